@@ -15,8 +15,8 @@ from tprimat.frameworks.nemo import submit as nemo_submit
 from tprimat.frameworks.nemo.options import NEMO, under_torchrun
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
-from tprimat.measure import torchrun
-from tprimat.measure.plan import choose_framework, plan_of, plan_of_several
+from tprimat.measure import sweep, torchrun
+from tprimat.measure.plan import choose_framework, merged, plan_of, plan_of_several
 from tprimat.measure.session import measure, show
 
 
@@ -30,21 +30,23 @@ def main(options: argparse.Namespace) -> int:
     status = _local_logs.import_local_logs(options, machine)
     if status is not None:
         return status
+    points = list(sweep.points(options))
     names = frameworks.several(options.framework)
     if names is not None:
         if options.executor != "local":
             raise UsageError(
                 f"--executor {options.executor} takes one framework: name it with --framework", heading="wrong-usage"
             )
-        plan = plan_of_several(names, options, machine)
+        plan = merged([plan_of_several(names, point, machine) for point in points])
     else:
         framework = choose_framework(options, machine)
-        plan = plan_of(options, framework, machine)
+        plan = merged([plan_of(point, framework, machine) for point in points])
         if framework.divides and under_torchrun():
             return torchrun.train_nemo(plan, machine)
         if options.executor != "local":
             nemo_submit.submit(plan.requests, plan.notes, options)
             return ExitStatus.OK
+    plan = sweep.of_options(plan, options)
     if options.dry_run:
         show(plan, machine)
         if names is None and framework.name == NEMO:

@@ -20,7 +20,9 @@ from tprimat.frameworks.request import Device, Request, RequestedConfig
 from tprimat.machine import held_memory
 from tprimat.machine.host import Host, memory_limit_gb
 from tprimat.machine.platforms import Machine
+from tprimat.results.run import Tuning
 from tprimat.store import store
+from tprimat.text import counted
 from tprimat.units import GB
 
 COOLDOWN_ON_GPU = 30.0
@@ -41,7 +43,11 @@ class Plan:
         anonymise: whether the bundle has pseudonyms for hosts, users and paths.
         limit_s: seconds after which a training is stopped; None to derive it from the request's time limit.
         stops_at_failure: whether nothing more is run after a training that failed.
+        tuning: how the configuration was chosen that --config brings; None where it wasn't.
         advice: warning for too short trainings; None for the default one.
+        resumes: whether what the output directory holds of it isn't run again, except what was interrupted.
+        retries_failed: whether what failed is run again then.
+        keeps_failures: whether a training that failed before it could write a result leaves one all the same.
         training_lines: whether what the trainings print is shown; None: where no progress bar can be drawn.
     """
 
@@ -57,6 +63,10 @@ class Plan:
     stops_at_failure: bool = False
     advice: str | None = None
     training_lines: bool | None = None
+    resumes: bool = False
+    retries_failed: bool = False
+    keeps_failures: bool = False
+    tuning: Tuning | None = None
 
     def framework_of(self, request: Request) -> Framework:
         """Return the framework that trains a request."""
@@ -65,8 +75,13 @@ class Plan:
     def name_of(self, request: Request) -> str:
         """Return what messages call a request."""
         parts = [request.model, request.precision]
-        if len({each.micro_batch_size for each in self.requests if each.model == request.model}) > 1:
+        alike = [each for each in self.requests if each.model == request.model]
+        if len({each.micro_batch_size for each in alike}) > 1:
             parts.append(f"micro batch {request.micro_batch_size}")
+        if len({each.num_gpus for each in alike}) > 1:
+            parts.append(f"on {counted(request.num_gpus, 'process' if request.platform == 'cpu' else 'GPU')}")
+        if len({each.num_nodes for each in alike}) > 1:
+            parts.append(f"on {counted(request.num_nodes, 'node')}")
         if len(self.frameworks) > 1:
             parts.append(request.framework)
         return " ".join(parts)
@@ -219,11 +234,19 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
             notes.append(f"{framework.name} skipped: {error.message}")
     if not plans:
         raise frameworks.none_can_train(f"no framework can train this here: {'; '.join(notes)}")
-    requests = [request for plan in plans for request in plan.requests]
+    return merged(plans, notes)
+
+
+def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
+    """Return one plan of the requests of several, each once, model by model."""
+    requests: list[Request] = []
+    for request in (request for plan in plans for request in plan.requests):
+        if request not in requests:
+            requests.append(request)
     order = list(dict.fromkeys(request.model for request in requests))
     return dataclasses.replace(
         plans[0],
-        frameworks=tuple(framework for plan in plans for framework in plan.frameworks),
+        frameworks=tuple(dict.fromkeys(framework for plan in plans for framework in plan.frameworks)),
         requests=tuple(sorted(requests, key=lambda request: order.index(request.model))),
         notes=tuple(dict.fromkeys((*notes, *(note for plan in plans for note in plan.notes)))),
     )

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import secrets
 import statistics
 import time
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from tprimat import console
 from tprimat.analysis.summary import Summary, summarize
@@ -18,15 +22,16 @@ from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.machine.cpu_load import CpuLoad
 from tprimat.machine.platforms import Machine
-from tprimat.measure import closing, display, process, training_files
+from tprimat.measure import closing, display, process, sweep, training_files
 from tprimat.measure.display import short_path
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
 from tprimat.record import outcome, progress, recovery
 from tprimat.record.progress import Message, Saved
 from tprimat.results.run import Run
+from tprimat.store import store
 from tprimat.store.history import HISTORY
-from tprimat.text import plain
+from tprimat.text import counted, plain
 
 START_SECONDS = 900.0
 """What a training may take beyond twice its time limit before it is taken for hung: importing
@@ -53,6 +58,8 @@ class Session:
         self.status = 0
         self._plan = plan
         self._requests = list(plan.requests)
+        self._digests = [sweep.digest(request, machine) for request in plan.requests]
+        self._order = list(plan.order())
         self._machine = machine
         self._logs: list[Path] = []
         self._id = secrets.token_hex(8)
@@ -84,7 +91,9 @@ class Session:
         for index, request in enumerate(self._requests):
             training_files.check_writable(request.output_dir)
             self._requests[index] = plan.framework_of(request).hook("prepare")(request, console.info)
-        order = list(plan.order())
+        if plan.resumes:
+            self._resume()
+        order = self._order
         for number, (repetition, index) in enumerate(order, 1):
             if number > 1 and not self._cool_down():
                 break
@@ -100,6 +109,31 @@ class Session:
                 if left:
                     console.error(f"    not run: {', '.join(left)}")
                 break
+
+    def _resume(self) -> None:
+        """Take the results that are there as those of this session, and leave only the other trainings to run."""
+        sweep.recover(self._plan.output_dir)
+        runs = sweep.found(self._plan, self._machine)
+        again: dict[Path, set[str]] = {}
+        left = []
+        for repetition, index in self._order:
+            there = runs.get((self._digests[index], repetition))
+            if there is not None and sweep.is_done(there.run, retries_failed=self._plan.retries_failed):
+                self._keep(index, there.run, there.path)
+                self.failures += there.run.status != "complete"
+                continue
+            left.append((repetition, index))
+            if there is not None:
+                again.setdefault(there.path, set()).add(store.fingerprint(there.run))
+        latest = max((each.run for each in runs.values()), key=lambda run: run.timestamp or "", default=None)
+        # Rounds that were cut in two are paired all the same: that they lie further apart widens the interval.
+        self._id = (latest.session if latest else None) or self._id
+        for path, marks in again.items():
+            store.withdraw(path, marks)
+        done = len(self._order) - len(left)
+        if done:
+            console.info(f"{done} of {counted(len(self._order), 'run')} already done")
+        self._order = left
 
     def sum_up(self) -> None:
         """Print the closing table, what should be known of it, and the next command."""
@@ -117,7 +151,8 @@ class Session:
         console.info("")
         for number, path in enumerate(self.files):
             console.info(f"{' ' * 8 if number else 'Results:'} {path}")
-        console.info(f"Logs:    {short_path(self._logs[0].parent)}")
+        if self._logs:
+            console.info(f"Logs:    {short_path(self._logs[0].parent)}")
         if self._plan.bundle is not None:
             bundle.write_and_report(self._plan.bundle, self.files, self._logs, self._plan.anonymise)
         console.info(f"Next:    {display.comparison_of(self._plan.output_dir)}")
@@ -137,7 +172,7 @@ class Session:
         self._logs.append(log)
         cpu_load = CpuLoad()
         try:
-            child, saved = self._follow(framework, request, log, title)
+            child, saved = self._follow(framework, index, log, title)
         finally:
             latest = framework.hook("latest_log")(request)
             if latest is not None:
@@ -152,7 +187,7 @@ class Session:
             if not self.status:
                 return
         elif framework.logged:
-            known = {"session": self._id, "round": self._round, "disturbance": cpu_load.disturbance()}
+            known = {**self._known(index), "disturbance": cpu_load.disturbance()}
             result = training_files.read_log(
                 framework, request, log, self._machine, complete=child.status == 0, **known
             )
@@ -173,7 +208,11 @@ class Session:
         )
         if result is None:
             setup = {name: getattr(request, name) for name in ("platform", "framework", "model", "label")}
-            console.record(Run(**setup, status=status, status_reason=reason), None)
+            path = None
+            run = Run(**setup, status=status, status_reason=reason)
+            if self._plan.keeps_failures and not child.interrupted:
+                run, path = self._keep_failure(index, run)
+            console.record(run, path)
         if child.interrupted:
             kept = "partial results saved (status: incomplete)" if result else "nothing recorded yet"
             console.error(f"{title}: interrupted; {kept}")
@@ -184,10 +223,9 @@ class Session:
             console.error(f"    {plain(line, 160)}")
         console.error(f"    full log: {short_path(log)}")
 
-    def _follow(
-        self, framework: Framework, request: Request, log: Path, title: str
-    ) -> tuple[ProcessResult, list[Saved]]:
+    def _follow(self, framework: Framework, index: int, log: Path, title: str) -> tuple[ProcessResult, list[Saved]]:
         """Run one training and show it; how its process ended, and the results that it says it wrote."""
+        request = self._requests[index]
         saved: list[Saved] = []
         launch = framework.hook("start")(framework, request, self._machine, log)
         limit_s = self._plan.limit_s
@@ -205,7 +243,9 @@ class Session:
                 on_line = training_files.follower(on_line, on_step)
             console.debug(f"command: {launch.shell_line()}")
             console.debug(f"log: {short_path(log)}")
-            variables = {progress.SESSION: f"{self._id}/{self._round}"}
+            variables = {progress.SESSION: f"{self._id}/{self._round}", progress.REQUEST: self._digests[index]}
+            if self._plan.tuning is not None:
+                variables[progress.TUNING] = msgspec.json.encode(self._plan.tuning).decode()
             child = process.run(
                 launch, log, on_line=on_line, on_message=on_message, limit_s=limit_s, variables=variables
             )
@@ -217,12 +257,8 @@ class Session:
         return child, saved
 
     def _take(self, index: int, run: Run, path: Path, history: set[Path], title: str) -> None:
-        """Add a run that left a result."""
-        if short_path(path) not in self.files:
-            self.files.append(short_path(path))
-        summary = summarize(run)
-        self.runs[index].append((run, summary))
-        console.record(run, short_path(path))
+        """Add a run that left a result, and print how it went."""
+        summary = self._keep(index, run, path)
         for moved in sorted(set((path.parent / HISTORY).glob("*.json")) - history):
             console.note(f"existing file moved to {short_path(moved)}")
         line = display.outcome(title, run, summary, self._rest_s(time.monotonic() - self._began))
@@ -233,6 +269,37 @@ class Session:
         display.figures(self._plan.framework_of(self._requests[index]).hook("figures")(run, summary))
         for epoch in run.epochs:
             console.debug(", ".join(f"{name} {value}" for name, value in epoch.items()))
+
+    def _keep(self, index: int, run: Run, path: Path) -> Summary:
+        """Add a run that left a result."""
+        if short_path(path) not in self.files:
+            self.files.append(short_path(path))
+        summary = summarize(run)
+        self.runs[index].append((run, summary))
+        console.record(run, short_path(path))
+        return summary
+
+    def _known(self, index: int) -> dict[str, Any]:
+        """Return the fields of a Run that only this session knows."""
+        request = self._digests[index]
+        return {"session": self._id, "round": self._round, "request": request, "tuning": self._plan.tuning}
+
+    def _keep_failure(self, index: int, run: Run) -> tuple[Run, Path]:
+        """Write the result of a training that failed before it could, so that --resume knows of it."""
+        request = self._requests[index]
+        run = msgspec.structs.replace(
+            run,
+            **self._known(index),
+            timestamp=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+            scale=request.scale,
+            gpu_info=msgspec.structs.replace(self._machine.gpu_info, device_count=request.num_gpus),
+            training_config=request.training_config(num_gpus=request.num_gpus, precision=request.precision),
+        )
+        path = short_path(store.save(run, request.output_dir).path)
+        if path not in self.files:
+            self.files.append(path)
+        self.runs[index].append((run, summarize(run)))
+        return run, path
 
     def _judge_complete(self, request: Request, path: Path, child: ProcessResult, log: Path, title: str) -> None:
         """Say what is wrong all the same with a training whose result is complete."""
@@ -270,6 +337,7 @@ class Session:
 def show(plan: Plan, machine: Machine) -> None:
     """Print what a session would run."""
     display.introduce(plan, machine)
+    sweep.introduce(plan, machine, sweep.found(plan, machine) if plan.resumes else {})
     display.show(plan)
 
 

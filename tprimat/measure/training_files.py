@@ -133,7 +133,7 @@ def follower(on_line: OnLine, on_step: OnMessage) -> OnLine:
 
 
 def read_log(
-    framework: Framework, request: Request, log: Path, machine: Machine, *, complete: bool, **known: Any
+    framework: Framework, request: Request, log: Path, machine: Machine, /, *, complete: bool, **known: Any
 ) -> tuple[Run, Path] | None:
     """Read a log and write its results; the last run, or None, with an error, where it holds no training.
 

@@ -58,6 +58,11 @@ def names(folder: Path) -> set[str]:
         return set()
 
 
+def unfinished(folder: Path) -> bool:
+    """Return whether a folder has journals of trainings that still run, or that couldn't be recovered."""
+    return any(Path(name).suffix in (SUFFIX, CLAIMED) for name in names(folder))
+
+
 def recover(folder: Path) -> list[Recovered]:
     """Convert a folder's abandoned journals to results.
 

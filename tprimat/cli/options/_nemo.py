@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from tprimat.cli.options._parser import option
-from tprimat.cli.options._training import at_least
+from tprimat.cli.options._training import at_least, one_or_several
 from tprimat.frameworks.nemo.defaults import PERFORMANCE, PRESETS
 from tprimat.frameworks.request import DATA, MOCK
 
@@ -28,7 +28,9 @@ def add_options(group: argparse._ArgumentGroup) -> None:
     option(group, "--gpu NAME", "use the defaults of this GPU, e.g. H100 (default: detected)")
     text = "run here or as a Slurm job (default: local)"
     option(group, "--executor", text, choices=EXECUTORS, default="local")
-    option(group, "--nodes N", "use N nodes (with slurm)", dest="num_nodes", type=at_least(1))
+    option(
+        group, "--nodes N", "use N nodes (with slurm); or several", dest="num_nodes", type=one_or_several(at_least(1))
+    )
     option(group, "--slurm FILE", "read Slurm settings from FILE: NAME = VALUE lines", type=Path)
     option(group, "--account NAME", "set the Slurm account")
     option(group, "--partition NAME", "set the Slurm partition")

@@ -142,7 +142,7 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
     text = f"stop a run after TIME, e.g. 90s, 1h30m (default: {DEFAULT_TIME_LIMIT})"
     option(group, "--time-limit TIME", text, type=duration, default=DEFAULT_TIME_LIMIT)
     option(group, "--cooldown SECONDS", "pause between runs (default: 30; 0 on a CPU)", type=seconds)
-    add_gpus(group)
+    add_gpus(group, sweeps=True)
     option(group, "--framework NAME", "train with NAME, several, or all (default: first available)")
     option(group, "--label NAME", "name this configuration; becomes part of the file name", type=label)
     add_output_dir(group, "output")
@@ -151,4 +151,8 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
     option(group, "--profile NAME", text, choices=tuple(PROFILERS))
     # What an older tool's scripts show: pretrain_*.py and run_benchmark.sh.
     group.add_argument("--training-lines", action="store_true", help=argparse.SUPPRESS)
-    option(group, "--dry-run", "show the commands; run nothing")
+    option(group, "--resume", "run only what the output directory doesn't hold yet")
+    option(group, "--retry-failed", "the same, and repeat what failed")
+    text = "run configuration N of the plan only, from 1: a task of a job array"
+    option(group, "--only N", text, type=at_least(1))
+    option(group, "--dry-run", "show plan, time and commands; run nothing")
