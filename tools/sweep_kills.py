@@ -22,7 +22,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,8 +37,8 @@ STEPS = 8
 CONFIGURATIONS = 3
 OPTIONS = ("--model=llama", f"--steps={STEPS}", "--global-batch-size=4", "--micro-batch-size=1,2,4")
 SWEEP = Kind((*OPTIONS, "--resume"), "tprimat.frameworks.lightning.loop", STEPS)
-LATEST_S = 25.0
-"""Seconds after the start of a command within which it is killed: a training and a half."""
+LATEST = 1.5
+"""Trainings of the unbroken sweep, in time, within which a command is killed."""
 
 
 def finish(folder: Path) -> Victim:
@@ -58,22 +58,29 @@ def losses(runs: list[Run]) -> list[tuple[str | None, int | None, str, tuple[flo
     return sorted((run.request, run.round, run.status, tuple(run.loss_values)) for run in runs)
 
 
-def kill(folder: Path, whom: str, delay_s: float) -> tuple[bool, list[str]]:
-    """Start or resume a sweep and kill it; return whether it still ran then, and what is wrong after that."""
+def kill(folder: Path, whom: str, delays_s: Sequence[float]) -> tuple[bool, list[str]]:
+    """Start or resume a sweep and kill it; return whether it still ran then, and what is wrong after that.
+
+    A command whose training alone was killed goes on to the next one, and is killed after a second delay.
+    """
     before = {key: run for key, run in recorded(folder).items() if run.status == "complete"} if folder.exists() else {}
     victim = Victim(folder, SWEEP)
-    deadline = time.monotonic() + delay_s
-    running = victim.wait_for(lambda: time.monotonic() > deadline)
-    if running:
-        victim.kill(Plan("", signal.SIGKILL, whom, 0.0))
+    running = False
+    for target, delay_s in zip((whom, "command"), delays_s, strict=False):
+        deadline = time.monotonic() + delay_s
+        alive = victim.wait_for(lambda deadline=deadline: time.monotonic() > deadline)
+        if alive:
+            victim.kill(Plan("", signal.SIGKILL, target, 0.0))
+        running = running or alive
+        if whom != "training":
+            break
     return running, list(wrong_after(victim, folder, before))
 
 
 def wrong_after(victim: Victim, folder: Path, before: dict[str, Run]) -> Iterator[str]:
     """Yield what is wrong after a kill."""
-    # Where its training alone was killed, the command goes on to the others.
     with contextlib.suppress(Exception):
-        victim.process.wait(RUNS * CONFIGURATIONS * PATIENCE_S)
+        victim.process.wait(PATIENCE_S)
     if left := victim.gone():
         yield f"processes are left: {left}"
     if "Traceback" in victim.output() and "tprimat" in victim.output():
@@ -86,7 +93,9 @@ def wrong_after(victim: Victim, folder: Path, before: dict[str, Run]) -> Iterato
 
 def torture(times: int, chance: random.Random, place: Path) -> int:
     """Kill so many times; return 1 when anything was wrong, else 0."""
+    began = time.monotonic()
     finish(place / "unbroken")
+    latest_s = LATEST * (time.monotonic() - began) / (RUNS * CONFIGURATIONS)
     unbroken = losses(current(place / "unbroken"))
     if [entry[2] for entry in unbroken] != ["complete"] * RUNS * CONFIGURATIONS:
         print(f"the unbroken sweep isn't complete: {unbroken}")
@@ -97,12 +106,13 @@ def torture(times: int, chance: random.Random, place: Path) -> int:
         folder = place / f"sweep{number}"
         running, here = True, 0
         while running and killed < times:
-            whom, delay_s = chance.choice(("command", "training", "all")), chance.uniform(0.0, LATEST_S)
-            running, wrong = kill(folder, whom, delay_s)
+            whom = chance.choice(("command", "training", "all"))
+            delays_s = [chance.uniform(0.0, latest_s) for _ in range(2)]
+            running, wrong = kill(folder, whom, delays_s)
             killed, here = killed + running, here + running
             broken += bool(wrong)
             done = sum(run.status == "complete" for run in current(folder)) if folder.exists() else 0
-            word = f"killed {whom} after {delay_s:.1f} s" if running else "ended before"
+            word = f"killed {whom} after {delays_s[0]:.1f} s" if running else "ended before"
             print(f"sweep {number}, {word}: {done} complete; {'; '.join(wrong) or 'holds'}", flush=True)
         output = finish(folder).output()
         runs = current(folder)

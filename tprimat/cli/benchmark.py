@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
 
 from tprimat import console, frameworks
-from tprimat.cli import _encdec, _local_logs, compare
+from tprimat.cli import _encdec, _local_logs, _tuning, compare
 from tprimat.cli._arguments import prints_outcome
 from tprimat.cli.options import compare as compare_options
 from tprimat.console import Verbosity
@@ -26,7 +27,12 @@ def main(options: argparse.Namespace) -> int:
     if options.encdec:
         return _encdec.measure(options)
     bundle.check(options.bundle, options.anonymise)
+    options, tuning = _tuning.configured(options)
     machine = platforms.detect()
+    if options.tune:
+        return _tuning.search(options, machine)
+    if options.budget is not None:
+        raise UsageError("--budget is the time of a search", hint="add --tune", heading="wrong-usage")
     status = _local_logs.import_local_logs(options, machine)
     if status is not None:
         return status
@@ -46,7 +52,7 @@ def main(options: argparse.Namespace) -> int:
         if options.executor != "local":
             nemo_submit.submit(plan.requests, plan.notes, options)
             return ExitStatus.OK
-    plan = sweep.of_options(plan, options)
+    plan = dataclasses.replace(sweep.of_options(plan, options), tuning=tuning)
     if options.dry_run:
         show(plan, machine)
         if names is None and framework.name == NEMO:

@@ -73,7 +73,12 @@ class Plan:
         return next((each for each in self.frameworks if each.name == request.framework), self.frameworks[0])
 
     def name_of(self, request: Request) -> str:
-        """Return what messages call a request."""
+        """Return what messages call a request: with its label where nothing else tells it from another."""
+        name = self._usual_name(request)
+        alike = [each for each in self.requests if self._usual_name(each) == name]
+        return f"{name}, {request.label}" if len(alike) > 1 and request.label else name
+
+    def _usual_name(self, request: Request) -> str:
         parts = [request.model, request.precision]
         alike = [each for each in self.requests if each.model == request.model]
         if len({each.micro_batch_size for each in alike}) > 1:
@@ -150,7 +155,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     device = device_of(machine)
     if framework.divides:
         device = nemo_options.device(device, options, notes)
-    names, requested = _requested_config(options, device, framework, notes)
+    names, requested = requested_config(options, device, framework, notes)
     output_dir = Path.cwd() / options.output_dir
     requests = []
     for name in names:
@@ -252,7 +257,7 @@ def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
     )
 
 
-def _requested_config(
+def requested_config(
     options: argparse.Namespace, device: Device, framework: Framework, notes: list[str]
 ) -> tuple[tuple[str, ...], RequestedConfig]:
     """Return models and settings: the options override the result to match; adds what is not as there to the notes."""
@@ -260,6 +265,7 @@ def _requested_config(
     names = ("scale", "steps", "global_batch_size", "micro_batch_size", "sequence_length", "seed", "label")
     known = {name: getattr(options, name) for name in names} | {"time_limit_s": options.time_limit}
     known["eager"] = options.eager or None
+    known |= {name: getattr(options, name) for name in ("recomputation", "attention")}
     if options.micro_batch_size is not None:
         known["micro_batch_size"] = options.micro_batch_size[0]
     stated = {name: value for name, value in (known | nemo_options.requested(options)).items() if value is not None}

@@ -7,6 +7,7 @@ import datetime
 import secrets
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from tprimat.measure.display import short_path
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
 from tprimat.record import outcome, progress, recovery
-from tprimat.record.progress import Message, Saved
+from tprimat.record.progress import Message, Saved, Step
 from tprimat.results.run import Run
 from tprimat.store import store
 from tprimat.store.history import HISTORY
@@ -41,6 +42,11 @@ torch from a slow disk and drawing eight billion weights both take minutes."""
 class Session:
     """The trainings of one command.
 
+    Args:
+        plan: what to run.
+        machine: this one.
+        stops: returns after a step whether its training is to end there.
+
     Attributes:
         runs: results with their summaries, by the index of their request.
         files: result files, each once, in the order in which they were first written.
@@ -50,13 +56,14 @@ class Session:
             no complete run, INTERRUPTED where the user ended the session after it.
     """
 
-    def __init__(self, plan: Plan, machine: Machine) -> None:
+    def __init__(self, plan: Plan, machine: Machine, stops: Callable[[Step], bool] = lambda step: False) -> None:
         self.runs: list[list[tuple[Run, Summary]]] = [[] for _ in plan.requests]
         self.files: list[Path] = []
         self.failures = 0
         self.interrupted = False
         self.status = 0
         self._plan = plan
+        self._stops = stops
         self._requests = list(plan.requests)
         self._digests = [sweep.digest(request, machine) for request in plan.requests]
         self._order = list(plan.order())
@@ -227,6 +234,7 @@ class Session:
         """Run one training and show it; how its process ended, and the results that it says it wrote."""
         request = self._requests[index]
         saved: list[Saved] = []
+        is_stopped = False
         launch = framework.hook("start")(framework, request, self._machine, log)
         limit_s = self._plan.limit_s
         if limit_s is None and request.time_limit_s is not None:
@@ -235,19 +243,28 @@ class Session:
         with display.following(title, request, lines=lines, rest=self._rest_s) as (on_line, on_step):
 
             def on_message(message: Message) -> None:
+                nonlocal is_stopped
+                if isinstance(message, Step):
+                    is_stopped = is_stopped or self._stops(message)
                 if isinstance(message, Saved):
                     saved.append(message)
                 on_step(message)
 
             if framework.logged:
-                on_line = training_files.follower(on_line, on_step)
+                on_line = training_files.follower(on_line, on_message)
             console.debug(f"command: {launch.shell_line()}")
             console.debug(f"log: {short_path(log)}")
             variables = {progress.SESSION: f"{self._id}/{self._round}", progress.REQUEST: self._digests[index]}
             if self._plan.tuning is not None:
                 variables[progress.TUNING] = msgspec.json.encode(self._plan.tuning).decode()
             child = process.run(
-                launch, log, on_line=on_line, on_message=on_message, limit_s=limit_s, variables=variables
+                launch,
+                log,
+                on_line=on_line,
+                on_message=on_message,
+                limit_s=limit_s,
+                variables=variables,
+                stops=lambda: is_stopped,
             )
         why = outcome.why_stopped(interrupted=child.interrupted, overdue=child.overdue, limit_s=limit_s)
         if framework.logged and why is not None:
