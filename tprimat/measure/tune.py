@@ -176,7 +176,7 @@ class Tuner:
             session.run()
         self.interrupted = session.interrupted
         runs = session.runs[0]
-        trial = _trial_of(candidate, runs[-1][0] if runs else None, pruning.is_pruned, time.monotonic() - began)
+        trial = _trial_of(candidate, runs[-1][0] if runs else None, pruning, time.monotonic() - began)
         if session.files:
             relative = os.path.relpath(Path.cwd() / session.files[-1], self._path.parent)
             trial = msgspec.structs.replace(trial, result=Path(relative).as_posix())
@@ -299,26 +299,28 @@ class _Pruning:
         self.is_pruned = False
         self._trial = trial
         self._rungs = [max(3, steps // 3), max(5, 2 * steps // 3)]
-        self._times: list[float] = []
+        self.times: list[float] = []
 
     def __call__(self, step: Step) -> bool:
         if step.step > 1 and step.step_time:
-            self._times.append(step.step_time)
-        while self._trial is not None and self._times and self._rungs and step.step >= self._rungs[0]:
-            self._trial.report(statistics.median(self._times), self._rungs.pop(0))
+            self.times.append(step.step_time)
+        while self._trial is not None and self.times and self._rungs and step.step >= self._rungs[0]:
+            self._trial.report(statistics.median(self.times), self._rungs.pop(0))
             self.is_pruned = self.is_pruned or bool(self._trial.should_prune())
         return self.is_pruned
 
 
-def _trial_of(candidate: Candidate, run: Run | None, is_pruned: bool, seconds: float) -> Trial:
+def _trial_of(candidate: Candidate, run: Run | None, pruning: _Pruning, seconds: float) -> Trial:
     times = [time for time in run.step_times if time] if run is not None else []
+    # A training that is ended may not have written its own.
+    times = times or pruning.times
     # The first quarter is warm-up.
     median = statistics.median(times[max(1, len(times) // 4) :]) if len(times) > 1 else None
     reason = run.status_reason if run is not None else "it left no result"
     status = "failed"
     if run is not None and run.status == "complete" and median is not None:
         status, reason = "complete", run.status_reason
-    elif is_pruned:
+    elif pruning.is_pruned:
         status, reason = "pruned", None
     elif OUT_OF_MEMORY in (reason or ""):
         status = OUT_OF_MEMORY
