@@ -119,7 +119,7 @@ class Session:
 
     def _resume(self) -> None:
         """Take the results that are there as those of this session, and leave only the other trainings to run."""
-        sweep.recover(self._plan.output_dir)
+        sweep.recover(self._plan.output_dir, self._digests)
         runs = sweep.found(self._plan, self._machine)
         again: dict[Path, set[str]] = {}
         left = []

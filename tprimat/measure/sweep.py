@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from tprimat import console, units
@@ -81,13 +81,13 @@ def digest(request: Request, machine: Machine) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def recover(folder: Path) -> None:
-    """Turn what killed trainings left into results, once those have ended whose session was killed."""
+def recover(folder: Path, digests: Collection[str]) -> None:
+    """Turn what killed trainings left into results, once those of these digests have ended whose session was killed."""
     deadline, waiting = time.monotonic() + STILL_ENDING_S, False
     while True:
         for each in recovery.recover(folder):
             console.note(each.line, weakens=True)
-        if not recovery.unfinished(folder) or time.monotonic() > deadline:
+        if not recovery.running(folder, digests) or time.monotonic() > deadline:
             return
         if not waiting:
             console.info("waiting for a training that is still running")

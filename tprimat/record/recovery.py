@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -58,9 +58,17 @@ def names(folder: Path) -> set[str]:
         return set()
 
 
-def unfinished(folder: Path) -> bool:
-    """Return whether a folder has journals of trainings that still run, or that couldn't be recovered."""
-    return any(Path(name).suffix in (SUFFIX, CLAIMED) for name in names(folder))
+def running(folder: Path, requests: Collection[str]) -> bool:
+    """Return whether a folder has a journal of one of these requested configurations, by their digests."""
+    for name in names(folder):
+        if Path(name).suffix not in (SUFFIX, CLAIMED):
+            continue
+        with contextlib.suppress(OSError), (folder / JOURNALS / name).open("rb") as file:
+            # The setup is at the beginning, in the second line.
+            content = file.read(store.LARGEST_FILE // 1024)
+            if any(request.encode() in content for request in requests):
+                return True
+    return False
 
 
 def recover(folder: Path) -> list[Recovered]:
