@@ -133,7 +133,7 @@ def test_a_dry_run_shows_the_space(capsys):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--tune", "--gpus", "1,2"], "--tune can't be combined"),
+        (["--tune", "--gpus", "1,2"], "--tune takes one value of --gpus"),
         (["--tune", "--resume"], "--tune can't be combined"),
         (["--tune", "--framework", "all"], "--tune tunes one framework"),
         (["--budget", "3m"], "--budget is the time of a search"),

@@ -44,10 +44,13 @@ def search(options: argparse.Namespace, machine: Machine) -> int:
     """Search for the fastest settings of each model."""
     if options.executor != "local" or frameworks.several(options.framework) is not None:
         raise UsageError("--tune tunes one framework, on this machine", hint="name one: --framework", heading="tuning")
-    several = [flag for name, flag in _ONE.items() if isinstance(getattr(options, name), tuple)]
-    if several or options.resume or options.retry_failed or options.only or options.profile:
-        given = (several or ["--resume, --retry-failed, --only and --profile"])[0]
-        raise UsageError(f"--tune can't be combined with {given} of several", heading="tuning")
+    for name, flag in _ONE.items():
+        if isinstance(getattr(options, name), tuple):
+            raise UsageError(f"--tune takes one value of {flag}", hint="tune each size by itself", heading="tuning")
+    if options.resume or options.retry_failed or options.only or options.profile:
+        raise UsageError(
+            "--tune can't be combined with --resume, --retry-failed, --only and --profile", heading="tuning"
+        )
     framework = choose_framework(options, machine)
     notes: list[str] = []
     device = device_of(machine)

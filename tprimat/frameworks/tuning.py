@@ -11,6 +11,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tprimat.catalog import models
 from tprimat.errors import UsageError
@@ -42,9 +43,10 @@ _SHORT = {
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A setting that is within the space, and the request for a training with it."""
+    """A setting that is within the space, what is requested with it, and the request for a full training."""
 
     setting: Setting
+    requested: RequestedConfig
     request: Request
 
     @property
@@ -62,9 +64,16 @@ class Space:
         excluded: names of settings that can't be trained, with the reason, such as an estimate of the memory.
     """
 
+    framework: Framework
+    device: Device
     candidates: tuple[Candidate, ...]
     knobs: Mapping[str, Sequence[str | int | bool]]
     excluded: Mapping[str, str]
+
+    def request(self, candidate: Candidate, output_dir: Path, **changes: Any) -> Request:
+        """Return the request for a training of a setting in another folder, with changes such as other steps."""
+        requested = dataclasses.replace(candidate.requested, **changes)
+        return self.framework.resolve_config(candidate.request.model, requested, self.device, output_dir)[0]
 
 
 def name_of(setting: Setting) -> str:
@@ -106,14 +115,10 @@ def space_of(
     excluded: dict[str, str] = {}
     for values in itertools.product(*knobs.values()):
         setting = dict(zip(knobs, values, strict=True))
-        changes: dict[str, object] = {**setting, "label": name_of(setting) or None}
+        changes: dict[str, Any] = {**setting, "label": name_of(setting)}
+        asked = dataclasses.replace(fixed, **changes)
         try:
-            request, _ = framework.resolve_config(
-                model,
-                dataclasses.replace(fixed, **changes),  # type: ignore[arg-type]
-                device,
-                output_dir,
-            )
+            request, _ = framework.resolve_config(model, asked, device, output_dir)
         except UsageError as error:
             excluded[name_of(setting)] = error.problem
             continue
@@ -121,14 +126,15 @@ def space_of(
         if device.platform != "cpu" and device.free_bytes is not None and needed > device.free_bytes:
             excluded[name_of(setting)] = f"takes at least {needed / 1e9:.0f} GB of {device.free_bytes / 1e9:.0f} GB"
             continue
-        found.append(Candidate(setting, request))
+        found.append(Candidate(setting, asked, request))
     if not default.finds_micro_batch:
         found.sort(key=lambda each: not _is_same(each.request, default))
     else:
         # The training chooses its micro-batch itself: a setting of its own.
         own = {knob: values[0] for knob, values in knobs.items() if knob != "micro_batch_size"}
-        found.insert(0, Candidate(own, dataclasses.replace(default, label=f"auto-{name_of(own)}".rstrip("-"))))
-    return Space(tuple(found), knobs, excluded)
+        asked = dataclasses.replace(fixed, label=f"auto-{name_of(own)}".rstrip("-"))
+        found.insert(0, Candidate(own, asked, framework.resolve_config(model, asked, device, output_dir)[0]))
+    return Space(framework, device, tuple(found), knobs, excluded)
 
 
 def memory_at_least(framework: Framework, request: Request, requested: RequestedConfig, device: Device) -> float:

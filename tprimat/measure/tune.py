@@ -107,14 +107,15 @@ class Tuner:
         best: Trial | None = None
         since = 0
         for candidate, report in self._candidates():
-            if best is not None and (since >= PATIENCE or self._elapsed_s > SEARCH_SHARE * self._budget_s):
+            share = SEARCH_SHARE if best is not None else 1.0
+            if since >= PATIENCE or self._elapsed_s > share * self._budget_s:
                 break
             trial = self._try(candidate, report)
             if self.interrupted:
                 return
             self._tried[candidate.name] = trial
             is_best = trial.status == "complete" and (best is None or _time(trial) < _time(best))
-            best, since = (trial, 0) if is_best else (best, since + 1)
+            best, since = (trial, 0) if is_best else (best, since + (best is not None))
             outcome = (
                 trial.status if trial.step_time_seconds is None else f"{units.seconds(trial.step_time_seconds)}/step"
             )
@@ -161,12 +162,8 @@ class Tuner:
         steps = min(candidate.request.steps, max(FEWEST_STEPS, candidate.request.steps // TRIAL_SHARE))
         folder = self._folder / f"trial{len(self._tried) + 1:03d}"
         left = max(10.0, SEARCH_SHARE * self._budget_s - self._elapsed_s)
-        request = dataclasses.replace(
-            candidate.request,
-            steps=steps,
-            output_dir=folder,
-            time_limit_s=min(candidate.request.time_limit_s or left, left),
-        )
+        limit_s = min(candidate.request.time_limit_s or left, left)
+        request = self._space.request(candidate, folder, steps=steps, time_limit_s=limit_s)
         plan = dataclasses.replace(
             self._plan, requests=(request,), output_dir=folder, runs=1, cooldown_s=0.0, keeps_failures=True
         )
@@ -219,7 +216,7 @@ class Tuner:
             # The untuned setting is the last one: how much the search gained is the point.
             finalists.pop(-2)
         folder = self._folder / "confirmation"
-        requests = [dataclasses.replace(each.request, output_dir=folder) for each in finalists]
+        requests = [self._space.request(each, folder) for each in finalists]
         plan = dataclasses.replace(self._plan, requests=tuple(requests), output_dir=folder, runs=runs)
         console.info(
             f"confirming {counted(len(requests), 'setting')}, {counted(runs, 'run')} each, interleaved, "
@@ -375,6 +372,9 @@ def tune(plans: Sequence[tuple[Plan, Space]], machine: Machine, budget_s: float)
         more = f", {len(space.excluded)} excluded" if space.excluded else ""
         console.info(f"\ntuning {request.model} with {request.framework}: {settings}{more}, {units.duration(budget_s)}")
         console.debug(f"space: {'; '.join(f'{knob} {list(values)}' for knob, values in space.knobs.items())}")
+        first = dataclasses.replace(plan, requests=(request,))
+        if not Session(first, machine).is_ready():
+            return ExitStatus.USAGE
         tuner = Tuner(plan, space, machine, budget_s)
         path = tuner.run()
         if path is None:
