@@ -124,15 +124,17 @@ class Session:
         again: dict[Path, set[str]] = {}
         left = []
         for repetition, index in self._order:
-            there = runs.get((self._digests[index], repetition))
-            if there is not None and sweep.is_done(there.run, retries_failed=self._plan.retries_failed):
-                self._keep(index, there.run, there.path)
-                self.failures += there.run.status != "complete"
-                continue
-            left.append((repetition, index))
-            if there is not None:
-                again.setdefault(there.path, set()).add(store.fingerprint(there.run))
-        latest = max((each.run for each in runs.values()), key=lambda run: run.timestamp or "", default=None)
+            there = runs.get((self._digests[index], repetition), [])
+            if there and sweep.is_done(there[0].run, retries_failed=self._plan.retries_failed):
+                self._keep(index, there[0].run, there[0].path)
+                self.failures += there[0].run.status != "complete"
+            else:
+                left.append((repetition, index))
+            for each in there:
+                if not sweep.is_done(each.run, retries_failed=self._plan.retries_failed):
+                    again.setdefault(each.path, set()).add(store.fingerprint(each.run))
+        known = [each.run for there in runs.values() for each in there]
+        latest = max(known, key=lambda run: run.timestamp or "", default=None)
         # Rounds that were cut in two are paired all the same: that they lie further apart widens the interval.
         self._id = (latest.session if latest else None) or self._id
         for path, marks in again.items():

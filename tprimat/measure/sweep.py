@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import itertools
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tprimat import console, units
@@ -95,25 +95,22 @@ def recover(folder: Path, digests: Collection[str]) -> None:
         time.sleep(0.5)
 
 
-def found(plan: Plan, machine: Machine) -> dict[Key, Found]:
-    """Return the latest run of each training of a plan that its folder holds, a complete one before any other."""
+def found(plan: Plan, machine: Machine) -> dict[Key, list[Found]]:
+    """Return the runs of each training of a plan that its folder holds: the latest first, complete ones before others.
+
+    More than one where the whole plan was measured again.
+    """
     if not plan.output_dir.is_dir():
         return {}
     wanted = {digest(request, machine) for request in plan.requests}
-    runs: dict[Key, Found] = {}
+    runs: dict[Key, list[Found]] = {}
     for file in store.find([plan.output_dir])[0]:
         for run in file.runs:
-            if run.request not in wanted or run.round is None:
-                continue
-            key = run.request, run.round
-            other = runs.get(key)
-            if other is None or _rank(run) >= _rank(other.run):
-                runs[key] = Found(run, Path(file.name))
+            if run.request in wanted and run.round is not None:
+                runs.setdefault((run.request, run.round), []).append(Found(run, Path(file.name)))
+    for there in runs.values():
+        there.sort(key=lambda each: (each.run.status == "complete", each.run.timestamp or ""), reverse=True)
     return runs
-
-
-def _rank(run: Run) -> tuple[bool, str]:
-    return run.status == "complete", run.timestamp or ""
 
 
 def is_done(run: Run, *, retries_failed: bool) -> bool:
@@ -121,15 +118,15 @@ def is_done(run: Run, *, retries_failed: bool) -> bool:
     return run.status == "complete" or (run.status == "failed" and not retries_failed)
 
 
-def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Found]) -> None:
+def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]]) -> None:
     """Print how many trainings a plan has, how many are done, and the time and GPU hours of the others."""
     digests = [digest(request, machine) for request in plan.requests]
     order = list(plan.order())
     left = [
         plan.requests[index]
         for number, index in order
-        if (each := runs.get((digests[index], number))) is None
-        or not is_done(each.run, retries_failed=plan.retries_failed)
+        if (there := runs.get((digests[index], number))) is None
+        or not is_done(there[0].run, retries_failed=plan.retries_failed)
     ]
     if len(order) < 2:
         return
