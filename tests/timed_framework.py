@@ -33,6 +33,8 @@ switch = Path("switch").read_text() if Path("switch").exists() else ""
 name = f"{request.micro_batch_size} {request.recomputation} {request.num_gpus}"
 if f"broken {name}" in switch:
     raise SystemExit("RuntimeError: no such kernel")
+if f"killed {name}" in switch:
+    os.kill(os.getpid(), 9)
 memory = f"memory {request.micro_batch_size}" in switch
 cut = f"cut {name}" in switch
 time = 0.1 / request.micro_batch_size * (1.5 if request.recomputation == "full" else 1.0) / request.num_gpus
@@ -63,7 +65,7 @@ raise SystemExit(1 if memory or cut else 0)
 def install(monkeypatch, folder: Path) -> None:
     """Make it the only framework, on a CPU, in a folder.
 
-    The file `switch` there says what happens: "broken MICRO RECOMPUTATION PROCESSES", "cut …", "memory MICRO". Each
+    The file `switch` there says what happens: "broken MICRO RECOMPUTATION PROCESSES", "cut …", "killed …", "memory MICRO". Each
     training adds its label to the file `started`.
     """
     monkeypatch.chdir(folder)

@@ -96,6 +96,17 @@ def test_what_failed_is_repeated_on_request_alone():
     assert states() == DONE
 
 
+def test_what_was_killed_before_its_first_step_is_repeated():
+    Path("switch").write_text("killed 2 none 1")
+    assert run("benchmark", WORDS) == ExitStatus.TRAINING_FAILED
+    assert [label for label, _, _ in states()] == ["micro1", "micro1"]
+    Path("switch").unlink()
+    started()
+    assert run("benchmark", [*WORDS, "--resume"]) == 0
+    assert started() == ["micro2", "micro2"]
+    assert states() == DONE
+
+
 def test_a_longer_list_takes_what_is_done_of_a_shorter_one():
     assert run("benchmark", WORDS) == 0
     started()

@@ -54,9 +54,11 @@ def test_the_fastest_of_four_settings_is_chosen_and_every_trial_kept(capsys):
     ]
     assert {"complete"} <= {each["status"] for each in found["trials"]} <= {"complete", "pruned"}
     for trial in found["trials"]:
-        (result,) = store.read(TUNED.parent / trial["result"])
-        assert trial["status"] == "pruned" or len(result.steps) == trial["steps"] == 12
         assert trial["step_time_seconds"] > 0
+        # One that is pruned writes what it has, if it can within its grace.
+        if trial["status"] == "complete":
+            (result,) = store.read(TUNED.parent / trial["result"])
+            assert len(result.steps) == trial["steps"] == 12
     assert (found["tuning"]["trials"], found["tuning"]["settings"]) == (4, 4)
     assert found["tuning"]["varied"] == ["micro_batch_size", "recomputation"]
     assert len(found["confirmed"]) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import secrets
+import signal
 import statistics
 import time
 from collections.abc import Callable
@@ -37,6 +38,9 @@ from tprimat.text import counted, plain
 START_SECONDS = 900.0
 """What a training may take beyond twice its time limit before it is taken for hung: importing
 torch from a slow disk and drawing eight billion weights both take minutes."""
+
+KILLING = tuple(getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGKILL", "SIGHUP"))
+"""Signals by which a training is ended from outside, and not by its own fault."""
 
 
 class Session:
@@ -219,7 +223,9 @@ class Session:
             setup = {name: getattr(request, name) for name in ("platform", "framework", "model", "label")}
             path = None
             run = Run(**setup, status=status, status_reason=reason)
-            if self._plan.keeps_failures and not child.interrupted:
+            # What was killed from outside is repeated by --resume, as any interrupted training.
+            is_killed = -child.status in KILLING and not child.overdue
+            if self._plan.keeps_failures and not child.interrupted and not is_killed:
                 run, path = self._keep_failure(index, run)
             console.record(run, path)
         if child.interrupted:
