@@ -65,8 +65,8 @@ raise SystemExit(1 if memory or cut else 0)
 def install(monkeypatch, folder: Path) -> None:
     """Make it the only framework, on a CPU, in a folder.
 
-    The file `switch` there says what happens: "broken MICRO RECOMPUTATION PROCESSES", "cut …", "killed …", "memory MICRO". Each
-    training adds its label to the file `started`.
+    The file `switch` there says what happens: "broken MICRO RECOMPUTATION PROCESSES", "cut …", "killed …",
+    "memory MICRO". Each training adds its label to the file `started`.
     """
     monkeypatch.chdir(folder)
     monkeypatch.setattr(platforms, "detect", lambda: CPU)

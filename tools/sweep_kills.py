@@ -91,11 +91,11 @@ def wrong_after(victim: Victim, folder: Path, before: dict[str, Run]) -> Iterato
         yield f"{len(lost)} complete runs are gone or changed"
 
 
-def torture(times: int, chance: random.Random, place: Path) -> int:
+def torture(times: int, chance: random.Random, place: Path, latest_s: float | None = None) -> int:
     """Kill so many times; return 1 when anything was wrong, else 0."""
     began = time.monotonic()
     finish(place / "unbroken")
-    latest_s = LATEST * (time.monotonic() - began) / (RUNS * CONFIGURATIONS)
+    latest_s = latest_s or LATEST * (time.monotonic() - began) / (RUNS * CONFIGURATIONS)
     unbroken = losses(current(place / "unbroken"))
     if [entry[2] for entry in unbroken] != ["complete"] * RUNS * CONFIGURATIONS:
         print(f"the unbroken sweep isn't complete: {unbroken}")
@@ -132,12 +132,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--times", type=int, default=20, help="how often (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments (%(default)s)")
+    parser.add_argument("--latest", type=float, help="seconds within which to kill (default: 1.5 trainings)")
     parser.add_argument("--folder", type=Path, help="where; a temporary one is removed at the end")
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
         place = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tprimat-sweeps-")))
         place.mkdir(parents=True, exist_ok=True)
-        return torture(arguments.times, random.Random(arguments.seed), place)
+        return torture(arguments.times, random.Random(arguments.seed), place, arguments.latest)
 
 
 if __name__ == "__main__":
