@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tprimat.catalog import models
-from tprimat.cli.options import _nemo, encdec
+from tprimat.cli.options import _nemo, _tuning, encdec
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
 from tprimat.cli.options._training import (
     add_bundle,
@@ -28,12 +28,10 @@ from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks import names as framework_names
 from tprimat.frameworks.nemo.defaults import PRESETS
-from tprimat.frameworks.request import ATTENTION, PRECISIONS, PROFILERS, RECOMPUTATION
+from tprimat.frameworks.request import PRECISIONS, PROFILERS
 
 DEFAULT_TIME_LIMIT = "8m"
 """With two minutes to start, a run ends within ten."""
-
-DEFAULT_BUDGET = "30m"
 
 DESCRIPTION = """\
 Train language models on this machine and record the time of every step. By
@@ -75,7 +73,7 @@ def parser() -> Parser:
     _add_setup(parser.add_argument_group("workload"))
     _add_measuring(parser.add_argument_group("measurement"))
     _nemo.add_options(parser.add_argument_group("NeMo (--framework nemo, pretrain_*.py)"))
-    _add_tuning(parser.add_argument_group("tuning"))
+    _tuning.add_search(parser.add_argument_group("tuning"))
     add_output_options(parser, **OF_TRAININGS)
     parser.set_defaults(encdec=False)
     return parser
@@ -134,19 +132,8 @@ def _add_setup(group: argparse._ArgumentGroup) -> None:
     option(group, "--precision NAME", text, type=names(PRECISIONS, "precision"))
     add_sizes(group, several_micro_batches=True)
     option(group, "--eager", "train in eager PyTorch (default: compiled on a GPU)")
-    text = "compute activations again in the backward pass (embedded frameworks; default: none)"
-    option(group, "--recomputation", text, choices=RECOMPUTATION)
-    text = "use this attention of transformers (embedded frameworks; default: sdpa)"
-    option(group, "--attention", text, choices=ATTENTION)
-    text = "use the configuration that --tune wrote to FILE; further options override it"
-    option(group, "--config FILE", text, type=Path)
+    _tuning.add_settings(group)
     option(group, "--match RESULT", "reuse the configuration of RESULT", type=Path)
-
-
-def _add_tuning(group: argparse._ArgumentGroup) -> None:
-    option(group, "--tune", "search for the fastest settings, and write them to a file for --config")
-    text = f"time for the search of each model (default: {DEFAULT_BUDGET})"
-    option(group, "--budget TIME", text, type=duration)
 
 
 def _add_measuring(group: argparse._ArgumentGroup) -> None:
@@ -166,8 +153,5 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
     option(group, "--profile NAME", text, choices=tuple(PROFILERS))
     # What an older tool's scripts show: pretrain_*.py and run_benchmark.sh.
     group.add_argument("--training-lines", action="store_true", help=argparse.SUPPRESS)
-    option(group, "--resume", "run only what the output directory doesn't hold yet")
-    option(group, "--retry-failed", "the same, and repeat what failed")
-    text = "run configuration N of the plan only, from 1: a task of a job array"
-    option(group, "--only N", text, type=at_least(1))
+    _tuning.add_sweep(group)
     option(group, "--dry-run", "show plan, time and commands; run nothing")
