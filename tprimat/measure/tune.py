@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import itertools
 import os
 import statistics
 import time
@@ -26,7 +27,6 @@ from tprimat.measure.tuned_config import Confirmed, Trial, TunedConfig
 from tprimat.record.outcome import OUT_OF_MEMORY
 from tprimat.record.progress import Step
 from tprimat.results.run import Run, Tuning
-from tprimat.store.history import TRIALS
 from tprimat.text import counted
 
 TRIAL_SHARE = 5
@@ -59,7 +59,9 @@ class Tuner:
         space: what is searched.
         machine: this one.
         budget_s: seconds for trials and confirmation.
-        steps: of a full run.
+
+    Attributes:
+        interrupted: whether the user has ended it.
     """
 
     def __init__(self, plan: Plan, space: Space, machine: Machine, budget_s: float) -> None:
@@ -93,10 +95,8 @@ class Tuner:
             return None
         finalists = self._finalists()
         session = self._confirm(finalists)
-        if session is None or session.interrupted:
-            self.interrupted = True
-            return None
-        return self._conclude(finalists, session)
+        self.interrupted = session.interrupted
+        return None if self.interrupted else self._conclude(finalists, session)
 
     @property
     def _elapsed_s(self) -> float:
@@ -116,14 +116,16 @@ class Tuner:
             self._tried[candidate.name] = trial
             is_best = trial.status == "complete" and (best is None or _time(trial) < _time(best))
             best, since = (trial, 0) if is_best else (best, since + (best is not None))
-            outcome = (
-                trial.status if trial.step_time_seconds is None else f"{units.seconds(trial.step_time_seconds)}/step"
-            )
-            note = ", fastest so far" if is_best else f", {trial.status}" if trial.step_time_seconds else ""
+            # Should the search be ended before its end, its trials are known.
+            self._write(None, ())
+            outcome = trial.status
+            if trial.step_time_seconds is not None:
+                outcome = f"{units.seconds(trial.step_time_seconds)}/step, {trial.status}"
             line = f"trial {len(self._tried)} of {total}: {candidate.name}  {outcome}"
-            (console.info if is_best else console.debug)(
-                f"{line}{note if trial.status != 'complete' or is_best else ''}"
-            )
+            if is_best:
+                console.info(f"{line}, fastest so far")
+            else:
+                console.debug(line)
 
     def _candidates(self) -> Iterator[tuple[Candidate, Any]]:
         """Yield each setting once, with optuna's trial: the untuned one first, then as optuna chooses."""
@@ -189,7 +191,6 @@ class Tuner:
         """Return the settings to confirm: the fastest ones, and the untuned one."""
         measured = sorted((each for each in self._tried.values() if each.status == "complete"), key=_time)
         if not measured:
-            self._write(None, ())
             reasons = dict.fromkeys(each.reason or each.status for each in self._tried.values())
             raise TrainingFailedError(
                 f"{self._default.request.model}: none of {counted(len(self._tried), 'setting')} can be trained: "
@@ -202,7 +203,7 @@ class Tuner:
             names.append(self._default.name)
         return [each for name in names for each in self._space.candidates if each.name == name]
 
-    def _confirm(self, finalists: list[Candidate]) -> Session | None:
+    def _confirm(self, finalists: list[Candidate]) -> Session:
         """Measure the finalists in full, interleaved; fewer of them, or fewer runs, where the budget ends before."""
         runs = self._plan.runs if self._plan.runs > 1 else RUNS
         left = self._budget_s - self._elapsed_s
@@ -213,8 +214,8 @@ class Tuner:
         while seconds() > left and runs > 1:
             runs -= 1
         while seconds() > left and len(finalists) > 2:
-            # The untuned setting is the last one: how much the search gained is the point.
-            finalists.pop(-2)
+            # The untuned setting stays: how much the search gained is the point.
+            finalists.remove(next(each for each in reversed(finalists) if each.name != self._default.name))
         folder = self._folder / "confirmation"
         requests = [self._space.request(each, folder) for each in finalists]
         plan = dataclasses.replace(self._plan, requests=tuple(requests), output_dir=folder, runs=runs)
@@ -257,7 +258,7 @@ class Tuner:
         return self._write(chosen, confirmed)
 
     def _write(self, chosen: Candidate | None, confirmed: Sequence[Confirmed]) -> Path:
-        """Write the file of the configuration; without one, all trials beside their results."""
+        """Write the file of the configuration; as long as none is chosen, the trials beside their results."""
         excluded = [
             Trial(name=name, setting={}, status="excluded", reason=reason)
             for name, reason in self._space.excluded.items()
@@ -282,7 +283,7 @@ class Tuner:
             trials=(*self._tried.values(), *excluded),
         )
         path = self._path if chosen else self._folder / "trials.json"
-        tuned_config.write(config, path)
+        tuned_config.write(config, path, keeps_earlier=chosen is not None)
         return path
 
 
@@ -338,11 +339,8 @@ def _time(trial: Trial) -> float:
 
 def _new_folder(path: Path) -> Path:
     """Return a folder for the trials of a file that isn't there yet."""
-    for number in range(1, 10**6):
-        folder = path.with_suffix("").with_name(f"{path.stem}_trials{number}")
-        if not folder.exists():
-            return folder
-    raise AssertionError(TRIALS)
+    folders = (path.with_name(f"{path.stem}_trials{number}") for number in itertools.count(1))
+    return next(folder for folder in folders if not folder.exists())
 
 
 @contextlib.contextmanager

@@ -91,13 +91,13 @@ def path_of(request: Request, output_dir: Path) -> Path:
     return output_dir / TRIALS / f"tuned_{request.platform}_{request.framework}_{request.model}.json"
 
 
-def write(config: TunedConfig, path: Path) -> None:
-    """Write a configuration; an earlier one of its name moves to history/. Raises UsageError."""
+def write(config: TunedConfig, path: Path, *, keeps_earlier: bool) -> None:
+    """Write a configuration; an earlier one of its name may be kept in history/. Raises UsageError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         content = msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n"
         with files.write_temp_beside(path, content, UNFINISHED) as whole:
-            if path.exists():
+            if keeps_earlier and path.exists():
                 keep_in_history(path)
             Path(whole).replace(path)
     except OSError as error:
