@@ -22,7 +22,7 @@ from tprimat.store import store
 from tprimat.text import counted
 
 SWEPT = ("num_nodes", "gpus")
-"""Options of which each value is planned on its own: what they mean for a training depends on nothing else."""
+"""Options whose values are planned separately: the defaults of a training depend on them."""
 
 STILL_ENDING_S = 40.0
 """How long a training may take to end whose session was killed: twice the grace that it has to write its result."""
@@ -72,7 +72,7 @@ def of_options(plan: Plan, options: argparse.Namespace) -> Plan:
 
 
 def digest(request: Request, machine: Machine) -> str:
-    """Return what knows a requested configuration again: a hash of its settings and the device, not of its folder."""
+    """Return the digest of a requested configuration: a hash of its settings and the device, without its folder."""
     # Defaults say nothing: a field that a later version adds leaves the digests of earlier results alone.
     fields = (field for field in dataclasses.fields(Request) if field.name != "output_dir")
     stated = [(each.name, value) for each in fields if (value := getattr(request, each.name)) != each.default]

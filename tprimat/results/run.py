@@ -314,7 +314,7 @@ class RunRecord(_Series, frozen=True, kw_only=True):
     timestamp: Annotated[str | None, doc("start of the run, ISO 8601 with offset")] = None
     session: Annotated[str | None, doc("identifier of the benchmark command, whose runs are interleaved")] = None
     round: Annotated[Count | None, doc("round of the session, from 1, with one run of every setup")] = None
-    request: Annotated[str | None, doc("digest of the requested configuration, by which --resume knows a run")] = None
+    request: Annotated[str | None, doc("digest of the requested configuration, by which --resume finds a run")] = None
     tuning: Annotated[Tuning | None, doc("search that chose the configuration; null for an untuned one")] = None
     status: Annotated[Status, doc("whether all requested steps were recorded")] = "complete"
     status_reason: Annotated[str | None, doc("reason, in one sentence")] = None
