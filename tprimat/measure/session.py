@@ -139,7 +139,7 @@ class Session:
                     again.setdefault(each.path, set()).add(store.fingerprint(each.run))
         known = [each.run for there in runs.values() for each in there]
         latest = max(known, key=lambda run: run.timestamp or "", default=None)
-        # Rounds that were cut in two are paired all the same: that they lie further apart widens the interval.
+        # Rounds that were cut in two are paired all the same: what changed meanwhile widens the interval.
         self._id = (latest.session if latest else None) or self._id
         for path, marks in again.items():
             store.withdraw(path, marks)
