@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from made_runs import MI300X, comparison, make_run
+from made_runs import H100, MI300X, comparison, make_run
 
 from tprimat.compare.caveats import CODES
-from tprimat.results.run import Disturbance, Environment, Timing
+from tprimat.results.run import Disturbance, Environment, Timing, Tuning
 
 AMD = {"device": MI300X, "stack": "rocm"}
 
@@ -127,3 +127,26 @@ def test_runs_that_follow_their_order():
     found = caveats(rising(3.2), rising(2.4, **AMD))["order-of-runs"]
     assert "throughput falls from run to run" in found.text
     assert found.text.endswith("interleave the runs of both systems")
+
+
+def test_a_tuned_system_against_an_untuned_one():
+    tuned = Tuning(trials=12, seconds=1500.0, device_name=H100)
+    found = caveats(make_run(tuning=tuned), make_run(**AMD))
+    assert found["tuning-differs"].severity == "warning"
+    assert found["tuning-differs"].text == (
+        "8×H100 80GB HBM3 (BF16) had 12 tuning trials (25 min 00 s) and 8×MI300X (BF16) had no tuning"
+    )
+    assert "tuning" not in found
+    assert not {"tuning", "tuning-differs"} & set(caveats(make_run(), make_run(**AMD)))
+
+
+def test_settings_of_another_device_are_no_tuning():
+    tuned = Tuning(trials=12, device_name=H100)
+    found = caveats(make_run(tuning=tuned), make_run(**AMD, tuning=tuned))
+    assert found["tuning-differs"].text.endswith("8×MI300X (BF16) had settings tuned on NVIDIA H100 80GB HBM3")
+
+
+def test_two_tuned_systems_state_their_trials():
+    runs = make_run(tuning=Tuning(trials=12)), make_run(**AMD, tuning=Tuning(trials=3, device_name=MI300X))
+    assert caveats(*runs)["tuning"].severity == "info"
+    assert "3 tuning trials" in caveats(*runs)["tuning"].text

@@ -192,6 +192,7 @@ SETTINGS = (
     Setting("data parallel", "parallelism_config.data_parallel_size", identity=True),
     Setting("parallelism strategy", "parallelism_config.strategy_name"),
     Setting("activation recomputation", "training_config.recomputation", essential=True, identity=True),
+    Setting("attention", lambda run: text_of(run.framework_config.get("attention")), identity=True, optional=True),
     Setting("compiler", _compiler, identity=True, optional=True),
     Setting("Primus Turbo", _turbo, identity=True, optional=True),
     Setting("packing", "training_config.packing", identity=True),

@@ -24,7 +24,7 @@ from tprimat.text import plain
 
 MEASURING = (
     *("framework", "scale", "precision", "match", "micro_batch_size", "global_batch_size", "sequence_length"),
-    *("seed", "steps", "gpus", "num_nodes", "cooldown"),
+    *("seed", "steps", "gpus", "num_nodes", "cooldown", "recomputation", "attention", "only"),
 )
 """Options that only make sense for a measurement: whoever gives one wants to measure."""
 
@@ -39,7 +39,12 @@ def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | No
     LLAMA_LOG or its like names no file.
     """
     named = [model for model in models.names() if os.environ.get(find_logs.variable(model), "").strip()]
-    if any(getattr(options, name, None) is not None for name in MEASURING) or options.runs != 1:
+    if (
+        any(getattr(options, name, None) is not None for name in MEASURING)
+        or options.runs != 1
+        or options.resume
+        or options.retry_failed
+    ):
         return None
     on_rocm = machine.platform == "amd" and importlib.util.find_spec("nemo") is None
     if not on_rocm and machine.platform != "cpu" and not named:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
 
 from tprimat import console, frameworks
-from tprimat.cli import _encdec, _local_logs, compare
+from tprimat.cli import _encdec, _local_logs, _tuning, compare
 from tprimat.cli._arguments import prints_outcome
 from tprimat.cli.options import compare as compare_options
 from tprimat.console import Verbosity
-from tprimat.errors import ExitStatus
+from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.nemo.options import NEMO, under_torchrun
 from tprimat.frameworks.nemo.show import show_recipes
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
-from tprimat.measure import torchrun
-from tprimat.measure.plan import choose_framework, plan_of, plan_of_several
+from tprimat.measure import sweep, torchrun
+from tprimat.measure.plan import choose_framework, merged, plan_of, plan_of_several
 from tprimat.measure.session import measure, show
 from tprimat.slurm import submit
 
@@ -29,18 +30,25 @@ def main(options: argparse.Namespace) -> int:
     bundle.check(options.bundle, options.anonymise)
     if options.executor == "slurm":
         return submit.submit(options)
+    options, tuning = _tuning.configured(options)
     machine = platforms.detect()
+    if options.tune:
+        return _tuning.search(options, machine)
+    if options.budget is not None:
+        raise UsageError("--budget is the time of a search", hint="add --tune", heading="wrong-usage")
     status = _local_logs.import_local_logs(options, machine)
     if status is not None:
         return status
+    points = list(sweep.points(options))
     names = frameworks.several(options.framework)
     if names is not None:
-        plan = plan_of_several(names, options, machine)
+        plan = merged([plan_of_several(names, point, machine) for point in points])
     else:
         framework = choose_framework(options, machine)
-        plan = plan_of(options, framework, machine)
+        plan = merged([plan_of(point, framework, machine) for point in points])
         if framework.divides and under_torchrun():
             return torchrun.train_nemo(plan, machine)
+    plan = dataclasses.replace(sweep.of_options(plan, options), tuning=tuning)
     if options.dry_run:
         show(plan, machine)
         if names is None and framework.name == NEMO:

@@ -19,6 +19,7 @@ CODES = (
     "precision-source",
     "model-source",
     "timer-differs",
+    "tuning-differs",
     "bf16-emulated",
     "incomplete",
     "disturbed",
@@ -33,6 +34,7 @@ CODES = (
     "not-reported",
     "training-differs",
     "synthetic-data",
+    "tuning",
 )
 """Codes of caveats, by their effect on the decision."""
 
@@ -102,7 +104,34 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
         texts = " vs ".join("unknown" if batch is None else str(batch) for batch in batches[:4])
         text = f"global batch differs: {texts} sequences; compare tokens/s, not step time"
         yield Caveat("batch-differs", "warning", text)
+    yield from _of_tuning(systems)
     yield from _of_config_diffs([pair.config_diff for pair in pairs])
+
+
+def _of_tuning(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
+    """Yield how much each system was tuned, where any was; settings of another device are no tuning of this one."""
+    efforts = {}
+    trials = {}
+    for system in systems:
+        known = (each for result in system.valid_runs if (each := result.run.tuning) is not None)
+        tuning = next(known, None)
+        device = system.run.gpu_info.device_name
+        if tuning is None:
+            efforts[system.name] = "no tuning"
+        elif None not in (tuning.device_name, device) and tuning.device_name != device:
+            efforts[system.name] = f"settings tuned on {plain(tuning.device_name)}"
+        else:
+            trials[system.name] = tuning.trials
+            efforts[system.name] = counted(tuning.trials or 0, "tuning trial")
+            if tuning.seconds:
+                efforts[system.name] += f" ({units.duration(tuning.seconds)})"
+    if all(effort == "no tuning" for effort in efforts.values()):
+        return
+    text = join_names([f"{name} had {effort}" for name, effort in efforts.items()])
+    if len(trials) < len(systems):
+        yield Caveat("tuning-differs", "warning", text)
+    else:
+        yield Caveat("tuning", "info", text)
 
 
 def _brief(covers: str) -> str:

@@ -52,6 +52,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
         trains="Lightning, DDP",
         use_when="the default; needs nothing beyond `requirements.txt`",
         packages=("torch", "lightning", "transformers"),
+        embedded=True,
         automatic_on=("nvd", "amd", "cpu"),
         profiles=True,
         compiles=True,
@@ -62,6 +63,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
         trains="`transformers.Trainer`, DDP",
         use_when="you train with the Trainer",
         packages=("torch", "transformers", "accelerate"),
+        embedded=True,
     ),
     Framework(
         "fsdp",
@@ -70,6 +72,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
         # fp16 would take a gradient scaler that knows of sharded gradients.
         precisions=("fp32", "bf16"),
         packages=("torch", "transformers"),
+        embedded=True,
         compiles=True,
     ),
     *(
@@ -78,6 +81,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
             trains=f"DeepSpeed, ZeRO stage {stage}",
             use_when="you train with DeepSpeed, or want to know which stage",
             packages=("torch", "transformers", "deepspeed"),
+            embedded=True,
         )
         for stage in (1, 2, 3)
     ),

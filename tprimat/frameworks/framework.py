@@ -45,6 +45,7 @@ class Framework:
         data: what it trains on by default, as a result states it.
         profiles: whether a profiler can watch it: its training calls loops/profiled.py.
         logged: whether it writes a log and no result, so that the log is read.
+        embedded: whether its model is ours (loops/recipe.py), so that recomputation and attention are settings of it.
         compiles: whether torch.compile makes its kernels on a GPU.
         finds_micro_batch: whether it takes the largest micro-batch that fits a GPU: its training calls loops/tuned.py.
         room: its folder where that isn't named after it.
@@ -66,6 +67,7 @@ class Framework:
     profiles: bool = False
     logged: bool = False
     room: str = ""
+    embedded: bool = False
     compiles: bool = False
     finds_micro_batch: bool = False
 

@@ -24,6 +24,12 @@ DATA = (MOCK, TOKENS)
 DIVISION = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
 """Fields that say how a model is divided over GPUs."""
 
+RECOMPUTATION = ("none", "full")
+"""How much of a layer's forward pass is computed again in the backward pass, instead of kept in memory."""
+
+ATTENTION = ("sdpa", "eager")
+"""Attention of the embedded frameworks' models, by transformers' names: torch's fused kernels, or plain products."""
+
 TORCH, NSYS, ROCPROF = "torch", "nsys", "rocprof"
 TRACED = 3
 WINDOW = 1 + TRACED
@@ -66,6 +72,7 @@ class Request:
         compiled: whether torch.compile makes its kernels; False for eager PyTorch.
         finds_micro_batch: whether the training takes the largest micro-batch that fits instead of micro_batch_size.
         recipe: name of the framework's own recipe, where it has several for a model.
+        recomputation, attention: one of RECOMPUTATION and ATTENTION, where the framework takes them.
         max_connections: queues of a GPU to the host where communication overlaps computation.
     """
 
@@ -103,6 +110,8 @@ class Request:
     node_index: int = 0
     result_node: int = 0
     rendezvous: str | None = None
+    recomputation: str = RECOMPUTATION[0]
+    attention: str = ATTENTION[0]
 
     @property
     def tuned(self) -> bool:
@@ -209,6 +218,8 @@ class RequestedConfig:
     preset: str | None = None
     settings: tuple[str, ...] | None = None
     eager: bool | None = None
+    recomputation: str | None = None
+    attention: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)

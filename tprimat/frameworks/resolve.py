@@ -6,7 +6,7 @@ Every refusal comes before anything starts, and names the nearest value that wou
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from tprimat.catalog.models import Model
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.request import Device, Request, RequestedConfig
+from tprimat.frameworks.request import ATTENTION, RECOMPUTATION, Device, Request, RequestedConfig
 from tprimat.frameworks.scales import Scale
 from tprimat.results.run import ModelConfig
 from tprimat.text import counted
@@ -85,9 +85,25 @@ class Resolver:
             pipeline_model_parallel_size=pipeline,
             context_parallel_size=context,
             compiled=self.framework.compiles and not on_cpu and not requested.eager,
+            recomputation=self.own_knob("recomputation", RECOMPUTATION),
+            attention=self.own_knob("attention", ATTENTION),
             finds_micro_batch=self.framework.finds_micro_batch and not on_cpu and requested.micro_batch_size is None,
         )
         return self.complete(request, shape)
+
+    def own_knob(self, name: str, values: Sequence[str]) -> str:
+        """Return a setting that the embedded frameworks alone take, else the default.
+
+        Raises UsageError where it was requested of another one.
+        """
+        value: str | None = getattr(self.requested, name)
+        if value is not None and not self.framework.embedded:
+            raise UsageError(
+                f"{self.framework.name} takes no --{name}: its own configuration decides",
+                hint=f"remove --{name}, or choose an embedded framework such as --framework lightning",
+                heading="tuning",
+            )
+        return value or values[0]
 
     def prepare(self) -> None:
         """Refuse what this framework can't train at all."""

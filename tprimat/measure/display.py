@@ -30,11 +30,12 @@ NARROWEST_BAR = 10
 
 def show(plan: Plan) -> None:
     """Print what would be run, to the last option; its command is the outcome of a dry run, at any verbosity."""
-    for request in plan.requests:
+    for number, request in enumerate(plan.requests, 1):
         framework = plan.framework_of(request)
         command = framework.launch(request).shell_line()
         result = plan.output_dir / framework.hook("result_name")(request)
-        console.info(f"\n{plan.name_of(request)}, run {counted(plan.runs, 'time')}:")
+        place = f"{number}. " if len(plan.requests) > 1 else ""
+        console.info(f"\n{place}{plan.name_of(request)}, run {counted(plan.runs, 'time')}:")
         console.info(command)
         console.summary(command)
         # A part of the name may not be known before the training.

@@ -23,7 +23,9 @@ from tprimat.frameworks.request import Device, Request, RequestedConfig
 from tprimat.machine import held_memory
 from tprimat.machine.host import Host, memory_limit_gb
 from tprimat.machine.platforms import Machine
+from tprimat.results.run import Tuning
 from tprimat.store import store
+from tprimat.text import counted
 from tprimat.units import GB
 
 COOLDOWN_ON_GPU = 30.0
@@ -44,7 +46,11 @@ class Plan:
         anonymise: whether the bundle has pseudonyms for hosts, users and paths.
         limit_s: seconds after which a training is stopped; None to derive it from the request's time limit.
         stops_at_failure: whether nothing more is run after a training that failed.
+        tuning: how the configuration was chosen that --config brings; None where it wasn't.
         advice: warning for too short trainings; None for the default one.
+        resumes: whether what the output directory holds of it isn't run again, except what was interrupted.
+        retries_failed: whether what failed is run again then.
+        keeps_failures: whether a training that failed before it could write a result leaves one all the same.
         training_lines: whether what the trainings print is shown; None: where no progress bar can be drawn.
     """
 
@@ -60,16 +66,30 @@ class Plan:
     stops_at_failure: bool = False
     advice: str | None = None
     training_lines: bool | None = None
+    resumes: bool = False
+    retries_failed: bool = False
+    keeps_failures: bool = False
+    tuning: Tuning | None = None
 
     def framework_of(self, request: Request) -> Framework:
         """Return the framework that trains a request."""
         return next((each for each in self.frameworks if each.name == request.framework), self.frameworks[0])
 
     def name_of(self, request: Request) -> str:
-        """Return what messages call a request."""
+        """Return what messages call a request: with its label where nothing else tells it from another."""
+        name = self._usual_name(request)
+        alike = [each for each in self.requests if self._usual_name(each) == name]
+        return f"{name}, {request.label}" if len(alike) > 1 and request.label else name
+
+    def _usual_name(self, request: Request) -> str:
         parts = [request.model, request.precision]
-        if len({each.micro_batch_size for each in self.requests if each.model == request.model}) > 1:
+        alike = [each for each in self.requests if each.model == request.model]
+        if len({each.micro_batch_size for each in alike}) > 1:
             parts.append(f"micro batch {request.micro_batch_size}")
+        if len({each.num_gpus for each in alike}) > 1:
+            parts.append(f"on {counted(request.num_gpus, 'process' if request.platform == 'cpu' else 'GPU')}")
+        if len({each.num_nodes for each in alike}) > 1:
+            parts.append(f"on {counted(request.num_nodes, 'node')}")
         if len(self.frameworks) > 1:
             parts.append(request.framework)
         return " ".join(parts)
@@ -138,7 +158,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     device = device_of(machine)
     if framework.divides:
         device = nemo_options.device(device, options, notes)
-    names, requested = _requested_config(options, device, framework, notes)
+    names, requested = requested_config(options, device, framework, notes)
     node = this_node(options)
     output_dir = Path.cwd() / options.output_dir
     requests = []
@@ -233,17 +253,25 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
             notes.append(f"{framework.name} skipped: {error.message}")
     if not plans:
         raise frameworks.none_can_train(f"no framework can train this here: {'; '.join(notes)}")
-    requests = [request for plan in plans for request in plan.requests]
+    return merged(plans, notes)
+
+
+def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
+    """Return one plan of the requests of several, each once, model by model."""
+    requests: list[Request] = []
+    for request in (request for plan in plans for request in plan.requests):
+        if request not in requests:
+            requests.append(request)
     order = list(dict.fromkeys(request.model for request in requests))
     return dataclasses.replace(
         plans[0],
-        frameworks=tuple(framework for plan in plans for framework in plan.frameworks),
+        frameworks=tuple(dict.fromkeys(framework for plan in plans for framework in plan.frameworks)),
         requests=tuple(sorted(requests, key=lambda request: order.index(request.model))),
         notes=tuple(dict.fromkeys((*notes, *(note for plan in plans for note in plan.notes)))),
     )
 
 
-def _requested_config(
+def requested_config(
     options: argparse.Namespace, device: Device, framework: Framework, notes: list[str]
 ) -> tuple[tuple[str, ...], RequestedConfig]:
     """Return models and settings: the options override the result to match; adds what is not as there to the notes."""
@@ -251,6 +279,7 @@ def _requested_config(
     names = ("scale", "steps", "global_batch_size", "micro_batch_size", "sequence_length", "seed", "label")
     known = {name: getattr(options, name) for name in names} | {"time_limit_s": options.time_limit}
     known["eager"] = options.eager or None
+    known |= {name: getattr(options, name) for name in ("recomputation", "attention")}
     if options.micro_batch_size is not None:
         known["micro_batch_size"] = options.micro_batch_size[0]
     stated = {name: value for name, value in (known | nemo_options.requested(options)).items() if value is not None}

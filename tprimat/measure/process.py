@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -61,6 +61,7 @@ def run(
     limit_s: float | None = None,
     grace_s: float = 20.0,
     variables: Mapping[str, str] | None = None,
+    stops: Callable[[], bool] = lambda: False,
 ) -> ProcessResult:
     """Run a command to its end.
 
@@ -69,7 +70,7 @@ def run(
     asked to end, and killed with its whole group after the grace, in which it can write its result, or at once on a
     second Ctrl-C. After limit_s it is taken for hung; None is for ever. Raises UsageError when the program can't be
     started or the log can't be written; one that is there must be empty. The variables are set for the child and are
-    no part of the command that the log shows.
+    no part of the command that the log shows. Once `stops` returns True, the child is asked to end too.
     """
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +81,7 @@ def run(
     except OSError as error:
         raise unwritable(log, error) from error
     with file, _count_signals() as signals:
-        return _Child(launch, file, on_line, on_message, grace_s, variables or {}).follow(signals, limit_s)
+        return _Child(launch, file, on_line, on_message, grace_s, variables or {}).follow(signals, limit_s, stops)
 
 
 @contextlib.contextmanager
@@ -121,7 +122,7 @@ class _Child:
         self._has_terminated_group = False
         self._killed_at: float | None = None
 
-    def follow(self, signals: list[int], limit_s: float | None) -> ProcessResult:
+    def follow(self, signals: list[int], limit_s: float | None, stops: Callable[[], bool]) -> ProcessResult:
         """Pass output on until the child and its group have ended."""
         started = time.monotonic()
         overdue = False
@@ -132,7 +133,7 @@ class _Child:
                 if status is None and limit_s is not None and time.monotonic() - started > limit_s:
                     overdue = True
                 # A script dies of a signal and leaves torchrun, which alone can end its workers in good order.
-                if signals or overdue or (status or 0) < 0:
+                if signals or overdue or (status or 0) < 0 or stops():
                     self._terminate(at_once=len(signals) > 1)
         finally:
             # What the child left behind goes with it; it may hold a GPU, and the pipes.

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import os
 import secrets
+import signal
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from tprimat import console
 from tprimat.analysis.summary import Summary, summarize
@@ -22,23 +27,32 @@ from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.machine.cpu_load import CpuLoad
 from tprimat.machine.platforms import Machine
-from tprimat.measure import attempt, closing, display, process, training_files
+from tprimat.measure import attempt, closing, display, process, sweep, training_files
 from tprimat.measure.display import short_path
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
 from tprimat.record import nodes, outcome, progress, recovery
-from tprimat.record.progress import Message, Saved
+from tprimat.record.progress import Message, Saved, Step
 from tprimat.results.run import Run
+from tprimat.store import store
 from tprimat.store.history import HISTORY
-from tprimat.text import plain
+from tprimat.text import counted, plain
 
 START_SECONDS = 900.0
 """What a training may take beyond twice its time limit before it is taken for hung: importing
 torch from a slow disk and drawing eight billion weights both take minutes."""
 
+KILLING = tuple(getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGKILL", "SIGHUP"))
+"""Signals by which a training is ended from outside, and not by its own fault."""
+
 
 class Session:
     """The trainings of one command.
+
+    Args:
+        plan: what to run.
+        machine: this one.
+        stops: returns after a step whether its training is to end there.
 
     Attributes:
         runs: results with their summaries, by the index of their request.
@@ -49,14 +63,17 @@ class Session:
             no complete run, INTERRUPTED where the user ended the session after it.
     """
 
-    def __init__(self, plan: Plan, machine: Machine) -> None:
+    def __init__(self, plan: Plan, machine: Machine, stops: Callable[[Step], bool] = lambda step: False) -> None:
         self.runs: list[list[tuple[Run, Summary]]] = [[] for _ in plan.requests]
         self.files: list[Path] = []
         self.failures = 0
         self.interrupted = False
         self.status = 0
         self._plan = plan
+        self._stops = stops
         self._requests = list(plan.requests)
+        self._digests = [sweep.digest(request, machine) for request in plan.requests]
+        self._order = list(plan.order())
         self._machine = machine
         self._logs: list[Path] = []
         self._id = attempt.session_of(os.environ) or secrets.token_hex(8)
@@ -90,7 +107,9 @@ class Session:
             self._requests[index] = plan.framework_of(request).hook("prepare")(request, console.info)
         earlier = self._earlier()
         self._state_node()
-        order = list(plan.order())
+        if plan.resumes:
+            self._resume()
+        order = self._order
         for number, (repetition, index) in enumerate(order, 1):
             if self._is_done(index, repetition, earlier):
                 continue
@@ -111,6 +130,33 @@ class Session:
                 if left:
                     console.error(f"    not run: {', '.join(left)}")
                 break
+
+    def _resume(self) -> None:
+        """Take the results that are there as those of this session, and leave only the other trainings to run."""
+        sweep.recover(self._plan.output_dir, self._digests)
+        runs = sweep.found(self._plan, self._machine)
+        again: dict[Path, set[str]] = {}
+        left = []
+        for repetition, index in self._order:
+            there = runs.get((self._digests[index], repetition), [])
+            if there and sweep.is_done(there[0].run, retries_failed=self._plan.retries_failed):
+                self._keep(index, there[0].run, there[0].path)
+                self.failures += there[0].run.status != "complete"
+            else:
+                left.append((repetition, index))
+            for each in there:
+                if not sweep.is_done(each.run, retries_failed=self._plan.retries_failed):
+                    again.setdefault(each.path, set()).add(store.fingerprint(each.run))
+        known = [each.run for there in runs.values() for each in there]
+        latest = max(known, key=lambda run: run.timestamp or "", default=None)
+        # Rounds that were cut in two are paired all the same: what changed meanwhile widens the interval.
+        self._id = (latest.session if latest else None) or self._id
+        for path, marks in again.items():
+            store.withdraw(path, marks)
+        done = len(self._order) - len(left)
+        if done:
+            console.info(f"{done} of {counted(len(self._order), 'run')} already done")
+        self._order = left
 
     def sum_up(self) -> None:
         """Print the closing table, what should be known of it, and the next command."""
@@ -181,7 +227,7 @@ class Session:
             attempt.begin(Path(job), self._round, request, log, logged=framework.logged)
         cpu_load = CpuLoad()
         try:
-            child, saved = self._follow(framework, request, log, title)
+            child, saved = self._follow(framework, index, log, title)
         finally:
             latest = framework.hook("latest_log")(request)
             if latest is not None:
@@ -196,7 +242,7 @@ class Session:
             if not self.status or self.interrupted:
                 return
         elif framework.logged:
-            known: dict[str, Any] = {"session": self._id, "round": self._round, "disturbance": cpu_load.disturbance()}
+            known: dict[str, Any] = {**self._known(index), "disturbance": cpu_load.disturbance()}
             if request.rendezvous is not None:
                 known["nodes"] = nodes.read(self._nodes_folder(), request.num_nodes)
             result = training_files.read_log(
@@ -219,7 +265,13 @@ class Session:
         )
         if result is None:
             setup = {name: getattr(request, name) for name in ("platform", "framework", "model", "label")}
-            console.record(Run(**setup, status=status, status_reason=reason), None)
+            path = None
+            run = Run(**setup, status=status, status_reason=reason)
+            # What was killed from outside is repeated by --resume, as any interrupted training.
+            is_killed = -child.status in KILLING and not child.overdue
+            if self._plan.keeps_failures and not child.interrupted and not is_killed:
+                run, path = self._keep_failure(index, run)
+            console.record(run, path)
         if child.interrupted:
             kept = "partial results saved (status: incomplete)" if result else "nothing recorded yet"
             console.error(f"{title}: interrupted; {kept}")
@@ -230,11 +282,11 @@ class Session:
             console.error(f"    {plain(line, 160)}")
         console.error(f"    full log: {short_path(log)}")
 
-    def _follow(
-        self, framework: Framework, request: Request, log: Path, title: str
-    ) -> tuple[ProcessResult, list[Saved]]:
+    def _follow(self, framework: Framework, index: int, log: Path, title: str) -> tuple[ProcessResult, list[Saved]]:
         """Run one training and show it; how its process ended, and the results that it says it wrote."""
+        request = self._requests[index]
         saved: list[Saved] = []
+        is_stopped = False
         launch = framework.hook("start")(framework, request, self._machine, log)
         limit_s = self._plan.limit_s
         if limit_s is None and request.time_limit_s is not None:
@@ -243,19 +295,30 @@ class Session:
         with display.following(title, request, lines=lines, rest=self._rest_s) as (on_line, on_step):
 
             def on_message(message: Message) -> None:
+                nonlocal is_stopped
+                if isinstance(message, Step):
+                    is_stopped = is_stopped or self._stops(message)
                 if isinstance(message, Saved):
                     saved.append(message)
                 on_step(message)
 
             if framework.logged:
-                on_line = training_files.follower(on_line, on_step)
+                on_line = training_files.follower(on_line, on_message)
             console.debug(f"command: {launch.shell_line()}")
             console.debug(f"log: {short_path(log)}")
-            variables = {progress.SESSION: f"{self._id}/{self._round}"}
+            variables = {progress.SESSION: f"{self._id}/{self._round}", progress.REQUEST: self._digests[index]}
+            if self._plan.tuning is not None:
+                variables[progress.TUNING] = msgspec.json.encode(self._plan.tuning).decode()
             if request.rendezvous is not None:
                 variables |= nodes.variables(request.num_nodes, self._nodes_folder())
             child = process.run(
-                launch, log, on_line=on_line, on_message=on_message, limit_s=limit_s, variables=variables
+                launch,
+                log,
+                on_line=on_line,
+                on_message=on_message,
+                limit_s=limit_s,
+                variables=variables,
+                stops=lambda: is_stopped,
             )
         why = outcome.why_stopped(interrupted=child.interrupted, overdue=child.overdue, limit_s=limit_s)
         if framework.logged and why is not None:
@@ -265,12 +328,8 @@ class Session:
         return child, saved
 
     def _take(self, index: int, run: Run, path: Path, history: set[Path], title: str) -> None:
-        """Add a run that left a result."""
-        if short_path(path) not in self.files:
-            self.files.append(short_path(path))
-        summary = summarize(run)
-        self.runs[index].append((run, summary))
-        console.record(run, short_path(path))
+        """Add a run that left a result, and print how it went."""
+        summary = self._keep(index, run, path)
         for moved in sorted(set((path.parent / HISTORY).glob("*.json")) - history):
             console.note(f"existing file moved to {short_path(moved)}")
         line = display.outcome(title, run, summary, self._rest_s(time.monotonic() - self._began))
@@ -281,6 +340,37 @@ class Session:
         display.figures(self._plan.framework_of(self._requests[index]).hook("figures")(run, summary))
         for epoch in run.epochs:
             console.debug(", ".join(f"{name} {value}" for name, value in epoch.items()))
+
+    def _keep(self, index: int, run: Run, path: Path) -> Summary:
+        """Add a run that left a result."""
+        if short_path(path) not in self.files:
+            self.files.append(short_path(path))
+        summary = summarize(run)
+        self.runs[index].append((run, summary))
+        console.record(run, short_path(path))
+        return summary
+
+    def _known(self, index: int) -> dict[str, Any]:
+        """Return the fields of a Run that only this session knows."""
+        request = self._digests[index]
+        return {"session": self._id, "round": self._round, "request": request, "tuning": self._plan.tuning}
+
+    def _keep_failure(self, index: int, run: Run) -> tuple[Run, Path]:
+        """Write the result of a training that failed before it could, so that --resume knows of it."""
+        request = self._requests[index]
+        run = msgspec.structs.replace(
+            run,
+            **self._known(index),
+            timestamp=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+            scale=request.scale,
+            gpu_info=msgspec.structs.replace(self._machine.gpu_info, device_count=request.num_gpus),
+            training_config=request.training_config(num_gpus=request.num_gpus, precision=request.precision),
+        )
+        path = short_path(store.save(run, request.output_dir).path)
+        if path not in self.files:
+            self.files.append(path)
+        self.runs[index].append((run, summarize(run)))
+        return run, path
 
     def _judge_complete(self, request: Request, path: Path, child: ProcessResult, log: Path, title: str) -> None:
         """Say what is wrong all the same with a training whose result is complete."""
@@ -318,6 +408,7 @@ class Session:
 def show(plan: Plan, machine: Machine) -> None:
     """Print what a session would run."""
     display.introduce(plan, machine)
+    sweep.introduce(plan, machine, sweep.found(plan, machine) if plan.resumes else {})
     display.show(plan)
 
 

@@ -137,6 +137,7 @@ def read_log(
     request: Request,
     log: Path,
     machine: Machine,
+    /,
     *,
     complete: bool,
     nodes: tuple[tuple[Node, ...], Sequence[str]] = ((), ()),

@@ -10,14 +10,23 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
+
+from tprimat.results.run import Tuning
 
 VARIABLE = "TPRIMAT_PROGRESS"
 """The environment variable that enables messages."""
 
 SESSION = "TPRIMAT_SESSION"
 """The environment variable that names the session and the round of a run: ID/ROUND."""
+
+REQUEST = "TPRIMAT_REQUEST"
+"""The environment variable with the digest of the requested configuration."""
+
+TUNING = "TPRIMAT_TUNING"
+"""The environment variable with the Tuning of a configuration that --config brings, as JSON."""
 
 MARK = "\x02@tprimat "
 """A control character, which no log prints, and a word, since a terminal may swallow the former."""
@@ -56,6 +65,15 @@ def session_of(environ: Mapping[str, str]) -> tuple[str | None, int | None]:
     """Return session and round of this process's training; None where no session started it."""
     session, _, number = environ.get(SESSION, "").rpartition("/")
     return (session, int(number)) if session and number.isdecimal() and int(number) else (None, None)
+
+
+def given(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a Run that the session which started this process's training knows, by name."""
+    session, number = session_of(environ)
+    tuning = None
+    with contextlib.suppress(msgspec.MsgspecError):
+        tuning = msgspec.json.decode(environ.get(TUNING, "null"), type=Tuning | None)
+    return {"session": session, "round": number, "request": environ.get(REQUEST) or None, "tuning": tuning}
 
 
 def reporter(rank: int = 0) -> Callable[..., None] | None:

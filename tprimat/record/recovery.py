@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -56,6 +56,19 @@ def names(folder: Path) -> set[str]:
         return {path.name for path in (folder / JOURNALS).iterdir()}
     except OSError:
         return set()
+
+
+def running(folder: Path, requests: Collection[str]) -> bool:
+    """Return whether a folder has a journal of one of these requested configurations, by their digests."""
+    for name in names(folder):
+        if Path(name).suffix not in (SUFFIX, CLAIMED):
+            continue
+        with contextlib.suppress(OSError), (folder / JOURNALS / name).open("rb") as file:
+            # The setup is at the beginning, in the second line.
+            content = file.read(store.LARGEST_FILE // 1024)
+            if any(request.encode() in content for request in requests):
+                return True
+    return False
 
 
 def recover(folder: Path, ended: str | None = None) -> list[Recovered]:

@@ -29,11 +29,9 @@ def setup_of(known: Run, shown: Run, module: object, machine: Machine) -> Run:
     The module gives a model its name.
     """
     shape = known.model_config.over(shown.model_config)
-    session, number = progress.session_of(os.environ)
     return msgspec.structs.replace(
         known,
-        session=session,
-        round=number,
+        **progress.given(os.environ),
         warnings=(*known.warnings, *shown.warnings),
         source=known.source or Source(kind="live", command=tuple(sys.orig_argv)),
         environment=known.environment.over(machine.environment),

@@ -286,6 +286,17 @@ class Steady(_Section, frozen=True, kw_only=True):
     found: Annotated[bool, doc("false: no steady state; metrics use all steps after the first")] = False
 
 
+class Tuning(_Section, frozen=True, kw_only=True):
+    """Search that chose the configuration (--tune), as --config passes it on."""
+
+    trials: Annotated[Natural | None, doc("settings that were tried")] = None
+    settings: Annotated[Count | None, doc("settings in the search space")] = None
+    varied: Annotated[tuple[str, ...], doc("options that the search varied")] = ()
+    seconds: Annotated[NonNegative | None, doc("time that the search took, s")] = None
+    budget_seconds: Annotated[NonNegative | None, doc("time that it was given, s")] = None
+    device_name: Annotated[str | None, doc("device on which the configuration was chosen")] = None
+
+
 class PerformanceMetrics(_Section, frozen=True, kw_only=True):
     """Metrics of the steady-state steps, computed from the series."""
 
@@ -326,6 +337,8 @@ class RunRecord(_Series, frozen=True, kw_only=True):
     timestamp: Annotated[str | None, doc("start of the run, ISO 8601 with offset")] = None
     session: Annotated[str | None, doc("identifier of the benchmark command, whose runs are interleaved")] = None
     round: Annotated[Count | None, doc("round of the session, from 1, with one run of every setup")] = None
+    request: Annotated[str | None, doc("digest of the requested configuration, by which --resume finds a run")] = None
+    tuning: Annotated[Tuning | None, doc("search that chose the configuration; null for an untuned one")] = None
     status: Annotated[Status, doc("whether all requested steps were recorded")] = "complete"
     status_reason: Annotated[str | None, doc("reason, in one sentence")] = None
     warnings: Annotated[tuple[str, ...], doc("doubtful or unknown values, and why")] = ()

@@ -10,13 +10,14 @@ from tprimat import console, frameworks
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.files import unwritable
+from tprimat.measure import sweep
 from tprimat.measure.display import short_path
 from tprimat.slurm import client, collect, follow, script, settings
 from tprimat.slurm.job import Description, Job, make_folder
 
 FOR_THE_SUBMITTER = (
     *("--executor", "--slurm", "--account", "--partition", "--time", "--container", "--mounts", "--nodes"),
-    "--output-dir",
+    *("--output-dir", "--gpus"),
 )
 """Options with a value that the nodes get in another way, or not at all."""
 
@@ -25,13 +26,26 @@ ALONE = ("--wait", "--quiet", "--json")
 
 
 def submit(options: argparse.Namespace) -> int:
-    """Submit a job, or show its script; the exit status. Raises UsageError where that is wrong, or Slurm refuses."""
+    """Submit a job for each number of nodes and GPUs, or show the scripts; the exit status.
+
+    All other configurations of a sweep share the job's nodes and are interleaved there. Raises UsageError where
+    something is wrong, or Slurm refuses.
+    """
+    points = list(sweep.points(options))
+    if options.tune and any((point.num_nodes or 1) > 1 for point in points):
+        raise UsageError("--tune searches on one node", hint="use --nodes 1", heading="several-nodes")
+    statuses = [_submit(point) for point in points]
+    return next((status for status in statuses if status), ExitStatus.OK)
+
+
+def _submit(options: argparse.Namespace) -> int:
     job = settings.job(options.slurm, {name: getattr(options, name) for name in settings.NAMES})
     nodes = options.num_nodes or 1
     on_each = _gpus_per_node(options, job.partition, nodes)
     _check_frameworks(options.framework)
     output_dir = Path.cwd() / options.output_dir
     words = [*_words_of_nodes(options.argv), f"--nodes={nodes}", f"--output-dir={output_dir}"]
+    words += [f"--gpus={options.gpus}"] if options.gpus is not None else []
     if options.dry_run:
         folder = output_dir / "slurm" / "NAME"
         _show(script.text(job, nodes, on_each, words, folder, output_dir), folder)

@@ -12,14 +12,17 @@ from pathlib import Path
 from tprimat import files
 
 HISTORY = "history"
+TRIALS = "autotune"
+"""Folder of the trials of --tune, which are no results to compare."""
+
 UNFINISHED = ".result.part"
 """Ending of a result on its way to disk; written under the lock alone."""
 
 
 def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
-    """Yield the files in a folder and below, by name; hidden ones and those in history/ are skipped."""
+    """Yield the files in a folder and below, by name; hidden ones, history/ and autotune/ are skipped."""
     for parent, folders, names in os.walk(folder, onerror=on_error):
-        folders[:] = sorted(name for name in folders if name != HISTORY and not name.startswith("."))
+        folders[:] = sorted(name for name in folders if name not in (HISTORY, TRIALS) and not name.startswith("."))
         yield from (Path(parent, name) for name in sorted(names) if not name.startswith("."))
 
 

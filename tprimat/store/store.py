@@ -13,7 +13,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -234,6 +234,27 @@ def amend(path: Path, mark: str, **changes: Any) -> Run | None:
                 with files.write_temp_beside(path, encode(as_file(amended)), UNFINISHED) as whole:
                     os.replace(whole, path)
             return found
+    except OSError as error:
+        raise files.unwritable(path.parent, error, "the result cannot be written") from error
+
+
+def withdraw(path: Path, marks: Collection[str]) -> None:
+    """Remove runs by their fingerprints from a result file, which is gone where it has no other; history/ keeps it.
+
+    Raises UsageError when the folder can't be written.
+    """
+    try:
+        with files.lock_folder(path.parent):
+            runs = _runs_in(path)
+            kept = [run for run in runs if fingerprint(run) not in marks]
+            if len(kept) == len(runs):
+                return
+            keep_in_history(path)
+            if kept:
+                with files.write_temp_beside(path, encode(as_file(kept)), UNFINISHED) as whole:
+                    os.replace(whole, path)
+            else:
+                path.unlink()
     except OSError as error:
         raise files.unwritable(path.parent, error, "the result cannot be written") from error
 

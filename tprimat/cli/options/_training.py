@@ -88,6 +88,16 @@ def several(read: Callable[[str], int]) -> Callable[[str], tuple[int, ...]]:
     return lambda text: tuple(dict.fromkeys(read(part) for part in text.split(",")))
 
 
+def one_or_several(read: Callable[[str], int]) -> Callable[[str], int | tuple[int, ...]]:
+    """Return a reader of a number, or of several with commas between them: a sweep."""
+
+    def read_all(text: str) -> int | tuple[int, ...]:
+        numbers = several(read)(text)
+        return numbers[0] if len(numbers) == 1 else numbers
+
+    return read_all
+
+
 def add_sizes(group: argparse._ActionsContainer, *, several_micro_batches: bool = False) -> None:
     """Add the sizes of a training of a language model, and its seed."""
     text, number = "set sequences per forward pass and GPU", at_least(1)
@@ -102,9 +112,13 @@ def add_sizes(group: argparse._ActionsContainer, *, several_micro_batches: bool 
     )
 
 
-def add_gpus(group: argparse._ActionsContainer) -> None:
+def add_gpus(group: argparse._ActionsContainer, *, sweeps: bool = False) -> None:
     """Add --gpus."""
-    add_numbers(group, ("gpus", 1, "use N GPUs (default: all), or N processes on a CPU"))
+    text, number = "use N GPUs (default: all), or N processes on a CPU", at_least(1)
+    if sweeps:
+        option(group, "--gpus N", f"{text}; or several", type=one_or_several(number))
+    else:
+        option(group, "--gpus N", text, type=number)
 
 
 def add_output_dir(group: argparse._ActionsContainer, default: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tprimat.catalog import models
-from tprimat.cli.options import _nemo, _nodes, encdec
+from tprimat.cli.options import _nemo, _nodes, _tuning, encdec
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
 from tprimat.cli.options._training import (
     add_bundle,
@@ -74,6 +74,7 @@ def parser() -> Parser:
     _add_measuring(parser.add_argument_group("measurement"))
     _nodes.add_options(parser.add_argument_group("more than one machine"))
     _nemo.add_options(parser.add_argument_group("NeMo (--framework nemo, pretrain_*.py)"))
+    _tuning.add_search(parser.add_argument_group("tuning"))
     add_output_options(parser, **OF_TRAININGS)
     parser.set_defaults(encdec=False)
     return parser
@@ -132,6 +133,7 @@ def _add_setup(group: argparse._ArgumentGroup) -> None:
     option(group, "--precision NAME", text, type=names(PRECISIONS, "precision"))
     add_sizes(group, several_micro_batches=True)
     option(group, "--eager", "train in eager PyTorch (default: compiled on a GPU)")
+    _tuning.add_settings(group)
     option(group, "--match RESULT", "reuse the configuration of RESULT", type=Path)
 
 
@@ -143,7 +145,7 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
     text = f"stop a run after TIME, e.g. 90s, 1h30m (default: {DEFAULT_TIME_LIMIT})"
     option(group, "--time-limit TIME", text, type=duration, default=DEFAULT_TIME_LIMIT)
     option(group, "--cooldown SECONDS", "pause between runs (default: 30; 0 on a CPU)", type=seconds)
-    add_gpus(group)
+    add_gpus(group, sweeps=True)
     option(group, "--framework NAME", "train with NAME, several, or all (default: first available)")
     option(group, "--label NAME", "name this configuration; becomes part of the file name", type=label)
     add_output_dir(group, "output")
@@ -152,4 +154,5 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
     option(group, "--profile NAME", text, choices=tuple(PROFILERS))
     # What an older tool's scripts show: pretrain_*.py and run_benchmark.sh.
     group.add_argument("--training-lines", action="store_true", help=argparse.SUPPRESS)
-    option(group, "--dry-run", "show the commands; run nothing")
+    _tuning.add_sweep(group)
+    option(group, "--dry-run", "show plan, time and commands; run nothing")

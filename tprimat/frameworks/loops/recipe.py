@@ -24,7 +24,7 @@ from tprimat.catalog import models
 from tprimat.catalog.models import Model
 from tprimat.frameworks import scales
 from tprimat.frameworks.loops.tokens import TokenSource
-from tprimat.frameworks.request import Request
+from tprimat.frameworks.request import ATTENTION, Request
 from tprimat.results.run import ModelConfig, Optimizer, Run, Source
 
 if TYPE_CHECKING:
@@ -89,7 +89,17 @@ class Recipe:
     def weights(self, device: torch.device) -> PreTrainedModel:
         """Return the model with its first weights."""
         request = self.request
-        return build(self.model, self.shape, request.sequence_length, seed=request.seed, device=device)
+        module = build(
+            self.model,
+            self.shape,
+            request.sequence_length,
+            seed=request.seed,
+            device=device,
+            attention=request.attention,
+        )
+        if request.recomputation == "full":
+            checkpoint(module)
+        return module
 
     def optimizer(self, module: torch.nn.Module) -> torch.optim.Optimizer:
         """Return AdamW over the module's parameters."""
@@ -102,12 +112,17 @@ class Recipe:
         Precision, parallelism and optimizer are left to the recorder, which reads those in use.
         """
         request = self.request
+        facts: dict[str, bool | int | float | str | None] = {}
+        if self.on_gpu:
+            facts = {"torch_compile": False, "chunked_cross_entropy": False}
+        if request.attention != ATTENTION[0]:
+            facts["attention"] = request.attention
         return request.to_run(
             model_config=self.shape,
             training_config=request.training_config(),
             data=self.source.described(request.global_batch_size, request.sequence_length),
             source=Source(kind="live", command=tuple(sys.orig_argv)),
-            framework_config={"torch_compile": False, "chunked_cross_entropy": False} if self.on_gpu else {},
+            framework_config=facts,
         )
 
 
@@ -177,18 +192,31 @@ def hyperparameters(shape: ModelConfig) -> Optimizer:
     )
 
 
+def checkpoint(module: Any) -> None:
+    """Let a model compute its layers again in the backward pass, instead of keeping their activations."""
+    # Newer releases of transformers have the first name, older ones the second.
+    kind = "activation" if hasattr(module, "activation_checkpointing_enable") else "gradient"
+    getattr(module, f"{kind}_checkpointing_enable")(**{f"{kind}_checkpointing_kwargs": {"use_reentrant": False}})
+
+
 def build(
-    model: Model, shape: ModelConfig, sequence_length: int, *, seed: int, device: torch.device
+    model: Model,
+    shape: ModelConfig,
+    sequence_length: int,
+    *,
+    seed: int,
+    device: torch.device,
+    attention: str = ATTENTION[0],
 ) -> PreTrainedModel:
     """Return the model on a device (meta for the shapes alone), in fp32, without dropout and cache.
 
-    Its attention is torch's scaled_dot_product_attention. The global generator of torch is left as it was.
+    Its attention is one of request.ATTENTION. The global generator of torch is left as it was.
     """
     import transformers
 
     config = configuration(model, shape, sequence_length)
     with drawing(shape.num_parameters or 0, seed, device):
-        module: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+        module: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
     return module.to(device).train()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import torch
 
-from tprimat.frameworks.loops import cross_entropy, half_linear
+from tprimat.frameworks.loops import cross_entropy, half_linear, recipe
 from tprimat.frameworks.loops.recipe import Recipe
 from tprimat.record.ranks import Process
 from tprimat.results.run import Run
@@ -65,7 +65,7 @@ def tune(training: Recipe, process: Process) -> Tuned:
     for micro, checkpointed in _candidates(training):
         training = dataclasses.replace(training, request=dataclasses.replace(request, micro_batch_size=micro))
         if checkpointed:
-            _checkpoint(module)
+            recipe.checkpoint(module)
         fits, _, _ = _attempt(module, training, process)
         if not fits:
             continue
@@ -84,7 +84,7 @@ def stated(setup: Run, seconds: float | None, problem: str | None, *, is_chunked
     is_compiled = seconds is not None and problem is None
     return msgspec.structs.replace(
         setup,
-        framework_config={"torch_compile": is_compiled, "chunked_cross_entropy": is_chunked},
+        framework_config=setup.framework_config | {"torch_compile": is_compiled, "chunked_cross_entropy": is_chunked},
         native_metrics={COMPILE_TIME: round(seconds, 3)} if seconds is not None and problem is None else {},
         warnings=() if problem is None else (f"eager, since torch.compile failed: {problem}",),
     )
@@ -124,7 +124,7 @@ def _candidates(training: Recipe) -> Iterator[tuple[int, bool]]:
     sizes = [request.micro_batch_size]
     if request.finds_micro_batch:
         sizes = [size for size in range(share, 0, -1) if share % size == 0]
-    for checkpointed in (False, True):
+    for checkpointed in (True,) if request.recomputation == "full" else (False, True):
         for size in sizes:
             yield size, checkpointed
 
@@ -171,9 +171,3 @@ def _micro_batch(module: Any, training: Recipe, process: Process) -> None:
     loss.backward()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def _checkpoint(module: Any) -> None:
-    # Newer releases of transformers have the first name, older ones the second.
-    kind = "activation" if hasattr(module, "activation_checkpointing_enable") else "gradient"
-    getattr(module, f"{kind}_checkpointing_enable")(**{f"{kind}_checkpointing_kwargs": {"use_reentrant": False}})

@@ -1,0 +1,93 @@
+"""`benchmark --tune` and `--config`: from options to a search, and from its file to options."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+
+from tprimat import console, frameworks
+from tprimat.cli.options import benchmark as benchmark_options
+from tprimat.cli.options._training import duration
+from tprimat.cli.options._tuning import DEFAULT_BUDGET
+from tprimat.errors import ExitStatus, UsageError
+from tprimat.frameworks import tuning
+from tprimat.machine.platforms import Machine
+from tprimat.measure import display, tune, tuned_config
+from tprimat.measure.plan import choose_framework, device_of, plan_for, requested_config
+from tprimat.results.run import Tuning
+
+_ONE = {"gpus": "--gpus", "num_nodes": "--nodes"}
+
+
+def configured(options: argparse.Namespace) -> tuple[argparse.Namespace, Tuning | None]:
+    """Return the options with those of --config below them, and the search that chose them.
+
+    None where the command overrides any of them: then another configuration is measured than the one that was chosen.
+    """
+    if options.config is None:
+        return options, None
+    if options.match is not None or options.tune:
+        other = "--match" if options.match is not None else "--tune"
+        raise UsageError(f"--config and {other} can't be combined", heading="tuning")
+    config = tuned_config.read(options.config)
+    words = list(tuned_config.words(config.options))
+    parser = benchmark_options.parser()
+    alone, both = parser.parse_args(words), parser.parse_args([*words, *options.argv])
+    both.argv = options.argv
+    flags = {flag: action.dest for action in parser._actions for flag in action.option_strings}
+    changed = [name for name in config.options if getattr(alone, flags[name]) != getattr(both, flags[name])]
+    if changed:
+        console.note(f"{options.config}: {', '.join(changed)} as you asked, so it counts as untuned")
+    return both, None if changed else config.tuning
+
+
+def search(options: argparse.Namespace, machine: Machine) -> int:
+    """Search for the fastest settings of each model."""
+    if options.executor != "local" or frameworks.several(options.framework) is not None:
+        raise UsageError("--tune tunes one framework, on this machine", hint="name one: --framework", heading="tuning")
+    for name, flag in _ONE.items():
+        if isinstance(getattr(options, name), tuple):
+            raise UsageError(f"--tune takes one value of {flag}", hint="tune each size by itself", heading="tuning")
+    if options.resume or options.retry_failed or options.only or options.profile:
+        raise UsageError(
+            "--tune can't be combined with --resume, --retry-failed, --only and --profile", heading="tuning"
+        )
+    framework = choose_framework(options, machine)
+    notes: list[str] = []
+    device = device_of(machine)
+    models, requested = requested_config(options, device, framework, notes)
+    micro_batches = options.micro_batch_size or ()
+    if options.precision:
+        requested = dataclasses.replace(requested, precision=options.precision[0])
+    if len(micro_batches) > 1:
+        requested = dataclasses.replace(requested, micro_batch_size=None)
+    else:
+        micro_batches = ()
+    output_dir = options.output_dir.absolute()
+    plans = []
+    for model in models:
+        space = tuning.space_of(framework, model, requested, options.precision or (), device, output_dir, micro_batches)
+        if len(space.candidates) < 2:
+            raise UsageError(
+                f"{model}: there is nothing to vary: each setting is given, or {framework.name} has no other that fits",
+                hint="remove options such as --micro-batch-size",
+                heading="tuning",
+            )
+        requests = [candidate.request for candidate in space.candidates]
+        plan = plan_for(options, framework, requests, device.platform, (*machine.warnings, *notes))
+        plans.append((dataclasses.replace(plan, output_dir=output_dir), space))
+    if "precision" in plans[0][1].knobs:
+        console.note("precision is varied: a lower one changes what the model learns, not only how fast")
+    display.introduce(
+        dataclasses.replace(plans[0][0], requests=tuple(s.candidates[0].request for _, s in plans)), machine
+    )
+    budget_s = options.budget or duration(DEFAULT_BUDGET)
+    if options.dry_run:
+        for _, space in plans:
+            model = space.candidates[0].request.model
+            console.info(f"\n{model}: {len(space.candidates)} settings, {len(space.excluded)} excluded")
+            for knob, values in space.knobs.items():
+                console.info(f"  {knob}: {', '.join(map(str, values))}")
+        console.info("\nNothing was run.")
+        return ExitStatus.OK
+    return tune.tune(plans, machine, budget_s)

@@ -1,0 +1,196 @@
+"""Search space of --tune: the settings of a framework that change its speed and not its work, as far as they fit.
+
+The global batch and the sequence length stay as they are, so that each setting trains the same steps; gradient
+accumulation follows from the micro-batch. Precision is varied only where several are requested: it changes what is
+learnt, not only how fast.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tprimat.catalog import models
+from tprimat.errors import UsageError
+from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.loops.recipe import shape_of
+from tprimat.frameworks.request import ATTENTION, DIVISION, RECOMPUTATION, Device, Request, RequestedConfig
+
+Setting = Mapping[str, str | int | bool]
+"""Values of fields of RequestedConfig."""
+
+OPTIONS = {
+    "precision": "--precision",
+    "micro_batch_size": "--micro-batch-size",
+    "recomputation": "--recomputation",
+    "attention": "--attention",
+    "eager": "--eager",
+    **{name: f"--{name.replace('_', '-')}" for name in DIVISION},
+}
+"""Settings that are varied, by the options of `benchmark` that set them."""
+
+_SHORT = {
+    "micro_batch_size": "micro{}",
+    "tensor_model_parallel_size": "tp{}",
+    "pipeline_model_parallel_size": "pp{}",
+    "context_parallel_size": "cp{}",
+    "recomputation": "recompute-{}",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A setting that is within the space, what is requested with it, and the request for a full training."""
+
+    setting: Setting
+    requested: RequestedConfig
+    request: Request
+
+    @property
+    def name(self) -> str:
+        """Short name, also the label of its results: micro4-recompute-full-eager."""
+        return name_of(self.setting)
+
+
+@dataclasses.dataclass(frozen=True)
+class Space:
+    """The settings to search, the one of an untuned training first.
+
+    Attributes:
+        knobs: the values of each setting that has several.
+        excluded: names of settings that can't be trained, with the reason, such as an estimate of the memory.
+    """
+
+    framework: Framework
+    device: Device
+    candidates: tuple[Candidate, ...]
+    knobs: Mapping[str, Sequence[str | int | bool]]
+    excluded: Mapping[str, str]
+
+    def request(self, candidate: Candidate, output_dir: Path, **changes: Any) -> Request:
+        """Return the request for a training of a setting in another folder, with changes such as other steps."""
+        requested = dataclasses.replace(candidate.requested, **changes)
+        return self.framework.resolve_config(candidate.request.model, requested, self.device, output_dir)[0]
+
+
+def name_of(setting: Setting) -> str:
+    """Return the short name of a setting."""
+    parts = []
+    for knob, value in setting.items():
+        if knob == "eager":
+            parts.append("uncompiled" if value else "compiled")
+        elif knob == "attention":
+            parts.append(f"{value}-attention")
+        else:
+            parts.append(_SHORT.get(knob, "{}").format(value))
+    return "-".join(parts)
+
+
+def space_of(
+    framework: Framework,
+    model: str,
+    requested: RequestedConfig,
+    precisions: Sequence[str],
+    device: Device,
+    output_dir: Path,
+    micro_batches: Sequence[int] = (),
+) -> Space:
+    """Return the space of a model. Raises UsageError where not even the untuned configuration can be trained.
+
+    A setting that was requested is not varied. Of precisions, two or more are; of micro-batches, those or, where none
+    is given, all that divide the batch.
+    """
+    default, _ = framework.resolve_config(model, requested, device, output_dir)
+    knobs = _knobs(framework, requested, precisions, default)
+    if micro_batches:
+        knobs["micro_batch_size"] = tuple(micro_batches)
+    knobs = {knob: values for knob, values in knobs.items() if len(values) > 1}
+    fixed = dataclasses.replace(
+        requested, global_batch_size=default.global_batch_size, sequence_length=default.sequence_length
+    )
+    found: list[Candidate] = []
+    excluded: dict[str, str] = {}
+    for values in itertools.product(*knobs.values()):
+        setting = dict(zip(knobs, values, strict=True))
+        changes: dict[str, Any] = {**setting, "label": name_of(setting)}
+        asked = dataclasses.replace(fixed, **changes)
+        try:
+            request, _ = framework.resolve_config(model, asked, device, output_dir)
+        except UsageError as error:
+            excluded[name_of(setting)] = error.problem
+            continue
+        needed = memory_at_least(framework, request, requested, device)
+        if device.platform != "cpu" and device.free_bytes is not None and needed > device.free_bytes:
+            excluded[name_of(setting)] = f"takes at least {needed / 1e9:.0f} GB of {device.free_bytes / 1e9:.0f} GB"
+            continue
+        found.append(Candidate(setting, asked, request))
+    if not default.finds_micro_batch:
+        found.sort(key=lambda each: not _is_same(each.request, default))
+    else:
+        # The training chooses its micro-batch itself: a setting of its own.
+        own = {knob: values[0] for knob, values in knobs.items() if knob != "micro_batch_size"}
+        asked = dataclasses.replace(fixed, label=f"auto-{name_of(own)}".rstrip("-"))
+        found.insert(0, Candidate(own, asked, framework.resolve_config(model, asked, device, output_dir)[0]))
+    return Space(framework, device, tuple(found), knobs, excluded)
+
+
+def memory_at_least(framework: Framework, request: Request, requested: RequestedConfig, device: Device) -> float:
+    """Return bytes that a training surely takes of one GPU: weights, gradients, states and activations that are kept.
+
+    Of each layer the residual stream is kept, and without recomputation queries, keys, values, the attention's output
+    and the two halves of the gated feed-forward part, in the precision of the products. Everything else (norms, the
+    logits, the allocator) comes on top, so that this excludes only what can't fit.
+    """
+    shape = shape_of(request)
+    resolver = framework.hook("Resolver")(framework, models.by_name(request.model), requested, device)
+    layers, hidden, width = (getattr(shape, name) or 0 for name in ("num_layers", "hidden_size", "ffn_hidden_size"))
+    values = hidden
+    if request.recomputation == "none" and not request.compiled:
+        values = 4 * hidden + 2 * width
+    size = 4 if request.precision == "fp32" else 1 if request.precision.startswith(("fp8", "mx", "nv")) else 2
+    divided = 1
+    for name in DIVISION:
+        divided *= getattr(request, name)
+    activations = request.micro_batch_size * request.sequence_length * layers * values * size / divided
+    return float(activations + (resolver.bytes_needed(shape) if framework.embedded else 0.0))
+
+
+def _is_same(request: Request, default: Request) -> bool:
+    return dataclasses.replace(request, label=default.label) == default
+
+
+def _knobs(
+    framework: Framework, requested: RequestedConfig, precisions: Sequence[str], default: Request
+) -> dict[str, tuple[str | int | bool, ...]]:
+    """Return the values to try of each setting that the framework has and the user left open; the default's first."""
+    knobs: dict[str, tuple[str | int | bool, ...]] = {}
+    if len(precisions) > 1:
+        knobs["precision"] = tuple(precisions)
+    if framework.divides and default.num_gpus > 1:
+        for name in DIVISION:
+            if getattr(requested, name) is None:
+                first = getattr(default, name)
+                knobs[name] = (first, *(size for size in _powers(default.num_gpus) if size != first))
+    if requested.micro_batch_size is None:
+        share = max(1, default.global_batch_size // default.data_parallel_size)
+        sizes = [size for size in range(1, share + 1) if share % size == 0]
+        first = default.micro_batch_size
+        knobs["micro_batch_size"] = (first, *(size for size in sizes if size != first))
+    if framework.embedded:
+        if requested.recomputation is None:
+            knobs["recomputation"] = RECOMPUTATION
+        if requested.attention is None:
+            knobs["attention"] = ATTENTION
+    if default.compiled and requested.eager is None:
+        knobs["eager"] = (False, True)
+    return knobs
+
+
+def _powers(most: int) -> Iterator[int]:
+    size = 1
+    while size <= most:
+        yield size
+        size *= 2

@@ -1,0 +1,151 @@
+"""Sweeps: the points of options that take several values, what a folder holds of a plan, and what is left of it."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import dataclasses
+import hashlib
+import itertools
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tprimat import console, units
+from tprimat.errors import UsageError
+from tprimat.frameworks.request import Request
+from tprimat.machine.platforms import Machine
+from tprimat.measure.plan import Plan
+from tprimat.record import recovery
+from tprimat.results.run import Run
+from tprimat.store import store
+from tprimat.text import counted
+
+SWEPT = ("num_nodes", "gpus")
+"""Options whose values are planned separately: the defaults of a training depend on them."""
+
+STILL_ENDING_S = 40.0
+"""How long a training may take to end whose session was killed: twice the grace that it has to write its result."""
+
+_OF_A_SESSION = {"output_dir", "node_index", "result_node", "rendezvous"}
+"""Fields of a request that are no part of the configuration: another session has others."""
+
+Key = tuple[str, int]
+"""Digest of a request, and the number of the run."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A run of a plan that is in a result file."""
+
+    run: Run
+    path: Path
+
+
+def points(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
+    """Yield the options with one value of each swept option, in the order of the values."""
+    values = [value if isinstance(value := getattr(options, name), tuple) else (value,) for name in SWEPT]
+    for chosen in itertools.product(*values):
+        point = copy.copy(options)
+        vars(point).update(zip(SWEPT, chosen, strict=True))
+        yield point
+
+
+def of_options(plan: Plan, options: argparse.Namespace) -> Plan:
+    """Return a plan as the options of sweeps change it: resumed, or one configuration of it.
+
+    Raises UsageError for a configuration that it doesn't have.
+    """
+    several = len(plan.requests) > len({request.model for request in plan.requests})
+    plan = dataclasses.replace(
+        plan,
+        resumes=options.resume or options.retry_failed,
+        retries_failed=options.retry_failed,
+        keeps_failures=several or options.resume or options.retry_failed,
+    )
+    if options.only is None:
+        return plan
+    if options.only > len(plan.requests):
+        raise UsageError(
+            f"--only {options.only}: the plan has {counted(len(plan.requests), 'configuration')}",
+            hint="--dry-run numbers them",
+            heading="sweeps",
+        )
+    return dataclasses.replace(plan, requests=(plan.requests[options.only - 1],))
+
+
+def digest(request: Request, machine: Machine) -> str:
+    """Return the digest of a requested configuration: a hash of its settings and the device, without its folder."""
+    # Defaults say nothing: a field that a later version adds leaves the digests of earlier results alone.
+    fields = (field for field in dataclasses.fields(Request) if field.name not in _OF_A_SESSION)
+    stated = [(each.name, value) for each in fields if (value := getattr(request, each.name)) != each.default]
+    # What Primus is told beyond a Request's fields.
+    text = repr((stated, getattr(request, "arguments", ()), machine.gpu_info.device_name))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def recover(folder: Path, digests: Collection[str]) -> None:
+    """Turn what killed trainings left into results, once those of these digests have ended whose session was killed."""
+    deadline, waiting = time.monotonic() + STILL_ENDING_S, False
+    while True:
+        for each in recovery.recover(folder):
+            console.note(each.line, weakens=True)
+        if not recovery.running(folder, digests) or time.monotonic() > deadline:
+            return
+        if not waiting:
+            console.info("waiting for a training that is still running")
+            waiting = True
+        time.sleep(0.5)
+
+
+def found(plan: Plan, machine: Machine) -> dict[Key, list[Found]]:
+    """Return the runs of each training of a plan that its folder holds: the latest first, complete ones before others.
+
+    More than one where the whole plan was measured again.
+    """
+    if not plan.output_dir.is_dir():
+        return {}
+    wanted = {digest(request, machine) for request in plan.requests}
+    runs: dict[Key, list[Found]] = {}
+    for file in store.find([plan.output_dir])[0]:
+        for run in file.runs:
+            if run.request in wanted and run.round is not None:
+                runs.setdefault((run.request, run.round), []).append(Found(run, Path(file.name)))
+    for there in runs.values():
+        there.sort(key=lambda each: (each.run.status == "complete", each.run.timestamp or ""), reverse=True)
+    return runs
+
+
+def is_done(run: Run, *, retries_failed: bool) -> bool:
+    """Return whether a training isn't to be repeated: an interrupted one is, a failed one if that is requested."""
+    return run.status == "complete" or (run.status == "failed" and not retries_failed)
+
+
+def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]]) -> None:
+    """Print how many trainings a plan has, how many are done, and the time and GPU hours of the others."""
+    digests = [digest(request, machine) for request in plan.requests]
+    order = list(plan.order())
+    left = [
+        plan.requests[index]
+        for number, index in order
+        if (there := runs.get((digests[index], number))) is None
+        or not is_done(there[0].run, retries_failed=plan.retries_failed)
+    ]
+    if len(order) < 2:
+        return
+    done = len(order) - len(left)
+    parts = [f"{counted(len(order), 'run')} of {counted(len(plan.requests), 'configuration')}"]
+    parts += [f"{done} done"] if plan.resumes else []
+    values: dict[str, object] = {"runs": len(order), "configurations": len(plan.requests), "done": done}
+    limits = [request.time_limit_s for request in left]
+    if left and None not in limits:
+        seconds = sum(limit or 0.0 for limit in limits) + plan.cooldown_s * (len(left) - 1)
+        values["seconds_at_most"] = seconds
+        text = f"at most {units.duration(seconds)}"
+        if any(request.platform != "cpu" for request in left):
+            hours = sum(request.num_gpus * (request.time_limit_s or 0.0) for request in left) / 3600
+            values["gpu_hours_at_most"] = hours
+            text += f" and {units.number(hours)} GPU hours"
+        parts.append(f"{text}, without start-up")
+    console.current().values["plan"] = values
+    console.info(f"plan: {', '.join(parts)}")

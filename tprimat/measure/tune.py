@@ -1,0 +1,390 @@
+"""The search of --tune: short trials of a model's settings by optuna, and the best few confirmed by full runs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import itertools
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tprimat import console, units
+from tprimat.console import Verbosity
+from tprimat.errors import ExitStatus, TrainingFailedError, missing_package
+from tprimat.frameworks.tuning import Candidate, Space, name_of
+from tprimat.machine.platforms import Machine
+from tprimat.measure import closing, display, tuned_config
+from tprimat.measure.plan import Plan
+from tprimat.measure.session import Session
+from tprimat.measure.tuned_config import Confirmed, Trial, TunedConfig
+from tprimat.record.outcome import OUT_OF_MEMORY
+from tprimat.record.progress import Step
+from tprimat.results.run import Run, Tuning
+from tprimat.text import counted
+
+TRIAL_SHARE = 5
+"""A trial has one step in so many of a full run."""
+
+FEWEST_STEPS = 8
+"""Steps of a trial: the first ones are warm-up, and a median of fewer says nothing."""
+
+SEARCH_SHARE = 0.5
+"""Share of the budget after which no trial begins: the rest is for confirming."""
+
+PATIENCE = 12
+"""Trials in succession without a faster setting after which the search ends."""
+
+FINALISTS = 3
+"""Settings that are confirmed, beside the untuned one."""
+
+RUNS = 3
+"""Of each finalist, where the user doesn't say."""
+
+_ASKED = 20
+"""How often optuna is asked for a setting that wasn't tried, before the next untried one is taken."""
+
+
+class Tuner:
+    """The search for a model's setting.
+
+    Args:
+        plan: of the command; its requests are those of the space.
+        space: what is searched.
+        machine: this one.
+        budget_s: seconds for trials and confirmation.
+
+    Attributes:
+        interrupted: whether the user has ended it.
+    """
+
+    def __init__(self, plan: Plan, space: Space, machine: Machine, budget_s: float) -> None:
+        self._plan = plan
+        self._space = space
+        self._machine = machine
+        self._budget_s = budget_s
+        self._began = time.monotonic()
+        self._default = space.candidates[0]
+        self._path = tuned_config.path_of(self._default.request, plan.output_dir)
+        self._folder = _new_folder(self._path)
+        self._optuna = _optuna()
+        self._tried: dict[str, Trial] = {}
+        self.interrupted = False
+        # The seed of the training, so that a search can be repeated.
+        sampler = self._optuna.samplers.TPESampler(
+            seed=self._default.request.seed % 2**32, n_startup_trials=max(4, min(10, len(space.candidates) // 3))
+        )
+        pruner = self._optuna.pruners.MedianPruner(n_startup_trials=3)
+        self._study = self._optuna.create_study(sampler=sampler, pruner=pruner)
+
+    def run(self) -> Path | None:
+        """Search, confirm, write the file of the configuration and return it; None where the user interrupts it.
+
+        Raises TrainingFailedError where no setting can be trained.
+        """
+        for name, reason in self._space.excluded.items():
+            console.debug(f"excluded: {name}: {reason}")
+        self._search()
+        if self.interrupted:
+            return None
+        finalists = self._finalists()
+        session = self._confirm(finalists)
+        self.interrupted = session.interrupted
+        return None if self.interrupted else self._conclude(finalists, session)
+
+    @property
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._began
+
+    def _search(self) -> None:
+        total = len(self._space.candidates)
+        best: Trial | None = None
+        since = 0
+        for candidate, report in self._candidates():
+            share = SEARCH_SHARE if best is not None else 1.0
+            if since >= PATIENCE or self._elapsed_s > share * self._budget_s:
+                break
+            trial = self._try(candidate, report)
+            if self.interrupted:
+                return
+            self._tried[candidate.name] = trial
+            is_best = trial.status == "complete" and (best is None or _time(trial) < _time(best))
+            best, since = (trial, 0) if is_best else (best, since + (best is not None))
+            # Should the search be ended before its end, its trials are known.
+            self._write(None, ())
+            outcome = trial.status
+            if trial.step_time_seconds is not None:
+                outcome = f"{units.seconds(trial.step_time_seconds)}/step, {trial.status}"
+            line = f"trial {len(self._tried)} of {total}: {candidate.name}  {outcome}"
+            if is_best:
+                console.info(f"{line}, fastest so far")
+            else:
+                console.debug(line)
+
+    def _candidates(self) -> Iterator[tuple[Candidate, Any]]:
+        """Yield each setting once, with optuna's trial: the untuned one first, then as optuna chooses."""
+        by_name = {candidate.name: candidate for candidate in self._space.candidates}
+        knobs = self._space.knobs
+        own = self._default.setting.keys() != knobs.keys()
+        if own:
+            # The training chooses a value itself, which is none of optuna's choices.
+            yield self._default, None
+        else:
+            self._study.enqueue_trial(dict(self._default.setting))
+        waiting = dict(by_name)
+        if own:
+            waiting.pop(self._default.name)
+        while waiting:
+            for _ in range(_ASKED):
+                trial = self._study.ask()
+                name = name_of({knob: trial.suggest_categorical(knob, values) for knob, values in knobs.items()})
+                if name in waiting:
+                    break
+                known = self._tried.get(name)
+                if known is None or known.status != "complete":
+                    self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+                else:
+                    self._study.tell(trial, known.step_time_seconds)
+            else:
+                candidate = next(iter(waiting.values()))
+                self._study.enqueue_trial(dict(candidate.setting))
+                trial = self._study.ask()
+                name = name_of({knob: trial.suggest_categorical(knob, values) for knob, values in knobs.items()})
+            yield waiting.pop(name), trial
+
+    def _try(self, candidate: Candidate, report: Any) -> Trial:
+        """Train a setting for a few steps, unless optuna ends it early."""
+        began = time.monotonic()
+        steps = min(candidate.request.steps, max(FEWEST_STEPS, candidate.request.steps // TRIAL_SHARE))
+        folder = self._folder / f"trial{len(self._tried) + 1:03d}"
+        left = max(10.0, SEARCH_SHARE * self._budget_s - self._elapsed_s)
+        limit_s = min(candidate.request.time_limit_s or left, left)
+        request = self._space.request(candidate, folder, steps=steps, time_limit_s=limit_s)
+        plan = dataclasses.replace(
+            self._plan, requests=(request,), output_dir=folder, runs=1, cooldown_s=0.0, keeps_failures=True
+        )
+        pruning = _Pruning(steps, report)
+        session = Session(plan, self._machine, pruning)
+        with _silent():
+            session.run()
+        self.interrupted = session.interrupted
+        runs = session.runs[0]
+        trial = _trial_of(candidate, runs[-1][0] if runs else None, pruning, time.monotonic() - began)
+        if session.files:
+            relative = os.path.relpath(Path.cwd() / session.files[-1], self._path.parent)
+            trial = msgspec.structs.replace(trial, result=Path(relative).as_posix())
+        if report is not None and not self.interrupted:
+            states = self._optuna.trial.TrialState
+            if trial.status == "complete":
+                self._study.tell(report, trial.step_time_seconds)
+            else:
+                self._study.tell(report, state=states.PRUNED if trial.status == "pruned" else states.FAIL)
+        return trial
+
+    def _finalists(self) -> list[Candidate]:
+        """Return the settings to confirm: the fastest ones, and the untuned one."""
+        measured = sorted((each for each in self._tried.values() if each.status == "complete"), key=_time)
+        if not measured:
+            reasons = dict.fromkeys(each.reason or each.status for each in self._tried.values())
+            raise TrainingFailedError(
+                f"{self._default.request.model}: none of {counted(len(self._tried), 'setting')} can be trained: "
+                f"{'; '.join(list(reasons)[:3])}",
+                hint=f"{display.short_path(self._folder)} has the logs",
+                heading="tuning",
+            )
+        names = [each.name for each in measured[:FINALISTS]]
+        if any(each.name == self._default.name for each in measured) and self._default.name not in names:
+            names.append(self._default.name)
+        return [each for name in names for each in self._space.candidates if each.name == name]
+
+    def _confirm(self, finalists: list[Candidate]) -> Session:
+        """Measure the finalists in full, interleaved; fewer of them, or fewer runs, where the budget ends before."""
+        runs = self._plan.runs if self._plan.runs > 1 else RUNS
+        left = self._budget_s - self._elapsed_s
+
+        def seconds() -> float:
+            return runs * sum(self._full_run_s(each) + self._plan.cooldown_s for each in finalists)
+
+        while seconds() > left and runs > 1:
+            runs -= 1
+        while seconds() > left and len(finalists) > 2:
+            # The untuned setting stays: how much the search gained is the point.
+            finalists.remove(next(each for each in reversed(finalists) if each.name != self._default.name))
+        folder = self._folder / "confirmation"
+        requests = [self._space.request(each, folder) for each in finalists]
+        plan = dataclasses.replace(self._plan, requests=tuple(requests), output_dir=folder, runs=runs)
+        console.info(
+            f"confirming {counted(len(requests), 'setting')}, {counted(runs, 'run')} each, interleaved, "
+            f"some {units.duration(seconds())}"
+        )
+        session = Session(plan, self._machine)
+        session.run()
+        if not session.interrupted:
+            console.info("")
+            closing.results(plan, list(zip(requests, session.runs, strict=True)), session.files)
+        return session
+
+    def _full_run_s(self, candidate: Candidate) -> float:
+        """Estimate the seconds of a full run: the start-up of its trial, and its steps."""
+        trial = self._tried[candidate.name]
+        start = max(0.0, trial.seconds - trial.steps * _time(trial))
+        steps = candidate.request.steps * _time(trial)
+        return start + min(steps, candidate.request.time_limit_s or steps)
+
+    def _conclude(self, finalists: Sequence[Candidate], session: Session) -> Path:
+        confirmed = []
+        for candidate, runs in zip(finalists, session.runs, strict=True):
+            rates = [
+                rate
+                for run, summary in runs
+                if run.status == "complete" and (rate := summary.performance.tokens_per_second_per_gpu)
+            ]
+            rate = round(statistics.geometric_mean(rates), 3) if rates else None
+            confirmed.append(Confirmed(name=candidate.name, runs=len(rates), tokens_per_second_per_gpu=rate))
+        best = max(confirmed, key=lambda each: each.tokens_per_second_per_gpu or 0.0)
+        if not best.runs:
+            raise TrainingFailedError(
+                "no setting could be confirmed by a full run",
+                hint=f"{display.short_path(self._folder)} has the logs",
+                heading="tuning",
+            )
+        chosen = next(each for each in finalists if each.name == best.name)
+        return self._write(chosen, confirmed)
+
+    def _write(self, chosen: Candidate | None, confirmed: Sequence[Confirmed]) -> Path:
+        """Write the file of the configuration; as long as none is chosen, the trials beside their results."""
+        excluded = [
+            Trial(name=name, setting={}, status="excluded", reason=reason)
+            for name, reason in self._space.excluded.items()
+        ]
+        tuning = Tuning(
+            trials=len(self._tried),
+            settings=len(self._space.candidates),
+            varied=tuple(self._space.knobs),
+            seconds=round(self._elapsed_s, 1),
+            budget_seconds=self._budget_s,
+            device_name=self._machine.gpu_info.device_name,
+        )
+        candidate = chosen or self._default
+        config = TunedConfig(
+            tuned_config=tuned_config.VERSION,
+            chosen=candidate.name if chosen else "none",
+            default=self._default.name,
+            platform=candidate.request.platform,
+            options=tuned_config.options_of(candidate.request, candidate.setting),
+            tuning=tuning,
+            confirmed=tuple(confirmed),
+            trials=(*self._tried.values(), *excluded),
+        )
+        path = self._path if chosen else self._folder / "trials.json"
+        tuned_config.write(config, path, keeps_earlier=chosen is not None)
+        return path
+
+
+class _Pruning:
+    """Reports a trial's steps to optuna, and ends it where optuna says so.
+
+    At a third and two thirds of the steps, which all trials reach, so that they are compared at the same ones.
+    """
+
+    def __init__(self, steps: int, trial: Any) -> None:
+        self.is_pruned = False
+        self._trial = trial
+        self._rungs = [max(3, steps // 3), max(5, 2 * steps // 3)]
+        self.times: list[float] = []
+
+    def __call__(self, step: Step) -> bool:
+        if step.step > 1 and step.step_time:
+            self.times.append(step.step_time)
+        while self._trial is not None and self.times and self._rungs and step.step >= self._rungs[0]:
+            self._trial.report(statistics.median(self.times), self._rungs.pop(0))
+            self.is_pruned = self.is_pruned or bool(self._trial.should_prune())
+        return self.is_pruned
+
+
+def _trial_of(candidate: Candidate, run: Run | None, pruning: _Pruning, seconds: float) -> Trial:
+    times = [time for time in run.step_times if time] if run is not None else []
+    # A training that is ended may not have written its own.
+    times = times or pruning.times
+    # The first quarter is warm-up.
+    median = statistics.median(times[max(1, len(times) // 4) :]) if len(times) > 1 else None
+    reason = run.status_reason if run is not None else "it left no result"
+    status = "failed"
+    if run is not None and run.status == "complete" and median is not None:
+        status, reason = "complete", run.status_reason
+    elif pruning.is_pruned:
+        status, reason = "pruned", None
+    elif OUT_OF_MEMORY in (reason or ""):
+        status = OUT_OF_MEMORY
+    return Trial(
+        name=candidate.name,
+        setting=dict(candidate.setting),
+        status=status,
+        reason=reason,
+        steps=len(times),
+        step_time_seconds=median if status in ("complete", "pruned") else None,
+        seconds=round(seconds, 3),
+    )
+
+
+def _time(trial: Trial) -> float:
+    return trial.step_time_seconds or float("inf")
+
+
+def _new_folder(path: Path) -> Path:
+    """Return a folder for the trials of a file that isn't there yet."""
+    folders = (path.with_name(f"{path.stem}_trials{number}") for number in itertools.count(1))
+    return next(folder for folder in folders if not folder.exists())
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keep what a trial's session prints to its log: that a setting fails is an answer."""
+    encoder: Callable[[], Any] | None = console.current().encoder
+    with contextlib.redirect_stderr(io.StringIO()), console.capture_output(Verbosity.QUIET, encoder or (lambda: None)):
+        yield
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise missing_package("optuna", 'pip install "optuna>=4"', "--tune") from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+def tune(plans: Sequence[tuple[Plan, Space]], machine: Machine, budget_s: float) -> ExitStatus:
+    """Search the space of each model, with the same budget each; print the file of each configuration."""
+    written: list[Path] = []
+    status = ExitStatus.OK
+    for plan, space in plans:
+        request = space.candidates[0].request
+        settings = counted(len(space.candidates), "setting")
+        more = f", {len(space.excluded)} excluded" if space.excluded else ""
+        console.info(f"\ntuning {request.model} with {request.framework}: {settings}{more}, {units.duration(budget_s)}")
+        console.debug(f"space: {'; '.join(f'{knob} {list(values)}' for knob, values in space.knobs.items())}")
+        first = dataclasses.replace(plan, requests=(request,))
+        if not Session(first, machine).is_ready():
+            return ExitStatus.USAGE
+        tuner = Tuner(plan, space, machine, budget_s)
+        path = tuner.run()
+        if path is None:
+            console.error("interrupted: no configuration was chosen")
+            status = ExitStatus.TRAINING_FAILED
+            break
+        written.append(display.short_path(path))
+        console.current().paths.append(str(written[-1]))
+    console.current().values["configurations"] = [str(path) for path in written]
+    if written:
+        console.info("")
+        for path in written:
+            console.info(f"Tuned:   {path}")
+        console.info(f"Next:    ./benchmark.py --config {written[0]} --runs {RUNS}")
+    return status

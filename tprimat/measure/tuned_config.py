@@ -1,0 +1,141 @@
+"""The file of a configuration that --tune chose: written by the search, read by --config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from tprimat import files
+from tprimat.errors import UsageError
+from tprimat.frameworks import scales
+from tprimat.frameworks.request import Request
+from tprimat.frameworks.tuning import OPTIONS, Setting
+from tprimat.results.run import Tuning
+from tprimat.store.history import TRIALS, UNFINISHED, keep_in_history
+
+VERSION = 1
+LARGEST_FILE = 64 << 20
+FLAGS = ("--eager",)
+WORKLOAD = ("--framework", "--model", "--scale", "--precision", "--global-batch-size", "--sequence-length")
+ALLOWED = {*WORKLOAD, *OPTIONS.values()}
+"""Options that such a file may hold: it says what is trained and how, never where results go."""
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting that was tried. Unit: s.
+
+    Attributes:
+        status: complete, pruned, out of memory, failed, or excluded: by the estimate of its memory.
+        step_time_seconds: median of its steps, without the first ones.
+        result: its result file, relative to the file of the configuration.
+    """
+
+    name: str
+    setting: dict[str, str | int | bool]
+    status: str
+    reason: str | None = None
+    steps: int = 0
+    step_time_seconds: float | None = None
+    seconds: float = 0.0
+    result: str | None = None
+
+
+class Confirmed(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting that was measured in full, interleaved with the other ones."""
+
+    name: str
+    runs: int
+    tokens_per_second_per_gpu: float | None
+
+
+class TunedConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration, and the search that chose it.
+
+    Attributes:
+        tuned_config: version of this format.
+        options: of `benchmark`, by name.
+        default: name of the untuned setting.
+    """
+
+    tuned_config: int
+    chosen: str
+    default: str
+    platform: str
+    options: dict[str, str | bool]
+    tuning: Tuning
+    confirmed: tuple[Confirmed, ...] = ()
+    trials: tuple[Trial, ...] = ()
+
+
+def options_of(request: Request, setting: Setting) -> dict[str, str | bool]:
+    """Return the options by which another command trains the same with a setting."""
+    options: dict[str, str | bool] = {
+        "--framework": request.framework,
+        "--model": request.model,
+        "--precision": request.precision,
+        "--global-batch-size": str(request.global_batch_size),
+        "--sequence-length": str(request.sequence_length),
+    }
+    if request.scale != scales.OTHER:
+        options["--scale"] = request.scale
+    for knob, value in setting.items():
+        if value is not False:
+            options[OPTIONS[knob]] = True if value is True else str(value)
+    return options
+
+
+def path_of(request: Request, output_dir: Path) -> Path:
+    """Return the file of a model's configuration, below a folder of results."""
+    return output_dir / TRIALS / f"tuned_{request.platform}_{request.framework}_{request.model}.json"
+
+
+def write(config: TunedConfig, path: Path, *, keeps_earlier: bool) -> None:
+    """Write a configuration; an earlier one of its name may be kept in history/. Raises UsageError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n"
+        with files.write_temp_beside(path, content, UNFINISHED) as whole:
+            if keeps_earlier and path.exists():
+                keep_in_history(path)
+            Path(whole).replace(path)
+    except OSError as error:
+        raise files.unwritable(path.parent, error) from error
+
+
+def read(path: Path) -> TunedConfig:
+    """Return the configuration of a file. Raises UnreadableError, and UsageError for anything else in it."""
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise _not_a_config(path, "it is too large")
+        config = msgspec.json.decode(files.read_plain(path), type=TunedConfig)
+    except (OSError, ValueError) as error:
+        # msgspec's errors are ValueErrors, as is a name with a zero byte.
+        if isinstance(error, msgspec.MsgspecError | UnicodeDecodeError):
+            raise _not_a_config(path, str(error).replace("`", "'")) from error
+        raise files.unreadable(path, error) from error
+    if config.tuned_config > VERSION:
+        raise UsageError(f"{path}: written by a newer TensorPrimat", hint="update TensorPrimat", heading="newer-result")
+    unknown = sorted(set(config.options) - ALLOWED)
+    if unknown:
+        raise _not_a_config(path, f"it sets {', '.join(unknown)}")
+    return config
+
+
+def _not_a_config(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{path}: not a configuration of --tune: {why}",
+        hint="name a tuned_….json; for a result, use --match",
+        heading="tuning",
+    )
+
+
+def words(options: Mapping[str, str | bool]) -> Iterator[str]:
+    """Yield options as the words of a command line."""
+    for name, value in options.items():
+        if name in FLAGS:
+            if value is True:
+                yield name
+        else:
+            yield f"{name}={value}"
