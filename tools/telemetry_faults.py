@@ -166,8 +166,13 @@ for _field, _code in (
 
 @fault("XID", "xid", kinds=("h100",))
 def _xid(plan: Plan) -> None:
-    plan.to_s = plan.from_s + 1.5
-    during(plan, 1, xids=(79,))
+    def edit(samples: list[Sample], plan: Plan) -> list[Sample]:
+        place = next(index for index, sample in enumerate(samples) if sample.at > START + plan.from_s)
+        first, *others = samples[place].gpus
+        failed = (msgspec.structs.replace(first, xids=(79,)), *others)
+        return [*samples[:place], msgspec.structs.replace(samples[place], gpus=failed), *samples[place + 1 :]]
+
+    plan.edit = edit
 
 
 simple("PCIe with 8 lanes", "pcie-narrow", plant=lambda plan: always(plan, 1, pcie_width=8))
