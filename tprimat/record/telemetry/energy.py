@@ -11,7 +11,7 @@ import bisect
 import itertools
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tprimat.machine.gpu import GpuState
@@ -101,7 +101,7 @@ def of_gpus(samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, exp
         return Energy("partitioned", "the counter of a GPU in MIG mode covers all its instances, those of others too")
     if swapped := _swapped(states):
         return Energy("devices-swapped", swapped)
-    if idle := [each for each, rows in states.items() if _is_idle(rows)]:
+    if idle := [each for each, rows in states.items() if _is_idle(steady.running(rows))]:
         return Energy(
             "wrong-device", f"GPU {short_id(idle[0])} is idle while the steps run: it isn't the one that trains"
         )
@@ -196,7 +196,7 @@ def _from_power(
     joules = sum(_integral(drawn, start, end) for start, end in steady.intervals())
     spread = statistics.pstdev(watts for _, watts in drawn)
     error = spread / math.sqrt(len(drawn)) * sum(end - start for start, end in steady.intervals())
-    return Energy("from-power", "no energy counter: power readings × time", joules, 2 * error)
+    return Energy("from-power", "no energy counter: power readings × time", joules, 3 * error)
 
 
 def _within_error(counter: Counter, steady: Timeline, name: str) -> Energy:
@@ -247,9 +247,9 @@ def _swapped(states: dict[str, list[tuple[float, GpuState]]]) -> str | None:
     return None
 
 
-def _is_idle(rows: Iterable[tuple[float, GpuState]]) -> bool:
+def _is_idle(rows: Sequence[tuple[float, GpuState]]) -> bool:
     known = [gpu.utilisation_percent for _, gpu in rows if gpu.utilisation_percent is not None]
-    return len(known) >= LEAST_READINGS and statistics.median(known) <= IDLE_PERCENT and max(known[1:-1]) < 50
+    return len(known) >= LEAST_READINGS and max(known) <= IDLE_PERCENT
 
 
 def _stands_still(counter: Counter, drawn: Sequence[tuple[float, float]]) -> bool:
