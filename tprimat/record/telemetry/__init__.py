@@ -9,7 +9,7 @@ import msgspec
 
 from tprimat.analysis.summary import summarize
 from tprimat.machine.telemetry.sampler import Sampler
-from tprimat.machine.telemetry.trace import Sample, Trace
+from tprimat.machine.telemetry.trace import REPLAYED, Sample, Trace
 from tprimat.record.telemetry import energy, findings, series
 from tprimat.record.telemetry.energy import Energy
 from tprimat.record.telemetry.timeline import Timeline, within
@@ -51,6 +51,8 @@ def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> 
     if trace is None or not steps.steps or len(trace.samples) < 2:
         why = "fewer than two readings during the training" if trace else None
         return msgspec.structs.replace(run, telemetry=Telemetry(unknown=(*unknown, *filter(None, [why]))))
+    if REPLAYED in unknown:
+        run = msgspec.structs.replace(run, warnings=(*run.warnings, REPLAYED))
     return with_trace(run, steps, trace, processes_here, unknown)
 
 

@@ -95,8 +95,8 @@ def of_gpus(samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, exp
     states = {each: [(s.at, g) for s in covered for g in s.gpus if g.id == each] for each in ids}
     missing = [each for each, rows in states.items() if len(rows) < len(covered)]
     if missing or len(ids) != expected:
-        seen = f"{len(ids) - len(missing)} of {expected} GPUs"
-        return Energy("devices-missing", f"only {seen} report throughout; the others' energy is unknown")
+        text = f"{len(ids) - len(missing)} GPUs report throughout, {expected} train here"
+        return Energy("devices-missing", text)
     if any(row.partitioned for rows in states.values() for _, row in rows):
         return Energy("partitioned", "the counter of a GPU in MIG mode covers all its instances, those of others too")
     if swapped := _swapped(states):
