@@ -133,7 +133,7 @@ class TestEnergy:
         run = telemetry.with_trace(
             msgspec.structs.replace(made.run, training_config=config), made.steps, made.trace, made.expected_gpus
         )
-            assert run.telemetry.energy_code == "devices-missing"
+        assert run.telemetry.energy_code == "devices-missing"
         assert "energy_joules" not in run.energy_metrics
 
     def test_readings_that_end_before_the_training(self):
