@@ -136,6 +136,29 @@ class TestEnergy:
         assert run.telemetry.energy_code == "devices-missing"
         assert "energy_joules" not in run.energy_metrics
 
+    def test_never_the_cpus_in_the_place_of_the_gpus(self):
+        made = drawn("cpu", gpus=1, duration_s=60.0)
+        assert made.joined().telemetry.energy_code == "measured"
+        run = msgspec.structs.replace(made.run, platform="nvd")
+        for unknown, code in (
+            ("GPUs: the drivers report none for a GPU partition (MIG)", "partitioned"),
+            ("", "no-counter"),
+        ):
+            joined = telemetry.with_trace(run, made.steps, made.trace, 1, (unknown,))
+            assert (joined.telemetry.energy_code, "energy_joules" in joined.energy_metrics) == (code, False)
+
+    def test_steps_without_a_time_are_in_neither(self):
+        made = drawn(duration_s=60.0)
+        lost = made.run.steps[40]
+        times = tuple(
+            None if step == lost else time for step, time in zip(made.run.steps, made.run.step_times, strict=True)
+        )
+        run = msgspec.structs.replace(made.run, step_times=times)
+        steps = Timeline.of(run, dict(zip(made.steps.steps, made.steps.ends, strict=True)), made.steps.began)
+        whole, part = made.joined().energy_metrics, telemetry.with_trace(run, steps, made.trace, 2).energy_metrics
+        assert whole["measured_tokens"] - part["measured_tokens"] == 64 * 2048
+        assert part["joules_per_token"] == pytest.approx(whole["joules_per_token"], rel=0.02)
+
     def test_readings_that_end_before_the_training(self):
         made = drawn(duration_s=60.0)
         cut = made.trace._replace(samples=made.trace.samples[:-10])

@@ -171,7 +171,7 @@ def _checked(
     assert energy.joules is not None
     if len(drawn) < LEAST_READINGS:
         return energy._replace(code="unverified", reason="too few power readings to check the counter with")
-    expected = sum(_integral(drawn, start, end) for start, end in steady.intervals())
+    expected = _power_times_time(drawn, steady)
     if not expected:
         return energy._replace(code="unverified", reason="the power readings are 0 W: the counter can't be checked")
     ratio = energy.joules / expected
@@ -193,7 +193,7 @@ def _from_power(
     if gpu.power_is_average is False:
         text = f"GPU {short_id(name)} has no counter, and its power readings cover about a quarter of the time"
         return Energy("no-counter", text)
-    joules = sum(_integral(drawn, start, end) for start, end in steady.intervals())
+    joules = _power_times_time(drawn, steady)
     spread = statistics.pstdev(watts for _, watts in drawn)
     error = spread / math.sqrt(len(drawn)) * sum(end - start for start, end in steady.intervals())
     return Energy("from-power", "no energy counter: power readings × time", joules, 3 * error)
@@ -261,14 +261,13 @@ def _stands_still(counter: Counter, drawn: Sequence[tuple[float, float]]) -> boo
     return longest > max(STUCK_SHARE * span, 3.0) and any(watts > 0 for _, watts in drawn)
 
 
-def _integral(drawn: Sequence[tuple[float, float]], start: float, end: float) -> float:
-    """Return power times time, each reading as far as half way to its neighbours. Units: W, s, J."""
-    total = 0.0
-    for index, (at, watts) in enumerate(drawn):
-        low = (drawn[index - 1][0] + at) / 2 if index else -math.inf
-        high = (at + drawn[index + 1][0]) / 2 if index + 1 < len(drawn) else math.inf
-        total += watts * max(0.0, min(high, end) - max(low, start))
-    return total
+def _power_times_time(drawn: Sequence[tuple[float, float]], steady: Timeline) -> float:
+    """Return the energy that power readings give for the steps, J."""
+    sums = [0.0]
+    for (before, low), (at, high) in itertools.pairwise(drawn):
+        sums.append(sums[-1] + (low + high) / 2 * (at - before))
+    summed = Counter([at for at, _ in drawn], sums)
+    return sum(summed.between(start, end)[0] for start, end in steady.intervals())
 
 
 def short_id(name: str) -> str:
