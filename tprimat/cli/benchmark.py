@@ -16,6 +16,7 @@ from tprimat.frameworks.nemo.options import NEMO, under_torchrun
 from tprimat.frameworks.nemo.show import show_recipes
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
+from tprimat.machine.telemetry import sampler
 from tprimat.measure import sweep, torchrun
 from tprimat.measure.plan import choose_framework, merged, plan_of, plan_of_several
 from tprimat.measure.session import measure, show
@@ -25,6 +26,7 @@ from tprimat.slurm import submit
 @prints_outcome("results")
 def main(options: argparse.Namespace) -> int:
     """Measure, or show what would be run."""
+    sampler.choose(options.telemetry)
     if options.encdec:
         return _encdec.measure(options)
     bundle.check(options.bundle, options.anonymise)

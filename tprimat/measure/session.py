@@ -25,18 +25,21 @@ from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import Request
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
-from tprimat.machine.cpu_load import CpuLoad
 from tprimat.machine.platforms import Machine
+from tprimat.machine.telemetry.sampler import Sampler
 from tprimat.measure import attempt, closing, display, process, sweep, training_files
 from tprimat.measure.display import short_path
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
-from tprimat.record import nodes, outcome, progress, recovery
+from tprimat.record import nodes, outcome, progress, recovery, telemetry
 from tprimat.record.progress import Message, Saved, Step
 from tprimat.results.run import Run
 from tprimat.store import store
 from tprimat.store.history import HISTORY
 from tprimat.text import counted, plain
+
+MOST_EVENTS = 3
+"""Of a run that are printed; all are in its result."""
 
 START_SECONDS = 900.0
 """What a training may take beyond twice its time limit before it is taken for hung: importing
@@ -225,10 +228,15 @@ class Session:
         self._logs.append(log)
         if (job := os.environ.get(attempt.JOB)) and request.node_index == request.result_node:
             attempt.begin(Path(job), self._round, request, log, logged=framework.logged)
-        cpu_load = CpuLoad()
+        # The other frameworks' trainings start one of their own.
+        sampler = Sampler(request.platform, self._machine.devices[: request.num_gpus]) if framework.logged else None
+        began = time.perf_counter()
         try:
             child, saved = self._follow(framework, index, log, title)
         finally:
+            ended = time.perf_counter()
+            if sampler is not None:
+                sampler.stop()
             latest = framework.hook("latest_log")(request)
             if latest is not None:
                 training_files.keep_latest(log, request.output_dir / latest)
@@ -241,17 +249,23 @@ class Session:
             console.note(request.result_elsewhere)
             if not self.status or self.interrupted:
                 return
-        elif framework.logged:
-            known: dict[str, Any] = {**self._known(index), "disturbance": cpu_load.disturbance()}
-            if request.rendezvous is not None:
-                known["nodes"] = nodes.read(self._nodes_folder(), request.num_nodes)
-            result = training_files.read_log(
-                framework, request, log, self._machine, complete=child.status == 0, **known
-            )
+        elif sampler is not None:
+            known = self._known(index)
+
+            def complete(run: Run) -> Run:
+                run = msgspec.structs.replace(run, **known)
+                if request.rendezvous is not None:
+                    run = nodes.added(run, self._nodes_folder(), request.num_nodes)
+                return telemetry.without_steps(run, sampler, began, ended)
+
+            result = training_files.read_log(framework, request, log, self._machine, child.status == 0, complete)
         else:
             result = training_files.read_back(saved) if saved else training_files.recover(request, journals)
         if result is not None:
             self._take(index, *result, history, title)
+            events = [event for event in result[0].telemetry.issues if event.severity == "warning"]
+            for event in events[:MOST_EVENTS]:
+                console.note(event.sentence, weakens=True)
             if result[0].status == "complete":
                 self._judge_complete(request, result[1], child, log, title)
                 return

@@ -15,7 +15,7 @@ import msgspec
 
 from tprimat import files
 from tprimat.machine.platforms import Machine
-from tprimat.results.run import Node
+from tprimat.results.run import Node, Run
 from tprimat.text import counted, join_names
 
 VARIABLE = "TPRIMAT_NODES"
@@ -61,6 +61,13 @@ def read(folder: Path, count: int) -> tuple[tuple[Node, ...], list[str]]:
             nodes.append(msgspec.json.decode((folder / f"{rank}.node").read_bytes(), type=Node))
     missing = [f"{counted(count - len(nodes), 'node')} of {count} left no description"] if len(nodes) < count else []
     return tuple(nodes), [*differences(nodes), *missing]
+
+
+def added(run: Run, folder: Path, count: int) -> Run:
+    """Return a run that was read from a log with what its machines state, and its warnings."""
+    machines, problems = read(folder, count)
+    environment = msgspec.structs.replace(run.environment, nodes=machines)
+    return msgspec.structs.replace(run, environment=environment, warnings=(*run.warnings, *problems))
 
 
 def differences(nodes: Sequence[Node]) -> list[str]:

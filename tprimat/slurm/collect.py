@@ -116,10 +116,13 @@ def _result_of(job: Job, training: Training, why: str) -> tuple[Run, Path] | Non
     known = {"session": job.session, "round": training.round}
     if training.logged and log.exists():
         machine = Machine(request.platform, GpuInfo(), Environment())
-        described = nodes.read(job.folder / "nodes", request.num_nodes) if request.num_nodes > 1 else ((), [])
-        found = training_files.read_log(
-            by_name(request.framework), request, log, machine, complete=False, nodes=described, **known
-        )
+
+        def complete(run: Run) -> Run:
+            run = msgspec.structs.replace(run, **known)
+            several = request.num_nodes > 1
+            return nodes.added(run, job.folder / "nodes", request.num_nodes) if several else run
+
+        found = training_files.read_log(by_name(request.framework), request, log, machine, False, complete)
         if found is not None:
             return attempt.with_reason(*found, why)
     config = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
