@@ -23,6 +23,7 @@ COMMANDS = {
     "extract-primus": "import a Primus or Megatron-LM log",
     "gpu-memory": "list processes using GPU memory; optionally stop yours",
     "nvd-compare": "compare the frameworks in results of NVIDIA GPUs",
+    "preflight": "measure what this machine sustains, before a benchmark",
     "primus-config": "resolve a Primus configuration",
     "read": "import training logs from any supported framework",
     "run-primus": "train with AMD Primus and save the result",
