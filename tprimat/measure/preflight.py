@@ -17,8 +17,8 @@ from tprimat.errors import TrainingFailedError, UsageError
 from tprimat.frameworks.loops import launch as loops
 from tprimat.frameworks.request import Launch
 from tprimat.location import REPOSITORY
-from tprimat.machine import page_cache, torch_build
 from tprimat.machine import host as hosts
+from tprimat.machine import page_cache, torch_build
 from tprimat.machine.platforms import Machine
 from tprimat.measure import process as child
 from tprimat.measure import training_files
@@ -46,7 +46,9 @@ def measure(machine: Machine, processes: int, output_dir: Path, *, quick: bool) 
     training_files.check_writable(output_dir)
     began = time.monotonic()
     plan = plan_of(machine.platform, quick=quick)
-    measured = _start(machine.platform, processes, output_dir, quick=quick, limit_s=START_S + 4 * plan.seconds(processes))
+    measured = _start(
+        machine.platform, processes, output_dir, quick=quick, limit_s=START_S + 4 * plan.seconds(processes)
+    )
     return _as_file(machine.platform, measured, output_dir, quick=quick, began=began)
 
 
@@ -63,7 +65,9 @@ def check_torch() -> None:
     """Raise UsageError where torch can't be imported."""
     _, problem = torch_build.import_torch()
     if problem:
-        raise UsageError(f"preflight: {problem}", hint="tprimat doctor shows what this machine has", heading="preflight")
+        raise UsageError(
+            f"preflight: {problem}", hint="tprimat doctor shows what this machine has", heading="preflight"
+        )
 
 
 def _start(platform: Platform, processes: int, output_dir: Path, *, quick: bool, limit_s: float) -> Measured:
@@ -98,7 +102,6 @@ def _as_file(platform: Platform, measured: Measured, output_dir: Path, *, quick:
         devices=measured.devices,
         all_reduce=measured.all_reduce,
         all_reduce_backend=measured.backend,
-        all_reduce_unknown=measured.unknown,
         disk=disk,
     )
     return msgspec.structs.replace(file, findings=findings.findings(file))

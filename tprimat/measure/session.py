@@ -25,6 +25,7 @@ from tprimat.measure.process import ProcessResult
 from tprimat.record import outcome, progress, recovery
 from tprimat.record.progress import Message, Saved
 from tprimat.results.run import Run
+from tprimat.store import preflight
 from tprimat.store.history import HISTORY
 from tprimat.text import plain
 
@@ -152,7 +153,14 @@ class Session:
             if not self.status:
                 return
         elif framework.logged:
-            known = {"session": self._id, "round": self._round, "disturbance": cpu_load.disturbance()}
+            host, processes = self._machine.environment.hostname, request.num_gpus
+            ids = [each.id for each in self._machine.devices[:processes]]
+            known = {
+                "session": self._id,
+                "round": self._round,
+                "disturbance": cpu_load.disturbance(),
+                "preflight": preflight.latest(request.output_dir, host, ids, processes),
+            }
             result = training_files.read_log(
                 framework, request, log, self._machine, complete=child.status == 0, **known
             )

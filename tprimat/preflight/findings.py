@@ -15,6 +15,10 @@ SLOW_SHARE = 0.05
 SLOW_MADS = 3.0
 """And below it by so many robust standard deviations (1.4826 MAD) of the other devices, and standard errors in time."""
 
+MOST_ON_CPU = 0.5
+"""On a CPU other programs may hit any of the processes: a process must be slower by more than their share of the CPU
+time, or by this much where they took more."""
+
 DROPPED = 0.05
 """Of a GPU's rate, from the first to the last quarter of its time, from which heat or power limits are named."""
 
@@ -29,16 +33,17 @@ def findings(file: PreflightFile) -> tuple[Finding, ...]:
     return (*_slow(file), *_wrong(file), *_capped(file), *_shared(file), *_differing(file), *_settings(file))
 
 
-def odd_ones_out(rates: Sequence[float], errors: Sequence[float]) -> dict[int, float]:
+def odd_ones_out(rates: Sequence[float], errors: Sequence[float], least: float = SLOW_SHARE) -> dict[int, float]:
     """Return by how much, relative, each device that is too slow is below the median of the others.
 
     Args:
         rates: shape (devices,).
         errors: shape (devices,), the standard error of each rate, relative to it.
+        least: share of the median.
 
-    A device is too slow when it is below the median of the others by more than SLOW_SHARE of it, by more than
+    A device is too slow when it is below the median of the others by more than the least share, by more than
     SLOW_MADS robust standard deviations of the others' rates, and by as many times the largest error. Of two devices
-    the slower one is named, though the other may be the odd one.
+    the slower one is named, though the other may be the odd one; of more, none where that holds for half of them.
     """
     odd = {}
     for index, rate in enumerate(rates):
@@ -48,16 +53,20 @@ def odd_ones_out(rates: Sequence[float], errors: Sequence[float]) -> dict[int, f
         usual = statistics.median(others)
         noise = max(stats.robust_sigma(others), max(errors) * usual)
         below = usual - rate
-        if usual > 0 and below > SLOW_SHARE * usual and below > SLOW_MADS * noise:
+        if usual > 0 and below > least * usual and below > SLOW_MADS * noise:
             odd[index] = below / usual
-    return odd
+    return {} if len(rates) > 2 and 2 * len(odd) >= len(rates) else odd
 
 
 def _slow(file: PreflightFile) -> Iterator[Finding]:
+    least = SLOW_SHARE
+    if file.platform == "cpu":
+        shares = [(each.other_programs_cpu_share or 0.0) + (each.steal_cpu_share or 0.0) for each in file.nodes]
+        least = max(SLOW_SHARE, min(MOST_ON_CPU, max(shares, default=0.0)))
     for name in file.operations:
         devices = [device for device in file.devices if name in device.rates]
         rates = [device.rates[name] for device in devices]
-        odd = odd_ones_out([rate.median for rate in rates], [rate.error for rate in rates])
+        odd = odd_ones_out([rate.median for rate in rates], [rate.error for rate in rates], least)
         for index, below in odd.items():
             named = label(devices[index], file.devices, file.platform)
             text = f"{named} is slower: {name} {below:.0%} below the median of the others"

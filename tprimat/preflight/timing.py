@@ -54,7 +54,8 @@ def repeat(kernel: Kernel, watch: Stopwatch, seconds: float) -> list[float]:
     """Repeat an operation for so many seconds; return the rate of each window, in its work per second."""
     # At least LEAST_WINDOWS, also of a short time.
     calls = max(1, round(min(WINDOW_S, seconds / LEAST_WINDOWS) / call_seconds(kernel, watch)))
-    marks, rates, total = [watch.mark()], [], 0.0
+    marks, total = [watch.mark()], 0.0
+    rates: list[float] = []
     while total < seconds or len(rates) < LEAST_WINDOWS:
         for _ in range(calls):
             kernel.run()

@@ -9,7 +9,7 @@ first process of each machine has read who else holds it.
 
 from __future__ import annotations
 
-import datetime
+import functools
 import os
 import platform as system
 import sys
@@ -20,32 +20,33 @@ from typing import Any, TypeVar
 import msgspec
 
 from tprimat import files
-from tprimat.machine import gpu_processes, platforms
+from tprimat.machine import gpu_processes, platforms, torch_build
 from tprimat.machine.cpu_load import CpuLoad
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
 from tprimat.preflight import kernels
+from tprimat.preflight.collective import Peers, all_reduce, backend_of
 from tprimat.preflight.kernels import Kernel
-from tprimat.preflight.plan import Plan, plan_of
+from tprimat.preflight.plan import Plan, Shape, plan_of
 from tprimat.preflight.timing import Stopwatch, call_seconds, rate_of, repeat
 from tprimat.record.ranks import Process, from_environment
 from tprimat.results.preflight import (
+    COPY,
     FROM_DEVICE,
     TO_DEVICE,
+    TRIAD,
     AllReduce,
     DevicePreflight,
     NodePreflight,
     Rate,
 )
 from tprimat.results.run import Platform
-from tprimat.units import GB
 
-TIMEOUT_S = 300.0
-"""How long the processes wait for each other; loading a GPU's libraries takes a minute on a slow disk."""
-
-MOST_CALLS = 200
 LOAD_S = 1.0
+"""For how long the GPUs are loaded while their clocks are read, s."""
+
+MOST_CALLS = 10_000
 
 Say = Callable[[str], None]
 _Value = TypeVar("_Value")
@@ -58,46 +59,6 @@ class Measured(msgspec.Struct, frozen=True):
     nodes: tuple[NodePreflight, ...]
     all_reduce: tuple[AllReduce, ...] = ()
     backend: str | None = None
-    unknown: str | None = None
-
-
-class Peers:
-    """This process among all: barriers and answers, which cost nothing where it is alone."""
-
-    def __init__(self, process: Process) -> None:
-        self.process = process
-        self._dist: Any = None
-        if process.world_size > 1:
-            import torch.distributed as dist
-
-            self._dist = dist
-            dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=TIMEOUT_S))
-
-    def barrier(self) -> None:
-        """Wait for all."""
-        if self._dist is not None:
-            self._dist.barrier()
-
-    def of_first(self, value: _Value) -> _Value:
-        """Return the first process's value."""
-        values = [value]
-        if self._dist is not None:
-            self._dist.broadcast_object_list(values)
-        return values[0]
-
-    def gather(self, value: _Value) -> list[_Value]:
-        """Return the values of all, in the order of their ranks."""
-        if self._dist is None:
-            return [value]
-        values: list[Any] = [None] * self.process.world_size
-        self._dist.all_gather_object(values, value)
-        return values
-
-    def leave(self) -> None:
-        """Leave together: one that goes while another still talks to it ends that one with SIGABRT."""
-        if self._dist is not None:
-            self._dist.barrier()
-            self._dist.destroy_process_group()
 
 
 def measure(process: Process, platform: Platform, plan: Plan, say: Say = lambda _: None) -> Measured | None:
@@ -113,7 +74,10 @@ def measure(process: Process, platform: Platform, plan: Plan, say: Say = lambda 
     process = process.on(platform)
     worker = _Worker(torch, process, plan, peers, say)
     worker.measure()
-    reduced, unknown = worker.all_reduce()
+    reduced: list[AllReduce] = []
+    if process.world_size > 1:
+        say("all-reduce")
+        reduced = all_reduce(torch, peers, process.device, plan.messages, plan.message_s)
     if process.local_rank == 0 and node is not None:
         used = load.disturbance()
         node = msgspec.structs.replace(
@@ -132,8 +96,7 @@ def measure(process: Process, platform: Platform, plan: Plan, say: Say = lambda 
         devices=tuple(_described(device, *machines.get(number, (None, ()))) for number, device in devices),
         nodes=tuple(each for _, _, _, each in known if each is not None),
         all_reduce=tuple(reduced),
-        backend=worker.backend if process.world_size > 1 else None,
-        unknown=unknown,
+        backend=backend_of(torch, process.device) if reduced else None,
     )
 
 
@@ -155,7 +118,6 @@ class _Worker:
         self._rates: dict[str, Rate] = {}
         self._unknown: dict[str, str] = {}
         self.states: tuple[GpuState, ...] = ()
-        self.backend = "gloo" if not self._on_gpu else "rccl" if torch.version.hip else "nccl"
 
     def device(self) -> DevicePreflight:
         """Return what was measured."""
@@ -172,107 +134,79 @@ class _Worker:
         torch, device, plan = self._torch, self._device, self._plan
         for precision in plan.precisions:
             self._product(precision)
+        self._say("memory")
         size = min(plan.array_bytes, self._free_bytes() // 8)
-        for name, kernel in self._attempt("memory", lambda: kernels.streams(torch, device, size), {}).items():
-            self._sustain(name, kernel, plan.stream_s)
+        streams = self._attempt("memory", lambda: kernels.streams(torch, device, size)) or {}
+        for name in (COPY, TRIAD):
+            self._sustain(name, streams.get(name), plan.stream_s)
+        del streams
         for name in (TO_DEVICE, FROM_DEVICE) if self._on_gpu else ():
-            size, is_to = plan.transfer_bytes, name == TO_DEVICE
-            moved = self._attempt(
-                name, lambda size=size, is_to=is_to: kernels.transfer(torch, device, size, to_device=is_to), None
-            )
-            self._sustain(name, moved, plan.transfer_s)
-
-    def all_reduce(self) -> tuple[list[AllReduce], str | None]:
-        """Return the all-reduces over all devices by size, or why there are none."""
-        if self._process.world_size == 1:
-            return [], "one device alone"
-        torch, peers = self._torch, self._peers
-        import torch.distributed as dist
-
-        self._say("all-reduce")
-        # RCCL answers to the name of NCCL.
-        group = dist.new_group(backend="nccl" if self._on_gpu else "gloo")
-        count, reduced = self._process.world_size, []
-        for size in self._plan.messages:
-            values = torch.ones(size // 4, device=self._device)
-            dist.all_reduce(values, group=group)
-            is_right = bool((values == count).all())
-            # Sums of ones would grow beyond all bounds.
-            values.zero_()
-            kernel = Kernel(lambda values=values: dist.all_reduce(values, group=group), 1.0)
-            each = peers.of_first(call_seconds(kernel, self._watch))
-            calls = max(2, min(MOST_CALLS, round(self._plan.message_s / each)))
-            peers.barrier()
-            start = self._watch.mark()
-            for _ in range(calls):
-                kernel.run()
-            slowest = max(peers.gather(self._watch.seconds(start, self._watch.mark()))) / calls
-            bus = size / slowest / GB * 2 * (count - 1) / count
-            right = all(peers.gather(is_right))
-            reduced.append(AllReduce(bytes=size, seconds=slowest, bus_gb_per_s=bus, is_right=right))
-        return reduced, None
+            copy = functools.partial(kernels.transfer, torch, device, plan.transfer_bytes, to_device=name == TO_DEVICE)
+            self._sustain(name, self._attempt(name, copy), plan.transfer_s)
 
     def _product(self, precision: str) -> None:
         """Find the fastest shape, which all take from the first process, and sustain it."""
         torch, device, plan = self._torch, self._device, self._plan
-        self._say(f"matrix product, {precision}")
-        best, highest = None, 0.0
+        self._say(f"{precision} product")
+        best: Shape | None = None
+        highest = 0.0
         for shape in plan.shapes:
             if kernels.bytes_of(precision, *shape) > self._free_bytes() // 2:
                 continue
-            kernel = self._attempt(
-                precision, lambda shape=shape: kernels.product(torch, device, precision, *shape), None
-            )
-            seconds = kernel and self._attempt(
-                precision, lambda kernel=kernel: call_seconds(kernel, self._watch), None
-            )
-            if kernel is None or seconds is None:
-                break
-            # A larger shape takes at least eight times as long; a slow CPU would be at it for minutes.
-            is_slow = seconds > plan.product_s / 8
-            rates = [kernel.work / seconds] if is_slow else repeat(kernel, self._watch, plan.probe_s)
-            if max(rates) > highest:
-                best, highest = shape, max(rates)
+            rate, is_slow = self._attempt(precision, functools.partial(self._probe, precision, shape)) or (0.0, True)
+            best, highest = (shape, rate) if rate > highest else (best, highest)
             if is_slow:
                 break
-        if (chosen := self._peers.of_first(best)) is None:
+        chosen = self._peers.of_first(best)
+        kernel = None
+        if chosen is None:
             self._unknown.setdefault(precision, "the first process can't compute it")
-            self._peers.barrier()
-            return
-        kernel = self._attempt(precision, lambda: kernels.product(torch, device, precision, *chosen), None)
+        else:
+            kernel = self._attempt(precision, lambda: kernels.product(torch, device, precision, *chosen))
         self._sustain(precision, kernel, plan.product_s)
-        if precision == "bf16" and self._on_gpu and kernel is not None:
+        if precision == "bf16" and self._on_gpu:
             self._read_under_load(kernel)
+
+    def _probe(self, precision: str, shape: Shape) -> tuple[float, bool]:
+        """Return the highest rate of a shape, and whether larger ones would take too long."""
+        kernel = kernels.product(self._torch, self._device, precision, *shape)
+        seconds = call_seconds(kernel, self._watch)
+        # The next larger shape takes up to eight times as long; a slow CPU would be at it for minutes.
+        if seconds > self._plan.product_s / 8:
+            return kernel.work / seconds, True
+        return max(repeat(kernel, self._watch, self._plan.probe_s)), False
 
     def _sustain(self, name: str, kernel: Kernel | None, seconds: float) -> None:
         """Repeat an operation at the same time as all others do; one that can't waits with them all the same."""
         self._peers.barrier()
         if kernel is None:
             return
-        rates = self._attempt(name, lambda: repeat(kernel, self._watch, seconds), None)
+        rates = self._attempt(name, lambda: repeat(kernel, self._watch, seconds))
         if rates is not None:
             self._rates[name] = rate_of(rates, kernel.shape)
 
-    def _read_under_load(self, kernel: Kernel) -> None:
+    def _read_under_load(self, kernel: Kernel | None) -> None:
         """Read the states of the machine's GPUs, in its first process, while all of them compute."""
-        each = call_seconds(kernel, self._watch)
         self._peers.barrier()
+        if kernel is None:
+            return
+        calls = max(1, min(MOST_CALLS, round(LOAD_S / call_seconds(kernel, self._watch))))
         start = self._watch.mark()
-        for _ in range(max(1, min(10_000, round(LOAD_S / each)))):
+        for _ in range(calls):
             kernel.run()
         end = self._watch.mark()
         if self._process.local_rank == 0:
             self.states = platforms.states(Host())
         self._watch.seconds(start, end)
 
-    def _attempt(self, name: str, run: Callable[[], _Value], otherwise: _Value) -> _Value:
-        """Return what a device can do; otherwise keep why not."""
+    def _attempt(self, name: str, run: Callable[[], _Value]) -> _Value | None:
+        """Return what a device can do; None for what it can't, and keep why."""
         try:
             return run()
         except (RuntimeError, NotImplementedError, AttributeError, ValueError, TypeError) as error:
             # An out-of-memory error is a RuntimeError too.
-            self._unknown[name] = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-            return otherwise
+            self._unknown[name] = torch_build.first_line(error)
+            return None
 
     def _free_bytes(self) -> int:
         if self._on_gpu:

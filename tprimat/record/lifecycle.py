@@ -29,8 +29,8 @@ from tprimat.record.ranks import Process
 from tprimat.record.recorder import Record, Recorder, Values, series
 from tprimat.record.scalars import StepValues
 from tprimat.record.sigterm import SigtermWatch
-from tprimat.results.run import Disturbance, Environment, GpuInfo, MemoryMetrics, Platform, Run, Timing
-from tprimat.store import store
+from tprimat.results.run import Disturbance, Environment, GpuInfo, MemoryMetrics, Platform, Preflight, Run, Timing
+from tprimat.store import preflight, store
 
 TIMEOUT_S = 5.0
 """How long to wait for the last times of a failed or interrupted training; its GPU may hang."""
@@ -126,6 +126,11 @@ class Recording:
         self._name = f"tprimat/training/{next(_RECORDINGS)}"
         self._journal = Journal(None)
         self._cpu_load: CpuLoad | None = None
+        # Read before the first step: one that is made meanwhile is not of this machine as it was.
+        host, ids = self.machine.environment.hostname, [each.id for each in trains]
+        is_first = process.rank == 0
+        folder = options.output_dir
+        self._preflight = preflight.latest(folder, host, ids, process.world_size) if is_first else Preflight()
         self._metrics_due = 0.0
         self._seconds_after_first = 0.0
         self._steps_after_first = 0
@@ -280,6 +285,7 @@ class Recording:
             memory_metrics=memory,
             energy_metrics=setup.energy_metrics | self._power.metrics(),
             disturbance=self._cpu_load.disturbance() if self._cpu_load else Disturbance(),
+            preflight=self._preflight,
             timing=Timing(clock=self.clock.name, covers=self._covers, over_ranks=gathered.over_ranks),
             **series(gathered.records),
         )

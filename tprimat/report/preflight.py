@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tprimat import console, units
@@ -56,15 +57,18 @@ def _rows(file: PreflightFile) -> list[list[str]]:
         ]
         if several:
             devices = [device for device in file.devices if name in device.rates]
-            slowest = min(devices, key=lambda device, name=name: device.rates[name].median)
-            values.append(
-                f"{_figure(slowest.rates[name].median)} ({label(slowest, file.devices, file.platform).split(' on ')[0]})"
-            )
+            slowest = min(devices, key=_median_of(name))
+            named = label(slowest, file.devices, file.platform).split(" on ")[0]
+            values.append(f"{_figure(slowest.rates[name].median)} ({named})")
         peak = peaks[name]
         if has_peak:
             values.append(f"{(file.typical(name) or 0.0) / peak:.0%}" if peak else "")
         rows.append([title, *values])
     return rows
+
+
+def _median_of(name: str) -> Callable[[DevicePreflight], float]:
+    return lambda device: device.rates[name].median
 
 
 def _drop(rate: Rate) -> float:
@@ -94,8 +98,9 @@ def _device_rows(file: PreflightFile) -> list[list[str]]:
 
 def _message_lines(file: PreflightFile) -> list[str]:
     rows = [["all-reduce", "time", "bus GB/s"]]
-    for each in file.all_reduce:
-        rows.append([_size(each.bytes), f"{each.seconds * 1e6:,.0f} µs", _figure(each.bus_gb_per_s)])
+    rows += [
+        [_size(each.bytes), f"{each.seconds * 1e6:,.0f} µs", _figure(each.bus_gb_per_s)] for each in file.all_reduce
+    ]
     return ["", *console.table(rows)] if file.all_reduce else []
 
 

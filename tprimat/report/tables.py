@@ -27,6 +27,7 @@ WORTH = {
     "seconds_per_epoch": "s /epoch",
     "model_tflops_per_gpu": "TFLOP/s /GPU",
     "mfu": "MFU, %",
+    "share_of_preflight": "of sustained, %",
     "tokens_per_dollar": "tokens /$",
     "dollars_per_billion_tokens": "$/10⁹ tokens",
     "dollars_per_epoch": "$/epoch",
@@ -163,7 +164,12 @@ def versus(pair: Pair) -> str:
     return f"{'slower, ' if pair.is_inverted else ''}{speedup_text(pair.speedup)}"
 
 
-SCREEN = {"mfu": "MFU", "dollars_per_billion_tokens": "USD/10⁹ tokens", "dollars_per_epoch": "USD/epoch"}
+SCREEN = {
+    "mfu": "MFU",
+    "share_of_preflight": "of sustained",
+    "dollars_per_billion_tokens": "USD/10⁹ tokens",
+    "dollars_per_epoch": "USD/epoch",
+}
 """Efficiency metrics of the first screen, and what they are called there."""
 
 
@@ -219,8 +225,8 @@ def _short(found: Sequence[efficiency.Efficiency], name: str, price: Price | Non
     value = next((each.values[name].value for each in found if name in each.values), None)
     if value is None:
         return units.UNKNOWN
-    if name == "mfu":
-        return f"{figure(Value(value))}%{peak}"
+    if name in ("mfu", "share_of_preflight"):
+        return f"{figure(Value(value))}%{peak if name == 'mfu' else ''}"
     if price is not None and price.low < price.high:
         return "–".join(figure(Value(value * bound / price.middle)) for bound in (price.low, price.high))
     return figure(Value(value))

@@ -11,8 +11,6 @@ import msgspec
 from tprimat.results.run import Natural, NonNegative, Platform, Preflight
 from tprimat.units import round_figure
 
-SCHEMA = "preflight/1"
-
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """The rates of one operation that a device repeats for some time; TFLOP/s of products, GB/s of data.
@@ -114,7 +112,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a preflight measured."""
 
-    schema: Literal["preflight/1"] = SCHEMA
+    schema: Literal["preflight/1"] = "preflight/1"
     timestamp: Annotated[str, msgspec.Meta(min_length=10)]
     platform: Platform
     quick: bool
@@ -124,7 +122,6 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
     devices: Annotated[tuple[DevicePreflight, ...], msgspec.Meta(min_length=1)]
     all_reduce: tuple[AllReduce, ...] = ()
     all_reduce_backend: str | None = None
-    all_reduce_unknown: str | None = None
     disk: Disk | None = None
     findings: tuple[Finding, ...] = ()
 
@@ -170,7 +167,7 @@ def label(device: DevicePreflight, devices: Iterable[DevicePreflight], platform:
 
 def in_short(file: PreflightFile) -> Preflight:
     """Return what the result of a benchmark keeps of a preflight."""
-    products = {name: round_figure(value) for name in PRODUCTS if (value := file.typical(name)) is not None}
+    products = {name: value for name in PRODUCTS if (value := round_figure(file.typical(name))) is not None}
     best, disk = file.best_all_reduce, file.disk or Disk(bytes=0)
     return Preflight(
         timestamp=file.timestamp,
@@ -179,7 +176,7 @@ def in_short(file: PreflightFile) -> Preflight:
         memory_gb_per_s=round_figure(file.typical(TRIAD)),
         host_to_device_gb_per_s=round_figure(file.typical(TO_DEVICE)),
         device_to_host_gb_per_s=round_figure(file.typical(FROM_DEVICE)),
-        all_reduce_gb_per_s=round_figure(best and best.bus_gb_per_s),
+        all_reduce_gb_per_s=round_figure(best.bus_gb_per_s if best is not None else None),
         disk_write_gb_per_s=round_figure(disk.write_gb_per_s),
         disk_read_gb_per_s=round_figure(disk.read_gb_per_s),
         slow_devices=file.slow_devices,

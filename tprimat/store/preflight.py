@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Collection
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -39,21 +39,21 @@ def read(path: Path) -> PreflightFile | None:
     return None
 
 
-def latest(folder: Path, host: str | None, ids: Collection[str], count: int | None) -> Preflight:
-    """Return what the result of a training keeps of the preflight of its machine; without values where there is none.
+def latest(folder: Path, host: str | None, ids: Sequence[str], processes: int) -> Preflight:
+    """Return what the result of a training keeps of the preflight of its machine; nothing where there is none.
 
     Args:
         folder: of the results.
         host: name of the machine.
-        ids: of the GPUs that train (Device.id); empty on a CPU, or where torch doesn't state them.
-        count: devices that train; a preflight of fewer says nothing of the others.
+        ids: of the GPUs that train there (Device.id), each empty where unknown; none on a CPU.
+        processes: that train; on a CPU they share its cores, so that a preflight of another number is none of them.
     """
     file = None if host is None else read(path_for(folder, host))
-    if file is None or host is None:
+    if file is None or (file.platform == "cpu") != (not ids):
         return Preflight()
     here = [device for device in file.devices if device.host == host]
     if file.platform == "cpu":
-        return in_short(file) if not ids else Preflight()
+        return in_short(file) if len(here) == processes else Preflight()
+    # A preflight of other or of fewer GPUs says nothing of these.
     known = {device.id for device in here if device.id}
-    measured = set(ids) <= known if all(ids) and ids else len(here) >= (count or 1)
-    return in_short(file) if measured else Preflight()
+    return in_short(file) if (set(ids) <= known if all(ids) else len(here) >= len(ids)) else Preflight()

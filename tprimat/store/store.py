@@ -138,8 +138,9 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
     """Read files, and folders with all below them except history/.
 
     Return them in the order of the arguments and within a folder by name, and a warning for each file in a folder
-    that is neither a result nor a preflight. What vanishes from a folder meanwhile counts as never there. A broken file that was named
-    itself raises UnreadableError. The runs' long series are packed, so that thousands of results fit into memory.
+    that is neither a result nor a preflight. What vanishes from a folder meanwhile counts as never there. A broken
+    file that was named itself raises UnreadableError. The runs' long series are packed, so that thousands of results
+    fit into memory.
     """
     loaded: dict[str, Loaded] = {}
     warnings: list[str] = []

@@ -185,6 +185,24 @@ def _share_of_sustained(subject: Subject) -> Value | None:
 
 
 @_metric(
+    "Share of what this card sustains",
+    "%",
+    "higher",
+    "model_tflops_per_gpu / sustained matrix product of the precision in the machine's own preflight",
+    "tprimat preflight",
+)
+def _share_of_preflight(subject: Subject) -> Value | None:
+    # Of a card that others made slower, what one run found is no property of it: the highest of all runs counts.
+    sustained = max(
+        (run.preflight.matmul_tflops.get(subject.precision or "", 0.0) for run in subject.runs), default=0.0
+    )
+    achieved = subject.tflops(causal=True)
+    if not sustained or achieved.value is None:
+        return None
+    return achieved.scaled(100 / sustained, f"{sustained:.4g} TFLOP/s sustained in the preflight")
+
+
+@_metric(
     "Memory used", "%", None, "highest of what was measured (device, reserved or allocated, as named) / total_memory_gb"
 )
 def _memory_used_share(subject: Subject) -> Value:
