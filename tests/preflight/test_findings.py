@@ -1,4 +1,4 @@
-"""What a preflight names: the odd one out by the rule that docs/preflight.md states, caps, other programs, differences."""
+"""What a preflight names: the odd one out by the rule of docs/preflight.md, caps, other programs, differences."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TestFindings:
         file = preflight(*(device(index, 0.8 if index == 3 else 1.0) for index in range(8)))
         found = findings(file)
         assert {each.code for each in found} == {"slow_device"}
-        assert found[0].text == "GPU 3 is slower: fp32 20% below the median of the others"
+        assert found[0].text == "GPU 3 is slower than the others: fp32 -20%, tf32 -20%, bf16 -20%, fp16 -20%, fp8 -20%"
         assert msgspec.structs.replace(file, findings=found).slow_devices == ("GPU 3",)
 
     def test_of_several_machines_the_host_is_named_too(self):

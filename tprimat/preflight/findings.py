@@ -63,14 +63,15 @@ def _slow(file: PreflightFile) -> Iterator[Finding]:
     if file.platform == "cpu":
         shares = [(each.other_programs_cpu_share or 0.0) + (each.steal_cpu_share or 0.0) for each in file.nodes]
         least = max(SLOW_SHARE, min(MOST_ON_CPU, max(shares, default=0.0)))
+    below: dict[str, list[str]] = {}
     for name in file.operations:
         devices = [device for device in file.devices if name in device.rates]
         rates = [device.rates[name] for device in devices]
         odd = odd_ones_out([rate.median for rate in rates], [rate.error for rate in rates], least)
-        for index, below in odd.items():
-            named = label(devices[index], file.devices, file.platform)
-            text = f"{named} is slower: {name} {below:.0%} below the median of the others"
-            yield Finding(code=SLOW, text=text, device=named)
+        for index, share in odd.items():
+            below.setdefault(label(devices[index], file.devices, file.platform), []).append(f"{name} -{share:.0%}")
+    for named, shares in below.items():
+        yield Finding(code=SLOW, text=f"{named} is slower than the others: {', '.join(shares)}", device=named)
 
 
 def _wrong(file: PreflightFile) -> Iterator[Finding]:
@@ -79,12 +80,16 @@ def _wrong(file: PreflightFile) -> Iterator[Finding]:
 
 
 def _capped(file: PreflightFile) -> Iterator[Finding]:
+    capped: dict[str, list[str]] = {}
     for device in file.devices:
-        named, cap, default = label(device, file.devices, file.platform), device.power_cap_w, device.power_default_w
+        cap, default = device.power_cap_w, device.power_default_w
         if cap is not None and default is not None and cap < 0.99 * default:
-            yield Finding(code="power_cap", text=f"{named}: power capped at {cap:.0f} of {default:.0f} W", device=named)
-        if file.platform == "cpu":
-            continue
+            text = f"power capped at {cap:.0f} of {default:.0f} W"
+            capped.setdefault(text, []).append(label(device, file.devices, file.platform))
+    for text, names in capped.items():
+        yield Finding(code="power_cap", text=f"{join_names(names)}: {text}")
+    for device in file.devices if file.platform != "cpu" else ():
+        named = label(device, file.devices, file.platform)
         for name, rate in device.rates.items():
             if rate.drop > max(DROPPED, SLOW_MADS * rate.error):
                 text = f"{named}: {name} fell by {rate.drop:.0%} under load (heat or power)"

@@ -11,7 +11,7 @@ from tprimat.results.preflight import PRODUCTS, DevicePreflight, PreflightFile, 
 from tprimat.results.run import GpuInfo
 from tprimat.text import counted, plain
 
-MOST_FINDINGS = 6
+MOST_FINDINGS = 5
 WIDTH = 80
 
 
@@ -43,7 +43,7 @@ def _head(file: PreflightFile) -> list[str]:
 
 def _rows(file: PreflightFile) -> list[list[str]]:
     several = len(file.devices) > 1
-    heads = ["median", "mean", "best", "after heat-up", *(["slowest"] if several else [])]
+    heads = ["median", "mean", "best", "heat-up", *(["slowest"] if several else [])]
     peaks = {name: _peak(file.devices[0], name) for name in file.operations}
     has_peak = any(peaks.values())
     rows = [["", *heads, *(["of peak"] if has_peak else [])]]
@@ -59,7 +59,7 @@ def _rows(file: PreflightFile) -> list[list[str]]:
             devices = [device for device in file.devices if name in device.rates]
             slowest = min(devices, key=_median_of(name))
             named = label(slowest, file.devices, file.platform).split(" on ")[0]
-            values.append(f"{_figure(slowest.rates[name].median)} ({named})")
+            values.append(f"{_figure(slowest.rates[name].median)} {named}")
         peak = peaks[name]
         if has_peak:
             values.append(f"{(file.typical(name) or 0.0) / peak:.0%}" if peak else "")
@@ -112,12 +112,12 @@ def _peak(device: DevicePreflight, name: str) -> float | None:
 def _figure(value: float | None) -> str:
     if value is None:
         return units.UNKNOWN
-    digits = 1 if value >= 100 else 2 if value >= 1 else 4
+    digits = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 1 else 4
     return f"{value:,.{digits}f}"
 
 
 def _change(drop: float | None) -> str:
-    return units.UNKNOWN if drop is None else f"{-drop:+.1%}"
+    return units.UNKNOWN if drop is None else f"{0.0 - drop:+.1%}"
 
 
 def _size(size: int) -> str:
