@@ -15,9 +15,9 @@ from stored_runs import series
 from tool_modules import load_tool
 
 from tprimat.results import run as run_module
+from tprimat.results.fields import LARGEST_VALUE
 from tprimat.results.result_file import ResultFile, decode, encode, json_schema, runs_of
 from tprimat.results.run import (
-    LARGEST_VALUE,
     SERIES,
     SETUP_FIELDS,
     Environment,
@@ -29,6 +29,7 @@ from tprimat.results.run import (
     finite,
     setup_key,
 )
+from tprimat.results.telemetry import Telemetry
 from tprimat.store import store
 
 # A strategy for every type that a field can have, so that a new field is tested from its first day.
@@ -57,9 +58,21 @@ def _values(kind) -> st.SearchStrategy:
         return st.dictionaries(_values(kind.key_type), _values(kind.value_type), max_size=3)
     if isinstance(kind, inspect.VarTupleType):
         return st.lists(_values(kind.item_type), max_size=3).map(tuple)
+    if isinstance(kind, inspect.StructType) and kind.cls is Telemetry:
+        return _telemetry(kind.fields)
     if isinstance(kind, inspect.StructType):
         return st.builds(kind.cls, **{field.name: _values(field.type) for field in kind.fields})
     raise NotImplementedError(kind)
+
+
+@st.composite
+def _telemetry(draw, fields) -> Telemetry:
+    """Series as long as its steps."""
+    steps = sorted(draw(st.sets(st.integers(1, 10**6), max_size=3)))
+    entries = st.lists(st.none() | st.floats(-1e300, 1e300), min_size=len(steps), max_size=len(steps)).map(tuple)
+    others = {each.name: draw(_values(each.type)) for each in fields if each.name not in ("steps", "series")}
+    series = draw(st.dictionaries(st.text(max_size=12), entries, max_size=3))
+    return Telemetry(steps=tuple(steps), series=series, **others)
 
 
 def _bare(kind):

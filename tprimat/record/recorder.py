@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tprimat.record.clocks import Clock
-from tprimat.results.run import LARGEST_VALUE, SHORTEST_STEP
+from tprimat.results.fields import LARGEST_VALUE, SHORTEST_STEP
 
 DISAGREEMENT = 0.01
 """Fraction by which the sum of the clock's times may differ from the host's before they are doubtful."""

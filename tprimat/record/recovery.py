@@ -18,7 +18,8 @@ from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, JournalHeader, Upda
 from tprimat.record.outcome import KILLED
 from tprimat.record.process_identity import has_exited, lock
 from tprimat.record.recorder import series
-from tprimat.results.run import LARGEST_COUNT, Run
+from tprimat.results.fields import LARGEST_COUNT
+from tprimat.results.run import Run
 from tprimat.store import store
 from tprimat.store.history import clear_unfinished
 from tprimat.store.naming import file_name

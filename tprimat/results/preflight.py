@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tprimat.results.run import Natural, NonNegative, Platform, Preflight
+from tprimat.results.fields import Natural, NonNegative
+from tprimat.results.run import Platform, Preflight
 from tprimat.units import round_figure
 
 

@@ -16,17 +16,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tprimat.results.run import (
-    RECORD_FIELDS,
-    SERIES,
-    SETUP_FIELDS,
-    Count,
-    PerformanceMetrics,
-    Run,
-    RunRecord,
-    Steady,
-    doc,
-)
+from tprimat.results.fields import Count, doc
+from tprimat.results.run import RECORD_FIELDS, SERIES, SETUP_FIELDS, PerformanceMetrics, Run, RunRecord, Steady
 
 SCHEMA_VERSION = 1
 LONGEST_SHARED = 1000

@@ -12,9 +12,26 @@ import math
 import operator
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal
 
 import msgspec
+
+from tprimat.results.fields import (
+    LARGEST_VALUE,
+    LONGEST_STEP,
+    SHORTEST_STEP,
+    Count,
+    Natural,
+    NonNegative,
+    Positive,
+    Section,
+    Seed,
+    Share,
+    StepTime,
+    Value,
+    doc,
+)
+from tprimat.results.telemetry import Telemetry
 
 BF16_INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 """What Linux calls the instructions that multiply bf16, on x86-64 and on ARM."""
@@ -23,49 +40,11 @@ Status = Literal["complete", "incomplete", "failed"]
 Platform = Literal["nvd", "amd", "cpu"]
 SoftwareStack = Literal["cuda", "rocm", "cpu"]
 
-
-def doc(description: str) -> msgspec.Meta:
-    """Return a field's description for the JSON Schema and docs/result-file.md."""
-    return msgspec.Meta(description=description)
-
-
-# The upper bounds are far above anything that is counted or timed. Without them the figures of a
-# hostile file overflow a float, or take more digits than Python prints.
-LARGEST_COUNT = 2**53
-SHORTEST_STEP, LONGEST_STEP = 1e-9, 1e9
-LARGEST_VALUE = 1e300
-
-Count = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_COUNT)]
-Natural = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
-Seed = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-Positive = Annotated[float, msgspec.Meta(gt=0)]
-NonNegative = Annotated[float, msgspec.Meta(ge=0)]
-Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-StepTime = Annotated[float, msgspec.Meta(ge=SHORTEST_STEP, le=LONGEST_STEP)]
-Value = Annotated[float, msgspec.Meta(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
-
-
-AnySection = TypeVar("AnySection", bound="_Section")
-
-
-class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """A group of fields. None means unknown; the reason is in the run's warnings."""
-
-    def known(self) -> dict[str, Any]:
-        """Return the fields that are known, by name."""
-        return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
-
-    def over(self: AnySection, other: AnySection) -> AnySection:
-        """Return another group of this kind with what this one states in the place of its own, field by field."""
-        stated = {name: value for name, value in self.known().items() if value not in ((), {})}
-        return msgspec.structs.replace(other, **stated)
-
-
 FROM_DESCRIPTION = "system description"
 """How precision_detail begins where the log doesn't state the precision and MLPerf's system description does."""
 
 
-class GpuInfo(_Section, frozen=True, kw_only=True):
+class GpuInfo(Section, frozen=True, kw_only=True):
     """The training machine, never the importing one."""
 
     device_name: Annotated[str | None, doc("name from the driver")] = None
@@ -80,7 +59,7 @@ class GpuInfo(_Section, frozen=True, kw_only=True):
     clock_mhz: Annotated[Positive | None, doc("highest clock that the device reports, MHz")] = None
 
 
-class Environment(_Section, frozen=True, kw_only=True):
+class Environment(Section, frozen=True, kw_only=True):
     """Machine and software of a run."""
 
     versions: Annotated[dict[str, str], doc("packages, driver, Python, by name")] = {}
@@ -108,7 +87,7 @@ class Environment(_Section, frozen=True, kw_only=True):
         return self.cpu_instructions is not None and not BF16_INSTRUCTIONS.intersection(self.cpu_instructions)
 
 
-class ModelConfig(_Section, frozen=True, kw_only=True):
+class ModelConfig(Section, frozen=True, kw_only=True):
     """Shape of the decoder, and of the encoder if there is one; needed for FLOPs."""
 
     num_layers: Annotated[Count | None, doc("transformer layers of the decoder")] = None
@@ -144,7 +123,7 @@ class ModelConfig(_Section, frozen=True, kw_only=True):
     source: Annotated[str | None, doc("source of these values")] = None
 
 
-class TrainingConfig(_Section, frozen=True, kw_only=True):
+class TrainingConfig(Section, frozen=True, kw_only=True):
     """Definition of one optimizer step."""
 
     max_steps: Annotated[Count | None, doc("requested optimizer steps")] = None
@@ -164,7 +143,7 @@ class TrainingConfig(_Section, frozen=True, kw_only=True):
     seed: Annotated[Seed | None, doc("seed of weights and dropout")] = None
 
 
-class ParallelismConfig(_Section, frozen=True, kw_only=True):
+class ParallelismConfig(Section, frozen=True, kw_only=True):
     """Distribution of the work over devices, in Megatron's terms."""
 
     strategy_name: Annotated[str | None, doc("in the framework's own words")] = None
@@ -176,7 +155,7 @@ class ParallelismConfig(_Section, frozen=True, kw_only=True):
     gradient_accumulation_steps: Annotated[Count | None, doc("global batch / (micro batch × data parallel)")] = None
 
 
-class Optimizer(_Section, frozen=True, kw_only=True):
+class Optimizer(Section, frozen=True, kw_only=True):
     """Optimizer settings."""
 
     name: Annotated[str | None, doc("AdamW, …")] = None
@@ -189,7 +168,7 @@ class Optimizer(_Section, frozen=True, kw_only=True):
     gradient_clipping: Annotated[float | None, doc("maximum gradient norm")] = None
 
 
-class Data(_Section, frozen=True, kw_only=True):
+class Data(Section, frozen=True, kw_only=True):
     """Training data."""
 
     kind: Annotated[str | None, doc("markov (generated by TensorPrimat), mock, tokens, or the name of a data set")] = (
@@ -201,7 +180,7 @@ class Data(_Section, frozen=True, kw_only=True):
     seed: Annotated[Seed | None, doc("seed of the token source or the shuffling")] = None
 
 
-class MemoryMetrics(_Section, frozen=True, kw_only=True):
+class MemoryMetrics(Section, frozen=True, kw_only=True):
     """Measured memory only; allocated, reserved and device memory are never compared with each other."""
 
     avg_memory_allocated_gb: Annotated[NonNegative | None, doc("mean at step ends, by torch's allocator")] = None
@@ -217,7 +196,7 @@ class MemoryMetrics(_Section, frozen=True, kw_only=True):
     avg_memory_process_gb: Annotated[NonNegative | None, doc("the same, mean (CPU)")] = None
 
 
-class Disturbance(_Section, frozen=True, kw_only=True):
+class Disturbance(Section, frozen=True, kw_only=True):
     """Other use of the training's CPUs, from its first to its last step."""
 
     other_programs_cpu_share: Annotated[Share | None, doc("share of CPU time used by other programs, 0 to 1")] = None
@@ -228,7 +207,7 @@ class Disturbance(_Section, frozen=True, kw_only=True):
     cpu_frequency_mhz: Annotated[Positive | None, doc("mean over the CPUs at the end, MHz, if reported")] = None
 
 
-class Preflight(_Section, frozen=True, kw_only=True):
+class Preflight(Section, frozen=True, kw_only=True):
     """What `tprimat preflight` measured on this machine before the run; medians over the devices."""
 
     timestamp: Annotated[str | None, doc("when it was measured, ISO 8601 with offset; null without a preflight")] = None
@@ -248,7 +227,7 @@ class Preflight(_Section, frozen=True, kw_only=True):
     findings: Annotated[tuple[str, ...], doc("what may slow benchmarks on this machine")] = ()
 
 
-class Timing(_Section, frozen=True, kw_only=True):
+class Timing(Section, frozen=True, kw_only=True):
     """Definition of a step time."""
 
     clock: Annotated[str | None, doc("device_event, monotonic, or the clock of the log")] = None
@@ -256,7 +235,7 @@ class Timing(_Section, frozen=True, kw_only=True):
     over_ranks: Annotated[str | None, doc("max over ranks, or the timed rank")] = None
 
 
-class SourceFile(_Section, frozen=True, kw_only=True):
+class SourceFile(Section, frozen=True, kw_only=True):
     """A file that a run was imported from."""
 
     path: Annotated[str, doc("path as given to the command")]
@@ -264,7 +243,7 @@ class SourceFile(_Section, frozen=True, kw_only=True):
     bytes: Annotated[Natural | None, doc("file size")] = None
 
 
-class Source(_Section, frozen=True, kw_only=True):
+class Source(Section, frozen=True, kw_only=True):
     """Origin of a run."""
 
     kind: Annotated[Literal["live", "log", "result"], doc("measured, imported from a log, or from an older result")]
@@ -274,7 +253,7 @@ class Source(_Section, frozen=True, kw_only=True):
     overrides: Annotated[dict[str, str], doc("values that the user set although the log differs")] = {}
 
 
-class Steady(_Section, frozen=True, kw_only=True):
+class Steady(Section, frozen=True, kw_only=True):
     """Steady-state steps, which the metrics use."""
 
     first_step: Annotated[Count | None, doc("first steady-state step")] = None
@@ -283,7 +262,7 @@ class Steady(_Section, frozen=True, kw_only=True):
     found: Annotated[bool, doc("false: no steady state; metrics use all steps after the first")] = False
 
 
-class PerformanceMetrics(_Section, frozen=True, kw_only=True):
+class PerformanceMetrics(Section, frozen=True, kw_only=True):
     """Metrics of the steady-state steps, computed from the series."""
 
     total_steps: Annotated[int | None, doc("steps recorded")] = None
@@ -332,6 +311,7 @@ class RunRecord(_Series, frozen=True, kw_only=True):
     disturbance: Annotated[Disturbance, doc("other use of the CPU during the run")] = Disturbance()
     preflight: Annotated[Preflight, doc("what `tprimat preflight` measured on this machine before")] = Preflight()
     energy_metrics: Annotated[dict[str, float | None], doc("measured energy and power, unit in the name")] = {}
+    telemetry: Annotated[Telemetry, doc("devices and CPU during the run, and its events")] = Telemetry()
     native_metrics: Annotated[
         dict[str, float | tuple[float | None, ...] | None],
         doc("values printed by the framework: one, or a series as long as `steps`"),

@@ -21,8 +21,8 @@ from typing import Any
 import msgspec
 
 from tprimat.catalog import gpus
+from tprimat.results.fields import LARGEST_VALUE
 from tprimat.results.run import (
-    LARGEST_VALUE,
     GpuInfo,
     MemoryMetrics,
     ParallelismConfig,

@@ -10,7 +10,8 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from tprimat.catalog import models
-from tprimat.results.run import LARGEST_COUNT, Platform, SoftwareStack, StepTime, Timing
+from tprimat.results.fields import LARGEST_COUNT, StepTime
+from tprimat.results.run import Platform, SoftwareStack, Timing
 
 PLATFORMS: dict[str, Platform] = {
     **dict.fromkeys(("nvd", "nvidia", "cuda"), "nvd"),

@@ -23,8 +23,9 @@ from tprimat import files
 from tprimat.analysis import stats
 from tprimat.analysis.summary import Summary, rounded, summarize
 from tprimat.errors import UnreadableError
+from tprimat.results.fields import Count
 from tprimat.results.result_file import SCHEMA_VERSION, Loaded, RecordedRepetition, ResultFile, decode, encode
-from tprimat.results.run import RECORD_FIELDS, Count, Run, setup_key
+from tprimat.results.run import RECORD_FIELDS, Run, setup_key
 from tprimat.store import legacy_results, preflight
 from tprimat.store.history import HISTORY, UNFINISHED, files_below, keep_in_history, remove_unfinished
 from tprimat.store.legacy_schema import parse

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tprimat.read.parsing.text import Line, last_stamp
-from tprimat.results.run import LARGEST_VALUE, LONGEST_STEP
+from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP
 
 ANCHOR = re.compile(r"iteration\s+(\d{1,12})\s*/\s*(\d{1,12})\s*\|")
 TIMED = "elapsed time per iteration (ms)"

@@ -15,7 +15,8 @@ from typing import Any
 
 from tprimat.read.parsing.text import without_prefixes
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, read_statements, state, statements
-from tprimat.results.run import LARGEST_COUNT, ModelConfig
+from tprimat.results.fields import LARGEST_COUNT
+from tprimat.results.run import ModelConfig
 
 NAMED_AFTER, ECHOED, COMPUTED, DUMPED = 0, 1, 2, 3
 """Weights of statements: only a name that resembles, asked for, worked out by the training, dumped."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from tprimat.read.megatron.line import Record, seconds_of
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MegatronTraining
-from tprimat.results.run import SHORTEST_STEP
+from tprimat.results.fields import SHORTEST_STEP
 
 CORE_SHAPES = frozenset({"primus-core", "primus-26.5", "primus-26.5.1"})
 

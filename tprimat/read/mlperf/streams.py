@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from tprimat.read.parsing import values
 from tprimat.read.parsing.records import Record
-from tprimat.results.run import LARGEST_COUNT, LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP
+from tprimat.results.fields import LARGEST_COUNT, LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP
 
 TIMES = ("train_step_time", "train_step_timing in s", "step_time", "train_step_timing")
 LOSSES = ("reduced_train_loss", "train_loss", "loss")

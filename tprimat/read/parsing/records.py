@@ -11,7 +11,8 @@ from typing import Any
 from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.text import Stamp, first_stamp
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, name_and_unit, number
-from tprimat.results.run import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP, Status
+from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP
+from tprimat.results.run import Status
 from tprimat.units import round_figure
 
 RATE_AGREEMENT = 0.01

@@ -17,8 +17,8 @@ from tprimat.read.parsing import records
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.values import LoggedValues
+from tprimat.results.fields import LARGEST_VALUE
 from tprimat.results.run import (
-    LARGEST_VALUE,
     Data,
     Environment,
     GpuInfo,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from tprimat.results.run import LARGEST_COUNT, LARGEST_VALUE
+from tprimat.results.fields import LARGEST_COUNT, LARGEST_VALUE
 from tprimat.units import GB, gib_to_gb
 
 

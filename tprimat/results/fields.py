@@ -1,0 +1,44 @@
+"""What the fields of a result file are made of: numbers with their bounds, descriptions, groups of fields."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+
+def doc(description: str) -> msgspec.Meta:
+    """Return a field's description for the JSON Schema and docs/result-file.md."""
+    return msgspec.Meta(description=description)
+
+
+# The upper bounds are far above anything that is counted or timed. Without them the figures of a
+# hostile file overflow a float, or take more digits than Python prints.
+LARGEST_COUNT = 2**53
+SHORTEST_STEP, LONGEST_STEP = 1e-9, 1e9
+LARGEST_VALUE = 1e300
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_COUNT)]
+Natural = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
+Seed = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+NonNegative = Annotated[float, msgspec.Meta(ge=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+StepTime = Annotated[float, msgspec.Meta(ge=SHORTEST_STEP, le=LONGEST_STEP)]
+Value = Annotated[float, msgspec.Meta(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
+
+
+AnySection = TypeVar("AnySection", bound="Section")
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """A group of fields. None means unknown; the reason is in the run's warnings."""
+
+    def known(self) -> dict[str, Any]:
+        """Return the fields that are known, by name."""
+        return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+
+    def over(self: AnySection, other: AnySection) -> AnySection:
+        """Return another group of this kind with what this one states in the place of its own, field by field."""
+        stated = {name: value for name, value in self.known().items() if value not in ((), {})}
+        return msgspec.structs.replace(other, **stated)

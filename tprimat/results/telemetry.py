@@ -1,0 +1,74 @@
+"""What was read of the devices and the CPU beside a training: fields of a result."""
+
+from __future__ import annotations
+
+import operator
+from typing import Annotated, Literal
+
+from tprimat.results.fields import LARGEST_VALUE, Count, Natural, Positive, Section, Share, Value, doc
+
+LONGEST_SERIES = 512
+"""Entries of a series on the step axis; a longer training has more steps in each."""
+
+VALID_ENERGY = ("measured", "counter-wrapped", "partly-sampled", "unverified", "from-power")
+"""Values of `energy_code` with which there is an energy; docs/telemetry.md explains all."""
+
+
+class TelemetryIssue(Section, frozen=True, kw_only=True):
+    """An event on the machine that may explain a step time, or weakens the measurement."""
+
+    code: Annotated[str, doc("kind of event, such as power-cap; docs/telemetry.md lists them")]
+    text: Annotated[str, doc("the event in words, without its steps")]
+    severity: Annotated[Literal["warning", "info"], doc("warning: it affects speed or correctness")] = "warning"
+    first_step: Annotated[Count | None, doc("first step affected; null: all steps")] = None
+    last_step: Annotated[Count | None, doc("last step affected; null: all steps")] = None
+    device: Annotated[str | None, doc("UUID or PCI address of the GPU, or cpu; null: several")] = None
+    value: Annotated[Value | None, doc("measured value, in the unit of the text; a share from 0 to 1")] = None
+    expected: Annotated[Value | None, doc("value without the event, in the same unit")] = None
+
+    @property
+    def where(self) -> str | None:
+        """The steps in words; None for all."""
+        if self.first_step is None or self.last_step is None:
+            return None
+        if self.first_step == self.last_step:
+            return f"step {self.first_step}"
+        return f"steps {self.first_step}–{self.last_step}"
+
+    @property
+    def sentence(self) -> str:
+        """The event with its steps."""
+        return f"{self.where}: {self.text}" if self.where else self.text
+
+
+class Telemetry(Section, frozen=True, kw_only=True):
+    """Devices and CPU as their drivers and the system report them during a training; no step waits for them."""
+
+    interval_seconds: Annotated[Positive | None, doc("time between two readings, mean, s")] = None
+    samples: Annotated[Natural | None, doc("readings from the first to the last step")] = None
+    devices: Annotated[tuple[str, ...], doc("UUID (NVIDIA) or PCI address (AMD) of each GPU that was read")] = ()
+    energy_code: Annotated[
+        str | None, doc(f"validity of the energy; it counts with {', '.join(VALID_ENERGY)}; null: not measured")
+    ] = None
+    energy_reason: Annotated[str | None, doc("why there is no energy, or what limits it")] = None
+    energy_covers: Annotated[str | None, doc("what the energy includes")] = None
+    energy_excludes: Annotated[tuple[str, ...], doc("what the energy doesn't include")] = ()
+    throttle_shares: Annotated[
+        dict[str, Share], doc("share of the readings in which a GPU's driver reports this reason for a lower clock")
+    ] = {}
+    issues: Annotated[tuple[TelemetryIssue, ...], doc("events, the most severe first")] = ()
+    unknown: Annotated[tuple[str, ...], doc("what could not be read, and why")] = ()
+    steps: Annotated[tuple[Count, ...], doc(f"last step of each entry of `series`; up to {LONGEST_SERIES}")] = ()
+    series: Annotated[
+        dict[str, tuple[Value | None, ...]],
+        doc("readings on the step axis, means over an entry's steps; unit in the name"),
+    ] = {}
+
+    def __post_init__(self) -> None:
+        if len(self.steps) > LONGEST_SERIES or not all(map(operator.lt, self.steps, self.steps[1:])):
+            raise ValueError(f"telemetry.steps must rise, and have up to {LONGEST_SERIES} entries")
+        for name, values in self.series.items():
+            if len(values) != len(self.steps):
+                raise ValueError(f"telemetry.series.{name} has {len(values)} entries, steps has {len(self.steps)}")
+            if not all(value is None or abs(value) <= LARGEST_VALUE for value in values):
+                raise ValueError(f"telemetry.series.{name} must be finite or null")
