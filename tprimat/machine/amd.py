@@ -9,18 +9,38 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary, drop_unknown
+import msgspec
+
+from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary
 from tprimat.machine.host import Host
 from tprimat.units import GB
 
-SOURCES = "amdsmi, the driver's files and rocm-smi"
-"""Where utilisation is read, in words."""
+SOURCES = "amdsmi, the driver's files and amd-smi"
+"""Where GPUs are read, in words."""
 
 _PCI = "/sys/bus/pci/devices"
 _KFD = "/sys/class/kfd/kfd/topology/nodes"
+_TWO_DIES = ("0x7408", "0x740c")
+"""PCI device numbers of MI250X and MI250, of whose two dies one counts the energy of both (libdrm's amdgpu.ids)."""
+
+_RESIDENCIES = {
+    "ppt_residency_acc": "power-cap",
+    "socket_thm_residency_acc": "thermal",
+    "vr_thm_residency_acc": "thermal",
+    "hbm_thm_residency_acc": "thermal",
+    "prochot_residency_acc": "hardware-slowdown",
+}
+"""Counters of gpu_metrics, which count together with its accumulation_counter while a limit holds (MI300 and later)."""
+
+_INDEPENDENT_BITS = {0xFFFF: "power-cap", 0xFFFF << 16: "power-cap", 0xFFFF << 32: "thermal"}
+"""Bits of gpu_metrics' indep_throttle_status (MI200 and earlier): power, current, temperature (kgd_pp_interface.h)."""
+
+_LEAST_RESIDENCY = 0.05
+"""Share of the time since the last reading from which a limit counts as held."""
+
 _UNITS = {"B": 1, "KB": 2**10, "KIB": 2**10, "MB": 2**20, "MIB": 2**20, "GB": 2**30, "GIB": 2**30}
 
 
@@ -30,9 +50,8 @@ class _Amdsmi(VendorLibrary):
 
 def states(host: Host) -> tuple[GpuState, ...]:
     """Return all GPUs in the order of their PCI addresses; none where neither driver nor amdsmi answers."""
-    addresses = sorted(path.parent.name for path in host.path(_PCI).glob("*/mem_info_vram_total"))
-    cards = [each for each in addresses if (host.read(f"{_PCI}/{each}/vendor") or "").strip() == "0x1002"]
-    return tuple(_driver_state(host, index, each) for index, each in enumerate(cards)) or tuple(_library_states(host))
+    with _Amdsmi(host) as smi:
+        return _known_states(host, smi)
 
 
 def processes(host: Host) -> tuple[GpuProcess, ...] | None:
@@ -71,13 +90,89 @@ def partition(host: Host) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def utilisation_readers(host: Host, ids: list[str]) -> Iterator[Callable[[], Mapping[str, float]]]:
-    """Yield functions that read utilisation in percent by GpuState.id, the cheapest first."""
-    handles = dict(_handles(smi := _Amdsmi(host)))
-    if set(ids) <= set(handles):
-        yield lambda: drop_unknown({each: _activity(smi, handles[each]) for each in ids})
-    yield lambda: drop_unknown({each: _read(host, f"{_PCI}/{each}/gpu_busy_percent") for each in ids})
-    yield lambda: _rocm_smi_utilisation(host)
+class Reader:
+    """Reads the GPUs at these PCI addresses: the driver's files, with what only amdsmi knows; or else amd-smi."""
+
+    def __init__(self, host: Host, ids: Sequence[str]) -> None:
+        self._host, self._ids = host, ids
+        self._smi = _Amdsmi(host)
+        self._handles = dict(_handles(self._smi))
+        self._counted: dict[str, Mapping[str, Any]] = {}
+
+    def read(self) -> tuple[GpuState, ...]:
+        """Return the GPUs that answer."""
+        states = [self._completed(state) for state in _known_states(self._host, self._smi) if state.id in self._ids]
+        return tuple(states or (row for row in _amd_smi_states(self._host) if row.id in self._ids))
+
+    def _completed(self, state: GpuState) -> GpuState:
+        """Return a state with amdsmi's readings of it."""
+        handle, ask = self._handles.get(state.id or ""), self._smi.ask
+        if handle is None:
+            return state
+        metrics = _mapping(ask("amdsmi_get_gpu_metrics_info", handle))
+        power = _mapping(ask("amdsmi_get_power_info", handle))
+        ecc = _mapping(ask("amdsmi_get_gpu_total_ecc_count", handle))
+        listed = ask("amdsmi_get_gpu_process_list", handle)
+        link = ask("amdsmi_gpu_xgmi_error_status", handle)
+        known = {
+            "energy_j": self._energy_j(handle),
+            "power_w": _first_number(power, "current_socket_power", "socket_power", "average_socket_power"),
+            "temperature_c": _first_number(metrics, "temperature_hotspot", "temperature_edge"),
+            "memory_temperature_c": _first_number(metrics, "temperature_mem"),
+            "utilisation_percent": _activity(self._smi, handle),
+            "ecc_corrected": _first_number(ecc, "correctable_count"),
+            "ecc_uncorrected": _first_number(ecc, "uncorrectable_count"),
+            "pcie_replays": _first_number(metrics, "pcie_replay_count_acc"),
+            # 0: none since the driver cleared it; else an error or several.
+            "link_errors": None if link is None else int(getattr(link, "value", link)),
+            "pids": tuple(each["pid"] for each in listed if "pid" in each)
+            if isinstance(listed, list) and all(isinstance(each, Mapping) for each in listed)
+            else None,
+            "throttle": self._throttle_reasons(state.id or "", metrics) or None,
+        }
+        return msgspec.structs.replace(state, **{name: value for name, value in known.items() if value is not None})
+
+    def _energy_j(self, handle: Any) -> float | None:
+        counter = _mapping(self._smi.ask("amdsmi_get_energy_count", handle))
+        # Named power before ROCm 6.2.1.
+        ticks = _first_number(counter, "energy_accumulator", "power")
+        microjoules = _first_number(counter, "counter_resolution")
+        return None if ticks is None or microjoules is None else ticks * microjoules / 1e6
+
+    def _throttle_reasons(self, address: str, metrics: Mapping[str, Any]) -> tuple[str, ...]:
+        before, self._counted[address] = self._counted.get(address, {}), metrics
+        elapsed = _counted(before, metrics, "accumulation_counter")
+        if elapsed:
+            held = {
+                reason
+                for name, reason in _RESIDENCIES.items()
+                if (_counted(before, metrics, name) or 0) > _LEAST_RESIDENCY * elapsed
+            }
+            return tuple(sorted(held))
+        bits = int(_first_number(metrics, "indep_throttle_status") or 0)
+        return tuple(sorted({reason for mask, reason in _INDEPENDENT_BITS.items() if bits & mask}))
+
+
+def _counted(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> float | None:
+    """Return by how much a counter rose; it has 32 bits on some drivers."""
+    first, last = _first_number(before, name), _first_number(after, name)
+    return None if first is None or last is None else (last - first) % 2**32
+
+
+def _first_number(values: Mapping[str, Any], *names: str) -> float | None:
+    """Return the first of these that is a number: what the firmware doesn't state is "N/A", or all ones."""
+    for name in names:
+        value = values.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and value not in (0xFFFF, 2**32 - 1):
+            return value
+    return None
+
+
+def _known_states(host: Host, smi: VendorLibrary) -> tuple[GpuState, ...]:
+    """Return all GPUs in the order of their PCI addresses, by the driver's files or else by the library."""
+    addresses = sorted(path.parent.name for path in host.path(_PCI).glob("*/mem_info_vram_total"))
+    cards = [each for each in addresses if (host.read(f"{_PCI}/{each}/vendor") or "").strip() == "0x1002"]
+    return tuple(_driver_state(host, index, each) for index, each in enumerate(cards)) or tuple(_library_states(smi))
 
 
 def _driver_state(host: Host, index: int, address: str) -> GpuState:
@@ -98,7 +193,21 @@ def _driver_state(host: Host, index: int, address: str) -> GpuState:
         clock_max_mhz=max(map(float, clocks), default=None),
         id=address.lower(),
         utilisation_percent=_read(host, f"{base}/gpu_busy_percent"),
+        # The first is an average, where the driver has one; the second what is drawn now.
+        power_w=_read(host, f"{hwmon}/power1_average", 1e-6) or _read(host, f"{hwmon}/power1_input", 1e-6),
+        energy_j=_read(host, f"{hwmon}/energy1_input", 1e-6),
+        counter_is_shared=(host.read(f"{base}/device") or "").strip() in _TWO_DIES,
+        temperature_c=_read(host, f"{hwmon}/temp2_input", 1e-3) or _read(host, f"{hwmon}/temp1_input", 1e-3),
+        memory_temperature_c=_read(host, f"{hwmon}/temp3_input", 1e-3),
+        memory_clock_mhz=_read(host, f"{hwmon}/freq2_input", 1e-6),
+        pcie_replays=_whole(_read(host, f"{base}/pcie_replay_count")),
+        pcie_width=_whole(_read(host, f"{base}/current_link_width")),
+        pcie_width_max=_whole(_read(host, f"{base}/max_link_width")),
     )
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
 
 
 def _read(host: Host, name: str, factor: float = 1.0) -> float | None:
@@ -119,17 +228,56 @@ def _activity(smi: VendorLibrary, handle: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def _library_states(host: Host) -> Iterator[GpuState]:
-    with _Amdsmi(host) as smi:
-        for index, (address, handle) in enumerate(_handles(smi)):
-            total, used = (
-                # In bytes; the pair that amdsmi_get_gpu_vram_usage() returns is in MiB.
-                smi.ask(f"amdsmi_get_gpu_memory_{which}", handle, smi.module.AmdSmiMemoryType.VRAM)
-                for which in ("total", "usage")
-            )
-            name = (smi.ask("amdsmi_get_gpu_asic_info", handle) or {}).get("market_name") or "unknown GPU"
-            percent, total_gb, used_gb = _activity(smi, handle), _gigabytes(total), _gigabytes(used)
-            yield GpuState(index, name, total_gb, used_gb, id=address, utilisation_percent=percent)
+def _library_states(smi: VendorLibrary) -> Iterator[GpuState]:
+    for index, (address, handle) in enumerate(_handles(smi)):
+        total, used = (
+            # In bytes; the pair that amdsmi_get_gpu_vram_usage() returns is in MiB.
+            smi.ask(f"amdsmi_get_gpu_memory_{which}", handle, smi.module.AmdSmiMemoryType.VRAM)
+            for which in ("total", "usage")
+        )
+        name = (smi.ask("amdsmi_get_gpu_asic_info", handle) or {}).get("market_name") or "unknown GPU"
+        percent, total_gb, used_gb = _activity(smi, handle), _gigabytes(total), _gigabytes(used)
+        yield GpuState(index, name, total_gb, used_gb, id=address, utilisation_percent=percent)
+
+
+def _amd_smi_states(host: Host) -> Iterator[GpuState]:
+    """Yield what `amd-smi metric` prints, with the addresses of `amd-smi list`."""
+    addresses = {
+        gpu.get("gpu"): str(gpu.get("bdf", "")).lower() for gpu in _rows(host.command(["amd-smi", "list", "--json"]))
+    }
+    for gpu in _rows(host.command(["amd-smi", "metric", "--json"])):
+        power, clock, energy, memory, ecc, pcie, heat = (
+            _mapping(gpu.get(name)) for name in ("power", "clock", "energy", "mem_usage", "ecc", "pcie", "temperature")
+        )
+        yield GpuState(
+            index=int(gpu.get("gpu", 0)),
+            name="AMD GPU",
+            memory_total_gb=_gigabytes(memory.get("total_vram")),
+            memory_used_gb=_gigabytes(memory.get("used_vram")),
+            clock_mhz=_amount(_mapping(clock.get("gfx_0")).get("clk")),
+            id=addresses.get(gpu.get("gpu")) or None,
+            utilisation_percent=_amount(_mapping(gpu.get("usage")).get("gfx_activity")),
+            power_w=_amount(power.get("socket_power")),
+            energy_j=_amount(energy.get("total_energy_consumption")),
+            temperature_c=_amount(heat.get("hotspot")),
+            memory_temperature_c=_amount(heat.get("mem")),
+            ecc_corrected=_whole(_amount(ecc.get("total_correctable_count"))),
+            ecc_uncorrected=_whole(_amount(ecc.get("total_uncorrectable_count"))),
+            pcie_replays=_whole(_amount(pcie.get("replay_count"))),
+        )
+
+
+def _rows(text: str | None) -> list[Mapping[str, Any]]:
+    """Return the GPUs in the JSON of amd-smi, with the list's name (since 2025) or without."""
+    gpus = _json(text)
+    if isinstance(gpus, Mapping):
+        gpus = next((each for each in gpus.values() if isinstance(each, list)), None)
+    return [_mapping(each) for each in gpus] if isinstance(gpus, list) else []
+
+
+def _amount(value: Any) -> float | None:
+    """Return a number of amd-smi's JSON, bare or with its unit beside it."""
+    return _first_number({"value": _mapping(value).get("value", value)}, "value")
 
 
 def _library_processes(host: Host) -> list[GpuProcess] | None:
@@ -148,14 +296,11 @@ def _library_processes(host: Host) -> list[GpuProcess] | None:
 
 
 def _amd_smi_processes(host: Host) -> list[GpuProcess] | None:
-    gpus = _json(host.command(["amd-smi", "process", "--json"]))
-    if isinstance(gpus, Mapping):
-        # Since 2025 the list has a name.
-        gpus = next((each for each in gpus.values() if isinstance(each, list)), None)
-    if not isinstance(gpus, list):
+    gpus = _rows(host.command(["amd-smi", "process", "--json"]))
+    if not gpus:
         return None
     processes = []
-    for gpu in map(_mapping, gpus):
+    for gpu in gpus:
         for entry in gpu.get("process_list") or ():
             # Without any process this is a sentence.
             info = _mapping(_mapping(entry).get("process_info"))
@@ -177,12 +322,6 @@ def _rocm_smi_processes(host: Host) -> list[GpuProcess] | None:
         if key.startswith("PID") and key[3:].isdigit() and len(words) >= 3 and words[2].isdigit():
             processes.append(GpuProcess(int(key[3:]), None, None, words[0] or None, int(words[2]) / GB))
     return processes
-
-
-def _rocm_smi_utilisation(host: Host) -> dict[str, float]:
-    cards = _mapping(_json(host.command(["rocm-smi", "--showuse", "--showbus", "--json"]))).values()
-    stated = [(str(card.get("PCI Bus", "")), str(card.get("GPU use (%)", ""))) for card in map(_mapping, cards)]
-    return {address.lower(): float(percent) for address, percent in stated if address and percent.isdigit()}
 
 
 def _json(text: str | None) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
+
+import msgspec
 
 from tprimat.machine.host import Host
 from tprimat.results.run import GpuInfo
@@ -27,9 +28,8 @@ class Device:
     memory_held_gb: float | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class GpuState:
-    """One GPU as its driver states it; None where it doesn't.
+class GpuState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One GPU as its driver states it; None where it doesn't. Counters count up from an unknown start.
 
     Attributes:
         memory_used_gb: by all processes.
@@ -39,6 +39,15 @@ class GpuState:
         partitioned: whether it is cut into parts (MIG).
         id: the UUID without GPU- (NVIDIA) or the PCI address (AMD); lower case.
         utilisation_percent: share of the time in which at least one kernel ran, as the vendor defines it.
+        power_w: the newest reading; power_is_average: whether it averages the time since the last one (False: it
+            covers a part of the time only, as on A100 and H100; None: unknown).
+        energy_j: counter of the energy; energy_range_j: where it starts anew.
+        counter_is_shared: whether one of the dies of a package counts the energy of both (MI250, MI250X).
+        throttle: reasons for a lower clock: power-cap, thermal, hardware-slowdown, power-brake.
+        ecc_corrected, ecc_uncorrected, retired_pages, pcie_replays, link_errors: counters.
+        pcie_width, pcie_width_max: lanes.
+        xids: NVIDIA's codes of errors since the last reading.
+        pids: processes that compute on it; None where the driver doesn't tell.
     """
 
     index: int
@@ -53,6 +62,24 @@ class GpuState:
     partitioned: bool = False
     id: str | None = None
     utilisation_percent: float | None = None
+    power_w: float | None = None
+    power_is_average: bool | None = None
+    energy_j: float | None = None
+    energy_range_j: float | None = None
+    counter_is_shared: bool = False
+    temperature_c: float | None = None
+    memory_temperature_c: float | None = None
+    memory_clock_mhz: float | None = None
+    throttle: tuple[str, ...] = ()
+    ecc_corrected: int | None = None
+    ecc_uncorrected: int | None = None
+    retired_pages: int | None = None
+    pcie_replays: int | None = None
+    pcie_width: int | None = None
+    pcie_width_max: int | None = None
+    link_errors: int | None = None
+    xids: tuple[int, ...] = ()
+    pids: tuple[int, ...] | None = None
 
     @property
     def is_capped(self) -> bool:
@@ -118,6 +145,8 @@ class VendorLibrary:
             return None
 
 
-def drop_unknown(percents: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the values that are known."""
-    return {each: percent for each, percent in percents.items() if percent is not None}
+class GpuReader(Protocol):
+    """What reads the GPUs of a training again and again: one per vendor, by UUID or PCI address, never by index."""
+
+    def read(self) -> tuple[GpuState, ...]:
+        """Return the GPUs that answer, each under its id."""

@@ -146,7 +146,7 @@ def cpu_threads(host: Host) -> int | None:
     # Only Linux has affinities, hence the name is looked up.
     affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
     allowed = len(affinity(0)) if affinity else os.cpu_count()
-    levels = _control_groups(host, "cpu", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
+    levels = control_groups(host, "cpu", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
     # Unbounded is "max", or -1.
     pairs = [tuple(map(int, words)) for words in levels if len(words) == 2 and all(map(str.isdigit, words))]
     quotas = [math.ceil(quota / period) for quota, period in pairs if period > 0]
@@ -175,7 +175,7 @@ def memory_gb() -> float:
 
 def memory_limit_gb(host: Host) -> float | None:
     """Return what the control group (a container, a Slurm job) may use, GB of 10⁹ bytes; None where unbounded."""
-    levels = _control_groups(host, "memory", "memory.max", "memory.limit_in_bytes")
+    levels = control_groups(host, "memory", "memory.max", "memory.limit_in_bytes")
     limit = min((int(word) for words in levels for word in words if word.isdigit()), default=None)
     # The first version of control groups says "unbounded" with a number near 2⁶³.
     return limit / GB if limit is not None and limit / GB < memory_gb() else None
@@ -256,7 +256,7 @@ def _stated(pattern: str, text: str | None) -> str | None:
     return match[1].strip() if match else None
 
 
-def _control_groups(host: Host, controller: str, *files: str) -> Iterator[list[str]]:
+def control_groups(host: Host, controller: str, *files: str) -> Iterator[list[str]]:
     """Yield the words in files of this process's control group, and of each above it.
 
     The files are those of both versions of the interface, of which one is there.

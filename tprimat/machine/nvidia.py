@@ -7,15 +7,17 @@ prints: `nvidia-smi --help-query-gpu`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Sequence
 from typing import Any
 
-from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary, drop_unknown
+import msgspec
+
+from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary
 from tprimat.machine.host import Host
 from tprimat.units import GB
 
 SOURCES = "NVML and nvidia-smi"
-"""Where utilisation is read, in words."""
+"""Where GPUs are read, in words."""
 
 _MIB = 2**20
 _NUMBERS = {
@@ -27,10 +29,33 @@ _NUMBERS = {
     "clocks.current.sm": "clock_mhz",
     "clocks.max.sm": "clock_max_mhz",
     "utilization.gpu": "utilisation_percent",
+    "power.draw": "power_w",
+    "temperature.gpu": "temperature_c",
+    "clocks.current.memory": "memory_clock_mhz",
 }
 """Numbers that nvidia-smi prints, and the fields of GpuState that hold them; memory is in MiB."""
 
 _QUERY = ("index", "name", "uuid", *_NUMBERS, "mig.mode.current")
+_REASONS = {
+    0x4: "power-cap",
+    0x8: "hardware-slowdown",
+    0x20: "thermal",
+    0x40: "thermal",
+    0x80: "power-brake",
+}
+"""Bits of nvmlDeviceGetCurrentClocksEventReasons that mean a lower clock than the workload would have."""
+
+_XID, _TEMPERATURE, _MEMORY_CLOCK = 0x8, 0, 2
+_POWER_AVERAGE, _POWER_INSTANT = 185, 186
+_CORRECTED, _UNCORRECTED, _SINCE_LOADED = 0, 1, 0
+_MOST_EVENTS = 16
+# NVML's constants for events, sensors, clocks, fields and ECC counters, which older releases of the package lack.
+
+_PARTLY_SAMPLED = re.compile(r"\b(A100|A800|H100|H800|H200|H20|GH200)\b")
+"""GPUs whose power readings cover about a quarter of the time (Yang et al., arXiv 2312.02741: A100 and H100)."""
+
+_LINK_COUNTERS = tuple(f"NVML_FI_DEV_NVLINK_{kind}_ERROR_COUNT_TOTAL" for kind in ("CRC_FLIT", "REPLAY", "RECOVERY"))
+
 _APPS = "gpu_uuid,pid,process_name,used_memory"
 
 
@@ -74,13 +99,34 @@ def driver_version(host: Host) -> str | None:
     return f"NVIDIA {match[1]}" if match else None
 
 
-def utilisation_readers(host: Host, ids: list[str]) -> Iterator[Callable[[], Mapping[str, float]]]:
-    """Yield functions that read utilisation in percent by GpuState.id, the cheapest first."""
-    nvml = _Nvml(host)
-    handles = {each: nvml.ask("nvmlDeviceGetHandleByUUID", f"GPU-{each}".encode()) for each in ids}
-    if None not in handles.values():
-        yield lambda: drop_unknown({each: _utilisation(nvml, handle) for each, handle in handles.items()})
-    yield lambda: drop_unknown({row.id: row.utilisation_percent for row in _smi_states(host) if row.id})
+class Reader:
+    """Reads the GPUs with these ids through NVML, which stays open, or else through nvidia-smi."""
+
+    def __init__(self, host: Host, ids: Sequence[str]) -> None:
+        self._host, self._ids = host, ids
+        self._nvml = nvml = _Nvml(host)
+        self._handles = {each: nvml.ask("nvmlDeviceGetHandleByUUID", f"GPU-{each}".encode()) for each in ids}
+        self._events = nvml.ask("nvmlEventSetCreate")
+        for handle in self._handles.values():
+            nvml.ask("nvmlDeviceRegisterEvents", handle, _XID, self._events)
+
+    def read(self) -> tuple[GpuState, ...]:
+        """Return the GPUs that answer."""
+        if None in self._handles.values():
+            return tuple(row for row in _smi_states(self._host) if row.id in self._ids)
+        states = [_state(self._nvml, index, handle) for index, handle in enumerate(self._handles.values())]
+        xids = self._new_xids()
+        # A GPU that has fallen off the bus still has its handle, and no UUID.
+        return tuple(msgspec.structs.replace(state, xids=tuple(xids.get(state.id, ()))) for state in states if state.id)
+
+    def _new_xids(self) -> dict[str | None, list[int]]:
+        xids: dict[str | None, list[int]] = {}
+        for _ in range(_MOST_EVENTS):
+            event = self._nvml.ask("nvmlEventSetWait_v2", self._events, 0)
+            if event is None:
+                break
+            xids.setdefault(_id(self._nvml.ask("nvmlDeviceGetUUID", event.device)), []).append(int(event.eventData))
+        return xids
 
 
 def _handles(nvml: VendorLibrary) -> list[Any]:
@@ -98,9 +144,11 @@ def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
         nvml.ask(f"nvmlDeviceGet{which}ClockInfo", handle, nvml.module.NVML_CLOCK_SM) for which in ("", "Max")
     )
     mig = nvml.ask("nvmlDeviceGetMigMode", handle)
+    name = nvml.ask("nvmlDeviceGetName", handle) or "unknown GPU"
+    running = nvml.ask("nvmlDeviceGetComputeRunningProcesses", handle)
     return GpuState(
         index=index,
-        name=nvml.ask("nvmlDeviceGetName", handle) or "unknown GPU",
+        name=name,
         memory_total_gb=memory.total / GB if memory else None,
         memory_used_gb=memory.used / GB if memory else None,
         power_cap_w=_watts(cap),
@@ -111,7 +159,55 @@ def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
         partitioned=bool(mig and mig[0]),
         id=_id(nvml.ask("nvmlDeviceGetUUID", handle)),
         utilisation_percent=_utilisation(nvml, handle),
+        **_power(nvml, handle, name),
+        temperature_c=nvml.ask("nvmlDeviceGetTemperature", handle, _TEMPERATURE),
+        memory_clock_mhz=nvml.ask("nvmlDeviceGetClockInfo", handle, _MEMORY_CLOCK),
+        throttle=_throttle_reasons(nvml, handle),
+        ecc_corrected=nvml.ask("nvmlDeviceGetTotalEccErrors", handle, _CORRECTED, _SINCE_LOADED),
+        ecc_uncorrected=nvml.ask("nvmlDeviceGetTotalEccErrors", handle, _UNCORRECTED, _SINCE_LOADED),
+        retired_pages=_retired_rows(nvml, handle),
+        pcie_replays=nvml.ask("nvmlDeviceGetPcieReplayCounter", handle),
+        pcie_width=nvml.ask("nvmlDeviceGetCurrPcieLinkWidth", handle),
+        pcie_width_max=nvml.ask("nvmlDeviceGetMaxPcieLinkWidth", handle),
+        link_errors=_link_errors(nvml, handle),
+        pids=None if running is None else tuple(each.pid for each in running),
     )
+
+
+def _power(nvml: VendorLibrary, handle: Any, name: str) -> dict[str, Any]:
+    """Return the energy counter and the power, averaged over a second where the driver has that."""
+    energy = nvml.ask("nvmlDeviceGetTotalEnergyConsumption", handle)
+    known = {"energy_j": None if energy is None else energy / 1000}
+    average = _field(nvml, handle, _POWER_AVERAGE)
+    if average is not None:
+        return {**known, "power_w": average / 1000, "power_is_average": True}
+    instant = nvml.ask("nvmlDeviceGetPowerUsage", handle)
+    covers_all = False if _PARTLY_SAMPLED.search(name) else None
+    return {**known, "power_w": _watts(instant), "power_is_average": covers_all}
+
+
+def _field(nvml: VendorLibrary, handle: Any, field: Any) -> int | None:
+    values = nvml.ask("nvmlDeviceGetFieldValues", handle, [field])
+    return values[0].value.uiVal if values and values[0].nvmlReturn == 0 else None
+
+
+def _throttle_reasons(nvml: VendorLibrary, handle: Any) -> tuple[str, ...]:
+    bits = nvml.ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
+    # Its name before the package's release 12.
+    bits = nvml.ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle) if bits is None else bits
+    return tuple(sorted({name for bit, name in _REASONS.items() if (bits or 0) & bit}))
+
+
+def _retired_rows(nvml: VendorLibrary, handle: Any) -> int | None:
+    # Ampere and later remap rows; (corrected, uncorrected, pending, failed).
+    rows = nvml.ask("nvmlDeviceGetRemappedRows", handle)
+    return None if rows is None else int(rows[0]) + int(rows[1])
+
+
+def _link_errors(nvml: VendorLibrary, handle: Any) -> int | None:
+    counters = [_field(nvml, handle, getattr(nvml.module, name, None)) for name in _LINK_COUNTERS]
+    known = [count for count in counters if count is not None]
+    return sum(known) if known else None
 
 
 def _utilisation(nvml: VendorLibrary, handle: Any) -> float | None:

@@ -8,6 +8,8 @@ import statistics
 import time
 from pathlib import Path
 
+import msgspec
+
 from tprimat import console
 from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import ExitStatus
@@ -16,13 +18,13 @@ from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import Request
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
-from tprimat.machine.cpu_load import CpuLoad
 from tprimat.machine.platforms import Machine
+from tprimat.machine.telemetry.sampler import Sampler
 from tprimat.measure import closing, display, process, training_files
 from tprimat.measure.display import short_path
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
-from tprimat.record import outcome, progress, recovery
+from tprimat.record import outcome, progress, recovery, telemetry
 from tprimat.record.progress import Message, Saved
 from tprimat.results.run import Run
 from tprimat.store import preflight
@@ -136,10 +138,15 @@ class Session:
         history = set((request.output_dir / HISTORY).glob("*.json"))
         log = training_files.log_path(framework, request)
         self._logs.append(log)
-        cpu_load = CpuLoad()
+        # The other frameworks' trainings start one of their own.
+        sampler = Sampler(request.platform, self._machine.devices[: request.num_gpus]) if framework.logged else None
+        began = time.perf_counter()
         try:
             child, saved = self._follow(framework, request, log, title)
         finally:
+            ended = time.perf_counter()
+            if sampler is not None:
+                sampler.stop()
             latest = framework.hook("latest_log")(request)
             if latest is not None:
                 training_files.keep_latest(log, request.output_dir / latest)
@@ -152,18 +159,16 @@ class Session:
             console.note(request.result_elsewhere)
             if not self.status:
                 return
-        elif framework.logged:
-            host, processes = self._machine.environment.hostname, request.num_gpus
-            ids = [each.id for each in self._machine.devices[:processes]]
-            known = {
-                "session": self._id,
-                "round": self._round,
-                "disturbance": cpu_load.disturbance(),
-                "preflight": preflight.latest(request.output_dir, host, ids, processes),
-            }
-            result = training_files.read_log(
-                framework, request, log, self._machine, complete=child.status == 0, **known
-            )
+        elif sampler is not None:
+
+            def complete(run: Run) -> Run:
+                host, processes = self._machine.environment.hostname, request.num_gpus
+                ids = [each.id for each in self._machine.devices[:processes]]
+                measured = preflight.latest(request.output_dir, host, ids, processes)
+                run = msgspec.structs.replace(run, session=self._id, round=self._round, preflight=measured)
+                return telemetry.without_steps(run, sampler, began, ended)
+
+            result = training_files.read_log(framework, request, log, self._machine, child.status == 0, complete)
         else:
             result = training_files.read_back(saved) if saved else training_files.recover(request, journals)
         if result is not None:

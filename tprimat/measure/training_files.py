@@ -9,7 +9,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -133,19 +133,19 @@ def follower(on_line: OnLine, on_step: OnMessage) -> OnLine:
 
 
 def read_log(
-    framework: Framework, request: Request, log: Path, machine: Machine, *, complete: bool, **known: Any
+    framework: Framework, request: Request, log: Path, machine: Machine, succeeded: bool, complete: Callable[[Run], Run]
 ) -> tuple[Run, Path] | None:
     """Read a log and write its results; the last run, or None, with an error, where it holds no training.
 
-    `complete` says whether the training's process succeeded; `known` are fields of a Run that no log states.
+    `succeeded` says whether the training's process did; `complete` adds what no log states to a Run.
     """
     try:
         trainings = log_extract.extract(Log(str(log)), GivenValues(label=request.label))
         for training in trainings:
             run = training.run
             if not start_record.path_for(log).exists():
-                run = _completed(run, framework, request, machine, complete=complete)
-            run = msgspec.structs.replace(run, **known)
+                run = _completed(run, framework, request, machine, complete=succeeded)
+            run = complete(run)
             saved = store.save(run, request.output_dir)
             for note in training.notes:
                 console.debug(f"note: {note}")

@@ -70,8 +70,8 @@ def _slow(file: PreflightFile) -> Iterator[Finding]:
         odd = odd_ones_out([rate.median for rate in rates], [rate.error for rate in rates], least)
         for index, share in odd.items():
             below.setdefault(label(devices[index], file.devices, file.platform), []).append(f"{name} -{share:.0%}")
-    for named, shares in below.items():
-        yield Finding(code=SLOW, text=f"{named} is slower than the others: {', '.join(shares)}", device=named)
+    for named, texts in below.items():
+        yield Finding(code=SLOW, text=f"{named} is slower than the others: {', '.join(texts)}", device=named)
 
 
 def _wrong(file: PreflightFile) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ import functools
 import os
 import platform as system
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,15 +22,17 @@ import msgspec
 
 from tprimat import files
 from tprimat.machine import gpu_processes, platforms, torch_build
-from tprimat.machine.cpu_load import CpuLoad
+from tprimat.machine.cpu import CpuReader
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
+from tprimat.machine.telemetry.trace import Sample
 from tprimat.preflight import kernels
 from tprimat.preflight.collective import Peers, all_reduce, backend_of
 from tprimat.preflight.kernels import Kernel
 from tprimat.preflight.plan import Plan, Shape, plan_of
 from tprimat.preflight.timing import Stopwatch, call_seconds, rate_of, repeat
+from tprimat.record import telemetry
 from tprimat.record.ranks import Process, from_environment
 from tprimat.results.preflight import (
     COPY,
@@ -66,7 +69,10 @@ def measure(process: Process, platform: Platform, plan: Plan, say: Say = lambda 
     import torch
 
     peers = Peers(process)
-    machine, node, load = None, None, CpuLoad(with_siblings=process.world_size > 1)
+    machine, node = None, None
+    # torchrun has started all processes of this machine.
+    cpus = CpuReader(Host(), os.getppid() if process.world_size > 1 else os.getpid())
+    before = Sample(time.perf_counter(), cpu=cpus.read())
     if process.local_rank == 0:
         say("machine")
         machine, node = _read_node()
@@ -79,7 +85,8 @@ def measure(process: Process, platform: Platform, plan: Plan, say: Say = lambda 
         say("all-reduce")
         reduced = all_reduce(torch, peers, process.device, plan.messages, plan.message_s)
     if process.local_rank == 0 and node is not None:
-        used = load.disturbance()
+        after = Sample(time.perf_counter(), cpu=cpus.read(last=True))
+        used = telemetry.disturbance([before, after], before.at, after.at)
         node = msgspec.structs.replace(
             node,
             other_programs_cpu_share=used.other_programs_cpu_share,

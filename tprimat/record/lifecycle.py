@@ -15,21 +15,20 @@ from pathlib import Path
 import msgspec
 
 from tprimat.analysis.summary import summarize
-from tprimat.machine.cpu_load import CpuLoad
-from tprimat.machine.host import Host
-from tprimat.machine.platforms import Machine, detect, states
-from tprimat.record import console, progress, ranks, result, shapes
+from tprimat.machine.platforms import Machine, detect
+from tprimat.machine.telemetry.sampler import Sampler
+from tprimat.record import console, progress, ranks, result, shapes, telemetry
 from tprimat.record.clocks import Clock, DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
 from tprimat.record.device import platform_of, restrict_to_devices
 from tprimat.record.journal import Journal, Update
 from tprimat.record.memory import DeviceMemory, Memory, ProcessMemory
 from tprimat.record.outcome import TERMINATED, Outcome, of_exception
-from tprimat.record.power import PowerAndClocks
 from tprimat.record.ranks import Process
 from tprimat.record.recorder import Record, Recorder, Values, series
 from tprimat.record.scalars import StepValues
 from tprimat.record.sigterm import SigtermWatch
-from tprimat.results.run import Disturbance, Environment, GpuInfo, MemoryMetrics, Platform, Preflight, Run, Timing
+from tprimat.record.telemetry.timeline import Timeline
+from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Preflight, Run, Timing
 from tprimat.store import preflight, store
 
 TIMEOUT_S = 5.0
@@ -107,8 +106,9 @@ class Recording:
         self.clock: Clock = HostClock() if on_cpu else DeviceClock(device, torch.cuda)
         self.scalars: Scalars = HostScalars() if on_cpu else DeviceScalars()
         self.memory: Memory = ProcessMemory() if on_cpu else DeviceMemory(device, torch.cuda)
-        trains = [each for each in self.machine.devices if process.world_size > 1 or each.index == (device.index or 0)]
-        self._power = PowerAndClocks(() if on_cpu else trains, lambda: states(Host()))
+        devices = self.machine.devices
+        own = [each for each in devices if each.index == (device.index or 0)]
+        self._trains = own if process.world_size == 1 else devices[: process.processes_here]
         self.values = StepValues(self.scalars, absent or {}, process.world_size)
         self.recorder = Recorder(self.clock, self._take, takes_laps=process.world_size > 1)
         self.pause, self.resume = self.recorder.pause, self.recorder.resume
@@ -125,11 +125,10 @@ class Recording:
         self._timestamp = _now()
         self._name = f"tprimat/training/{next(_RECORDINGS)}"
         self._journal = Journal(None)
-        self._cpu_load: CpuLoad | None = None
+        self._sampler: Sampler | None = None
         # Read before the first step: one that is made meanwhile is not of this machine as it was.
-        host, ids = self.machine.environment.hostname, [each.id for each in trains]
-        is_first = process.rank == 0
-        folder = options.output_dir
+        folder, host = options.output_dir, self.machine.environment.hostname
+        ids, is_first = [each.id for each in self._trains], process.rank == 0
         self._preflight = preflight.latest(folder, host, ids, process.world_size) if is_first else Preflight()
         self._metrics_due = 0.0
         self._seconds_after_first = 0.0
@@ -148,15 +147,13 @@ class Recording:
         self._shown, self._timestamp = shown, _now()
         self.step = self.first_step = step
         if self.process.rank == 0:
+            self._sampler = Sampler(self.platform, self._trains, with_siblings=self.process.world_size > 1)
             self._print(console.start(self.platform, self.machine.gpu_info, self.machine.environment))
         self.memory.start()
-        self._power.start()
         self.prepare()
         if self._journal.trouble:
             why = f"{self._options.output_dir}: cannot write the recovery journal: {self._journal.trouble}"
             console.echo([f"warning: {why}; steps are lost if this run is killed"], to_errors=True)
-        if self.process.rank == 0:
-            self._cpu_load = CpuLoad(with_siblings=self.process.world_size > 1)
         self.recorder.start(step)
 
     def step_end(self, step: int, values: Values, learning_rate: float | None = None) -> None:
@@ -193,7 +190,9 @@ class Recording:
             self.recorder.finish(None if regular else TIMEOUT_S)
             if regular:
                 self.memory.sample()
-            self.run = self._run(outcome, self._gather(outcome, regular=regular))
+            if self._sampler is not None:
+                self._sampler.stop()
+            self.run = self._joined(self._run(outcome, self._gather(outcome, regular=regular)))
             if self.process.rank == 0:
                 self._write(self.run)
             self.has_ended = True
@@ -209,6 +208,8 @@ class Recording:
     def discard(self) -> None:
         """Remove all traces of a training that had nothing to do."""
         self.sigterm.remove()
+        if self._sampler is not None:
+            self._sampler.stop()
         if not self.has_ended:
             self.has_ended = True
             self._journal.remove()
@@ -243,7 +244,6 @@ class Recording:
         is_due = record.step // every > (record.step - record.window) // every
         if is_due:
             self.memory.sample()
-            self._power.sample()
         if self.process.rank or not (is_due or on_step):
             return
         mean = self._seconds_after_first / self._steps_after_first if self._steps_after_first else record.seconds
@@ -270,7 +270,6 @@ class Recording:
             *self.recorder.warnings,
             *gathered.warnings,
             *self.memory.warnings,
-            *self._power.warnings(),
             *self.values.warnings(has_steps=self.step > self.first_step),
             *self._warnings(),
             f"resumed: the first step recorded is {self.first_step + 1}" if self.first_step else None,
@@ -283,8 +282,6 @@ class Recording:
             status_reason=outcome.reason,
             warnings=tuple(filter(None, dict.fromkeys(warnings))),
             memory_metrics=memory,
-            energy_metrics=setup.energy_metrics | self._power.metrics(),
-            disturbance=self._cpu_load.disturbance() if self._cpu_load else Disturbance(),
             preflight=self._preflight,
             timing=Timing(clock=self.clock.name, covers=self._covers, over_ranks=gathered.over_ranks),
             **series(gathered.records),
@@ -293,6 +290,15 @@ class Recording:
             one_less = msgspec.structs.replace(run.training_config, global_batch_size=None)
             run = msgspec.structs.replace(run, training_config=one_less)
         return self._complete(run)
+
+    def _joined(self, run: Run) -> Run:
+        """Return the run with what the sampler has read."""
+        sampler, ends = self._sampler, self.recorder.ends
+        if sampler is None:
+            return run
+        began = self.recorder.started_s
+        steps = Timeline.of(run, {step: began + end for step, end in ends.items()}, began)
+        return telemetry.joined(run, steps, sampler, self.process.processes_here)
 
     def _write(self, run: Run) -> None:
         self._journal.final(run)
@@ -313,7 +319,8 @@ class Recording:
         if not self._options.quiet:
             saved = f"Results saved to: {self.path}" if self.path else "Results were not saved"
             console.echo([*console.end(self.platform, run, summary), saved, console.RULE])
-            warnings = dict.fromkeys((*run.warnings, *summary.warnings))
+            events = (issue.sentence for issue in run.telemetry.issues if issue.severity == "warning")
+            warnings = dict.fromkeys((*run.warnings, *summary.warnings, *events))
             messages = [*(f"warning: {warning}" for warning in warnings), *messages]
         if messages:
             console.echo(messages, to_errors=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import os
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -55,6 +56,14 @@ class Process:
     def is_first(self) -> bool:
         """Whether this is the process that prints and writes."""
         return self.rank == 0
+
+    @property
+    def processes_here(self) -> int:
+        """How many of the processes are on this machine; all of them where nobody states it."""
+        stated = os.environ.get("LOCAL_WORLD_SIZE", "")
+        if self.local_world_size > 1 or not stated.isdecimal():
+            return self.local_world_size if self.local_world_size > 1 else self.world_size
+        return int(stated)
 
     def on(self, platform: str) -> Process:
         """Return the process with its device; a GPU becomes torch's current one."""

@@ -71,12 +71,14 @@ class Recorder:
         records: so far.
         warnings: doubts about the times.
         laps: of steps in which lap() was called, the time from the step's start to there, s.
+        ends: by step, the time from the start to its end, pauses included, s.
     """
 
     def __init__(self, clock: Clock, sink: Callable[[Record], None] | None = None, *, takes_laps: bool = True) -> None:
         self.records: list[Record] = []
         self.warnings: list[str] = []
         self.laps: list[float] = []
+        self.ends: dict[int, float] = {}
         self._lapped = 0
         self._takes_laps = takes_laps
         self._clock = clock
@@ -87,6 +89,11 @@ class Recorder:
         self._running = False
         self._not_finite: dict[str, list[int]] = {"loss": [], "gradient norm": []}
         self._started_ns = 0
+
+    @property
+    def started_s(self) -> float:
+        """The start on the host's clock, s."""
+        return self._started_ns / 1e9
 
     @property
     def paused(self) -> bool:
@@ -209,6 +216,7 @@ class Recorder:
             if seconds < SHORTEST_STEP * window:
                 time = None
                 self.warnings.append(f"step {step} without a time: the clock did not advance")
+            self.ends[step] = total + passed
             self._record(Record(step, window, time, loss, learning_rate, grad_norm))
             seconds = 0.0
         elif window:

@@ -30,8 +30,9 @@ from tprimat.frameworks.encdec.request import OPTIMIZER, EncDecRequest
 from tprimat.frameworks.encdec.result import Epoch, TrainingState
 from tprimat.frameworks.loops.processes import joined
 from tprimat.frameworks.loops.time_limit import TimeLimit
-from tprimat.machine import page_cache, utilisation
-from tprimat.machine.utilisation import Sampler
+from tprimat.machine import page_cache
+from tprimat.machine.telemetry import trace
+from tprimat.machine.telemetry.sampler import Sampler
 from tprimat.record.lifecycle import Options, Recording
 from tprimat.record.outcome import OUT_OF_MEMORY, Outcome
 from tprimat.record.progress import reporter
@@ -174,7 +175,7 @@ class Training:
         cached = self._caches(index)
         self._order[:] = range(index * steps, (index + 1) * steps)
         process.highest([0.0])  # all are ready
-        began = time.monotonic()
+        began = time.perf_counter()
         recording.resume()
         batches = iter(self._loader)
         read_s, whole = 0.0, False
@@ -197,7 +198,7 @@ class Training:
             self._stopped = f"{self._stopped}; the last epoch's values cover its first steps only"
         clock.wait(clock.mark(), None)
         process.highest([0.0])  # all are done
-        ended = time.monotonic()
+        ended = time.perf_counter()
         wall, waited, read_s = process.highest([ended - began, self._waits.take(), read_s])
         recording.memory.sample()
         return Epoch(
@@ -212,7 +213,7 @@ class Training:
             data_wait_s=min(waited, wall),
             read_s=read_s,
             cached_share=cached,
-            gpu_utilisation=utilisation.mean(self.state.sampler.readings(), began, ended),
+            gpu_utilisation=trace.mean_utilisation(self.state.sampler.so_far(), began, ended),
         )
 
     def _record(self, loss: torch.Tensor) -> None:

@@ -11,7 +11,9 @@ from tprimat import units
 from tprimat.frameworks.encdec import shards
 from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK
 from tprimat.frameworks.encdec.request import DROPOUT, OPTIMIZER, EncDecRequest
-from tprimat.machine import page_cache, utilisation
+from tprimat.machine import page_cache
+from tprimat.machine.telemetry import trace
+from tprimat.machine.telemetry.sampler import Sampler
 from tprimat.record import describe
 from tprimat.results.run import MemoryMetrics, Run
 from tprimat.units import GB, round_figure
@@ -34,7 +36,7 @@ class Epoch:
         number: from 1, warm-up included.
         warmup: whether it is excluded from the metrics.
         whole: false where the time limit cut it.
-        began, ended: on the first process's monotonic clock, s.
+        began, ended: on the first process's time.perf_counter(), s.
         wall_s: of the slowest process, from when all were ready until all were done.
         samples, steps: sequence pairs over all processes, and optimizer steps.
         data_wait_s: of the process that waited longest; what the device stood idle for want of data.
@@ -75,7 +77,7 @@ class TrainingState:
     """
 
     request: EncDecRequest
-    sampler: utilisation.Sampler
+    sampler: Sampler
     epochs: list[Epoch] = dataclasses.field(default_factory=list)
     memory: MemoryMetrics | None = None
     loss_scale: float | None = None
@@ -145,8 +147,9 @@ class TrainingState:
     def warnings(self) -> list[str]:
         """Return what is doubtful or unknown."""
         warnings, measured, took = list(self.problems), self.measured, self.total.wall_s
-        if self.sampler.unknown and self.request.platform != "cpu":
-            warnings.append(f"GPU utilisation unknown: {self.sampler.unknown}")
+        unknown = self.sampler.unknown or self.sampler.gpus_unknown
+        if unknown and self.request.platform != "cpu":
+            warnings.append(f"GPU utilisation unknown: {unknown}")
         if self.skipped_steps:
             warnings.append(
                 f"{self.skipped_steps} steps changed no weights: their fp16 gradients overflowed and the loss scale "
@@ -171,7 +174,7 @@ class TrainingState:
             "samples_per_second_per_gpu": None if rate is None else rate / request.num_gpus,
             "samples_per_epoch": request.samples_per_epoch,
             "seconds_per_epoch": _ratio(sum(whole), len(whole)),
-            "gpu_utilisation_percent": utilisation.mean(self.sampler.readings(), total.began, total.ended),
+            "gpu_utilisation_percent": trace.mean_utilisation(self.sampler.so_far(), total.began, total.ended),
         }
         if request.precision == "fp16":
             figures |= {"loss_scale": self.loss_scale, "skipped_steps": self.skipped_steps}

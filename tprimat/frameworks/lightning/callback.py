@@ -42,7 +42,9 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
         # The process that Lightning calls the first one writes.
         rank = 0 if trainer.is_global_zero else max(1, trainer.global_rank)
         recording = self._begin(
-            Process(rank, trainer.world_size, device=trainer.strategy.root_device),
+            Process(
+                rank, trainer.world_size, local_world_size=trainer.num_devices, device=trainer.strategy.root_device
+            ),
             module=pl_module,
             absent=ABSENT,
             warnings=lambda: self._metrics.warnings(),

@@ -1,0 +1,201 @@
+"""The CPUs that a training may use, read again and again: time by program, hypervisor, stalls, frequency, energy.
+
+Times are the system's counters (/proc/stat, /proc/pressure, control group), so what lies between two readings is exact
+to a tick of 10 ms, however seldom one reads. Energy is RAPL's, which Intel's and AMD's CPUs have; kernels since 5.10
+let only root read it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from typing import Any
+
+import msgspec
+
+from tprimat.machine.host import Host, control_groups
+
+SCAN_SHARE = 0.002
+"""Of one CPU's time: so much may it cost to find out which process used the CPUs. 100 processes take some 6 ms."""
+
+MOST_PROGRAMS = 8
+
+_POWERCAP = "/sys/class/powercap"
+_STALLS = {"cpu": "some", "memory": "full", "io": "full"}
+"""Pressure stall information: some: at least one task waits; full: all of them do."""
+
+
+class CpuState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The CPUs that may be used, as the system counts them; seconds and joules count up from an unknown start.
+
+    Attributes:
+        total_s, busy_s, stolen_s: time of all of them; in use; taken by the hypervisor.
+        own_s: used by the training and by what it starts; None in readings that don't look at processes.
+        programs: used since the first reading by the processes of others that used most, by name and number.
+        stalled_s: time in which tasks waited for cpu, memory or io, on the whole machine.
+        held_back_s: time in which the control group had used up its quota.
+        energy_j, energy_range_j: of each package and its memory, and where the counter starts anew.
+    """
+
+    total_s: float = 0.0
+    busy_s: float = 0.0
+    stolen_s: float = 0.0
+    own_s: float | None = None
+    programs: dict[str, float] = {}
+    stalled_s: dict[str, float] = {}
+    held_back_s: float | None = None
+    frequency_mhz: float | None = None
+    load_average: float | None = None
+    energy_j: dict[str, float] = {}
+    energy_range_j: dict[str, float] = {}
+
+
+class CpuReader:
+    """Reads the CPUs that this process may use.
+
+    Args:
+        host: where files are read.
+        root: the process whose children are the training's own, itself included.
+
+    Attributes:
+        unknown: what can't be read, and why.
+    """
+
+    def __init__(self, host: Host, root: int) -> None:
+        self.unknown: list[str] = []
+        self._host, self._root = host, root
+        self._due = 0.0
+        self._used_before: dict[tuple[int, float, str], float] | None = None
+        self._packages = self._find_packages()
+
+    def read(self, *, last: bool = False) -> CpuState | None:
+        """Return the counters now; None where the system states none. The last reading looks at the processes too."""
+        import psutil
+
+        try:
+            total, busy, stolen = _seconds(psutil)
+        except (OSError, RuntimeError, LookupError, AttributeError):
+            return None
+        own: float | None = None
+        programs: dict[str, float] = {}
+        if last or time.monotonic() >= self._due:
+            own, programs = self._scan(psutil)
+        return CpuState(
+            total,
+            busy,
+            stolen,
+            own,
+            programs,
+            stalled_s=self._stalls(),
+            held_back_s=self._held_back_s(),
+            frequency_mhz=_frequency_mhz(psutil),
+            load_average=_load_average(),
+            energy_j={name: joules for name, file in self._packages if (joules := self._joules(file)) is not None},
+            energy_range_j=self._ranges,
+        )
+
+    def _scan(self, psutil: Any) -> tuple[float | None, dict[str, float]]:
+        """Return the time used by the training so far, and by other programs since the first look."""
+        began = time.process_time()
+        attributes = ["ppid", "name", "cpu_times", "create_time"]
+        processes = {each.pid: each.info for each in psutil.process_iter(attributes) if each.info["cpu_times"]}
+        own, others = 0.0, {}
+        for pid, known in processes.items():
+            times = known["cpu_times"]
+            if self._is_own(pid, processes):
+                own += sum(times[:4])  # user and system, then those of children that have exited
+            else:
+                others[pid, known["create_time"], known["name"] or "?"] = times[0] + times[1]
+        if self._used_before is None:
+            self._used_before = others
+        used = {key: seconds - self._used_before.get(key, 0.0) for key, seconds in others.items()}
+        busiest = sorted((key for key in used if used[key] > 0), key=lambda key: -used[key])[:MOST_PROGRAMS]
+        self._due = time.monotonic() + (time.process_time() - began) / SCAN_SHARE
+        return round(own, 2), {f"{name} ({pid})": round(used[pid, start, name], 2) for pid, start, name in busiest}
+
+    def _is_own(self, pid: int, processes: dict[int, Any]) -> bool:
+        for _ in range(64):  # deeper than any family; a circle is no family
+            if pid == self._root:
+                return True
+            if pid not in processes:
+                return False
+            pid = processes[pid]["ppid"]
+        return False
+
+    def _stalls(self) -> dict[str, float]:
+        stalls = {}
+        for name, kind in _STALLS.items():
+            text = self._host.read(f"/proc/pressure/{name}") or ""
+            if match := re.search(rf"^{kind} .*total=(\d{{1,18}})", text, re.MULTILINE):
+                stalls[name] = int(match[1]) / 1e6
+        return stalls
+
+    def _held_back_s(self) -> float | None:
+        """Return the time of the group that was held back most, of this process's and those above it."""
+        known = []
+        for words in control_groups(self._host, "cpu", "cpu.stat"):
+            counters = dict(zip(words[::2], words[1::2], strict=False))
+            # The first version of control groups counts nanoseconds.
+            for name, unit in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
+                if counters.get(name, "").isdigit():
+                    known.append(int(counters[name]) * unit)
+        return max(known, default=None)
+
+    def _find_packages(self) -> list[tuple[str, str]]:
+        """Return names and files of the counters: the packages, and their memory where that isn't part of them."""
+        self._ranges: dict[str, float] = {}
+        found, refused = [], False
+        # AMD's CPUs are under this name too. intel-rapl-mmio:0 is a second view of the same package.
+        for path in sorted(self._host.path(_POWERCAP).glob("intel-rapl:*")):
+            base = f"{_POWERCAP}/{path.name}"
+            name = (self._host.read(f"{base}/name") or "").strip()
+            if not (name.startswith("package-") or name == "dram"):
+                continue  # core and uncore are parts of the package; psys is the board
+            if self._joules(f"{base}/energy_uj") is None:
+                refused = True
+                continue
+            label = name if name != "dram" else f"dram-{path.name.split(':')[1]}"
+            if (top := self._joules(f"{base}/max_energy_range_uj")) is not None:
+                self._ranges[label] = top
+            found.append((label, f"{base}/energy_uj"))
+        if refused:
+            self.unknown.append("CPU energy: RAPL's counters are readable by root alone (energy_uj)")
+        elif not found:
+            self.unknown.append(f"CPU energy: no RAPL counter here ({_POWERCAP}), as in most virtual machines")
+        return [] if refused else found
+
+    def _joules(self, file: str) -> float | None:
+        text = (self._host.read(file) or "").strip()
+        return int(text) / 1e6 if re.fullmatch(r"\d{1,20}", text) else None
+
+
+def _seconds(psutil: Any) -> tuple[float, float, float]:
+    """Return the time of the CPUs that may be used: in all, in use, and taken by the hypervisor."""
+    cpus = psutil.cpu_times(percpu=True)
+    with contextlib.suppress(AttributeError, OSError):  # only Linux has affinities
+        cpus = [cpus[index] for index in os.sched_getaffinity(0)]
+    total = idle = stolen = 0.0
+    for times in cpus:
+        known = times._asdict()
+        # A guest's time is part of the user's.
+        total += sum(seconds for name, seconds in known.items() if not name.startswith("guest"))
+        idle += known["idle"] + known.get("iowait", 0.0)
+        stolen += known.get("steal", 0.0)
+    return round(total, 2), round(total - idle - stolen, 2), round(stolen, 2)
+
+
+def _frequency_mhz(psutil: Any) -> float | None:
+    try:
+        frequency = psutil.cpu_freq()
+    except (OSError, RuntimeError, AttributeError, ValueError):
+        return None
+    return round(frequency.current, 1) if frequency and frequency.current > 0 else None
+
+
+def _load_average() -> float | None:
+    try:
+        return round(os.getloadavg()[0], 2)
+    except (OSError, AttributeError):
+        return None

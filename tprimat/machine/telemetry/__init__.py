@@ -1,0 +1,1 @@
+"""Device telemetry: readings of GPUs and CPUs once a second, in a process of its own, or from a recorded trace."""

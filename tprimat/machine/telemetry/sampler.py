@@ -1,0 +1,200 @@
+"""The sampler: a process of its own that reads the devices and the CPU once a second, as a program:
+
+    python -m tprimat.machine.telemetry.sampler PLATFORM PID [GPU …] > TRACE.jsonl
+
+The training never waits for it: it starts the sampler before its first step and collects what was read after its last
+one. The sampler exits by itself within a second of the process that started it, even while a driver doesn't answer.
+In trainings of more than two hours it reads less often, so that a trace stays below some 50,000 readings a month.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from tprimat.location import python_path
+from tprimat.machine.gpu import Device
+from tprimat.machine.telemetry import trace
+from tprimat.machine.telemetry.trace import LiveSource, ReplaySource, Source, Trace
+from tprimat.results.run import Platform
+
+EVERY_S = 1.0
+SHARE_OF_ELAPSED = 1 / 7200
+"""Of the time since the start: so far apart are the readings of a long training."""
+
+REST_PER_READING = 20
+"""A reading that takes long, through a vendor's tool, is followed by a pause so many times as long."""
+
+STOP_S = 2.0
+"""How long a training waits at its end for the last reading."""
+
+VARIABLE = "TPRIMAT_TELEMETRY"
+"""Environment variable: off for no telemetry; replay:FILE to play a recorded trace in its place."""
+
+OFF, REPLAY = "off", "replay:"
+
+
+class Sampler:
+    """The sampler as the training's process sees it. Nothing here raises or waits, but stop() for STOP_S.
+
+    Args:
+        platform: that trains.
+        devices: that train on this machine.
+        with_siblings: whether this process's parent has started the training's other processes, as torchrun does.
+
+    Attributes:
+        unknown: why there is no telemetry; None where there may be.
+        gpus_unknown: why no GPU is read; None where they are.
+    """
+
+    def __init__(self, platform: Platform, devices: Sequence[Device] = (), *, with_siblings: bool = False) -> None:
+        self.unknown: str | None = None
+        self.gpus_unknown = why_unreadable(platform, devices)
+        gpus = () if self.gpus_unknown else tuple(device.id for device in devices)
+        self._child: subprocess.Popen[bytes] | None = None
+        self._trace: IO[bytes] | None = None
+        self._final: Trace | None = None
+        if os.environ.get(VARIABLE) == OFF:
+            self.unknown = f"switched off ({VARIABLE}={OFF} or --telemetry {OFF})"
+            return
+        root = trace.family_root(with_siblings=with_siblings)
+        try:
+            self._start([platform, str(root), *gpus])
+        except (OSError, ValueError) as error:
+            self.unknown = f"the sampler could not be started: {error}"
+
+    def __enter__(self) -> Sampler:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.stop()
+
+    def so_far(self) -> Trace | None:
+        """Return what was read until now or until stop(); None for nothing."""
+        if self._trace is None:
+            return self._final
+        try:
+            self._trace.seek(0)
+            return trace.decode(self._trace)
+        except (OSError, ValueError):
+            return None
+
+    def stop(self) -> Trace | None:
+        """Have the last reading made, end the process, and return everything that was read; None for nothing."""
+        child, self._child = self._child, None
+        if child is not None:
+            with contextlib.suppress(OSError):
+                child.terminate()
+            try:
+                child.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self.unknown = f"the sampler did not answer within {STOP_S:g} s; its readings so far count"
+                child.kill()  # one that hangs in a driver exits when that returns
+        self._final = self.so_far()
+        if self._trace is not None:
+            self._trace.close()
+            self._trace = None
+        if self._final is None and self.unknown is None:
+            self.unknown = "the sampler exited without a reading"
+        return self._final
+
+    def _start(self, arguments: list[str]) -> None:
+        handle, name = tempfile.mkstemp(prefix="tensorprimat-telemetry-", suffix=".jsonl")
+        try:
+            self._trace = Path(name).open("rb")  # noqa: SIM115 - stop() closes it
+            self._child = subprocess.Popen(
+                (sys.executable, "-m", __name__, *arguments),
+                env={**os.environ, "PYTHONPATH": python_path()},
+                stdin=subprocess.DEVNULL,
+                stdout=handle,
+                stderr=subprocess.DEVNULL,
+            )
+        finally:
+            os.close(handle)
+            # Nothing is left behind, whatever ends either process. Windows removes no open file.
+            with contextlib.suppress(OSError):
+                Path(name).unlink()
+
+
+def why_unreadable(platform: Platform, devices: Sequence[Device]) -> str | None:
+    """Return why GPUs can't be read; None where it can be tried."""
+    if platform == "cpu":
+        return "trained on a CPU, not on a GPU"
+    part = next((device.partition for device in devices if device.partition), None)
+    if part:
+        return f"the drivers report none for a GPU partition ({part})"
+    if not devices or not all(device.id for device in devices):
+        return "this torch reports neither UUIDs nor PCI addresses of the GPUs, so they can't be matched"
+    return None
+
+
+def source_of(arguments: Sequence[str]) -> Source | None:
+    """Return what the sampler reads; None where a trace to be played can't be read."""
+    platform, root, *gpus = arguments
+    chosen = os.environ.get(VARIABLE, "")
+    if not chosen.startswith(REPLAY):
+        return LiveSource(platform, gpus, int(root))  # type: ignore[arg-type]
+    try:
+        recorded = trace.decode(Path(chosen.removeprefix(REPLAY)).read_bytes().splitlines())
+    except OSError:
+        return None
+    return ReplaySource(recorded) if recorded else None
+
+
+def sample(source: Source, write: Callable[[bytes], Any], is_stopped: Callable[[float], bool]) -> None:
+    """Read until stopped, then a last time.
+
+    Args:
+        source: what is read.
+        write: takes a line.
+        is_stopped: waits for so many seconds, and returns whether it is to end.
+    """
+    write(trace.encode(source.header))
+    began = time.monotonic()
+    stopped = False
+    while True:
+        started = time.monotonic()
+        reading = source.read(last=stopped)
+        if reading is None:
+            return
+        write(trace.encode(reading))
+        if stopped:
+            return
+        now = time.monotonic()
+        due = max(EVERY_S - (now - started), REST_PER_READING * (now - started), SHARE_OF_ELAPSED * (now - began))
+        stopped = is_stopped(0.0 if isinstance(source, ReplaySource) else due)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Read until terminated, or until the process that started this one has exited."""
+    parent = os.getppid()
+    stop = threading.Event()
+    # Ctrl-C reaches all processes of a terminal: the training ends itself, and then the sampler.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+
+    def run() -> None:
+        source = source_of(arguments)
+        if source is not None:
+            sample(source, lambda line: os.write(1, line), stop.wait)
+
+    # A thread of its own: a driver that hangs must not keep the process from exiting with its parent.
+    reader = threading.Thread(target=run, daemon=True)
+    reader.start()
+    while reader.is_alive() and os.getppid() == parent:
+        reader.join(EVERY_S)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

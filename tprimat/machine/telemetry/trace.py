@@ -1,0 +1,161 @@
+"""A trace: what a sampler read, one JSON line per reading, and the sources that it reads.
+
+    {"telemetry": 1, "platform": "nvd", "gpus": ["…"], …}      a Header
+    {"at": 12.5, "gpus": […], "cpu": {…}}                      a Sample, one per reading
+
+A live machine and a recorded trace are the same to whoever reads: a Source.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from tprimat.machine import amd, nvidia
+from tprimat.machine.cpu import CpuReader, CpuState
+from tprimat.machine.gpu import GpuReader, GpuState
+from tprimat.machine.host import Host
+from tprimat.results.run import Platform
+
+VERSION = 1
+
+
+class Header(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A trace's first line.
+
+    Attributes:
+        platform: that trains.
+        gpus: GpuState.id of each GPU that trains here.
+        pid: of the training's first process.
+        unknown: what can't be read, and why.
+    """
+
+    telemetry: int
+    platform: Platform
+    gpus: tuple[str, ...] = ()
+    pid: int | None = None
+    unknown: tuple[str, ...] = ()
+
+
+class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One reading of everything.
+
+    Attributes:
+        at: the midst of the time that it took, on time.perf_counter(), which all processes of a machine share, s.
+    """
+
+    at: float
+    gpus: tuple[GpuState, ...] = ()
+    cpu: CpuState | None = None
+
+
+class Trace(NamedTuple):
+    """All readings of a training on one machine, the oldest first."""
+
+    header: Header
+    samples: Sequence[Sample] = ()
+
+
+class Source(Protocol):
+    """What can be read again and again: this machine, or a trace."""
+
+    @property
+    def header(self) -> Header:
+        """What is read."""
+
+    def read(self, *, last: bool = False) -> Sample | None:
+        """Return the next reading; None where there are no more."""
+
+
+class LiveSource:
+    """This machine.
+
+    Args:
+        platform: that trains; cpu reads no GPU.
+        gpus: GpuState.id of each GPU that trains.
+        pid: of the process whose children belong to the training, itself included.
+        host: where everything is read.
+    """
+
+    def __init__(self, platform: Platform, gpus: Sequence[str], pid: int, host: Host | None = None) -> None:
+        host = host or Host()
+        vendors = {"nvd": nvidia, "amd": amd}
+        self._gpus: GpuReader | None = vendors[platform].Reader(host, gpus) if gpus and platform != "cpu" else None
+        self._cpu = CpuReader(host, pid)
+        unknown = list(self._cpu.unknown)
+        if self._gpus is not None and not self._gpus.read():
+            unknown.append(f"GPUs: not reported by {vendors[platform].SOURCES}")
+            self._gpus = None
+        self.header = Header(VERSION, platform, tuple(gpus), pid, tuple(unknown))
+
+    def read(self, *, last: bool = False) -> Sample | None:
+        """Return a reading of now."""
+        began = time.perf_counter()
+        gpus = self._gpus.read() if self._gpus is not None else ()
+        middle = (began + time.perf_counter()) / 2
+        return Sample(round(middle, 4), gpus, self._cpu.read(last=last))
+
+
+class ReplaySource:
+    """A recorded trace, played from now on: its first reading is now, the others come at their distances."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.header = trace.header
+        self._left = iter(trace.samples)
+        self._shift: float | None = None
+
+    def read(self, *, last: bool = False) -> Sample | None:
+        """Return the next reading with the time at which it was due, once that has come."""
+        sample = next(self._left, None)
+        if sample is None:
+            return None
+        if self._shift is None:
+            self._shift = time.perf_counter() - sample.at
+        at = sample.at + self._shift
+        if not last:
+            time.sleep(max(0.0, at - time.perf_counter()))
+        return msgspec.structs.replace(sample, at=at)
+
+
+def encode(line: Header | Sample) -> bytes:
+    """Return a line of a trace."""
+    return msgspec.json.encode(line) + b"\n"
+
+
+def decode(lines: Iterable[bytes]) -> Trace | None:
+    """Return the trace of a file's lines; without a line that is broken or still being written.
+
+    None where the first line is no header of this version.
+    """
+    rows = iter(lines)
+    try:
+        header = msgspec.json.decode(next(rows, b""), type=Header)
+    except msgspec.DecodeError:
+        return None
+    if header.telemetry != VERSION:
+        return None
+    return Trace(header, tuple(_samples(rows)))
+
+
+def _samples(lines: Iterator[bytes]) -> Iterator[Sample]:
+    decoder = msgspec.json.Decoder(Sample)
+    for line in lines:
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            yield decoder.decode(line)
+
+
+def mean_utilisation(trace: Trace | None, start: float, end: float) -> float | None:
+    """Return the mean over all GPUs and the readings between two moments, percent; None where there are none."""
+    gpus = (gpu for sample in (trace.samples if trace else ()) if start <= sample.at <= end for gpu in sample.gpus)
+    values = [gpu.utilisation_percent for gpu in gpus if gpu.utilisation_percent is not None]
+    return sum(values) / len(values) if values else None
+
+
+def family_root(*, with_siblings: bool) -> int:
+    """Return the process whose children are the training: this one, or its parent where that has started the ranks."""
+    return os.getppid() if with_siblings else os.getpid()

@@ -1,0 +1,168 @@
+"""What a training's trace says of it: energy of the steady steps, readings on the step axis, events, disturbance."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+import msgspec
+
+from tprimat.analysis.summary import summarize
+from tprimat.machine.telemetry.sampler import Sampler
+from tprimat.machine.telemetry.trace import Sample, Trace
+from tprimat.record.telemetry import energy, findings, series
+from tprimat.record.telemetry.energy import Energy
+from tprimat.record.telemetry.timeline import Timeline, within
+from tprimat.results.run import Disturbance, Run
+from tprimat.results.telemetry import VALID_ENERGY, Telemetry
+
+EXCLUDED_BY_GPUS = ("CPUs and memory of the host", "fans", "network", "losses of power supplies", "other machines")
+EXCLUDED_BY_CPUS = ("board, disks, fans and network", "losses of power supplies")
+
+
+def disturbance(samples: Sequence[Sample], start: float, end: float) -> Disturbance:
+    """Return what else used the CPU between two moments on time.perf_counter(), s."""
+    shares = findings.cpu_shares(samples, start, end)
+    known = [sample.cpu for sample in samples if sample.cpu is not None]
+    others, stolen = shares.get("others"), shares.get("stolen")
+    return Disturbance(
+        other_programs_cpu_share=None if others is None else round(others, 4),
+        steal_cpu_share=None if stolen is None else round(stolen, 4),
+        load_average_at_start=known[0].load_average if known else None,
+        cpu_frequency_mhz=known[-1].frequency_mhz if known else None,
+    )
+
+
+def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> Run:
+    """Return a run with what was read beside it.
+
+    Args:
+        run: with its records.
+        steps: when they ran.
+        sampler: of the machine that the first process runs on, which has been stopped.
+        processes_here: processes of the training on this machine.
+    """
+    trace = sampler.so_far()
+    unread = [
+        sampler.unknown,
+        f"GPUs: {sampler.gpus_unknown}" if run.platform != "cpu" and sampler.gpus_unknown else None,
+    ]
+    unknown = (*filter(None, unread), *(trace.header.unknown if trace else ()))
+    if trace is None or not steps.steps or len(trace.samples) < 2:
+        why = "fewer than two readings during the training" if trace else None
+        return msgspec.structs.replace(run, telemetry=Telemetry(unknown=(*unknown, *filter(None, [why]))))
+    return with_trace(run, steps, trace, processes_here, unknown)
+
+
+def without_steps(run: Run, sampler: Sampler, began: float, ended: float) -> Run:
+    """Return a run read from a log, which doesn't state when its steps ran: events of the whole training, no energy.
+
+    Args:
+        run: read from the log.
+        sampler: of the training's process, which has been stopped.
+        began: of that process, on time.perf_counter(), s.
+        ended: of that process.
+    """
+    whole = Timeline((run.steps[-1] if run.steps else 1,), (ended,), (ended - began,), began)
+    known = joined(run, whole, sampler, run.num_gpus or 1)
+    issues = (msgspec.structs.replace(issue, first_step=None, last_step=None) for issue in known.telemetry.issues)
+    of_process = ("energy_joules", "measured_tokens", "joules_per_token", "measured_seconds", "energy_error_joules")
+    return msgspec.structs.replace(
+        known,
+        energy_metrics={name: value for name, value in known.energy_metrics.items() if name not in of_process},
+        telemetry=msgspec.structs.replace(
+            known.telemetry,
+            energy_code=known.telemetry.energy_code and "no-step-times",
+            energy_reason="the log doesn't state when its steps ran",
+            energy_covers=None,
+            energy_excludes=(),
+            issues=tuple(dict.fromkeys(issues)),
+            steps=(),
+            series={},
+        ),
+    )
+
+
+def with_trace(run: Run, steps: Timeline, trace: Trace, processes_here: int, unknown: tuple[str, ...] = ()) -> Run:
+    """Return a run with what a trace says of it; see joined()."""
+    known = summarize(run).steady
+    steady = steps.part(known.first_step or steps.steps[0], known.last_step or steps.steps[-1])
+    steady = steady if steady.steps else steps
+    inside = within(trace.samples, steps.began, steps.ends[-1])
+    of_gpus = bool(trace.header.gpus)
+    measured = (
+        energy.of_gpus(trace.samples, trace.header.gpus, steady, processes_here)
+        if of_gpus
+        else energy.of_cpu(trace.samples, steady)
+    )
+    if of_gpus and (run.num_gpus or processes_here) > processes_here and measured.joules is not None:
+        measured = Energy("devices-missing", "the GPUs of the other machines were not read")
+    axis, values = series.join(trace.samples, steps)
+    times = [sample.at for sample in inside]
+    telemetry = Telemetry(
+        interval_seconds=round((times[-1] - times[0]) / (len(times) - 1), 3) if len(times) > 1 else None,
+        samples=len(inside),
+        devices=trace.header.gpus,
+        energy_code=measured.code,
+        energy_reason=measured.reason,
+        energy_covers=("the GPUs that train" if of_gpus else "CPU packages and memory, other programs' share included")
+        if measured.code in VALID_ENERGY
+        else None,
+        energy_excludes=(EXCLUDED_BY_GPUS if of_gpus else EXCLUDED_BY_CPUS) if measured.code in VALID_ENERGY else (),
+        throttle_shares=_throttle_shares(inside),
+        issues=tuple(findings.find(trace, steps, steady)),
+        unknown=unknown or trace.header.unknown,
+        steps=axis,
+        series=values,
+    )
+    return msgspec.structs.replace(
+        run,
+        telemetry=telemetry,
+        energy_metrics={**run.energy_metrics, **_power_and_clock(inside), **_metrics(run, measured, steady, trace)},
+        disturbance=disturbance(trace.samples, steps.began, steps.ends[-1]),
+    )
+
+
+def _metrics(run: Run, measured: Energy, steady: Timeline, trace: Trace) -> dict[str, float | None]:
+    if measured.joules is None:
+        return {}
+    seconds = sum(end - start for start, end in steady.intervals())
+    count = steady.steps[-1] - steady.first_step(0) + 1
+    tokens = None if run.tokens_per_step is None else float(run.tokens_per_step * count)
+    watts = measured.joules / seconds
+    metrics: dict[str, float | None] = {
+        "energy_joules": round(measured.joules, 3),
+        "energy_error_joules": round(measured.error_joules, 3),
+        "measured_seconds": round(seconds, 3),
+        "measured_tokens": tokens,
+        "joules_per_token": None if tokens is None else float(f"{measured.joules / tokens:.6g}"),
+        "mean_power_watts": round(watts, 1),
+    }
+    if trace.header.gpus:
+        metrics["mean_power_watts_per_gpu"] = round(watts / len(trace.header.gpus), 1)
+        on_host = energy.of_cpu(trace.samples, steady)
+        if on_host.joules is not None:
+            metrics["cpu_mean_power_watts"] = round(on_host.joules / seconds, 1)
+    return metrics
+
+
+def _power_and_clock(samples: Sequence[Sample]) -> dict[str, float | None]:
+    """Return cap and clock of the GPU with the lowest cap, the clock as the mean of all."""
+    gpus = [gpu for sample in samples for gpu in sample.gpus]
+    if not gpus:
+        return {}
+    lowest = min(gpus, key=lambda gpu: gpu.power_cap_w or float("inf"))
+    clocks = [gpu.clock_mhz for gpu in gpus if gpu.clock_mhz is not None]
+    known = {
+        "power_cap_watts": lowest.power_cap_w,
+        "power_default_watts": lowest.power_default_w,
+        "clock_mhz": round(statistics.fmean(clocks), 1) if clocks else None,
+        "clock_max_mhz": lowest.clock_max_mhz,
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _throttle_shares(samples: Sequence[Sample]) -> dict[str, float]:
+    gpus = [gpu for sample in samples for gpu in sample.gpus]
+    reasons = sorted({reason for gpu in gpus for reason in gpu.throttle})
+    return {name: round(sum(name in gpu.throttle for gpu in gpus) / len(gpus), 4) for name in reasons}

@@ -1,0 +1,277 @@
+"""The energy of the steady steps, from counters that are read once a second: what it covers, and whether it counts.
+
+A counter never falls, so its value at a step's end lies between those of the readings around it. The value is
+interpolated, and the most by which it can be wrong is part of the result. It is compared with the power readings
+times the time; a counter that contradicts them is rejected. No energy is computed from a data sheet.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tprimat.machine.gpu import GpuState
+from tprimat.machine.telemetry.trace import Sample
+from tprimat.record.telemetry.timeline import Timeline, around
+
+TOLERANCE, TOLERANCE_OF_ONE = 0.1, 0.5
+"""Relative difference from power times time: of many power readings, and in addition of one that isn't an average."""
+
+LEAST_READINGS = 5
+"""Power readings without which the counter can't be checked."""
+
+LARGEST_ERROR = 0.1
+"""Share of the energy by which it may be wrong at the ends of the window; in a longer window the share is smaller."""
+
+STUCK_SHARE = 0.2
+"""Of the window: a counter that stands still so long while power is drawn is stuck."""
+
+IDLE_PERCENT = 5.0
+"""Utilisation up to which a GPU isn't the one that trains."""
+
+ABOVE_CAP = 1.1
+"""Times the power cap: what no GPU draws over a window."""
+
+UPDATED_EVERY_S = 0.1
+"""Counters are updated about so often (ml.energy's measurements on NVIDIA's)."""
+
+
+class Energy(NamedTuple):
+    """An energy, or why there is none.
+
+    Attributes:
+        code: validity, see docs/telemetry.md.
+        reason: in words; None for a plain measurement.
+        joules: over all GPUs or packages; error_joules: the most by which the ends of the window make it wrong.
+    """
+
+    code: str
+    reason: str | None = None
+    joules: float | None = None
+    error_joules: float = 0.0
+
+
+class Counter(NamedTuple):
+    """A counter's readings without its wraps: times and joules, shape (readings,)."""
+
+    times: list[float]
+    joules: list[float]
+    wraps: int = 0
+
+    def between(self, start: float, end: float) -> tuple[float, float]:
+        """Return the energy between two moments within the readings, and the most by which it is wrong."""
+        (first, first_error), (last, last_error) = self._at(start), self._at(end)
+        return last - first, first_error + last_error
+
+    def _at(self, moment: float) -> tuple[float, float]:
+        right = min(max(bisect.bisect_left(self.times, moment), 1), len(self.times) - 1)
+        low, high = self.joules[right - 1], self.joules[right]
+        span = self.times[right] - self.times[right - 1]
+        share = min(max((moment - self.times[right - 1]) / span, 0.0), 1.0)
+        power = (high - low) / span
+        # The value lies between both readings, each of which is up to one update old.
+        return low + share * (high - low), max(share, 1 - share) * (high - low) + power * UPDATED_EVERY_S
+
+
+def of_gpus(samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, expected: int) -> Energy:
+    """Return the energy of a machine's GPUs over the steady steps.
+
+    Args:
+        samples: of the whole training.
+        ids: of the GPUs that train here.
+        steady: the steps that count.
+        expected: processes that train here, one per GPU.
+    """
+    start, end = steady.intervals()[0][0], steady.ends[-1]
+    covered = around(samples, start, end)
+    if len(covered) < 2 or covered[0].at > start or covered[-1].at < end:
+        return Energy("no-counter", "the readings don't cover the steady steps")
+    times = [sample.at for sample in covered]
+    if any(later <= earlier for earlier, later in itertools.pairwise(times)):
+        return Energy("clock-jump", "the times of the readings don't rise: the machine's clock was changed")
+    states = {each: [(s.at, g) for s in covered for g in s.gpus if g.id == each] for each in ids}
+    missing = [each for each, rows in states.items() if len(rows) < len(covered)]
+    if missing or len(ids) != expected:
+        seen = f"{len(ids) - len(missing)} of {expected} GPUs"
+        return Energy("devices-missing", f"only {seen} report throughout; the others' energy is unknown")
+    if any(row.partitioned for rows in states.values() for _, row in rows):
+        return Energy("partitioned", "the counter of a GPU in MIG mode covers all its instances, those of others too")
+    if swapped := _swapped(states):
+        return Energy("devices-swapped", swapped)
+    if idle := [each for each, rows in states.items() if _is_idle(rows)]:
+        return Energy(
+            "wrong-device", f"GPU {short_id(idle[0])} is idle while the steps run: it isn't the one that trains"
+        )
+    parts = [_of_gpu(each, rows, steady) for each, rows in states.items()]
+    if any(row.counter_is_shared for rows in states.values() for _, row in rows):
+        return _of_packages(parts)
+    return _sum(parts)
+
+
+def of_cpu(samples: Sequence[Sample], steady: Timeline) -> Energy:
+    """Return the energy of the CPU packages and their memory over the steady steps, that of other programs included."""
+    start, end = steady.intervals()[0][0], steady.ends[-1]
+    rows = [(s.at, s.cpu) for s in around(samples, start, end) if s.cpu is not None and s.cpu.energy_j]
+    if len(rows) < 2 or rows[0][0] > start or rows[-1][0] < end:
+        return Energy("no-counter", "no RAPL counter could be read over the steady steps")
+    names = sorted(set.intersection(*(set(cpu.energy_j) for _, cpu in rows)))
+    parts = []
+    for name in names:
+        known = [(at, cpu.energy_j[name]) for at, cpu in rows]
+        counter = unwrapped(known, rows[0][1].energy_range_j.get(name))
+        parts.append(_within_error(counter, steady, name) if isinstance(counter, Counter) else counter)
+    return _sum(parts) if parts else Energy("no-counter", "RAPL's counters changed while they were read")
+
+
+def unwrapped(readings: Sequence[tuple[float, float]], top: float | None) -> Counter | Energy:
+    """Return a counter that never falls: where it starts anew at `top`, that is added. Units: s, J."""
+    times, joules = [readings[0][0]], [readings[0][1]]
+    wraps, added = 0, 0.0
+    for (_, before), (at, now) in itertools.pairwise(readings):
+        if now < before:
+            # Within a second no counter comes around twice, and none falls but by coming around.
+            if top is None or before > top or before < top / 2:
+                return Energy("counter-reset", "the energy counter fell: the driver was reloaded, or it is broken")
+            wraps, added = wraps + 1, added + top
+        times.append(at)
+        joules.append(now + added)
+    return Counter(times, joules, wraps)
+
+
+def _of_gpu(name: str, rows: Sequence[tuple[float, GpuState]], steady: Timeline) -> Energy:
+    counted = [(at, gpu.energy_j) for at, gpu in rows if gpu.energy_j is not None]
+    drawn = [(at, gpu.power_w) for at, gpu in rows if gpu.power_w is not None]
+    newest = rows[-1][1]
+    if len(counted) < len(rows):
+        return _from_power(name, drawn, newest, steady, len(rows))
+    counter = unwrapped(counted, newest.energy_range_j)
+    if isinstance(counter, Energy):
+        return counter
+    energy = _within_error(counter, steady, f"GPU {short_id(name)}")
+    if energy.joules is None:
+        return energy
+    if _stands_still(counter, drawn):
+        return Energy("counter-stuck", f"the energy counter of GPU {short_id(name)} stands still while power is drawn")
+    measured_s = sum(end - start for start, end in steady.intervals())
+    cap = newest.power_cap_w or newest.power_max_w
+    if cap is not None and energy.joules / measured_s > ABOVE_CAP * cap and not newest.counter_is_shared:
+        watts = energy.joules / measured_s
+        text = f"the counter of GPU {short_id(name)} states {watts:.0f} W, above its cap of {cap:.0f} W"
+        return Energy("above-power-cap", text)
+    return _checked(energy, name, drawn, newest, steady)
+
+
+def _checked(
+    energy: Energy, name: str, drawn: Sequence[tuple[float, float]], gpu: GpuState, steady: Timeline
+) -> Energy:
+    """Return a counter's energy as power times time confirms it."""
+    assert energy.joules is not None
+    if len(drawn) < LEAST_READINGS:
+        return energy._replace(code="unverified", reason="too few power readings to check the counter with")
+    expected = sum(_integral(drawn, start, end) for start, end in steady.intervals())
+    if not expected:
+        return energy._replace(code="unverified", reason="the power readings are 0 W: the counter can't be checked")
+    ratio = energy.joules / expected
+    tolerance = TOLERANCE if gpu.power_is_average else TOLERANCE + TOLERANCE_OF_ONE / math.sqrt(len(drawn))
+    if abs(ratio - 1) <= tolerance:
+        return energy
+    if gpu.power_is_average is False and 0.5 < ratio < 2:
+        text = "power readings of this GPU cover about a quarter of the time, so they can't confirm the counter"
+        return energy._replace(code="partly-sampled", reason=f"{text} ({ratio:.2f}× power × time)")
+    text = f"the energy counter of GPU {short_id(name)} states {ratio:.2f}× its power × time"
+    return Energy("power-disagrees", text)
+
+
+def _from_power(
+    name: str, drawn: Sequence[tuple[float, float]], gpu: GpuState, steady: Timeline, readings: int
+) -> Energy:
+    if len(drawn) < max(readings, LEAST_READINGS):
+        return Energy("no-counter", f"GPU {short_id(name)} reports no energy counter and no power throughout")
+    if gpu.power_is_average is False:
+        text = f"GPU {short_id(name)} has no counter, and its power readings cover about a quarter of the time"
+        return Energy("no-counter", text)
+    joules = sum(_integral(drawn, start, end) for start, end in steady.intervals())
+    spread = statistics.pstdev(watts for _, watts in drawn)
+    error = spread / math.sqrt(len(drawn)) * sum(end - start for start, end in steady.intervals())
+    return Energy("from-power", "no energy counter: power readings × time", joules, 2 * error)
+
+
+def _within_error(counter: Counter, steady: Timeline, name: str) -> Energy:
+    parts = [counter.between(start, end) for start, end in steady.intervals()]
+    joules, error = (sum(values) for values in zip(*parts, strict=True))
+    if joules <= 0:
+        return Energy("counter-stuck", f"the energy counter of {name} stands still")
+    if error > LARGEST_ERROR * joules:
+        text = f"the steady steps are too short for readings once a second: ±{error / joules:.0%}"
+        return Energy("window-short", text)
+    if counter.wraps:
+        return Energy("counter-wrapped", "the counter came around, which is accounted for", joules, error)
+    return Energy("measured", None, joules, error)
+
+
+def _of_packages(parts: Sequence[Energy]) -> Energy:
+    """Return the energy of dies of which one counts for two: right where both dies of each package train."""
+    counting = [part for part in parts if part.joules is not None]
+    silent = [part for part in parts if part.code in ("counter-stuck", "no-counter")]
+    if len(counting) == len(silent) and len(counting) + len(silent) == len(parts):
+        return _sum(counting)
+    text = "one counter covers two dies (MI250, MI250X), of which not both train: the other's share is unknown"
+    return Energy("shared-counter", text)
+
+
+def _sum(parts: Sequence[Energy]) -> Energy:
+    refused = next((part for part in parts if part.joules is None), None)
+    if refused is not None:
+        return refused
+    joules, error = sum(part.joules or 0.0 for part in parts), sum(part.error_joules for part in parts)
+    weakest = next((part for part in parts if part.code != "measured"), parts[0])
+    return Energy(weakest.code, weakest.reason, joules, error)
+
+
+def _swapped(states: dict[str, list[tuple[float, GpuState]]]) -> str | None:
+    """Return a sentence where two GPUs' counters change places; None where they don't."""
+    rows = {each: [gpu.energy_j for _, gpu in known] for each, known in states.items()}
+    names = [each for each, values in rows.items() if None not in values]
+    for one, other in itertools.combinations(names, 2):
+        for (a, b), (c, d) in zip(itertools.pairwise(rows[one]), itertools.pairwise(rows[other]), strict=True):
+            assert a is not None
+            assert b is not None
+            assert c is not None
+            assert d is not None
+            # Either falls, and goes on near where the other was.
+            if (b < a or d < c) and abs(b - c) + abs(d - a) < 0.1 * abs(a - c):
+                return f"the counters of GPUs {short_id(one)} and {short_id(other)} change places"
+    return None
+
+
+def _is_idle(rows: Iterable[tuple[float, GpuState]]) -> bool:
+    known = [gpu.utilisation_percent for _, gpu in rows if gpu.utilisation_percent is not None]
+    return len(known) >= LEAST_READINGS and statistics.median(known) <= IDLE_PERCENT and max(known[1:-1]) < 50
+
+
+def _stands_still(counter: Counter, drawn: Sequence[tuple[float, float]]) -> bool:
+    longest = still = 0.0
+    for (before, low), (at, high) in itertools.pairwise(zip(counter.times, counter.joules, strict=True)):
+        still = still + at - before if high == low else 0.0
+        longest = max(longest, still)
+    span = counter.times[-1] - counter.times[0]
+    return longest > max(STUCK_SHARE * span, 3.0) and any(watts > 0 for _, watts in drawn)
+
+
+def _integral(drawn: Sequence[tuple[float, float]], start: float, end: float) -> float:
+    """Return power times time, each reading as far as half way to its neighbours. Units: W, s, J."""
+    total = 0.0
+    for index, (at, watts) in enumerate(drawn):
+        low = (drawn[index - 1][0] + at) / 2 if index else -math.inf
+        high = (at + drawn[index + 1][0]) / 2 if index + 1 < len(drawn) else math.inf
+        total += watts * max(0.0, min(high, end) - max(low, start))
+    return total
+
+
+def short_id(name: str) -> str:
+    """Return as much of a UUID as tells GPUs apart; a PCI address as it is."""
+    return name[:8] if "-" in name else name

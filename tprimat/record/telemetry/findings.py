@@ -1,0 +1,353 @@
+"""Events among the readings: what lowers a clock, errors, other users of the GPUs and the CPU, each with its steps.
+
+An event is reported where a reader can act on it. A GPU that runs at its factory's power limit is at work, so that
+isn't one; a lowered cap is. Thresholds are the constants below; docs/telemetry.md explains each code.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from tprimat.machine.gpu import GpuState
+from tprimat.machine.telemetry.trace import Sample, Trace
+from tprimat.record.telemetry.energy import short_id
+from tprimat.record.telemetry.timeline import Timeline, within
+from tprimat.results.telemetry import TelemetryIssue
+
+SIDE = 12
+"""Readings before and after a change of the clock that tell both clocks."""
+
+LEAST_CLOCK_CHANGE, LEAST_CLOCK_DIFFERENCE = 0.06, 0.05
+"""Relative change within a run; and of one GPU from the median of the others."""
+
+ORDERED = 0.97
+"""Share of the pairs of a reading before and one after that are in the order of the change."""
+
+DISTURBED_SHARE = 0.05
+"""Of the CPU's time, by other programs, the hypervisor, or a control group's quota."""
+
+STALLED_SHARES = {"memory": 0.02, "io": 0.1}
+"""Of the time in which no task could run for want of memory or of storage."""
+
+LEAST_READINGS = 2
+"""Readings in a row with a limit in force."""
+
+NAMED_PROGRAMS = 3
+
+_THROTTLING = {
+    "thermal": ("thermal", "thermal throttling"),
+    "hardware-slowdown": ("hardware-slowdown", "hardware slowdown (the GPU protects itself)"),
+    "power-brake": ("power-brake", "power brake (the server limits the GPUs' power)"),
+}
+
+Severity = Literal["warning", "info"]
+Rows = Sequence[tuple[float, GpuState]]
+
+
+def find(trace: Trace, steps: Timeline, steady: Timeline) -> list[TelemetryIssue]:
+    """Return the events from the first to the last step, warnings first, each kind once per time.
+
+    Args:
+        trace: of the whole training.
+        steps: all steps.
+        steady: those after the warm-up, in which clocks are compared.
+    """
+    start, end = steps.began, steps.ends[-1]
+    samples = within(trace.samples, start, end)
+    rows = {each: [(s.at, g) for s in samples for g in s.gpus if g.id == each] for each in trace.header.gpus}
+    issues = [
+        *_power_caps(rows, steps),
+        *(issue for code in _THROTTLING for issue in _throttling(code, rows, steps)),
+        *_clock_changes(rows, steps, steady),
+        *_slower_gpus(rows, steady),
+        *_errors(rows, steps),
+        *_lost(rows, samples, steps),
+        *_narrow_links(rows),
+        *_shared_gpus(rows, steps, trace.header.pid),
+        *_cpu(trace.samples, trace.header.platform == "cpu", start, end),
+        *_cpu_clock(samples, steps, steady),
+        *_clock_jumps(trace.samples),
+    ]
+    return sorted(issues, key=lambda issue: issue.severity != "warning")
+
+
+def _power_caps(rows: Mapping[str, Rows], steps: Timeline) -> Iterator[TelemetryIssue]:
+    for (cap, default), devices, first, last in _grouped(
+        rows, lambda gpu: (gpu.power_cap_w, gpu.power_default_w) if gpu.is_capped else None, least=1
+    ):
+        text = f"power cap ({cap:.0f} W of {default:.0f} W){_on(devices, rows)}"
+        yield _issue("power-cap", text, steps, first, last, rows, devices, value=cap, expected=default)
+
+
+def _throttling(reason: str, rows: Mapping[str, Rows], steps: Timeline) -> Iterator[TelemetryIssue]:
+    code, words = _THROTTLING[reason]
+    held = _grouped(rows, lambda gpu: reason if reason in gpu.throttle else None)
+    for _, devices, first, last in held:
+        states = [gpu for each in devices for at, gpu in rows[each] if first <= at <= last]
+        heat = max((gpu.temperature_c for gpu in states if gpu.temperature_c is not None), default=None)
+        clock = min((gpu.clock_mhz for gpu in states if gpu.clock_mhz is not None), default=None)
+        facts = [f"{heat:.0f} °C" if heat is not None else "", f"down to {clock:,.0f} MHz" if clock else ""]
+        detail = ", ".join(filter(None, facts))
+        text = f"{words}{f': {detail}' if detail else ''}{_on(devices, rows)}"
+        yield _issue(code, text, steps, first, last, rows, devices, value=heat)
+
+
+def _clock_changes(rows: Mapping[str, Rows], steps: Timeline, steady: Timeline) -> Iterator[TelemetryIssue]:
+    changes: list[tuple[float, float, float, str]] = []
+    for each, known in rows.items():
+        clocks = [(at, gpu.clock_mhz) for at, gpu in known if gpu.clock_mhz and steady.began < at <= steady.ends[-1]]
+        changes += [(*change, each) for change in changed_levels(clocks)]
+    changes.sort()
+    while changes:
+        at, before, after, _ = changes[0]
+        together = [change for change in changes if change[0] - at < SIDE / 2]
+        changes = [change for change in changes if change not in together]
+        devices = [device for *_, device in together]
+        step, _ = steps.steps_between(at, at)
+        text = f"clock {'rose' if after > before else 'fell'} {before:,.0f} → {after:,.0f} MHz{_on(devices, rows)}"
+        yield TelemetryIssue(
+            code="clock-change",
+            text=text,
+            first_step=step,
+            last_step=step,
+            device=devices[0] if len(rows) > 1 and len(devices) == 1 else None,
+            value=after,
+            expected=before,
+        )
+
+
+def changed_levels(values: Sequence[tuple[float, float]]) -> list[tuple[float, float, float]]:
+    """Return changes that last: (time, level before, level after) each, for readings as (time, value).
+
+    Levels are medians of SIDE readings. A change is large, and nearly all readings after it are on one side of those
+    before it; of neighbouring candidates the clearest counts.
+    """
+    known = [value for _, value in values]
+    candidates: list[tuple[float, int, float, float]] = []
+    for place in range(SIDE, len(known) - SIDE + 1):
+        before, after = known[place - SIDE : place], known[place : place + SIDE]
+        low, high = statistics.median(before), statistics.median(after)
+        if abs(high / low - 1) < LEAST_CLOCK_CHANGE:
+            continue
+        rises = sum((b > a) - (b < a) for a, b in itertools.product(before, after)) / SIDE**2
+        if abs(rises) >= 2 * ORDERED - 1:
+            candidates.append((_apart(before, after), place, low, high))
+    changes: list[tuple[int, float, float]] = []
+    for _, place, low, high in sorted(candidates, reverse=True):
+        if all(abs(place - other) >= SIDE for other, *_ in changes):
+            changes.append((place, low, high))
+    return [(values[place][0], low, high) for place, low, high in sorted(changes)]
+
+
+def _apart(before: Sequence[float], after: Sequence[float]) -> float:
+    """Return how much better two levels describe the readings than one, by absolute deviations."""
+    both = [*before, *after]
+    return _deviations(both) - _deviations(before) - _deviations(after)
+
+
+def _deviations(values: Sequence[float]) -> float:
+    level = statistics.median(values)
+    return sum(abs(value - level) for value in values)
+
+
+def _slower_gpus(rows: Mapping[str, Rows], steady: Timeline) -> Iterator[TelemetryIssue]:
+    means = {}
+    for each, known in rows.items():
+        clocks = [gpu.clock_mhz for at, gpu in known if gpu.clock_mhz and steady.began < at <= steady.ends[-1]]
+        if len(clocks) >= SIDE:
+            means[each] = statistics.fmean(clocks)
+    for each, clock in means.items():
+        others = [other for name, other in means.items() if name != each]
+        if len(others) >= 2 and clock < (1 - LEAST_CLOCK_DIFFERENCE) * (usual := statistics.median(others)):
+            text = f"GPU {short_id(each)} runs at {clock:,.0f} MHz, the others at {usual:,.0f} MHz"
+            yield TelemetryIssue(code="slower-gpu", text=text, device=each, value=clock, expected=usual)
+
+
+_COUNTERS = (
+    ("ecc_uncorrected", "ecc-uncorrected", "uncorrected memory error (ECC)", "warning"),
+    ("retired_pages", "memory-retired", "memory row or page retired", "warning"),
+    ("link_errors", "link-errors", "error on the links between GPUs", "warning"),
+    ("ecc_corrected", "ecc-corrected", "corrected memory error (ECC)", "info"),
+    ("pcie_replays", "pcie-replays", "PCIe replay", "info"),
+)
+
+
+def _errors(rows: Mapping[str, Rows], steps: Timeline) -> Iterator[TelemetryIssue]:
+    for each, known in rows.items():
+        for field, code, words, severity in _COUNTERS:
+            counts = [(at, count) for at, gpu in known if (count := getattr(gpu, field)) is not None]
+            risen = [(at, now - before) for (_, before), (at, now) in itertools.pairwise(counts) if now > before]
+            if risen:
+                total = sum(count for _, count in risen)
+                text = f"{total:,.0f} × {words} on GPU {short_id(each)}"
+                first, last = risen[0][0], risen[-1][0]
+                yield _issue(code, text, steps, first, last, rows, [each], value=total, severity=severity, whole=False)
+        xids = [(at, xid) for at, gpu in known for xid in gpu.xids]
+        if xids:
+            codes = ", ".join(str(xid) for xid in sorted({xid for _, xid in xids}))
+            text = f"driver error on GPU {short_id(each)} (XID {codes})"
+            yield _issue("xid", text, steps, xids[0][0], xids[-1][0], rows, [each], value=xids[0][1], whole=False)
+
+
+def _lost(rows: Mapping[str, Rows], samples: Sequence[Sample], steps: Timeline) -> Iterator[TelemetryIssue]:
+    for each, known in rows.items():
+        if known and sum(sample.at > known[-1][0] for sample in samples) > LEAST_READINGS:
+            text = f"GPU {short_id(each)} stops answering its driver's queries"
+            yield _issue("gpu-lost", text, steps, known[-1][0], samples[-1].at, rows, [each], whole=False)
+
+
+def _narrow_links(rows: Mapping[str, Rows]) -> Iterator[TelemetryIssue]:
+    for each, known in rows.items():
+        # A link rests at a lower speed, but keeps its lanes.
+        widths = [gpu.pcie_width for _, gpu in known if gpu.pcie_width]
+        top = max((gpu.pcie_width_max or 0 for _, gpu in known), default=0)
+        if len(widths) >= LEAST_READINGS and max(widths) < top:
+            text = f"PCIe link of GPU {short_id(each)} has {max(widths)} of {top} lanes"
+            yield TelemetryIssue(code="pcie-narrow", text=text, device=each, value=max(widths), expected=top)
+
+
+def _shared_gpus(rows: Mapping[str, Rows], steps: Timeline, pid: int | None) -> Iterator[TelemetryIssue]:
+    """Yield processes that come to a GPU after the training has begun: those before it are memory held by others."""
+    for each, known in rows.items():
+        at_start = next((set(gpu.pids) for _, gpu in known if gpu.pids), set())
+        came = _grouped(
+            {each: known},
+            lambda gpu, own=at_start: tuple(sorted(set(gpu.pids or ()) - own)) or None,  # type: ignore[misc]
+        )
+        for pids, devices, first, last in came:
+            named = ", ".join(map(str, pids[:NAMED_PROGRAMS]))
+            text = f"GPU {short_id(each)} is shared with {'process' if len(pids) == 1 else 'processes'} {named}"
+            yield _issue("gpu-shared", text, steps, first, last, rows, devices, value=len(pids))
+
+
+def _cpu(samples: Sequence[Sample], on_cpu: bool, start: float, end: float) -> Iterator[TelemetryIssue]:
+    shares = cpu_shares(samples, start, end)
+    severity: Severity = "warning" if on_cpu else "info"
+    others, stolen, held_back = (shares.get(name, 0.0) for name in ("others", "stolen", "held_back"))
+    if others > DISTURBED_SHARE:
+        programs = sorted(programs_of(samples, start, end).items(), key=lambda row: -row[1])
+        named = ", ".join(f"{name} {share:.0%}" for name, share in programs[:NAMED_PROGRAMS] if share >= 0.01)
+        text = f"{others:.0%} of the CPU was taken by other programs{f' ({named})' if named else ''}"
+        yield TelemetryIssue(code="cpu-shared", text=text, severity=severity, device="cpu", value=round(others, 4))
+    if stolen > DISTURBED_SHARE:
+        text = f"hypervisor steal {stolen:.0%}"
+        yield TelemetryIssue(code="cpu-steal", text=text, severity=severity, device="cpu", value=round(stolen, 4))
+    if held_back > DISTURBED_SHARE:
+        text = f"the control group's CPU quota was used up for {held_back:.0%} of the time"
+        yield TelemetryIssue(code="cpu-quota", text=text, device="cpu", value=round(held_back, 4))
+    for name, least in STALLED_SHARES.items():
+        if (share := shares.get(f"stalled_{name}", 0.0)) > least:
+            text = f"all tasks waited for {'storage' if name == 'io' else name} for {share:.0%} of the time"
+            yield TelemetryIssue(code=f"{name}-pressure", text=text, device="cpu", value=round(share, 4))
+
+
+def cpu_shares(samples: Sequence[Sample], start: float, end: float) -> dict[str, float]:
+    """Return shares of the CPU's time by others, stolen, and held back, between the readings nearest to two moments.
+
+    What the training itself uses is known of some readings only, so others' share is that between two of those.
+    """
+    known = [(sample.at, sample.cpu) for sample in samples if sample.cpu is not None]
+    shares: dict[str, float] = {}
+    looked = _nearest([row for row in known if row[1].own_s is not None], start, end)
+    if looked is not None:
+        (_, first), (_, last) = looked
+        busy, own = last.busy_s - first.busy_s, (last.own_s or 0.0) - (first.own_s or 0.0)
+        shares["others"] = min(max(busy - own, 0.0) / (last.total_s - first.total_s), 1.0)
+    pair = _nearest(known, start, end)
+    if pair is not None:
+        (began, first), (ended, last) = pair
+        shares["stolen"] = min(max(last.stolen_s - first.stolen_s, 0.0) / (last.total_s - first.total_s), 1.0)
+        if first.held_back_s is not None and last.held_back_s is not None:
+            shares["held_back"] = max(last.held_back_s - first.held_back_s, 0.0) / (ended - began)
+        for name in set(first.stalled_s) & set(last.stalled_s):
+            shares[f"stalled_{name}"] = (last.stalled_s[name] - first.stalled_s[name]) / (ended - began)
+    return shares
+
+
+def programs_of(samples: Sequence[Sample], start: float, end: float) -> dict[str, float]:
+    """Return other programs' shares of the CPU's time between the readings nearest to two moments."""
+    looked = _nearest([(s.at, s.cpu) for s in samples if s.cpu is not None and s.cpu.own_s is not None], start, end)
+    if looked is None:
+        return {}
+    (_, first), (_, last) = looked
+    total = last.total_s - first.total_s
+    return {name: (used - first.programs.get(name, 0.0)) / total for name, used in last.programs.items()}
+
+
+def _nearest(rows: Sequence, start: float, end: float) -> tuple | None:  # type: ignore[type-arg]
+    """Return the last row before the start and the first one after the end, or the nearest within."""
+    first = next((row for row in reversed(rows) if row[0] <= start), next(iter(rows), None))
+    last = next((row for row in rows if row[0] >= end), rows[-1] if rows else None)
+    return None if first is None or last is None or last[1].total_s <= first[1].total_s else (first, last)
+
+
+def _cpu_clock(samples: Sequence[Sample], steps: Timeline, steady: Timeline) -> Iterator[TelemetryIssue]:
+    if samples and samples[0].gpus:
+        return
+    known = [
+        (sample.at, sample.cpu.frequency_mhz)
+        for sample in samples
+        if sample.cpu is not None and sample.cpu.frequency_mhz and steady.began < sample.at <= steady.ends[-1]
+    ]
+    for at, before, after in changed_levels(known):
+        step, _ = steps.steps_between(at, at)
+        text = f"CPU clock {'rose' if after > before else 'fell'} {before:,.0f} → {after:,.0f} MHz"
+        row = {"first_step": step, "last_step": step, "value": after, "expected": before}
+        yield TelemetryIssue(code="cpu-clock-change", text=text, device="cpu", **row)  # type: ignore[arg-type]
+
+
+def _clock_jumps(samples: Sequence[Sample]) -> Iterator[TelemetryIssue]:
+    if any(later.at <= earlier.at for earlier, later in itertools.pairwise(samples)):
+        text = "the times of the readings don't rise: the machine's clock was changed"
+        yield TelemetryIssue(code="clock-jump", text=text)
+
+
+def _grouped(
+    rows: Mapping[str, Rows], kind: Callable[[GpuState], object], *, least: int = LEAST_READINGS
+) -> Iterator[tuple[tuple, list[str], float, float]]:  # type: ignore[type-arg]
+    """Yield (kind, GPUs, first reading, last reading) where readings in a row are of one kind; None is none.
+
+    GPUs whose times begin and end within a reading of each other are put together.
+    """
+    runs: list[tuple[object, str, float, float]] = []
+    for each, known in rows.items():
+        for value, group in itertools.groupby(known, key=lambda row: kind(row[1])):
+            times = [at for at, _ in group]
+            if value is not None and len(times) >= least:
+                runs.append((value, each, times[0], times[-1]))
+    while runs:
+        value, _, first, last = runs[0]
+        together = [run for run in runs if run[0] == value and abs(run[2] - first) < 2 and abs(run[3] - last) < 2]
+        runs = [run for run in runs if run not in together]
+        yield value, [run[1] for run in together], min(r[2] for r in together), max(r[3] for r in together)  # type: ignore[misc]
+
+
+def _issue(
+    code: str,
+    text: str,
+    steps: Timeline,
+    first: float,
+    last: float,
+    rows: Mapping[str, Rows],
+    devices: Sequence[str],
+    *,
+    whole: bool = True,
+    **fields: object,
+) -> TelemetryIssue:
+    """Return an event with its steps; without any where it holds from the first reading to the last."""
+    times = [at for device in devices for at, _ in rows[device]]
+    window: tuple[int | None, int | None] = (None, None)
+    if not (whole and first <= min(times) and last >= max(times)):
+        window = steps.steps_between(first, last)
+    device = devices[0] if len(devices) == 1 else None
+    return TelemetryIssue(code=code, text=text, first_step=window[0], last_step=window[1], device=device, **fields)  # type: ignore[arg-type]
+
+
+def _on(devices: Sequence[str], rows: Mapping[str, Rows]) -> str:
+    """Return which of several GPUs; nothing for all of them."""
+    if len(devices) == len(rows):
+        return ""
+    return f" on GPU {short_id(devices[0])}" if len(devices) == 1 else f" on {len(devices)} of {len(rows)} GPUs"

@@ -1,0 +1,120 @@
+"""The readings on the step axis: a bounded number of entries, each with the means over its steps."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+import statistics
+from collections.abc import Callable, Sequence
+
+from tprimat.machine.cpu import CpuState
+from tprimat.machine.gpu import GpuState
+from tprimat.machine.telemetry.trace import Sample
+from tprimat.record.telemetry.timeline import Timeline
+from tprimat.results.telemetry import LONGEST_SERIES
+
+SIGNIFICANT = 4
+
+_Gpus = Sequence[GpuState]
+
+
+def _over(field: str, choose: Callable[[list[float]], float]) -> Callable[[_Gpus], float | None]:
+    def read(gpus: _Gpus) -> float | None:
+        known = [value for gpu in gpus if (value := getattr(gpu, field)) is not None]
+        return choose(known) if known else None
+
+    return read
+
+
+OF_GPUS: dict[str, Callable[[_Gpus], float | None]] = {
+    "power_watts_per_gpu": _over("power_w", statistics.fmean),
+    "power_cap_watts_lowest": _over("power_cap_w", min),
+    "clock_mhz_lowest": _over("clock_mhz", min),
+    "temperature_celsius_highest": _over("temperature_c", max),
+    "utilisation_percent": _over("utilisation_percent", statistics.fmean),
+    "memory_used_gb_highest": _over("memory_used_gb", max),
+}
+"""Series of GPUs, each of one reading of all of them: a mean, or the GPU that limits the others."""
+
+
+def join(samples: Sequence[Sample], steps: Timeline) -> tuple[tuple[int, ...], dict[str, tuple[float | None, ...]]]:
+    """Return the last step of each entry, and the series; those without any value are missing.
+
+    An entry has so many records that there is a reading in most, and no more than LONGEST_SERIES entries.
+    """
+    if not samples or not steps.ends:
+        return (), {}
+    duration = steps.ends[-1] - steps.began
+    count = max(1, min(LONGEST_SERIES, len(steps.steps), math.ceil(duration * len(samples) / _span(samples))))
+    size = math.ceil(len(steps.steps) / count)
+    last = [min(start + size, len(steps.steps)) - 1 for start in range(0, len(steps.steps), size)]
+    edges = [steps.began, *(steps.ends[index] for index in last)]
+    times = [sample.at for sample in samples]
+    parts = [
+        samples[bisect.bisect_right(times, low) : bisect.bisect_right(times, high)]
+        for low, high in itertools.pairwise(edges)
+    ]
+    series = {
+        name: [_mean(map(read, (sample.gpus for sample in part))) for part in parts] for name, read in OF_GPUS.items()
+    }
+    series |= _of_cpu(samples, edges)
+    known = {name: tuple(values) for name, values in series.items() if any(value is not None for value in values)}
+    return tuple(steps.steps[index] for index in last), known
+
+
+def _span(samples: Sequence[Sample]) -> float:
+    return max(samples[-1].at - samples[0].at, 1e-9)
+
+
+def _of_cpu(samples: Sequence[Sample], edges: Sequence[float]) -> dict[str, list[float | None]]:
+    """Return series of the CPU's counters, each of which has a value where two readings enclose it."""
+    known = [(sample.at, sample.cpu) for sample in samples if sample.cpu is not None]
+    looked = [row for row in known if row[1].own_s is not None]
+
+    def others(first: CpuState, last: CpuState, _: float) -> float:
+        used = last.busy_s - first.busy_s - (last.own_s or 0.0) + (first.own_s or 0.0)
+        return 100 * max(used, 0.0) / (last.total_s - first.total_s)
+
+    def stolen(first: CpuState, last: CpuState, _: float) -> float:
+        return 100 * max(last.stolen_s - first.stolen_s, 0.0) / (last.total_s - first.total_s)
+
+    def watts(first: CpuState, last: CpuState, seconds: float) -> float | None:
+        names = set(first.energy_j) & set(last.energy_j)
+        joules = [last.energy_j[name] - first.energy_j[name] for name in names]
+        return sum(joules) / seconds if joules and min(joules) >= 0 else None
+
+    frequencies = [(at, cpu.frequency_mhz) for at, cpu in known if cpu.frequency_mhz is not None]
+    return {
+        "other_programs_cpu_percent": _rates(looked, edges, others),
+        "steal_cpu_percent": _rates(known, edges, stolen),
+        "cpu_power_watts": _rates(known, edges, watts),
+        "cpu_frequency_mhz": [
+            _mean(value for at, value in frequencies if low < at <= high) for low, high in itertools.pairwise(edges)
+        ],
+    }
+
+
+def _rates(
+    rows: Sequence[tuple[float, CpuState]],
+    edges: Sequence[float],
+    rate: Callable[[CpuState, CpuState, float], float | None],
+) -> list[float | None]:
+    """Return a rate for each entry: between the last reading before it and the first one after it."""
+    times = [at for at, _ in rows]
+    values: list[float | None] = []
+    for low, high in itertools.pairwise(edges):
+        first, last = max(bisect.bisect_right(times, low) - 1, 0), min(bisect.bisect_left(times, high), len(times) - 1)
+        rises = last > first and rows[last][1].total_s > rows[first][1].total_s
+        value = rate(rows[first][1], rows[last][1], times[last] - times[first]) if rises else None
+        values.append(None if value is None else _rounded(value))
+    return values
+
+
+def _mean(values: object) -> float | None:
+    known = [value for value in values if value is not None]  # type: ignore[attr-defined]
+    return _rounded(statistics.fmean(known)) if known else None
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{SIGNIFICANT}g}")

@@ -1,0 +1,78 @@
+"""When each step ran, on the clock of the readings; and the readings of a time."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from tprimat.machine.telemetry.trace import Sample
+from tprimat.results.run import Run
+
+
+@dataclasses.dataclass(frozen=True)
+class Timeline:
+    """The records of a training with their ends.
+
+    Attributes:
+        steps: number of each record's last step, shape (records,).
+        ends: end of each, s on time.perf_counter().
+        seconds: time of all steps of each, without pauses, s.
+        began: start of the first step, s.
+    """
+
+    steps: tuple[int, ...]
+    ends: tuple[float, ...]
+    seconds: tuple[float, ...]
+    began: float
+
+    @classmethod
+    def of(cls, run: Run, ends: Mapping[int, float], began: float) -> Timeline:
+        """Return the records of a run whose end and time are known."""
+        rows = [
+            (step, ends[step], seconds * window)
+            for step, seconds, window in zip(run.steps, run.step_times, run.window_steps, strict=True)
+            if step in ends and seconds is not None
+        ]
+        steps, moments, seconds = zip(*rows, strict=True) if rows else ((), (), ())
+        return cls(steps, moments, seconds, began)
+
+    def first_step(self, index: int) -> int:
+        """Return the first step of a record."""
+        return self.steps[index - 1] + 1 if index else self.steps[0]
+
+    def steps_between(self, start: float, end: float) -> tuple[int, int]:
+        """Return the first and the last step that run within a time."""
+        first = min(bisect.bisect_right(self.ends, start), len(self.ends) - 1)
+        last = min(bisect.bisect_left(self.ends, end), len(self.ends) - 1)
+        return self.first_step(first), self.steps[max(first, last)]
+
+    def part(self, first_step: int, last_step: int) -> Timeline:
+        """Return the records from one step to another."""
+        low, high = bisect.bisect_left(self.steps, first_step), bisect.bisect_right(self.steps, last_step)
+        began = self.ends[low - 1] if low else self.began
+        return Timeline(self.steps[low:high], self.ends[low:high], self.seconds[low:high], began)
+
+    def intervals(self) -> list[tuple[float, float]]:
+        """Return the times in which steps ran, neighbours joined: what lies between is a pause, such as validation."""
+        joined: list[tuple[float, float]] = []
+        for end, seconds in zip(self.ends, self.seconds, strict=True):
+            start = end - seconds
+            # Sums of floats, and of a device's clock and the host's.
+            if joined and start - joined[-1][1] < 0.001 + 0.01 * seconds:
+                joined[-1] = (joined[-1][0], end)
+            else:
+                joined.append((start, end))
+        return joined
+
+
+def around(samples: Sequence[Sample], start: float, end: float) -> list[Sample]:
+    """Return the readings between two moments, with the last one before and the first one after."""
+    times = [sample.at for sample in samples]
+    low, high = bisect.bisect_right(times, start) - 1, bisect.bisect_left(times, end) + 1
+    return list(samples[max(0, low) : high])
+
+
+def within(samples: Sequence[Sample], start: float, end: float) -> list[Sample]:
+    """Return the readings between two moments."""
+    return [sample for sample in samples if start <= sample.at <= end]
