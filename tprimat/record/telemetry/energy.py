@@ -86,13 +86,12 @@ def of_gpus(samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, exp
         steady: the steps that count.
         expected: processes that train here, one per GPU.
     """
+    if any(later.at <= earlier.at for earlier, later in itertools.pairwise(samples)):
+        return Energy("clock-jump", "the times of the readings don't rise: the machine's clock was changed")
     start, end = steady.intervals()[0][0], steady.ends[-1]
     covered = around(samples, start, end)
     if len(covered) < 2 or covered[0].at > start or covered[-1].at < end:
         return Energy("no-counter", "the readings don't cover the steady steps")
-    times = [sample.at for sample in covered]
-    if any(later <= earlier for earlier, later in itertools.pairwise(times)):
-        return Energy("clock-jump", "the times of the readings don't rise: the machine's clock was changed")
     states = {each: [(s.at, g) for s in covered for g in s.gpus if g.id == each] for each in ids}
     missing = [each for each, rows in states.items() if len(rows) < len(covered)]
     if missing or len(ids) != expected:

@@ -55,6 +55,11 @@ def find(trace: Trace, steps: Timeline, steady: Timeline) -> list[TelemetryIssue
         steps: all steps.
         steady: those after the warm-up, in which clocks are compared.
     """
+    if any(later.at <= earlier.at for earlier, later in itertools.pairwise(trace.samples)):
+        text = (
+            "the times of the readings don't rise: the machine's clock was changed, so they can't be matched to steps"
+        )
+        return [TelemetryIssue(code="clock-jump", text=text)]
     start, end = steps.began, steps.ends[-1]
     samples = within(trace.samples, start, end)
     rows = {each: [(s.at, g) for s in samples for g in s.gpus if g.id == each] for each in trace.header.gpus}
@@ -69,7 +74,6 @@ def find(trace: Trace, steps: Timeline, steady: Timeline) -> list[TelemetryIssue
         *_shared_gpus(rows, steps, trace.header.pid),
         *_cpu(trace.samples, trace.header.platform == "cpu", start, end),
         *_cpu_clock(samples, steps, steady),
-        *_clock_jumps(trace.samples),
     ]
     return sorted(issues, key=lambda issue: issue.severity != "warning")
 
@@ -98,7 +102,7 @@ def _throttling(reason: str, rows: Mapping[str, Rows], steps: Timeline) -> Itera
 def _clock_changes(rows: Mapping[str, Rows], steps: Timeline, steady: Timeline) -> Iterator[TelemetryIssue]:
     changes: list[tuple[float, float, float, str]] = []
     for each, known in rows.items():
-        clocks = [(at, gpu.clock_mhz) for at, gpu in known if gpu.clock_mhz and steady.began < at <= steady.ends[-1]]
+        clocks = [(at, gpu.clock_mhz) for at, gpu in steady.running(known) if gpu.clock_mhz]
         changes += [(*change, each) for change in changed_levels(clocks)]
     changes.sort()
     while changes:
@@ -156,7 +160,7 @@ def _deviations(values: Sequence[float]) -> float:
 def _slower_gpus(rows: Mapping[str, Rows], steady: Timeline) -> Iterator[TelemetryIssue]:
     means = {}
     for each, known in rows.items():
-        clocks = [gpu.clock_mhz for at, gpu in known if gpu.clock_mhz and steady.began < at <= steady.ends[-1]]
+        clocks = [gpu.clock_mhz for _, gpu in steady.running(known) if gpu.clock_mhz]
         if len(clocks) >= SIDE:
             means[each] = statistics.fmean(clocks)
     for each, clock in means.items():
@@ -287,22 +291,12 @@ def _nearest(rows: Sequence, start: float, end: float) -> tuple | None:  # type:
 def _cpu_clock(samples: Sequence[Sample], steps: Timeline, steady: Timeline) -> Iterator[TelemetryIssue]:
     if samples and samples[0].gpus:
         return
-    known = [
-        (sample.at, sample.cpu.frequency_mhz)
-        for sample in samples
-        if sample.cpu is not None and sample.cpu.frequency_mhz and steady.began < sample.at <= steady.ends[-1]
-    ]
-    for at, before, after in changed_levels(known):
+    rows = [(s.at, s.cpu.frequency_mhz) for s in samples if s.cpu is not None and s.cpu.frequency_mhz is not None]
+    for at, before, after in changed_levels(steady.running(rows)):
         step, _ = steps.steps_between(at, at)
         text = f"CPU clock {'rose' if after > before else 'fell'} {before:,.0f} → {after:,.0f} MHz"
         row = {"first_step": step, "last_step": step, "value": after, "expected": before}
         yield TelemetryIssue(code="cpu-clock-change", text=text, device="cpu", **row)  # type: ignore[arg-type]
-
-
-def _clock_jumps(samples: Sequence[Sample]) -> Iterator[TelemetryIssue]:
-    if any(later.at <= earlier.at for earlier, later in itertools.pairwise(samples)):
-        text = "the times of the readings don't rise: the machine's clock was changed"
-        yield TelemetryIssue(code="clock-jump", text=text)
 
 
 def _grouped(

@@ -5,9 +5,12 @@ from __future__ import annotations
 import bisect
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from tprimat.machine.telemetry.trace import Sample
 from tprimat.results.run import Run
+
+_Reading = TypeVar("_Reading")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +67,13 @@ class Timeline:
             else:
                 joined.append((start, end))
         return joined
+
+    def running(self, rows: Sequence[tuple[float, _Reading]]) -> list[tuple[float, _Reading]]:
+        """Return those of some rows, with their times first, that were read while steps ran."""
+        intervals = self.intervals()
+        starts = [start for start, _ in intervals]
+        places = ((row, bisect.bisect_right(starts, row[0]) - 1) for row in rows)
+        return [row for row, place in places if place >= 0 and row[0] <= intervals[place][1]]
 
 
 def around(samples: Sequence[Sample], start: float, end: float) -> list[Sample]:
