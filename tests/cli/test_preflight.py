@@ -90,7 +90,7 @@ def test_a_preflight_then_a_benchmark(tmp_path):
     (device,) = document["devices"]
     assert set(device["rates"]) == {"fp32", "bf16", "copy", "triad"}
     assert all(0 < rate["median"] <= rate["best"] for rate in device["rates"].values())
-    assert json.loads(Path(document["path"]).read_text())["devices"] == document["devices"]
+    assert json.loads((tmp_path / document["path"]).read_text())["devices"] == document["devices"]
     done = command("benchmark", "--model", "llama", "--steps", "3", "--quiet")
     assert done.returncode == 0, done.stderr
     ((result,), warnings) = store.find([tmp_path / "output"])

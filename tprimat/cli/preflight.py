@@ -14,6 +14,7 @@ from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.machine import platforms
 from tprimat.measure import preflight
+from tprimat.measure.display import short_path
 from tprimat.preflight import worker
 from tprimat.preflight.plan import plan_of
 from tprimat.record.ranks import Process, from_environment
@@ -36,7 +37,7 @@ def main(options: argparse.Namespace) -> int:
         file = _join(options, process, output_dir)
     if file is None:
         return ExitStatus.OK
-    path = store.write(file, output_dir)
+    path = short_path(store.write(file, output_dir))
     output = console.current()
     output.paths.append(str(path))
     output.values.update({**msgspec.to_builtins(file), "path": str(path)})

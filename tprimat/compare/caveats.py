@@ -177,7 +177,7 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         yield Caveat("disturbed", "warning", f"{' and '.join(users)} while measuring")
     changed = [
         f"{system.name} at step {after.first_step} ({units.seconds(before.mean)} → {units.seconds(after.mean)}"
-        + (f", {after.cause})" if after.cause else ")")
+        + (f", {after.cause.partition(':')[0]})" if after.cause else ")")
         for system in systems
         for before, after in itertools.pairwise(system.segments)
     ]

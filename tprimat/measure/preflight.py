@@ -22,12 +22,14 @@ from tprimat.machine import page_cache, torch_build
 from tprimat.machine.platforms import Machine
 from tprimat.measure import process as child
 from tprimat.measure import training_files
+from tprimat.measure.display import short_path
 from tprimat.preflight import findings, worker
 from tprimat.preflight.plan import plan_of
 from tprimat.preflight.worker import Measured
 from tprimat.record.ranks import Process
 from tprimat.results.preflight import Disk, PreflightFile
 from tprimat.results.run import Platform
+from tprimat.text import plain
 from tprimat.units import GB
 
 START_S = 240.0
@@ -85,9 +87,10 @@ def _start(platform: Platform, processes: int, output_dir: Path, *, quick: bool,
             return msgspec.json.decode(files.read_plain(result), type=Measured)
     if done.interrupted:
         raise KeyboardInterrupt
-    words = training_files.last_words(log, done.tail)
-    why = f"not finished after {limit_s:.0f} s" if done.overdue else next(iter(words), f"exit status {done.status}")
-    raise TrainingFailedError(f"preflight: {why}", hint=f"the log is {log}", heading="preflight")
+    for line in training_files.last_words(log, done.tail):
+        console.error(f"    {plain(line, 160)}")
+    why = f"not finished after {limit_s:.0f} s" if done.overdue else f"a process exited with status {done.status}"
+    raise TrainingFailedError(f"preflight: {why}", hint=f"the log is {short_path(log)}", heading="preflight")
 
 
 def _as_file(platform: Platform, measured: Measured, output_dir: Path, *, quick: bool, began: float) -> PreflightFile:

@@ -46,7 +46,7 @@ def product(torch: Any, device: Any, precision: str, m: int, n: int, k: int) -> 
 def bytes_of(precision: str, m: int, n: int, k: int) -> int:
     """Return the memory that product() needs while it draws its values, bytes."""
     each = 1 if precision == "fp8" else 4 if precision in ("fp32", "tf32") else 2
-    return each * (m * k + k * n) + 2 * m * n + 4 * max(m * k, k * n)
+    return each * (m * k + k * n) + max(each, 2) * m * n + 4 * max(m * k, k * n)
 
 
 def fp8_multiply(torch: Any, device: Any) -> tuple[Callable[[Any, Any], Any], Any]:

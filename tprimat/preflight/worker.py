@@ -217,6 +217,8 @@ class _Worker:
 
     def _free_bytes(self) -> int:
         if self._on_gpu:
+            # What torch keeps of earlier products is free too.
+            self._torch.cuda.empty_cache()
             return int(self._torch.cuda.mem_get_info(self._device)[0])
         import psutil
 

@@ -182,7 +182,7 @@ SCREEN = {
     "mfu": "MFU",
     "share_of_preflight": "of sustained",
     "tokens_per_joule": "tokens/J",
-    "electricity_dollars_per_billion_tokens": "energy USD/10⁹ tokens",
+    "electricity_dollars_per_billion_tokens": "energy USD/10⁹",
     "dollars_per_billion_tokens": "USD/10⁹ tokens",
     "dollars_per_epoch": "USD/epoch",
 }
@@ -242,8 +242,9 @@ def _short(found: Sequence[efficiency.Efficiency], name: str, price: Price | Non
     value = got.value if got is not None else None
     if value is None:
         return units.UNKNOWN
-    if name == "tokens_per_joule" and got is not None:
-        return figure(got)
+    if name == "tokens_per_joule" and got is not None and got.low is not None and got.high is not None:
+        half = (got.high / got.low) ** 0.5 - 1
+        return f"{figure(Value(value))} ± {half:.1%}" if half < WIDE else figure(got)
     if name in ("mfu", "share_of_preflight"):
         return f"{figure(Value(value))}%{peak if name == 'mfu' else ''}"
     if price is not None and price.low < price.high:

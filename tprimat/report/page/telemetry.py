@@ -66,4 +66,4 @@ def note(names: Sequence[str], marked: Sequence[dict[str, Any]]) -> str:
         return ""
     texts = [f"{names[each['system']]}, {each['text']}" for each in marked[:MOST_EVENTS]]
     more = f"; {len(marked) - MOST_EVENTS} more" if len(marked) > MOST_EVENTS else ""
-    return plain(f" Shaded: {'; '.join(texts)}{more}.")
+    return " " + plain(f"Shaded: {'; '.join(texts)}{more}.")
