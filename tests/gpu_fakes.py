@@ -11,12 +11,13 @@ from tprimat.machine.host import Host
 
 NVIDIA_QUERY = (
     "nvidia-smi --query-gpu=index,name,uuid,memory.total,memory.used,power.limit,power.default_limit,power.max_limit,"
-    "clocks.current.sm,clocks.max.sm,utilization.gpu,mig.mode.current --format=csv,noheader,nounits"
+    "clocks.current.sm,clocks.max.sm,utilization.gpu,power.draw,temperature.gpu,clocks.current.memory,mig.mode.current "
+    "--format=csv,noheader,nounits"
 )
 NVIDIA_APPS = "nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv,noheader,nounits"
 AMD_PROCESSES = "amd-smi process --json"
 ROCM_PROCESSES = "rocm-smi --showpids --json"
-ROCM_USE = "rocm-smi --showuse --showbus --json"
+AMD_LIST, AMD_METRIC = "amd-smi list --json", "amd-smi metric --json"
 
 
 def nvidia_row(
@@ -27,10 +28,12 @@ def nvidia_row(
     name: str = "NVIDIA H100 80GB HBM3",
     power: str = "700.00, 700.00, 700.00",
     clocks: str = "1980, 1980",
+    sensors: str = "[N/A], [N/A], [N/A]",
     mig: str = "Disabled",
 ) -> str:
     """A line of nvidia-smi's answer to NVIDIA_QUERY."""
-    return f"{index}, {name}, GPU-{uuid}, 81559, {used}, {power}, {clocks}, {utilisation}, {mig}\n"  # fmt: skip
+    device = f"{index}, {name}, GPU-{uuid}, 81559, {used}"
+    return f"{device}, {power}, {clocks}, {utilisation}, {sensors}, {mig}\n"
 
 
 def fake_host(
@@ -62,17 +65,20 @@ class FakeNvml:
 
     Args:
         devices: uuid, name, memory (total, reserved, used), power (cap, default, max, in W), clocks, rates, mig,
-            processes (pid, bytes), names (by pid).
+            processes (pid, bytes), names (by pid), energy (J), power_average, power_instant (W), temperature,
+            reasons (bits), ecc (corrected, uncorrected), rows (remapped), replays, lanes (now, most), links, xids.
     """
 
     NVMLError = NVMLError
     NVML_CLOCK_SM = 1
+    LINK = NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL = 45
     nvmlMemory_v2 = 0x02000028  # noqa: N815
 
     def __init__(self, devices: Sequence[Mapping[str, Any] | None], driver: str = "570.86.15") -> None:
         self.devices = list(devices)
         self.driver = driver
         self.open = 0
+        self.events: list[Any] = []
 
     def nvmlInit(self) -> None:  # noqa: N802
         if not self.devices:
@@ -102,6 +108,21 @@ class FakeNvml:
             "nvmlDeviceGetClockInfo": lambda device, kind: device["clocks"][0],
             "nvmlDeviceGetMaxClockInfo": lambda device, kind: device["clocks"][1],
             "nvmlDeviceGetUtilizationRates": lambda device: types.SimpleNamespace(gpu=device["rates"], memory=0),
+            "nvmlDeviceGetTotalEnergyConsumption": lambda device: device["energy"] * 1000,
+            "nvmlDeviceGetPowerUsage": lambda device: device["power_instant"] * 1000,
+            "nvmlDeviceGetFieldValues": lambda device, fields: [self._field(device, field) for field in fields],
+            "nvmlDeviceGetTemperature": lambda device, sensor: device["temperature"],
+            "nvmlDeviceGetCurrentClocksEventReasons": lambda device: device["reasons"],
+            "nvmlDeviceGetTotalEccErrors": lambda device, kind, since: device["ecc"][kind],
+            "nvmlDeviceGetRemappedRows": lambda device: (*device["rows"], 0, 0),
+            "nvmlDeviceGetPcieReplayCounter": lambda device: device["replays"],
+            "nvmlDeviceGetCurrPcieLinkWidth": lambda device: device["lanes"][0],
+            "nvmlDeviceGetMaxPcieLinkWidth": lambda device: device["lanes"][1],
+            "nvmlEventSetCreate": lambda: self.events,
+            "nvmlDeviceRegisterEvents": lambda device, kinds, events: events.extend(
+                types.SimpleNamespace(device=device, eventData=xid) for xid in device.get("xids", ())
+            ),
+            "nvmlEventSetWait_v2": lambda events, timeout_ms: self._pop(events),
             "nvmlDeviceGetMigMode": lambda device: [device["mig"], device["mig"]],
             "nvmlDeviceGetComputeRunningProcesses": lambda device: [
                 types.SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in device["processes"]
@@ -120,6 +141,21 @@ class FakeNvml:
                 raise NVMLError("Not Supported") from None
 
         return ask
+
+    @staticmethod
+    def _field(device: Mapping[str, Any], field: int) -> Any:
+        value = {185: device.get("power_average"), FakeNvml.LINK: device.get("links")}.get(field)
+        if value is None:
+            return types.SimpleNamespace(nvmlReturn=3, value=types.SimpleNamespace(uiVal=0))
+        return types.SimpleNamespace(
+            nvmlReturn=0, value=types.SimpleNamespace(uiVal=value * (1000 if field == 185 else 1))
+        )
+
+    @staticmethod
+    def _pop(events: list[Any]) -> Any:
+        if not events:
+            raise NVMLError("Timeout")
+        return events.pop()
 
     def _known(self, device: Mapping[str, Any] | None) -> Mapping[str, Any]:
         if device is None:
@@ -173,6 +209,11 @@ class FakeAmdsmi:
             "amdsmi_get_gpu_memory_usage": "used",
             "amdsmi_get_gpu_activity": "activity",
             "amdsmi_get_gpu_process_list": "processes",
+            "amdsmi_get_energy_count": "energy",
+            "amdsmi_get_power_info": "power",
+            "amdsmi_get_gpu_metrics_info": "metrics",
+            "amdsmi_get_gpu_total_ecc_count": "ecc",
+            "amdsmi_gpu_xgmi_error_status": "links",
         }
         if name not in keys:
             raise AttributeError(name)

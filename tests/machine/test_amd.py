@@ -6,7 +6,16 @@ import json
 import sys
 
 import pytest
-from gpu_fakes import AMD_PROCESSES, MI300X, ROCM_PROCESSES, ROCM_USE, FakeAmdsmi, amd_files, fake_host
+from gpu_fakes import (
+    AMD_LIST,
+    AMD_METRIC,
+    AMD_PROCESSES,
+    MI300X,
+    ROCM_PROCESSES,
+    FakeAmdsmi,
+    amd_files,
+    fake_host,
+)
 
 from tprimat.machine import amd
 from tprimat.machine.gpu import GpuProcess
@@ -118,20 +127,84 @@ def test_driver_version(tmp_path, files, version):
     assert amd.driver_version(fake_host(tmp_path, files=files)) == version
 
 
-class TestUtilisation:
+METRICS = {
+    "temperature_hotspot": 81,
+    "temperature_mem": 65535,
+    "pcie_replay_count_acc": 2,
+    "accumulation_counter": 1000,
+    "ppt_residency_acc": 2**32 - 30,
+    "socket_thm_residency_acc": 7,
+    "vr_thm_residency_acc": "N/A",
+}
+
+
+class TestReader:
     ids = ("0000:c1:00.0",)
 
-    def test_all_ways(self, tmp_path):
-        text = (
-            'WARNING: a line\n{"card0": {"GPU use (%)": "41", "PCI Bus": "0000:C1:00.0"}, '
-            '"card1": {"GPU use (%)": "N/A", "PCI Bus": "0000:C2:00.0"}, "system": "x"}'
-        )
-        smi = FakeAmdsmi([MI300X])
-        host = fake_host(tmp_path, {ROCM_USE: text}, {"amdsmi": smi}, amd_files())
-        readers = amd.utilisation_readers(host, self.ids)
-        assert [read() for read in readers] == [{"0000:c1:00.0": percent} for percent in (88.0, 83.0, 41.0)]
+    def loaded(self, **fields):
+        return {
+            **MI300X,
+            "energy": {"energy_accumulator": 2_000_000, "counter_resolution": 15.3, "timestamp": 1},
+            "power": {"current_socket_power": 612, "average_socket_power": "N/A"},
+            "metrics": METRICS,
+            "ecc": {"correctable_count": 4, "uncorrectable_count": 0},
+            "links": 0,
+            **fields,
+        }
+
+    def test_files_with_what_the_library_knows(self, tmp_path):
+        smi = FakeAmdsmi([self.loaded()])
+        reader = amd.Reader(fake_host(tmp_path, libraries={"amdsmi": smi}, files=amd_files()), self.ids)
+        (state,) = reader.read()
+        assert (state.id, state.name, state.power_cap_w) == ("0000:c1:00.0", "AMD Instinct MI300X OAM", 750.0)
+        assert state.energy_j == pytest.approx(30.6)
+        assert (state.power_w, state.temperature_c, state.memory_temperature_c) == (612, 81, None)
+        assert (state.ecc_corrected, state.ecc_uncorrected, state.pcie_replays, state.link_errors) == (4, 0, 2, 0)
+        assert (state.pids, state.throttle, state.counter_is_shared) == ((77, 78), (), False)
+        # 230 of 1000: a counter of 32 bits that came around.
+        moved = {"accumulation_counter": 2000, "ppt_residency_acc": 200, "socket_thm_residency_acc": 8}
+        reader._handles["0000:c1:00.0"] = self.loaded(metrics={**METRICS, **moved})
+        assert reader.read()[0].throttle == ("power-cap",)
         assert smi.open == 1
 
+    def test_the_older_name_of_the_counter(self, tmp_path):
+        smi = FakeAmdsmi([self.loaded(energy={"power": 1_000_000, "counter_resolution": 15.3})])
+        (state,) = amd.Reader(fake_host(tmp_path, libraries={"amdsmi": smi}, files=amd_files()), self.ids).read()
+        assert state.energy_j == pytest.approx(15.3)
+
+    def test_bits_of_an_older_gpu(self, tmp_path):
+        smi = FakeAmdsmi([self.loaded(metrics={"indep_throttle_status": 1 | 1 << 36})])
+        (state,) = amd.Reader(fake_host(tmp_path, libraries={"amdsmi": smi}, files=amd_files()), self.ids).read()
+        assert state.throttle == ("power-cap", "thermal")
+
+    def test_files_alone(self, tmp_path):
+        base = "/sys/bus/pci/devices/0000:c1:00.0"
+        files = {
+            **amd_files(),
+            f"{base}/device": "0x740c",
+            f"{base}/hwmon/hwmon3/energy1_input": "5000000",
+            f"{base}/hwmon/hwmon3/power1_average": "93000000",
+            f"{base}/hwmon/hwmon3/temp2_input": "54000",
+            f"{base}/current_link_width": "8",
+            f"{base}/max_link_width": "16",
+        }
+        (state,) = amd.Reader(fake_host(tmp_path, files=files), self.ids).read()
+        assert (state.energy_j, state.power_w, state.temperature_c) == (5.0, 93.0, 54.0)
+        assert (state.pcie_width, state.pcie_width_max, state.utilisation_percent) == (8, 16, 83.0)
+        assert state.counter_is_shared
+
+    def test_through_the_tool(self, tmp_path):
+        metric = (
+            'WARNING: a line\n{"gpu_data": [{"gpu": 0, "power": {"socket_power": {"value": 133, "unit": "W"}}, '
+            '"energy": {"total_energy_consumption": {"value": 1234.5, "unit": "J"}}, "ecc": "N/A", '
+            '"clock": {"gfx_0": {"clk": {"value": 132, "unit": "MHz"}}}, "usage": {"gfx_activity": "N/A"}, '
+            '"mem_usage": {"used_vram": {"value": 283, "unit": "MB"}}}]}'
+        )
+        listed = '[{"gpu": 0, "bdf": "0000:C1:00.0"}]'
+        (state,) = amd.Reader(fake_host(tmp_path, {AMD_METRIC: metric, AMD_LIST: listed}), self.ids).read()
+        assert (state.id, state.power_w, state.energy_j, state.clock_mhz) == ("0000:c1:00.0", 133, 1234.5, 132)
+        assert (state.utilisation_percent, state.ecc_corrected) == (None, None)
+        assert state.memory_used_gb == pytest.approx(0.2967, rel=1e-3)
+
     def test_nothing_answers(self, tmp_path):
-        readers = amd.utilisation_readers(fake_host(tmp_path, {ROCM_USE: "no json"}), self.ids)
-        assert [read() for read in readers] == [{}, {}]
+        assert amd.Reader(fake_host(tmp_path, {AMD_METRIC: "no json"}), self.ids).read() == ()

@@ -53,9 +53,8 @@ class TestStates:
     def test_values_that_a_virtual_gpu_lacks_are_unknown(self, tmp_path):
         bare = {key: H100[key] for key in ("uuid", "name", "memory")}
         (state,) = nvidia.states(fake_host(tmp_path, libraries={"pynvml": FakeNvml([bare])}))
-        assert {name for name, value in dataclasses.asdict(state).items() if value is None} == {
-            *("power_cap_w", "power_default_w", "power_max_w", "clock_mhz", "clock_max_mhz", "utilisation_percent")
-        }
+        known = {name for name in state.__struct_fields__ if getattr(state, name) not in (None, (), False)}
+        assert known == {"name", "memory_total_gb", "memory_used_gb", "id"}
 
     def test_an_older_driver_counts_memory_in_one_way_only(self, tmp_path):
         nvml = FakeNvml([H100])
@@ -130,19 +129,57 @@ def test_driver_version(tmp_path, files, answers, libraries, version):
     assert nvidia.driver_version(fake_host(tmp_path, answers, libraries, files)) == version
 
 
-class TestUtilisation:
+LOADED = {
+    **H100,
+    "uuid": "aa-0",
+    "energy": 123_456,
+    "power_average": 650,
+    "power_instant": 700,
+    "temperature": 71,
+    "reasons": 0x1 | 0x4 | 0x20 | 0x40,
+    "ecc": (3, 1),
+    "rows": (1, 2),
+    "replays": 4,
+    "lanes": (8, 16),
+    "links": 5,
+    "xids": (79,),
+}
+
+
+class TestReader:
     ids = ("aa-0", "bb-1")
 
-    def test_by_library_then_tool(self, tmp_path):
-        text = nvidia_row(0, "AA-0", utilisation=64) + nvidia_row(1, "bb-1", utilisation="[N/A]")
-        nvml = FakeNvml([{**H100, "uuid": "aa-0"}, SECOND])
-        library, tool = nvidia.utilisation_readers(
-            fake_host(tmp_path, {NVIDIA_QUERY: text}, {"pynvml": nvml}), self.ids
-        )
-        assert (library(), tool()) == ({"aa-0": 97.0, "bb-1": 97.0}, {"aa-0": 64.0})
-        # It is read again and again.
+    def test_through_the_library_which_stays_open(self, tmp_path):
+        nvml = FakeNvml([SECOND, LOADED])
+        reader = nvidia.Reader(fake_host(tmp_path, libraries={"pynvml": nvml}), self.ids)
+        first, second = reader.read()
+        # By UUID: the driver's first GPU is the second here.
+        assert (first.id, second.id) == self.ids
+        assert (first.energy_j, first.power_w, first.power_is_average) == (123_456, 650, True)
+        assert first.throttle == ("power-cap", "thermal")
+        assert (first.temperature_c, first.pids) == (71, (4242, 4343))
+        assert (first.ecc_corrected, first.ecc_uncorrected, first.retired_pages) == (3, 1, 3)
+        assert (first.pcie_replays, first.pcie_width, first.pcie_width_max, first.link_errors) == (4, 8, 16, 5)
+        assert first.xids == (79,)
+        assert (second.energy_j, second.power_w, second.xids, second.link_errors) == (None, None, (), None)
+        # An error is reported once.
+        assert [gpu.xids for gpu in reader.read()] == [(), ()]
         assert nvml.open == 1
 
-    def test_without_the_library(self, tmp_path):
-        (tool,) = nvidia.utilisation_readers(fake_host(tmp_path), self.ids)
-        assert tool() == {}
+    def test_an_instant_of_an_h100_covers_a_part_of_the_time(self, tmp_path):
+        gpu = {name: value for name, value in LOADED.items() if name != "power_average"}
+        (state,) = nvidia.Reader(fake_host(tmp_path, libraries={"pynvml": FakeNvml([gpu])}), ["aa-0"]).read()
+        assert (state.power_w, state.power_is_average) == (700, False)
+        (state,) = nvidia.Reader(
+            fake_host(tmp_path, libraries={"pynvml": FakeNvml([{**gpu, "name": "NVIDIA L40S"}])}), ["aa-0"]
+        ).read()
+        assert state.power_is_average is None
+
+    def test_through_the_tool(self, tmp_path):
+        text = nvidia_row(0, "BB-1", utilisation="[N/A]") + nvidia_row(1, "aa-0", 64, sensors="512.25, 66, 2619")
+        reader = nvidia.Reader(fake_host(tmp_path, {NVIDIA_QUERY: text}), ["aa-0"])
+        (state,) = reader.read()
+        assert (state.id, state.power_w, state.temperature_c, state.memory_clock_mhz) == ("aa-0", 512.25, 66, 2619)
+
+    def test_nothing_answers(self, tmp_path):
+        assert nvidia.Reader(fake_host(tmp_path), self.ids).read() == ()

@@ -10,7 +10,6 @@ import pytest
 from fake_framework import fake_framework
 
 from tprimat.frameworks.request import Device, Launch, RequestedConfig
-from tprimat.machine import cpu_load
 from tprimat.machine.platforms import Machine
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
@@ -66,7 +65,6 @@ class TestLogged:
         assert (made.failures, made.status) == (0, 0)
 
     def test_each_run_states_session_round_and_disturbance(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(cpu_load, "SHORTEST_S", 0.0)
         # Equal times would be one run.
         of_round = f"int(os.environ[{progress.SESSION!r}].partition('/')[2])"
         code = TRAINS.format(steps=20, steps_planned=20, status=0).replace("100.0 + i", f"100.0 + i + {of_round}")

@@ -15,7 +15,6 @@ torch = pytest.importorskip("torch")
 
 import benchmark_utils
 from tprimat.errors import UsageError
-from tprimat.machine import cpu_load
 from tprimat.record import progress
 from tprimat.record.loop import COVERS
 from tprimat.record.recovery import recover
@@ -60,10 +59,12 @@ class TestWhatIsRecorded:
         monkeypatch.delenv(progress.SESSION)
         assert trained(record()).session is None
 
-    def test_what_disturbed_it(self, record, monkeypatch):
-        monkeypatch.setattr(cpu_load, "SHORTEST_S", 0.0)
+    def test_what_disturbed_it(self, record):
         recorder = record()
         with recorder:
+            # The first reading comes when the sampler has started.
+            while not (read := recorder._recording._sampler.so_far()) or not read.samples:
+                time.sleep(0.05)
             for _ in range(3):
                 time.sleep(0.05)
                 recorder.step()

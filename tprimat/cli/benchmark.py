@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 
 from tprimat import console, frameworks
@@ -15,6 +16,7 @@ from tprimat.frameworks.nemo import submit as nemo_submit
 from tprimat.frameworks.nemo.options import NEMO, under_torchrun
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
+from tprimat.machine.telemetry import sampler
 from tprimat.measure import torchrun
 from tprimat.measure.plan import choose_framework, plan_of, plan_of_several
 from tprimat.measure.session import measure, show
@@ -23,6 +25,9 @@ from tprimat.measure.session import measure, show
 @prints_outcome("results")
 def main(options: argparse.Namespace) -> int:
     """Measure, or show what would be run."""
+    if options.telemetry == sampler.OFF:
+        # The trainings' processes inherit it, those that torchrun starts too.
+        os.environ[sampler.VARIABLE] = sampler.OFF
     if options.encdec:
         return _encdec.measure(options)
     bundle.check(options.bundle, options.anonymise)

@@ -8,6 +8,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from tprimat import console, units
 from tprimat.errors import ExitStatus
 from tprimat.machine.gpu import GpuState
@@ -19,7 +21,7 @@ def main(options: argparse.Namespace) -> int:
     """Print what this machine has and can run."""
     diagnosis = diagnose(Path(options.output_dir))
     if options.json:
-        values = dataclasses.asdict(diagnosis)
+        values = dataclasses.asdict(diagnosis) | {"gpus": [msgspec.structs.asdict(gpu) for gpu in diagnosis.gpus]}
         del values["analyses_only"]
         console.echo(json.dumps(values, indent=2, ensure_ascii=False))
     else:

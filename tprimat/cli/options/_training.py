@@ -117,3 +117,9 @@ def add_bundle(group: argparse._ActionsContainer, text: str) -> None:
     """Add --bundle and --anonymise."""
     option(group, "--bundle FILE", text, type=Path)
     option(group, "--anonymise", "replace hosts, users and paths in the bundle with pseudonyms")
+
+
+def add_telemetry(group: argparse._ActionsContainer) -> None:
+    """Add --telemetry."""
+    text = "read power, clocks and neighbours once a second: on or off (default: on)"
+    option(group, "--telemetry WHETHER", text, choices=("on", "off"), default="on")

@@ -18,6 +18,7 @@ from tprimat.cli.options._training import (
     add_gpus,
     add_output_dir,
     add_sizes,
+    add_telemetry,
     at_least,
     duration,
     label,
@@ -149,6 +150,7 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
     add_bundle(group, "bundle results, logs and environment into one archive")
     text = f"profile the last steps: {', '.join(PROFILERS)} (excluded from results)"
     option(group, "--profile NAME", text, choices=tuple(PROFILERS))
+    add_telemetry(group)
     # What an older tool's scripts show: pretrain_*.py and run_benchmark.sh.
     group.add_argument("--training-lines", action="store_true", help=argparse.SUPPRESS)
     option(group, "--dry-run", "show the commands; run nothing")

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import NoReturn
 
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option, program
-from tprimat.cli.options._training import add_gpus, add_numbers, add_output_dir, at_least, duration, label, seconds
+from tprimat.cli.options._training import (
+    add_gpus,
+    add_numbers,
+    add_output_dir,
+    add_telemetry,
+    at_least,
+    duration,
+    label,
+    seconds,
+)
 from tprimat.errors import ExitStatus
 
 FIRST_ERROR_S = 3.0
@@ -101,6 +110,7 @@ def parser() -> Parser:
     option(group, "--time-limit TIME", "stop after TIME, e.g. 90s, 10m, 1h30m", type=duration)
     option(group, "--label NAME", "name this configuration", type=label)
     add_output_dir(group, "results")
+    add_telemetry(group)
     option(group, "--dry-run", "show the command; run nothing")
     add_output_options(parser, **OF_TRAININGS)
     parser.set_defaults(encdec=True)
