@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import random
 
@@ -11,7 +10,7 @@ from tool_modules import load_tool
 
 from tprimat.record import telemetry
 from tprimat.record.telemetry.timeline import Timeline
-from tprimat.results.run import GpuInfo, ModelConfig, Run
+from tprimat.results.run import SERIES, GpuInfo, ModelConfig, Run
 
 LLAMA_1B = ModelConfig(
     num_layers=16,
@@ -67,19 +66,7 @@ def replayed(
         ),
         "timestamp": f"2026-11-24T22:{seed:02d}:00+00:00",
     }
-    series = {name: getattr(made.run, name)[:count] for name in tool.SERIES}
+    series = {name: getattr(made.run, name)[:count] for name in SERIES}
     run = msgspec.structs.replace(made.run, **{**series, "step_times": tuple(seconds[:count]), **known, **fields})
     steps = Timeline(run.steps, tuple(ends[:count]), run.step_times, tool.START)
-    return telemetry.with_trace(run, steps, made.trace, dataclasses.replace(made).expected_gpus)
-
-
-if __name__ == "__main__":
-    import sys
-    from pathlib import Path
-
-    from tprimat.store import store
-
-    folder = Path(sys.argv[1])
-    for seed in range(1, 4):
-        store.save(replayed("h100", "thermal", seed=seed), folder)
-        store.save(replayed("mi300x", seed=seed, watts=640.0), folder)
+    return telemetry.with_trace(run, steps, made.trace, made.expected_gpus)
