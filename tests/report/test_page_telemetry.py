@@ -51,4 +51,4 @@ def test_without_telemetry_the_chart_is_as_before():
     from made_runs import make_run
 
     chart, _ = chart_of((make_run(),), (make_run("AMD Instinct MI300X", stack="rocm"),))
-    assert (chart["panels"], chart["events"]) == ([], [])
+    assert not {"panels", "events"} & set(chart)

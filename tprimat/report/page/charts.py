@@ -87,9 +87,9 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
         "log": span.is_wide,
         "traces": traces,
         "height": 420 + 11 * len({each.system for each in timed}) + telemetry.PANEL_HEIGHT * len(below),
-        "panels": below,
-        "events": marked,
         "note": note,
+        **({"panels": below} if below else {}),
+        **({"events": marked} if marked else {}),
     }
 
 
