@@ -64,7 +64,9 @@ def over_runs(figures: Sequence[float | None], floor: float = 0.0) -> Value:
     if not known or len(known) < len(figures):
         return Value(None)
     between = intervals.between_run_interval(known, floor)
-    return Value(statistics.geometric_mean(known), *((between.low, between.high) if between else (None, None)))
+    # Logarithms would cost a single value its last digit.
+    middle = known[0] if len(known) == 1 else statistics.geometric_mean(known)
+    return Value(middle, *((between.low, between.high) if between else (None, None)))
 
 
 def _measured_epochs(run: Run) -> Iterator[tuple[float, float]]:
