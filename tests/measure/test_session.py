@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from fake_framework import fake_framework
 
 from tprimat.frameworks.request import Device, Launch, RequestedConfig
+from tprimat.machine.cpu import CpuState
 from tprimat.machine.platforms import Machine
+from tprimat.machine.telemetry.trace import Header, Sample, Trace
+from tprimat.measure import session
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
 from tprimat.measure.session import Session
@@ -65,6 +69,24 @@ class TestLogged:
         assert (made.failures, made.status) == (0, 0)
 
     def test_each_run_states_session_round_and_disturbance(self, tmp_path, monkeypatch):
+        class Read:
+            """A quarter of two CPUs' time was others', in readings around the training."""
+
+            unknown = gpus_unknown = None
+
+            def __init__(self, platform, devices):
+                self.began = time.perf_counter()
+
+            def stop(self):
+                now = time.perf_counter()
+                cpus = (CpuState(0.0, 0.0, own_s=0.0), CpuState(20.0, 15.0, own_s=10.0))
+                samples = [Sample(at, cpu=cpu) for at, cpu in zip((self.began, now), cpus, strict=True)]
+                self.read = Trace(Header(1, "cpu"), samples)
+
+            def so_far(self):
+                return self.read
+
+        monkeypatch.setattr(session, "Sampler", Read)
         # Equal times would be one run.
         of_round = f"int(os.environ[{progress.SESSION!r}].partition('/')[2])"
         code = TRAINS.format(steps=20, steps_planned=20, status=0).replace("100.0 + i", f"100.0 + i + {of_round}")
@@ -72,7 +94,8 @@ class TestLogged:
         runs = store.read(tmp_path / made.files[0])
         assert [run.round for run in runs] == [1, 2]
         assert len({run.session for run in runs} - {None}) == 1
-        assert all(run.disturbance.other_programs_cpu_share is not None for run in runs)
+        assert [run.disturbance.other_programs_cpu_share for run in runs] == [0.25, 0.25]
+        assert [run.telemetry.issues[0].sentence for run in runs] == ["25% of the CPU was taken by other programs"] * 2
         code = f"import os; print(os.environ[{progress.SESSION!r}]); exit(1)"
         made = measured(tmp_path, code)
         (line,) = made._logs[0].read_text().splitlines()[1:]

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import random
+import time
 
 import msgspec
 import pytest
 from tool_modules import load_tool
 
 from tprimat.machine.cpu import CpuState
-from tprimat.machine.telemetry.trace import Header, Sample, Trace
+from tprimat.machine.telemetry.trace import REPLAYED, Header, Sample, Trace, encode
 from tprimat.record import telemetry
 from tprimat.record.telemetry import energy, series
 from tprimat.record.telemetry.timeline import Timeline
 from tprimat.results import result_file
 from tprimat.results.run import SERIES, Run
 from tprimat.results.telemetry import LONGEST_SERIES, Telemetry, TelemetryIssue
+from tprimat.store import store
 
 faults = load_tool("telemetry_faults")
 
@@ -134,6 +136,29 @@ class TestEnergy:
         assert run.telemetry.energy_code == "devices-missing"
         assert "energy_joules" not in run.energy_metrics
 
+    def test_never_the_cpus_in_the_place_of_the_gpus(self):
+        made = drawn("cpu", gpus=1, duration_s=60.0)
+        assert made.joined().telemetry.energy_code == "measured"
+        run = msgspec.structs.replace(made.run, platform="nvd")
+        for unknown, code in (
+            ("GPUs: the drivers report none for a GPU partition (MIG)", "partitioned"),
+            ("", "no-counter"),
+        ):
+            joined = telemetry.with_trace(run, made.steps, made.trace, 1, (unknown,))
+            assert (joined.telemetry.energy_code, "energy_joules" in joined.energy_metrics) == (code, False)
+
+    def test_steps_without_a_time_are_in_neither(self):
+        made = drawn(duration_s=60.0)
+        lost = made.run.steps[40]
+        times = tuple(
+            None if step == lost else time for step, time in zip(made.run.steps, made.run.step_times, strict=True)
+        )
+        run = msgspec.structs.replace(made.run, step_times=times)
+        steps = Timeline.of(run, dict(zip(made.steps.steps, made.steps.ends, strict=True)), made.steps.began)
+        whole, part = made.joined().energy_metrics, telemetry.with_trace(run, steps, made.trace, 2).energy_metrics
+        assert whole["measured_tokens"] - part["measured_tokens"] == 64 * 2048
+        assert part["joules_per_token"] == pytest.approx(whole["joules_per_token"], rel=0.02)
+
     def test_readings_that_end_before_the_training(self):
         made = drawn(duration_s=60.0)
         cut = made.trace._replace(samples=made.trace.samples[:-10])
@@ -217,3 +242,43 @@ def test_steps_of_a_time():
     assert steps.steps_between(1.5, 3.5) == (2, 5)
     assert steps.steps_between(3.5, 3.6) == (3, 5)
     assert steps.steps_between(-9.0, 99.0) == (1, 5)
+
+
+def test_a_recorded_trace_reaches_the_result_and_says_so(tmp_path, monkeypatch, capfd):
+    pytest.importorskip("torch")
+    import benchmark_utils
+
+    recorded = faults.draw("power cap throughout", 0).trace
+    path = tmp_path / "capped.jsonl"
+    path.write_bytes(b"".join(map(encode, (recorded.header, *recorded.samples))))
+    monkeypatch.setenv("TPRIMAT_TELEMETRY", f"replay:{path}")
+    with benchmark_utils.record(model="mine", output_dir=tmp_path, log_every=1000) as recorder:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            time.sleep(0.1)
+            recorder.step()
+            read = recorder._recording._sampler.so_far()
+            if read and len(read.samples) > 3:
+                break
+    run = recorder.result
+    assert [issue.sentence for issue in run.telemetry.issues if issue.code == "power-cap"] == [
+        "power cap (500 W of 700 W)"
+    ]
+    assert run.energy_metrics["power_cap_watts"] == 500.0
+    # Four GPUs were read for one process; where the sampler started late, the first steps lack a reading.
+    assert run.telemetry.energy_code in ("devices-missing", "no-counter")
+    assert REPLAYED in run.warnings
+    assert "warning: power cap (500 W of 700 W)" in capfd.readouterr().err
+    assert store.read(recorder.path)[-1].telemetry == run.telemetry
+
+
+def test_switched_off(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    import benchmark_utils
+
+    monkeypatch.setenv("TPRIMAT_TELEMETRY", "off")
+    with benchmark_utils.record(model="mine", output_dir=tmp_path, quiet=True) as recorder:
+        recorder.step()
+    (why,) = recorder.result.telemetry.unknown
+    assert why.startswith("switched off")
+    assert recorder.result.status == "complete"

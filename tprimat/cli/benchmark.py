@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 
 from tprimat import console, frameworks
@@ -25,9 +24,7 @@ from tprimat.measure.session import measure, show
 @prints_outcome("results")
 def main(options: argparse.Namespace) -> int:
     """Measure, or show what would be run."""
-    if options.telemetry == sampler.OFF:
-        # The trainings' processes inherit it, those that torchrun starts too.
-        os.environ[sampler.VARIABLE] = sampler.OFF
+    sampler.choose(options.telemetry)
     if options.encdec:
         return _encdec.measure(options)
     bundle.check(options.bundle, options.anonymise)

@@ -20,7 +20,7 @@ from tprimat.machine.host import Host, control_groups
 SCAN_SHARE = 0.002
 """Of one CPU's time: so much may it cost to find out which process used the CPUs. 100 processes take some 6 ms."""
 
-MOST_PROGRAMS = 8
+MOST_PROGRAMS = 16
 
 _POWERCAP = "/sys/class/powercap"
 _STALLS = {"cpu": "some", "memory": "full", "io": "full"}

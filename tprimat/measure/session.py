@@ -31,6 +31,9 @@ from tprimat.store import preflight
 from tprimat.store.history import HISTORY
 from tprimat.text import plain
 
+MOST_EVENTS = 3
+"""Of a run that are printed; all are in its result."""
+
 START_SECONDS = 900.0
 """What a training may take beyond twice its time limit before it is taken for hung: importing
 torch from a slow disk and drawing eight billion weights both take minutes."""
@@ -173,6 +176,9 @@ class Session:
             result = training_files.read_back(saved) if saved else training_files.recover(request, journals)
         if result is not None:
             self._take(index, *result, history, title)
+            events = [event for event in result[0].telemetry.issues if event.severity == "warning"]
+            for event in events[:MOST_EVENTS]:
+                console.note(event.sentence, weakens=True)
             if result[0].status == "complete":
                 self._judge_complete(request, result[1], child, log, title)
                 return

@@ -126,6 +126,16 @@ class Sampler:
                 Path(name).unlink()
 
 
+def choose(telemetry: str) -> None:
+    """Pass the option --telemetry on to all processes that this one starts, those that torchrun starts too."""
+    chosen = os.environ.get(VARIABLE, "")
+    if telemetry == OFF:
+        os.environ[VARIABLE] = OFF
+    elif chosen.startswith(REPLAY):
+        # Trainings run in another directory.
+        os.environ[VARIABLE] = f"{REPLAY}{Path(chosen.removeprefix(REPLAY)).absolute()}"
+
+
 def why_unreadable(platform: Platform, devices: Sequence[Device]) -> str | None:
     """Return why GPUs can't be read; None where it can be tried."""
     if platform == "cpu":

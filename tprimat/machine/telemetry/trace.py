@@ -24,6 +24,8 @@ from tprimat.results.run import Platform
 
 VERSION = 1
 
+REPLAYED = "telemetry was played from a recorded trace, not read from this machine"
+
 
 class Header(msgspec.Struct, frozen=True, omit_defaults=True):
     """A trace's first line.
@@ -105,7 +107,7 @@ class ReplaySource:
     """A recorded trace, played from now on: its first reading is now, the others come at their distances."""
 
     def __init__(self, trace: Trace) -> None:
-        self.header = trace.header
+        self.header = msgspec.structs.replace(trace.header, unknown=(REPLAYED, *trace.header.unknown))
         self._left = iter(trace.samples)
         self._shift: float | None = None
 

@@ -9,7 +9,7 @@ import msgspec
 
 from tprimat.analysis.summary import summarize
 from tprimat.machine.telemetry.sampler import Sampler
-from tprimat.machine.telemetry.trace import Sample, Trace
+from tprimat.machine.telemetry.trace import REPLAYED, Sample, Trace
 from tprimat.record.telemetry import energy, findings, series
 from tprimat.record.telemetry.energy import Energy
 from tprimat.record.telemetry.timeline import Timeline, within
@@ -51,6 +51,8 @@ def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> 
     if trace is None or not steps.steps or len(trace.samples) < 2:
         why = "fewer than two readings during the training" if trace else None
         return msgspec.structs.replace(run, telemetry=Telemetry(unknown=(*unknown, *filter(None, [why]))))
+    if REPLAYED in unknown:
+        run = msgspec.structs.replace(run, warnings=(*run.warnings, REPLAYED))
     return with_trace(run, steps, trace, processes_here, unknown)
 
 
@@ -90,11 +92,14 @@ def with_trace(run: Run, steps: Timeline, trace: Trace, processes_here: int, unk
     steady = steady if steady.steps else steps
     inside = within(trace.samples, steps.began, steps.ends[-1])
     of_gpus = bool(trace.header.gpus)
-    measured = (
-        energy.of_gpus(trace.samples, trace.header.gpus, steady, processes_here)
-        if of_gpus
-        else energy.of_cpu(trace.samples, steady)
-    )
+    if of_gpus:
+        measured = energy.of_gpus(trace.samples, trace.header.gpus, steady, processes_here)
+    elif run.platform != "cpu":
+        # Never the CPU's energy in the place of the GPUs'.
+        why = next((text for text in unknown if text.startswith("GPUs: ")), "GPUs: none was read")
+        measured = Energy("partitioned" if "partition" in why else "no-counter", why)
+    else:
+        measured = energy.of_cpu(trace.samples, steady)
     if of_gpus and (run.num_gpus or processes_here) > processes_here and measured.joules is not None:
         measured = Energy("devices-missing", "the GPUs of the other machines were not read")
     axis, values = series.join(trace.samples, steps)
@@ -127,7 +132,8 @@ def _metrics(run: Run, measured: Energy, steady: Timeline, trace: Trace) -> dict
     if measured.joules is None:
         return {}
     seconds = sum(end - start for start, end in steady.intervals())
-    count = steady.steps[-1] - steady.first_step(0) + 1
+    windows = dict(zip(run.steps, run.window_steps, strict=True))
+    count = sum(windows[step] for step in steady.steps)
     tokens = None if run.tokens_per_step is None else float(run.tokens_per_step * count)
     watts = measured.joules / seconds
     metrics: dict[str, float | None] = {

@@ -11,7 +11,7 @@ import bisect
 import itertools
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tprimat.machine.gpu import GpuState
@@ -95,13 +95,13 @@ def of_gpus(samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, exp
     states = {each: [(s.at, g) for s in covered for g in s.gpus if g.id == each] for each in ids}
     missing = [each for each, rows in states.items() if len(rows) < len(covered)]
     if missing or len(ids) != expected:
-        seen = f"{len(ids) - len(missing)} of {expected} GPUs"
-        return Energy("devices-missing", f"only {seen} report throughout; the others' energy is unknown")
+        text = f"{len(ids) - len(missing)} GPUs report throughout, {expected} train here"
+        return Energy("devices-missing", text)
     if any(row.partitioned for rows in states.values() for _, row in rows):
         return Energy("partitioned", "the counter of a GPU in MIG mode covers all its instances, those of others too")
     if swapped := _swapped(states):
         return Energy("devices-swapped", swapped)
-    if idle := [each for each, rows in states.items() if _is_idle(rows)]:
+    if idle := [each for each, rows in states.items() if _is_idle(steady.running(rows))]:
         return Energy(
             "wrong-device", f"GPU {short_id(idle[0])} is idle while the steps run: it isn't the one that trains"
         )
@@ -171,7 +171,7 @@ def _checked(
     assert energy.joules is not None
     if len(drawn) < LEAST_READINGS:
         return energy._replace(code="unverified", reason="too few power readings to check the counter with")
-    expected = sum(_integral(drawn, start, end) for start, end in steady.intervals())
+    expected = _power_times_time(drawn, steady)
     if not expected:
         return energy._replace(code="unverified", reason="the power readings are 0 W: the counter can't be checked")
     ratio = energy.joules / expected
@@ -193,10 +193,10 @@ def _from_power(
     if gpu.power_is_average is False:
         text = f"GPU {short_id(name)} has no counter, and its power readings cover about a quarter of the time"
         return Energy("no-counter", text)
-    joules = sum(_integral(drawn, start, end) for start, end in steady.intervals())
+    joules = _power_times_time(drawn, steady)
     spread = statistics.pstdev(watts for _, watts in drawn)
     error = spread / math.sqrt(len(drawn)) * sum(end - start for start, end in steady.intervals())
-    return Energy("from-power", "no energy counter: power readings × time", joules, 2 * error)
+    return Energy("from-power", "no energy counter: power readings × time", joules, 3 * error)
 
 
 def _within_error(counter: Counter, steady: Timeline, name: str) -> Energy:
@@ -247,9 +247,9 @@ def _swapped(states: dict[str, list[tuple[float, GpuState]]]) -> str | None:
     return None
 
 
-def _is_idle(rows: Iterable[tuple[float, GpuState]]) -> bool:
+def _is_idle(rows: Sequence[tuple[float, GpuState]]) -> bool:
     known = [gpu.utilisation_percent for _, gpu in rows if gpu.utilisation_percent is not None]
-    return len(known) >= LEAST_READINGS and statistics.median(known) <= IDLE_PERCENT and max(known[1:-1]) < 50
+    return len(known) >= LEAST_READINGS and max(known) <= IDLE_PERCENT
 
 
 def _stands_still(counter: Counter, drawn: Sequence[tuple[float, float]]) -> bool:
@@ -261,14 +261,13 @@ def _stands_still(counter: Counter, drawn: Sequence[tuple[float, float]]) -> boo
     return longest > max(STUCK_SHARE * span, 3.0) and any(watts > 0 for _, watts in drawn)
 
 
-def _integral(drawn: Sequence[tuple[float, float]], start: float, end: float) -> float:
-    """Return power times time, each reading as far as half way to its neighbours. Units: W, s, J."""
-    total = 0.0
-    for index, (at, watts) in enumerate(drawn):
-        low = (drawn[index - 1][0] + at) / 2 if index else -math.inf
-        high = (at + drawn[index + 1][0]) / 2 if index + 1 < len(drawn) else math.inf
-        total += watts * max(0.0, min(high, end) - max(low, start))
-    return total
+def _power_times_time(drawn: Sequence[tuple[float, float]], steady: Timeline) -> float:
+    """Return the energy that power readings give for the steps, J."""
+    sums = [0.0]
+    for (before, low), (at, high) in itertools.pairwise(drawn):
+        sums.append(sums[-1] + (low + high) / 2 * (at - before))
+    summed = Counter([at for at, _ in drawn], sums)
+    return sum(summed.between(start, end)[0] for start, end in steady.intervals())
 
 
 def short_id(name: str) -> str:
