@@ -204,6 +204,7 @@ def test_nemos_hooks_count_as_steps_too(trainings, callback):
         ),
         datamodule=types.SimpleNamespace(global_batch_size=4, micro_batch_size=2, seq_length=128, batch_size=99),
         world_size=1,
+        num_devices=1,
         is_global_zero=True,
         global_step=0,
         max_steps=4,
@@ -249,6 +250,7 @@ def test_a_strategy_that_nobody_here_knows_leaves_its_split_unknown(trainings):
     trainer = types.SimpleNamespace(
         strategy=Splitting(),
         world_size=8,
+        num_devices=8,
         accumulate_grad_batches=1,
         precision="32-true",
         max_steps=5,
@@ -282,6 +284,7 @@ def test_on_a_gpu_no_step_waits_and_all_is_read_in_the_end(trainings, callback, 
     from tprimat.machine import nvidia
     from tprimat.machine.gpu import Device
     from tprimat.machine.platforms import Machine
+    from tprimat.machine.telemetry.trace import Header, Sample, Trace
     from tprimat.record import lifecycle
     from tprimat.results.run import GpuInfo
 
@@ -296,8 +299,26 @@ def test_on_a_gpu_no_step_waits_and_all_is_read_in_the_end(trainings, callback, 
     monkeypatch.setattr(lifecycle, "platform_of", lambda device, torch, stated: "nvd")
     devices = (Device(0, a100, id=gpu_fakes.H100["uuid"].lower()),)
     monkeypatch.setattr(lifecycle, "detect", lambda: Machine("nvd", a100, Environment(), devices))
-    driver = gpu_fakes.fake_host(tmp_path, libraries={"pynvml": gpu_fakes.FakeNvml([gpu_fakes.H100])})
-    monkeypatch.setattr(lifecycle, "states", lambda host: nvidia.states(driver))
+    driver = gpu_fakes.fake_host(
+        tmp_path, libraries={"pynvml": gpu_fakes.FakeNvml([{**gpu_fakes.H100, "uuid": "aa-0"}])}
+    )
+
+    class Read:
+        """Readings before, in and after the training, whose clock begins with 0."""
+
+        unknown = gpus_unknown = None
+
+        def __init__(self, platform, trains, *, with_siblings):
+            self.ids = tuple(device.id for device in trains)
+
+        def stop(self):
+            gpus = nvidia.Reader(driver, self.ids).read()
+            self.read = Trace(Header(1, "nvd", self.ids), [Sample(at, gpus) for at in (-1.0, 0.1, 0.3, 99.0)])
+
+        def so_far(self):
+            return self.read
+
+    monkeypatch.setattr(lifecycle, "Sampler", Read)
     monkeypatch.setattr(lifecycle, "DeviceClock", lambda device, _: clock(device, cuda))
     monkeypatch.setattr(lifecycle, "DeviceMemory", lambda device, _: memory(device, cuda))
     monkeypatch.setattr(lifecycle, "DeviceScalars", lambda: scalars(pin=False))
@@ -326,8 +347,10 @@ def test_on_a_gpu_no_step_waits_and_all_is_read_in_the_end(trainings, callback, 
     }
     assert run.gpu_info.device_count == 1
     assert (run.energy_metrics["power_cap_watts"], run.energy_metrics["power_default_watts"]) == (500.0, 700.0)
-    assert any("the power of GPU 0 is capped at 500 W" in warning for warning in run.warnings)
-    out = capsys.readouterr().out.splitlines()
+    assert [issue.sentence for issue in run.telemetry.issues] == ["power cap (500 W of 700 W)"]
+    printed = capsys.readouterr()
+    assert "warning: power cap (500 W of 700 W)" in printed.err.splitlines()
+    out = printed.out.splitlines()
     assert "[CUDA] Step   2 | Time: 0.100s | Avg: 0.100s | Memory: 40.00GB" in out
     assert "[CUDA] Step   4 | Time: 0.100s | Avg: 0.100s | Memory: 40.00GB" in out
     assert "Peak Memory: 50.00GB" in out
