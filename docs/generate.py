@@ -370,7 +370,7 @@ All commands use the same exit statuses:
 | status | meaning |
 |---:|---|
 | 0 | success |
-| 1 | slower than allowed (only with `--baseline`) |
+| 1 | slower than allowed (`--baseline`), or a device slower than the others (`preflight`) |
 | 2 | wrong usage, or a named input could not be read |
 | 3 | not comparable |
 | 4 | the comparison would rest on an implausible result |

@@ -29,18 +29,19 @@ MAY_IMPORT = {
     "read": {"results", "catalog", "analysis"},
     "record": {"results", "catalog", "analysis", "store", "machine"},
     "frameworks": {"results", "catalog", "analysis", "store", "machine", "read", "record"},
+    "preflight": {"results", "catalog", "analysis", "store", "machine", "record"},
     "log_import": {"results", "catalog", "analysis", "store", "machine", "read", "record", "frameworks"},
     "measure": {
         *("results", "catalog", "analysis", "store", "machine", "read", "record", "log_import", "frameworks", "checks"),
-        *("compare", "report"),
+        *("compare", "report", "preflight"),
     },
     "checks": {"results", "catalog", "analysis"},
     "compare": {"results", "catalog", "analysis", "checks"},
     "report": {"results", "catalog", "analysis", "checks", "compare"},
 }
-MAY_IMPORT["watch"] = {*MAY_IMPORT} - {"frameworks", "machine", "measure", "record", "report"}
-MAY_IMPORT["slurm"] = {*MAY_IMPORT} - {"report"}
-MAY_IMPORT["api"] = {*MAY_IMPORT} - {"measure", "slurm", "watch"}
+MAY_IMPORT["watch"] = {*MAY_IMPORT} - {"frameworks", "machine", "measure", "preflight", "record", "report"}
+MAY_IMPORT["slurm"] = {*MAY_IMPORT} - {"preflight", "report"}
+MAY_IMPORT["api"] = {*MAY_IMPORT} - {"measure", "preflight", "slurm", "watch"}
 MAY_IMPORT["__init__"] = {"api"}
 MAY_IMPORT["cli"] = MAY_IMPORT["__main__"] = {*MAY_IMPORT, "cli"}
 

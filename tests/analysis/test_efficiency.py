@@ -173,10 +173,13 @@ class TestEnergy:
         assert value.value == pytest.approx(700 / 5120, rel=0.01)
         assert "not measured" in value.reason
 
-    def test_over_runs_is_the_mean(self):
-        runs = [make_run(energy_metrics={"energy_joules": joules, "measured_tokens": 1.0}) for joules in (2.0, 4.0)]
-        found = of_runs(runs, [summarize(run) for run in runs], Options())
-        assert found.values["joules_per_token"].value == 3
+    def test_over_runs_is_the_geometric_mean_with_its_interval(self):
+        runs = [
+            make_run(energy_metrics={"energy_joules": joules, "measured_tokens": 1.0}) for joules in (2.0, 2.1, 2.2)
+        ]
+        found = of_runs(runs, [summarize(run) for run in runs], Options()).values["joules_per_token"]
+        assert found.value == pytest.approx((2.0 * 2.1 * 2.2) ** (1 / 3))
+        assert found.low < 2.0 < 2.2 < found.high
 
 
 def memory_run(used, *, micro=1, kind="peak_memory_reserved_gb"):

@@ -259,3 +259,29 @@ class TestRealResults:
         for entry in json.loads((samples / "results" / "truth.json").read_text()):
             content = (samples / "results" / entry["file"]).read_bytes()
             assert hashlib.sha256(content).hexdigest() in said[1]
+
+
+class TestElectricity:
+    @pytest.mark.parametrize(
+        ("words", "problem"),
+        [
+            (["--pue", "1.3"], "--pue needs --electricity"),
+            (["--electricity", "-1"], "--electricity must be a price per kWh"),
+            (["--electricity", "nan"], "--electricity must be a price per kWh"),
+            (["--electricity", "0.1", "--pue", "0.9"], "--pue must be at least 1"),
+            (["--electricity", "0.1", "--pue", "inf"], "--pue must be at least 1"),
+        ],
+    )
+    def test_wrong_values(self, results, capsys, words, problem):
+        assert run("compare", [*words, "--no-plot"]) == ExitStatus.USAGE
+        assert problem in capsys.readouterr().err
+
+    def test_the_cost_of_measured_energy(self, results, capsys):
+        # 3.6 MJ for 10⁶ tokens are one kWh, and 1000 kWh for 10⁹ tokens.
+        energy = {"energy_joules": 3.6e6, "measured_tokens": 1e6}
+        save(make_run(energy_metrics=energy), results / "nvidia")
+        assert run("efficiency", ["output/nvidia", "--electricity", "0.1", "--pue", "1.2", "--json"]) == ExitStatus.OK
+        (table,) = json.loads(capsys.readouterr().out)["results"]
+        values = table["columns"][0]["values"]
+        assert values["electricity_dollars_per_billion_tokens"]["value"] == pytest.approx(120.0)
+        assert values["tokens_per_joule"]["value"] == pytest.approx(1 / 3.6)

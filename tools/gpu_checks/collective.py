@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
-from gpu_checks.report import Report
+from gpu_checks.report import FAILED, ROOT, Report, internal
 
 MEBIBYTES = 256
 ENOUGH = 0.5
@@ -24,7 +23,8 @@ def all_reduce(report: Report) -> None:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
     backend = "gloo" if report.dry_run else "nccl"
     tools = str(Path(__file__).resolve().parents[1])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (tools, os.environ.get("PYTHONPATH"))))}
+    paths = os.pathsep.join(filter(None, (tools, str(ROOT), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "PYTHONPATH": paths}
     output = report.command([*launcher, "-m", "gpu_checks.collective", backend], timeout_s=80, env=environment)
     lines = [line for line in output.text.splitlines() if line.startswith("{")]
     if output.status != 0 or not lines:
@@ -32,7 +32,7 @@ def all_reduce(report: Report) -> None:
         return
     measured = json.loads(lines[-1])
     report.note(all_reduce=measured)
-    report.expect("sum over the GPUs", "right", measured["sum"], measured["sum"] == measured["expected"])
+    report.expect("sum over the GPUs", "right", measured["is_right"], measured["is_right"], FAILED)
     row = report.catalog_row()
     link = row.link_gb_per_s if row is not None else None
     bandwidth = measured["bus_gb_per_s"]
@@ -47,35 +47,15 @@ def all_reduce(report: Report) -> None:
 def main(backend: str) -> None:
     """Join the other processes, reduce, and print what rank 0 measured as a line of JSON."""
     import torch
-    import torch.distributed as dist
 
-    dist.init_process_group(backend)
-    rank, count = dist.get_rank(), dist.get_world_size()
-    on_gpu = backend == "nccl"
-    device = torch.device("cuda", rank) if on_gpu else torch.device("cpu")
-    if on_gpu:
-        torch.cuda.set_device(device)
-    mebibytes, times = (MEBIBYTES, 20) if on_gpu else (1, 2)
-    values = torch.ones(mebibytes * 2**20 // 4, device=device)
-    dist.all_reduce(values)
-    total = float(values[0])
-    for _ in range(3):
-        dist.all_reduce(values)
-    if on_gpu:
-        torch.cuda.synchronize()
-    dist.barrier()
-    started = time.perf_counter()
-    for _ in range(times):
-        dist.all_reduce(values)
-    if on_gpu:
-        torch.cuda.synchronize()
-    seconds = (time.perf_counter() - started) / times
-    if rank == 0:
-        # As nccl-tests counts it: what each link carries.
-        bandwidth = 2 * (count - 1) / count * mebibytes * 2**20 / seconds / 1e9
-        measured = {"sum": total, "expected": count, "mebibytes": mebibytes, "seconds": seconds}
-        print(json.dumps(measured | {"bus_gb_per_s": bandwidth}), flush=True)
-    dist.destroy_process_group()
+    process = internal("from_environment")(os.environ).on("cpu" if backend == "gloo" else "nvd")
+    mebibytes = 1 if backend == "gloo" else MEBIBYTES
+    peers = internal("Peers")(process)
+    (reduced,) = internal("all_reduce")(torch, peers, process.device, [mebibytes * 2**20], 0.5)
+    peers.leave()
+    if process.is_first:
+        measured = {"is_right": reduced.is_right, "mebibytes": mebibytes, "seconds": reduced.seconds}
+        print(json.dumps(measured | {"bus_gb_per_s": reduced.bus_gb_per_s}), flush=True)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
 from typing import Any
 
-from gpu_checks.report import DOUBTFUL, FAILED, MissingError, Report
+from gpu_checks.report import DOUBTFUL, FAILED, MissingError, Report, internal
 
 SIZES = (4096, 8192, 16384)
 COMPARED_SIZE = 2048
@@ -24,15 +23,9 @@ def matmul(report: Report) -> None:
     device, torch = report.device, report.device.torch
     row = report.catalog_row()
     report.note(bf16_supported=None if report.dry_run else torch.cuda.is_bf16_supported())
-    for precision, dtype in (("fp32", "float32"), ("tf32", "float32"), ("bf16", "bfloat16"), ("fp16", "float16")):
+    for precision in ("fp32", "tf32", "bf16", "fp16"):
         with report.part(precision):
-            torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-
-            def product(size: int, dtype: str = dtype) -> Callable[[], Any]:
-                left, right, result = (device.normal(size, size, dtype=dtype) for _ in range(3))
-                return lambda: torch.mm(left, right, out=result)
-
-            _ceiling(report, row, precision, product, bytes_each=4 if dtype == "float32" else 2)
+            _ceiling(report, row, precision)
     torch.backends.cuda.matmul.allow_tf32 = False
     size = 64 if report.dry_run else COMPARED_SIZE
     left, right = device.normal(size, size), device.normal(size, size)
@@ -48,23 +41,10 @@ def fp8(report: Report) -> None:
     row = report.catalog_row()
     if row is not None and row.peak_tflops("fp8") is None:
         raise MissingError(f"{row.title} has no fp8 in the catalogue")
-    name = "float8_e4m3fn"
-    if device.stack == "rocm" and torch.cuda.get_device_properties(0).gcnArchName.startswith("gfx942"):
-        # CDNA 3 computes in another fp8 than the Open Compute Project's.
-        name = "float8_e4m3fnuz"
-    dtype = getattr(torch, name)
-    report.note(dtype=name)
-    one = torch.ones((), device=device.torch_device)
-
-    def multiply(left: Any, right: Any) -> Any:
-        return torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True)
-
-    def product(size: int) -> Callable[[], Any]:
-        left, right = device.normal(size, size).to(dtype), device.normal(size, size).to(dtype).t()
-        return lambda: multiply(left, right)
-
+    multiply, dtype = internal("fp8_multiply")(torch, device.torch_device)
+    report.note(dtype=str(dtype))
     with report.part("fp8"):
-        _ceiling(report, row, "fp8", product, bytes_each=4)
+        _ceiling(report, row, "fp8")
     with report.part("fp8 is right"):
         size = 64 if report.dry_run else 2048
         left, right = device.normal(size, size), device.normal(size, size)
@@ -85,17 +65,16 @@ def fp8(report: Report) -> None:
         report.expect("fp8 in Transformer Engine", "runs", f"{2 * 4096**3 / seconds / 1e12:.1f} TFLOP/s", True)
 
 
-def _ceiling(
-    report: Report, row: Any, precision: str, product: Callable[[int], Callable[[], Any]], *, bytes_each: int
-) -> None:
+def _ceiling(report: Report, row: Any, precision: str) -> None:
     """Report the highest TFLOP/s over the sizes against the row's peak."""
     device = report.device
     reached: dict[int, float] = {}
     for size in (64, 128) if report.dry_run else SIZES:
-        # Normal values are drawn in fp32 before they are cast; a third of the memory is left free.
-        if size**2 * (3 * bytes_each + 4) > device.free_bytes() * 2 / 3:
+        # A third of the memory is left free.
+        if internal("bytes_of")(precision, size, size, size) > device.free_bytes() * 2 / 3:
             continue
-        reached[size] = 2 * size**3 / device.seconds_of(product(size)) / 1e12
+        kernel = internal("product")(device.torch, device.torch_device, precision, size, size, size)
+        reached[size] = kernel.work / device.seconds_of(kernel.run)
     best = max(reached.values())
     peak = row.peak_tflops(precision) if row is not None else None
     sustained = row.sustained_bf16_tflops if row is not None and precision == "bf16" else None

@@ -39,6 +39,12 @@ INTERNALS = {
     "states": "tprimat.machine.platforms",
     "list_processes": "tprimat.machine.gpu_processes",
     "match": "tprimat.catalog.gpus",
+    "product": "tprimat.preflight.kernels",
+    "bytes_of": "tprimat.preflight.kernels",
+    "fp8_multiply": "tprimat.preflight.kernels",
+    "Peers": "tprimat.preflight.collective",
+    "all_reduce": "tprimat.preflight.collective",
+    "from_environment": "tprimat.record.ranks",
     "FRAMEWORKS": "tprimat.frameworks",
 }
 """Everything of the package that the checks import: name -> module."""

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from tprimat.analysis import intervals, records, stats, warmup
+from tprimat.analysis.causes import cause_of_change
 from tprimat.analysis.segments import Segment, find_segments
 from tprimat.results.run import PerformanceMetrics, Run, Steady
 from tprimat.text import join_names
@@ -48,6 +49,7 @@ class SegmentMetrics:
         median: step time, s.
         interval: of the step time within this run, s.
         drift: relative change from the first step to the last, where that is large and certain; else None.
+        cause: of the change of speed at its first step, as telemetry saw it; None where it saw none.
         outliers: records far above the median.
         outlier_share: share of the segment's time that they took beyond the median.
     """
@@ -61,6 +63,7 @@ class SegmentMetrics:
     drift: float | None
     outliers: int
     outlier_share: float
+    cause: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +157,7 @@ def summarize(run: Run) -> Summary:
     )
     if tokens and not gpus:
         warnings.append("number of GPUs unknown: no throughput per GPU")
-    metrics = tuple(_segment_metrics(segment, steps, times, windows, rate) for segment in segments)
+    metrics = _with_causes(run, [_segment_metrics(segment, steps, times, windows, rate) for segment in segments])
     rounding = stats.resolution(sample[:ROUNDED]) / mean
     return Summary(steady, performance, (*warnings, *_segment_warnings(metrics)), metrics, rounding)
 
@@ -207,6 +210,19 @@ def _segment_metrics(
     )
 
 
+def _with_causes(run: Run, segments: Sequence[SegmentMetrics]) -> tuple[SegmentMetrics, ...]:
+    """Return segments with the cause of each change between them."""
+    if not run.telemetry.issues:
+        return tuple(segments)
+    causes = [
+        cause_of_change(run, after.first_step, before.mean, after.mean)
+        for before, after in itertools.pairwise(segments)
+    ]
+    return tuple(
+        dataclasses.replace(segment, cause=cause) for segment, cause in zip(segments, [None, *causes], strict=False)
+    )
+
+
 def _no_steady_state(count: int, window: int, least: int) -> str:
     """Return the warning where no steady state is found in so many records, the first of `window` steps."""
     if count == 1:
@@ -223,6 +239,7 @@ def _no_steady_state(count: int, window: int, least: int) -> str:
 def _segment_warnings(segments: tuple[SegmentMetrics, ...]) -> list[str]:
     warnings = [
         f"speed changed at step {after.first_step} ({before.mean:.4g} s → {after.mean:.4g} s)"
+        + (f": {after.cause}" if after.cause else "")
         for before, after in itertools.pairwise(segments)
     ]
     return warnings + [

@@ -152,6 +152,9 @@ def _power(run: Run, gpu: Gpu | None) -> Finding | None:
     power, seconds, recorded = (
         run.energy_metrics.get(name) for name in ("mean_power_watts_per_gpu", "measured_seconds", "power_cap_watts")
     )
+    if any(issue.code == "power-cap" for issue in run.telemetry.issues):
+        # The lowest cap is recorded: it may be that of some of the steps, or of one GPU of several.
+        recorded = run.energy_metrics.get("power_default_watts")
     cap = recorded or (gpu.tdp_w if gpu else None)
     if power is None or seconds is None or cap is None or seconds < POWER_SECONDS or power <= POWER_MARGIN * cap:
         return None

@@ -25,6 +25,7 @@ COMMANDS = {
     "extract-primus": "import a Primus or Megatron-LM log",
     "gpu-memory": "list processes using GPU memory; optionally stop yours",
     "nvd-compare": "compare the frameworks in results of NVIDIA GPUs",
+    "preflight": "measure what this machine sustains, before a benchmark",
     "primus-config": "resolve a Primus configuration",
     "project": "project the throughput of more GPUs from measured sizes",
     "read": "import training logs from any supported framework",

@@ -104,8 +104,20 @@ def options(arguments: argparse.Namespace) -> Options:
         raise UsageError("--peak-tflops must be above zero", heading="wrong-usage")
     if (arguments.cost_source or arguments.cost_date) and not arguments.cost:
         raise UsageError("--cost-source and --cost-date need --cost", heading="wrong-cost")
-    stated = precisions(arguments.precision)
-    return dataclasses.replace(stated, peak_tflops=peak, tdp_energy=arguments.energy_from_tdp)
+    electricity, pue = arguments.electricity, arguments.pue
+    if electricity is not None and not 0 <= electricity < math.inf:
+        raise UsageError("--electricity must be a price per kWh", hint="use e.g. 0.12", heading="wrong-cost")
+    if pue is not None and not 1 <= pue < math.inf:
+        raise UsageError("--pue must be at least 1", hint="use e.g. 1.3", heading="wrong-cost")
+    if pue is not None and electricity is None:
+        raise UsageError("--pue needs --electricity", heading="wrong-cost")
+    known = {
+        "peak_tflops": peak,
+        "tdp_energy": arguments.energy_from_tdp,
+        "electricity": electricity,
+        "pue": pue or 1.0,
+    }
+    return dataclasses.replace(precisions(arguments.precision), **known)
 
 
 def priced(comparison: Comparison, arguments: argparse.Namespace) -> Comparison:

@@ -15,6 +15,11 @@ from tprimat.text import counted, join_names, plain
 
 CODES = (
     "precision-unknown",
+    "throttled",
+    "shared",
+    "disturbed",
+    "device-errors",
+    "slow-device",
     "precision-differs",
     "precision-source",
     "model-source",
@@ -22,7 +27,6 @@ CODES = (
     "tuning-differs",
     "bf16-emulated",
     "incomplete",
-    "disturbed",
     "speed-changed",
     "order-of-runs",
     "few-runs",
@@ -37,6 +41,13 @@ CODES = (
     "tuning",
 )
 """Codes of caveats, by their effect on the decision."""
+
+EVENTS = {
+    "throttled": ("thermal", "hardware-slowdown", "power-brake", "power-cap", "slower-gpu"),
+    "shared": ("gpu-shared", "cpu-quota", "memory-pressure", "io-pressure"),
+    "device-errors": ("gpu-lost", "xid", "ecc-uncorrected", "memory-retired", "link-errors", "pcie-narrow"),
+}
+"""Codes of caveats, and the events of telemetry that each of them names, the most severe first."""
 
 LONGEST_CLAUSE = 44
 
@@ -56,7 +67,8 @@ OUTLIER_SHARE = 0.01
 def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Caveat, ...]:
     """Return the caveats of systems that are compared in these pairs, each code once, the weightiest first."""
     found: dict[str, Caveat] = {}
-    for caveat in (*_of_settings(systems, pairs), *_of_runs(systems), *_of_training(systems, pairs)):
+    every = (*_of_settings(systems, pairs), *_of_events(systems), *_of_runs(systems), *_of_training(systems, pairs))
+    for caveat in every:
         found.setdefault(caveat.code, caveat)
     return tuple(found[code] for code in CODES if code in found)
 
@@ -156,6 +168,31 @@ def _of_config_diffs(diffs: Sequence[ConfigDiff]) -> Iterator[Caveat]:
         yield Caveat("not-reported", "info", text)
 
 
+def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
+    """Yield what telemetry and preflights saw of the machines, each kind with the system and the runs it concerns."""
+    for code, kinds in EVENTS.items():
+        texts = []
+        for system in systems:
+            runs = [result.run for result in system.valid_runs]
+            issues = [
+                [each for each in run.telemetry.issues if each.code in kinds and each.severity == "warning"]
+                for run in runs
+            ]
+            found = [each for each in issues if each]
+            if found:
+                worst = min(itertools.chain(*found), key=lambda issue: kinds.index(issue.code))
+                more = f" (in {len(found)} of {len(runs)} runs)" if len(runs) > 1 else ""
+                texts.append(f"{system.name}: {worst.sentence}{more}")
+        if texts:
+            yield Caveat(code, "warning", "; ".join(texts))
+    slow = {
+        system.name: list(dict.fromkeys(name for each in system.valid_runs for name in each.run.preflight.slow_devices))
+        for system in systems
+    }
+    if texts := [f"{join_names(names)} of {system}" for system, names in slow.items() if names]:
+        yield Caveat("slow-device", "warning", f"slower than the others in the preflight: {'; '.join(texts)}")
+
+
 def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     # With a single run there is no interval, which the verdict itself says.
     if min(len(system.valid_runs) for system in systems) == 2:
@@ -173,7 +210,8 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     if users:
         yield Caveat("disturbed", "warning", f"{' and '.join(users)} while measuring")
     changed = [
-        f"{system.name} at step {after.first_step} ({units.seconds(before.mean)} → {units.seconds(after.mean)})"
+        f"{system.name} at step {after.first_step} ({units.seconds(before.mean)} → {units.seconds(after.mean)}"
+        + (f", {after.cause.partition(':')[0]})" if after.cause else ")")
         for system in systems
         for before, after in itertools.pairwise(system.segments)
     ]

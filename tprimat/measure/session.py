@@ -34,7 +34,7 @@ from tprimat.measure.process import ProcessResult
 from tprimat.record import nodes, outcome, progress, recovery, telemetry
 from tprimat.record.progress import Message, Saved, Step
 from tprimat.results.run import Run
-from tprimat.store import store
+from tprimat.store import preflight, store
 from tprimat.store.history import HISTORY
 from tprimat.text import counted, plain
 
@@ -253,7 +253,10 @@ class Session:
             known = self._known(index)
 
             def complete(run: Run) -> Run:
-                run = msgspec.structs.replace(run, **known)
+                host, processes = self._machine.environment.hostname, request.num_gpus
+                ids = [each.id for each in self._machine.devices[:processes]]
+                measured = preflight.latest(request.output_dir, host, ids, processes)
+                run = msgspec.structs.replace(run, preflight=measured, **known)
                 if request.rendezvous is not None:
                     run = nodes.added(run, self._nodes_folder(), request.num_nodes)
                 return telemetry.without_steps(run, sampler, began, ended)

@@ -29,8 +29,8 @@ from tprimat.record.recorder import Record, Recorder, Values, series
 from tprimat.record.scalars import StepValues
 from tprimat.record.sigterm import SigtermWatch
 from tprimat.record.telemetry.timeline import Timeline
-from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Run, Timing
-from tprimat.store import store
+from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Preflight, Run, Timing
+from tprimat.store import preflight, store
 
 TIMEOUT_S = 5.0
 """How long to wait for the last times of a failed or interrupted training; its GPU may hang."""
@@ -130,6 +130,10 @@ class Recording:
         self._name = f"tprimat/training/{next(_RECORDINGS)}"
         self._journal = Journal(None)
         self._sampler: Sampler | None = None
+        # Read before the first step: one that is made meanwhile is not of this machine as it was.
+        folder, host = options.output_dir, self.machine.environment.hostname
+        ids, is_first = [each.id for each in self._trains], process.rank == 0
+        self._preflight = preflight.latest(folder, host, ids, process.world_size) if is_first else Preflight()
         self._metrics_due = 0.0
         self._seconds_after_first = 0.0
         self._steps_after_first = 0
@@ -298,6 +302,7 @@ class Recording:
             warnings=tuple(filter(None, dict.fromkeys(warnings))),
             memory_metrics=memory,
             environment=msgspec.structs.replace(setup.environment, nodes=machines),
+            preflight=self._preflight,
             timing=Timing(clock=self.clock.name, covers=self._covers, over_ranks=gathered.over_ranks),
             **series(gathered.records),
         )

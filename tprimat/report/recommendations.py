@@ -59,8 +59,10 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
         )
     for text in _equal_batches(compared):
         yield "batch-differs", text
+    if any(caveat.code == "throttled" for caveat in group.caveats):
+        yield "throttled", "fix cooling or power cap (tprimat preflight), then measure again"
     changed = next((system for system in systems if system.segments), None)
-    if changed is not None:
+    if changed is not None and changed.segments[1].cause is None:
         where = f"{changed.name} at step {changed.segments[1].first_step}"
         yield "speed-changed", f"find out what changed in {where} (clocks? data? other programs?), or run longer"
     elif any(not result.summary.steady.found for system in systems for result in system.valid_runs):

@@ -21,12 +21,24 @@ from tprimat.text import counted, plain
 SHORT_VALUE = 60
 """Characters; longer values of settings that don't differ are left to the report."""
 
-MONEY = ("tokens_per_dollar", "dollars_per_billion_tokens", "dollars_per_epoch", "dollars_per_million_samples")
+WITH_INTERVAL = (
+    "joules_per_token",
+    "tokens_per_joule",
+    "electricity_dollars_per_billion_tokens",
+    "tokens_per_dollar",
+    "dollars_per_billion_tokens",
+    "dollars_per_epoch",
+    "dollars_per_million_samples",
+)
 WORTH = {
     "samples_per_second": "samples /s",
     "seconds_per_epoch": "s /epoch",
     "model_tflops_per_gpu": "TFLOP/s /GPU",
     "mfu": "MFU, %",
+    "share_of_preflight": "of sustained, %",
+    "joules_per_token": "J /token",
+    "tokens_per_joule": "tokens /J",
+    "electricity_dollars_per_billion_tokens": "electricity $/10⁹ tokens",
     "tokens_per_dollar": "tokens /$",
     "dollars_per_billion_tokens": "$/10⁹ tokens",
     "dollars_per_epoch": "$/epoch",
@@ -34,6 +46,9 @@ WORTH = {
 }
 """Rows of efficiency.METRICS that a comparison shows beside the speeds, and what they are called above
 a narrow column."""
+
+SHOWS_WORTH = ("mfu", "share_of_preflight", "joules_per_token", "tokens_per_dollar", "samples_per_second")
+"""Metrics of which one makes the table of efficiency worth showing."""
 
 WIDE = 0.2
 """Half the width of an interval, relative, from which it is shown by its bounds."""
@@ -163,7 +178,14 @@ def versus(pair: Pair) -> str:
     return f"{'slower, ' if pair.is_inverted else ''}{speedup_text(pair.speedup)}"
 
 
-SCREEN = {"mfu": "MFU", "dollars_per_billion_tokens": "USD/10⁹ tokens", "dollars_per_epoch": "USD/epoch"}
+SCREEN = {
+    "mfu": "MFU",
+    "share_of_preflight": "of sustained",
+    "tokens_per_joule": "tokens/J",
+    "electricity_dollars_per_billion_tokens": "energy USD/10⁹",
+    "dollars_per_billion_tokens": "USD/10⁹ tokens",
+    "dollars_per_epoch": "USD/epoch",
+}
 """Efficiency metrics of the first screen, and what they are called there."""
 
 
@@ -216,11 +238,15 @@ def _peaks(group: Group) -> list[str]:
 
 def _short(found: Sequence[efficiency.Efficiency], name: str, price: Price | None, peak: str) -> str:
     """Return a value of the first screen without its interval; what a range of prices costs as a range."""
-    value = next((each.values[name].value for each in found if name in each.values), None)
+    got = next((each.values[name] for each in found if name in each.values), None)
+    value = got.value if got is not None else None
     if value is None:
         return units.UNKNOWN
-    if name == "mfu":
-        return f"{figure(Value(value))}%{peak}"
+    if name == "tokens_per_joule" and got is not None and got.low is not None and got.high is not None:
+        half = (got.high / got.low) ** 0.5 - 1
+        return f"{figure(Value(value))} ± {half:.1%}" if half < WIDE else figure(got)
+    if name in ("mfu", "share_of_preflight"):
+        return f"{figure(Value(value))}%{peak if name == 'mfu' else ''}"
     if price is not None and price.low < price.high:
         return "–".join(figure(Value(value * bound / price.middle)) for bound in (price.low, price.high))
     return figure(Value(value))
@@ -271,7 +297,7 @@ def between(system: SystemResult) -> str:
 def efficiency_rows(comparison: Comparison, group: Group) -> list[Row]:
     """Share of the peak, where the precision is known; and what tokens cost, where prices are."""
     found = [efficiencies(comparison, system) for system in group.systems]
-    if not any(_has(each, name) for each in found for name in ("mfu", "tokens_per_dollar", "samples_per_second")):
+    if not any(_has(each, name) for each in found for name in SHOWS_WORTH):
         return []
     return [
         Row(titled(metric), WORTH[metric.name], tuple(Cell(_efficiency(each, metric.name)) for each in found))
@@ -283,8 +309,8 @@ def efficiency_rows(comparison: Comparison, group: Group) -> list[Row]:
 def _efficiency(found: Sequence[efficiency.Efficiency], name: str) -> str:
     """A figure of each level; once where it is of the whole run, and so the same in all."""
     values = [each.values.get(name) for each in found]
-    if name not in MONEY:
-        # A cost is told with its interval; that of the others is the speed's, which stands above.
+    if name not in WITH_INTERVAL:
+        # Costs and energies have intervals of their own; that of the others is the speed's, which stands above.
         values = [value and dataclasses.replace(value, low=None, high=None) for value in values]
     texts = [figure(value) for value in values]
     return ", ".join(texts[:1] if len(set(texts)) == 1 else texts) or units.UNKNOWN

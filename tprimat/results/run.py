@@ -229,6 +229,26 @@ class Disturbance(Section, frozen=True, kw_only=True):
     cpu_frequency_mhz: Annotated[Positive | None, doc("mean over the CPUs at the end, MHz, if reported")] = None
 
 
+class Preflight(Section, frozen=True, kw_only=True):
+    """What `tprimat preflight` measured on this machine before the run; medians over the devices."""
+
+    timestamp: Annotated[str | None, doc("when it was measured, ISO 8601 with offset; null without a preflight")] = None
+    devices: Annotated[Count | None, doc("devices measured, all at once")] = None
+    matmul_tflops: Annotated[
+        dict[str, NonNegative], doc("sustained matrix products by precision, TFLOP/s per device, best of some shapes")
+    ] = {}
+    memory_gb_per_s: Annotated[NonNegative | None, doc("memory bandwidth, a triad, GB/s per device")] = None
+    host_to_device_gb_per_s: Annotated[NonNegative | None, doc("copy from pinned memory, GB/s; GPUs only")] = None
+    device_to_host_gb_per_s: Annotated[NonNegative | None, doc("copy to pinned memory, GB/s; GPUs only")] = None
+    all_reduce_gb_per_s: Annotated[
+        NonNegative | None, doc("bus bandwidth of an all-reduce, the best message size, GB/s")
+    ] = None
+    disk_write_gb_per_s: Annotated[NonNegative | None, doc("writing to the output directory, GB/s")] = None
+    disk_read_gb_per_s: Annotated[NonNegative | None, doc("reading from it past the page cache, GB/s")] = None
+    slow_devices: Annotated[tuple[str, ...], doc("devices that are slower than the others")] = ()
+    findings: Annotated[tuple[str, ...], doc("what may slow benchmarks on this machine")] = ()
+
+
 class Timing(Section, frozen=True, kw_only=True):
     """Definition of a step time."""
 
@@ -324,6 +344,7 @@ class RunRecord(_Series, frozen=True, kw_only=True):
     environment: Annotated[Environment, doc("machine and software")] = Environment()
     memory_metrics: Annotated[MemoryMetrics, doc("measured memory")] = MemoryMetrics()
     disturbance: Annotated[Disturbance, doc("other use of the CPU during the run")] = Disturbance()
+    preflight: Annotated[Preflight, doc("what `tprimat preflight` measured on this machine before")] = Preflight()
     energy_metrics: Annotated[dict[str, float | None], doc("measured energy and power, unit in the name")] = {}
     telemetry: Annotated[Telemetry, doc("devices and CPU during the run, and its events")] = Telemetry()
     native_metrics: Annotated[

@@ -26,7 +26,7 @@ from tprimat.errors import UnreadableError
 from tprimat.results.fields import Count
 from tprimat.results.result_file import SCHEMA_VERSION, Loaded, RecordedRepetition, ResultFile, decode, encode
 from tprimat.results.run import RECORD_FIELDS, Run, setup_key
-from tprimat.store import legacy_results
+from tprimat.store import legacy_results, preflight
 from tprimat.store.history import HISTORY, UNFINISHED, files_below, keep_in_history, remove_unfinished
 from tprimat.store.legacy_schema import parse
 from tprimat.store.naming import difference, file_name
@@ -139,8 +139,9 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
     """Read files, and folders with all below them except history/.
 
     Return them in the order of the arguments and within a folder by name, and a warning for each file in a folder
-    that is no result. What vanishes from a folder meanwhile counts as never there. A broken file that was named
-    itself raises UnreadableError. The runs' long series are packed, so that thousands of results fit into memory.
+    that is neither a result nor a preflight. What vanishes from a folder meanwhile counts as never there. A broken
+    file that was named itself raises UnreadableError. The runs' long series are packed, so that thousands of results
+    fit into memory.
     """
     loaded: dict[str, Loaded] = {}
     warnings: list[str] = []
@@ -164,7 +165,7 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
             try:
                 loaded.setdefault(os.path.realpath(file), _packed(_load(file)))
             except UnreadableError as error:
-                if os.path.lexists(file):
+                if os.path.lexists(file) and preflight.read(file) is None:
                     warnings.append(f"skipped: {error.message}")
     return list(loaded.values()), warnings
 

@@ -11,6 +11,7 @@ from tprimat.analysis import flops
 from tprimat.catalog import gpus as hardware
 from tprimat.catalog.prices import Price
 from tprimat.results.run import FROM_DESCRIPTION, Run
+from tprimat.results.telemetry import VALID_ENERGY
 
 ROOM_BELOW, ROOM_ABOVE = 0.50, 0.95
 """Shares of a card's memory: less leaves room for a larger micro-batch, more leaves none for the allocator."""
@@ -57,6 +58,8 @@ class Options:
         peak_tflops: dense peak of the device, TFLOP/s, instead of the table's.
         price: USD per GPU-hour.
         tdp_energy: whether to give energy as if the device drew its TDP.
+        electricity: USD per kWh.
+        pue: power usage effectiveness of the building: all of its energy over that of the computers.
     """
 
     precision: str | None = None
@@ -64,6 +67,8 @@ class Options:
     peak_tflops: float | None = None
     price: Price | None = None
     tdp_energy: bool = False
+    electricity: float | None = None
+    pue: float = 1.0
 
 
 class Subject:
@@ -129,6 +134,16 @@ class Subject:
         if packing:
             note = "; ".join(filter(None, (note, "packed documents: attention is not counted")))
         return self.speed.scaled(per_token / 1e12, note)
+
+    @functools.cached_property
+    def joules_per_token(self) -> tuple[float, ...]:
+        """The measured energy per token of each run that has one, J."""
+        valid = (run for run in self.runs if run.telemetry.energy_code in (None, *VALID_ENERGY))
+        return tuple(
+            energy / tokens
+            for metrics in (run.energy_metrics for run in valid)
+            if (energy := metrics.get("energy_joules")) and (tokens := metrics.get("measured_tokens"))
+        )
 
     def share_of_peak(self, achieved: Value) -> Value:
         """Return achieved TFLOP/s in percent of the peak."""

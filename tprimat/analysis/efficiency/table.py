@@ -18,6 +18,7 @@ MILLION = 1e6
 BILLION = 1e9
 TRILLION = 1e12
 HOUR_S = 3600.0
+JOULES_PER_KWH = 3.6e6
 DAY_S = 86400.0
 RECOMPUTED_FORWARD = 4 / 3
 """Full recomputation runs the forward pass a second time: 4 passes' worth instead of 3
@@ -63,7 +64,9 @@ def over_runs(figures: Sequence[float | None], floor: float = 0.0) -> Value:
     if not known or len(known) < len(figures):
         return Value(None)
     between = intervals.between_run_interval(known, floor)
-    return Value(statistics.geometric_mean(known), *((between.low, between.high) if between else (None, None)))
+    # Logarithms would cost a single value its last digit.
+    middle = known[0] if len(known) == 1 else statistics.geometric_mean(known)
+    return Value(middle, *((between.low, between.high) if between else (None, None)))
 
 
 def _measured_epochs(run: Run) -> Iterator[tuple[float, float]]:
@@ -185,6 +188,24 @@ def _share_of_sustained(subject: Subject) -> Value | None:
 
 
 @_metric(
+    "Share of what this card sustains",
+    "%",
+    "higher",
+    "model_tflops_per_gpu / sustained matrix product of the precision in the machine's own preflight",
+    "tprimat preflight",
+)
+def _share_of_preflight(subject: Subject) -> Value | None:
+    # Of a card that others made slower, what one run found is no property of it: the highest of all runs counts.
+    sustained = max(
+        (run.preflight.matmul_tflops.get(subject.precision or "", 0.0) for run in subject.runs), default=0.0
+    )
+    achieved = subject.tflops(causal=True)
+    if not sustained or achieved.value is None:
+        return None
+    return achieved.scaled(100 / sustained, f"{sustained:.4g} TFLOP/s sustained in the preflight")
+
+
+@_metric(
     "Memory used", "%", None, "highest of what was measured (device, reserved or allocated, as named) / total_memory_gb"
 )
 def _memory_used_share(subject: Subject) -> Value:
@@ -228,14 +249,39 @@ def _micro_batch_that_fits(subject: Subject) -> Value | None:
     return Value(max(size, int(size * ROOM_ABOVE * total / used)), reason=f"from {used:.1f} GB at {size}")
 
 
-@_metric("Energy per token, measured", "J/token", "lower", "energy_joules / measured tokens")
+@_metric("Energy per token, measured", "J/token", "lower", "energy_joules / measured_tokens; of runs with valid energy")
 def _joules_per_token(subject: Subject) -> Value | None:
-    measured = [
-        energy / tokens
-        for metrics in (run.energy_metrics for run in subject.runs)
-        if (energy := metrics.get("energy_joules")) and (tokens := metrics.get("measured_tokens"))
-    ]
-    return Value(statistics.fmean(measured)) if measured else None
+    joules = subject.joules_per_token
+    if not joules:
+        run = next((run for run in subject.runs if run.telemetry.energy_code), None)
+        why = run and (run.telemetry.energy_reason or run.telemetry.energy_code)
+        return Value(None, reason=f"energy: {why}") if why else None
+    some = "" if len(joules) == len(subject.runs) else f"{len(joules)} of {len(subject.runs)} runs"
+    covers = next((run.telemetry.energy_covers for run in subject.runs if run.telemetry.energy_covers), None)
+    reason = "; ".join(filter(None, (covers, some)))
+    return dataclasses.replace(over_runs(joules), reason=reason or None)
+
+
+@_metric("Tokens per joule, measured", "tokens/J", "higher", "measured_tokens / energy_joules")
+def _tokens_per_joule(subject: Subject) -> Value | None:
+    joules = over_runs(subject.joules_per_token)
+    return None if joules.value is None else joules.inverted(1)
+
+
+@_metric(
+    "Electricity per billion tokens",
+    "USD",
+    "lower",
+    "10⁹ × joules_per_token / 3.6×10⁶ × PUE × price per kWh; of what the energy covers",
+)
+def _electricity_dollars_per_billion_tokens(subject: Subject) -> Value | None:
+    price, joules = subject.options.electricity, over_runs(subject.joules_per_token)
+    if price is None:
+        return None
+    if joules.value is None:
+        return Value(None, reason="no measured energy")
+    pue = subject.options.pue
+    return joules.scaled(BILLION / JOULES_PER_KWH * price * pue, f"${price:g} per kWh, PUE {pue:g}")
 
 
 @_metric(

@@ -94,6 +94,9 @@ def add_details(group: argparse._ActionsContainer) -> None:
     option(group, "--cost-source TEXT", "where the prices come from, for the report")
     option(group, "--cost-date DATE", "date of the prices, for the report")
     option(group, "--peak-tflops TFLOPS", "dense peak of the device (default: from its data sheet)", type=float)
+    option(group, "--electricity USD", "price per kWh, for the cost of the measured energy", type=float)
+    text = "energy of the building per energy of the computers (default: 1)"
+    option(group, "--pue RATIO", text, type=float)
     option(group, "--energy-from-tdp", "estimate energy from TDP (upper bound)")
 
 

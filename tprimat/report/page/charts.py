@@ -16,6 +16,7 @@ from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS, SegmentMe
 from tprimat.compare import ModelComparison
 from tprimat.report import explain
 from tprimat.report.breakdown import shares
+from tprimat.report.page import telemetry
 from tprimat.report.page.view import Placed, PlacedRun, View, broken, chart_text, wall_times
 from tprimat.report.plot.items import KINDS, time_span
 from tprimat.report.rates import first_counted
@@ -65,6 +66,7 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
         for segment in segments:
             steps = [step for step in run.steps if segment.first_step <= step <= segment.last_step]
             text = f"steps {segment.first_step}–{segment.last_step}: median {units.seconds(segment.median)}"
+            text += f"; {segment.cause}" if segment.cause else ""
             ends = {"ends": [steps[0], steps[-1]], "value": segment.median, "text": text}
             traces.append({"system": each.system, "run": each.index, "part": "segment", **ends})
         outliers = [index for segment in segments for index in _outliers(run, segment)]
@@ -76,6 +78,8 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
     note = "Faded: excluded (warm-up). Thick line: segment median. Circles: outliers."
     if beyond:
         note += f" {counted(beyond, 'step')} {'is' if beyond == 1 else 'are'} off scale; double-click to show all."
+    below, marked = telemetry.panels(timed), telemetry.events(timed)
+    note += telemetry.note([placed.name for placed in view.systems], marked)
     return {
         "kind": "steps",
         "title": "Step time over the steps",
@@ -84,8 +88,10 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
         "range": [round(low, 6), round(high, 6)],
         "log": span.is_wide,
         "traces": traces,
-        "height": 420 + 11 * len({each.system for each in timed}),
+        "height": 420 + 11 * len({each.system for each in timed}) + telemetry.PANEL_HEIGHT * len(below),
         "note": note,
+        **({"panels": below} if below else {}),
+        **({"events": marked} if marked else {}),
     }
 
 

@@ -75,6 +75,44 @@
     };
   }
 
+  // A series of telemetry below the step times, on the same axis; a value is that of the steps up to its own.
+  function panelTrace(chart, number, trace) {
+    const telemetry = allResults()[trace.run].run.telemetry;
+    return {
+      type: "scatter",
+      mode: telemetry.steps.length < 2 ? "markers" : "lines",
+      name: nameOf(trace.system),
+      legendgroup: `s${trace.system}`,
+      showlegend: false,
+      meta: { system: trace.system },
+      visible: !hidden.has(trace.system),
+      x: telemetry.steps,
+      y: telemetry.series[trace.series],
+      yaxis: `y${number + 2}`,
+      line: { color: colorOf(trace.system), width: 1.4, shape: "vh", dash: data.systems[trace.system].dash },
+      opacity: 0.85,
+      hovertemplate: `up to step %{x:,}: %{y:.4~g} ${safe(chart.panels[number].unit)}<extra>${nameOf(trace.system)}</extra>`,
+    };
+  }
+
+  // Divides the height: the step times take what the panels below leave them.
+  function addPanels(chart, layout, axis) {
+    const gap = 26 / (chart.height - 124);
+    const each = 94 / (chart.height - 124);
+    layout.yaxis.domain = [chart.panels.length * (each + gap), 1];
+    layout.xaxis.anchor = `y${chart.panels.length + 1}`;
+    chart.panels.forEach((panel, number) => {
+      const top = (chart.panels.length - number) * (each + gap) - gap;
+      layout[`yaxis${number + 2}`] = {
+        ...axis, domain: [Math.max(0, top - each), top], title: { text: safe(panel.unit) }, nticks: 4, anchor: "x",
+      };
+      layout.annotations.push({
+        xref: "paper", x: 0, xanchor: "left", yref: "paper", y: top, yanchor: "bottom",
+        text: safe(panel.title), showarrow: false, font: { size: 12 },
+      });
+    });
+  }
+
   function barTraces(chart) {
     if (chart.kind === "memory") {
       return chart.kinds.map((kind) => ({
@@ -151,6 +189,13 @@
       bargap: 0.3,
       barmode: chart.kind === "memory" ? "group" : chart.kind === "breakdown" ? "stack" : "overlay",
     };
+    for (const event of chart.events ?? []) {
+      layout.shapes.push({
+        type: "rect", xref: "x", x0: event.from, x1: event.to, yref: "paper", y0: 0, y1: 1, layer: "below",
+        fillcolor: colorOf(event.system), opacity: 0.13, line: { width: 0 },
+      });
+    }
+    if (chart.panels?.length) addPanels(chart, layout, axis);
     if (bars) {
       const order = chart.order ?? chart.names;
       layout.yaxis = { ...axis, type: "category", categoryorder: "array", categoryarray: order, autorange: "reversed", ticks: "" };
@@ -164,7 +209,13 @@
     return layout;
   }
 
-  const tracesOf = (chart) => (chart.traces ? chart.traces.map((trace) => lineTrace(chart, trace)) : barTraces(chart));
+  const tracesOf = (chart) =>
+    chart.traces
+      ? [
+          ...chart.traces.map((trace) => lineTrace(chart, trace)),
+          ...(chart.panels ?? []).flatMap((panel, i) => panel.traces.map((trace) => panelTrace(chart, i, trace))),
+        ]
+      : barTraces(chart);
 
   function draw(chart) {
     const place = byId(chart.id);

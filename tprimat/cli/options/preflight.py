@@ -1,0 +1,34 @@
+"""The options of `preflight`."""
+
+from __future__ import annotations
+
+from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._training import add_gpus, add_output_dir
+
+DESCRIPTION = """\
+Measure what this machine sustains, before a benchmark: matrix products per precision, memory bandwidth, copies between
+host and GPU, all-reduce, disk. Names GPUs that are slower than the others, and what may slow all of them. Results of
+later benchmarks in the same output directory include it.
+"""
+
+EPILOG = """\
+All GPUs are measured at once. On several machines, start it with torchrun:
+  torchrun --nnodes 2 --nproc-per-node 8 ... -m tprimat preflight
+Exit status: 0 success, 1 a device is slower than the others, 2 wrong usage or no
+torch, 5 a measurement failed.
+"""
+
+
+def parser() -> Parser:
+    """Return the parser of `preflight`."""
+    parser = Parser("preflight", description=DESCRIPTION, epilog=EPILOG)
+    option(parser, "--quick", "measure for seconds instead of minutes")
+    add_gpus(parser)
+    add_output_dir(parser, "output")
+    add_output_options(
+        parser,
+        quiet="print only the path of the file",
+        verbose="print every device, message size and progress too",
+        json="print JSON: the content of the file, its path, exit status",
+    )
+    return parser

@@ -1,0 +1,81 @@
+"""`preflight`: measures what this machine sustains before its benchmarks, and names what may slow them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import msgspec
+
+from tprimat import console
+from tprimat.cli._arguments import prints_outcome
+from tprimat.console import Verbosity
+from tprimat.errors import ExitStatus, UsageError
+from tprimat.machine import platforms
+from tprimat.measure import preflight
+from tprimat.measure.display import short_path
+from tprimat.preflight import worker
+from tprimat.preflight.plan import plan_of
+from tprimat.record.ranks import Process, from_environment
+from tprimat.report import preflight as report
+from tprimat.results.preflight import PreflightFile
+from tprimat.store import preflight as store
+from tprimat.text import counted
+
+
+@prints_outcome()
+def main(options: argparse.Namespace) -> int:
+    """Measure, here or as one of torchrun's processes; show and write what was measured."""
+    preflight.check_torch()
+    output_dir = Path.cwd() / options.output_dir
+    process = from_environment(os.environ)
+    if process is None:
+        file: PreflightFile | None = _start(options, output_dir)
+    else:
+        console.current().is_main_process = process.is_first
+        file = _join(options, process, output_dir)
+    if file is None:
+        return ExitStatus.OK
+    path = short_path(store.write(file, output_dir))
+    output = console.current()
+    output.paths.append(str(path))
+    output.values.update({**msgspec.to_builtins(file), "path": str(path)})
+    for line in report.lines(file, path, verbose=output.verbosity is Verbosity.VERBOSE):
+        console.info(line)
+    for each in file.findings:
+        console.warn(each.text)
+    return ExitStatus.SLOWER if file.slow_devices else ExitStatus.OK
+
+
+def _start(options: argparse.Namespace, output_dir: Path) -> PreflightFile:
+    """Start a process for each device. Raises UsageError where there are not so many."""
+    machine = platforms.detect()
+    if machine.unusable_gpu:
+        raise UsageError(
+            machine.unusable_gpu,
+            hint="fix the GPU setup, or set CUDA_VISIBLE_DEVICES=-1 to measure the CPU",
+            heading="unusable-gpu",
+        )
+    count = len(machine.devices)
+    if count and (options.gpus or 1) > count:
+        raise UsageError(
+            f"--gpus {options.gpus}: this machine has {counted(count, 'GPU')}",
+            hint=f"use --gpus {count}",
+            heading="too-many-gpus",
+        )
+    processes = options.gpus or count or 1
+    seconds = plan_of(machine.platform, quick=options.quick).seconds(processes)
+    console.info(f"measuring for about {10 * max(1, round(seconds / 10 + 1))} s")
+    return preflight.measure(machine, processes, output_dir, quick=options.quick)
+
+
+def _join(options: argparse.Namespace, process: Process, output_dir: Path) -> PreflightFile | None:
+    """Measure as one of several processes that torchrun has started."""
+    if options.gpus not in (None, process.world_size):
+        raise UsageError(
+            f"--gpus {options.gpus}, but {counted(process.world_size, 'process')} were started",
+            hint="remove --gpus",
+            heading="torchrun",
+        )
+    return preflight.measure_here(process, worker.platform_here(), output_dir, quick=options.quick)

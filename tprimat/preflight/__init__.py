@@ -1,0 +1,1 @@
+"""What the devices of this machine sustain, measured before a benchmark: one process for each device."""

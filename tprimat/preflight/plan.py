@@ -1,0 +1,67 @@
+"""How long a preflight measures what."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tprimat.results.run import Platform
+
+MIB, GIB = 2**20, 2**30
+
+Shape = tuple[int, int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Durations and sizes.
+
+    Attributes:
+        precisions: of matrix products.
+        shapes: of products, of which the fastest is sustained.
+        probe_s, product_s: seconds for each shape, and for the fastest one.
+        stream_s, transfer_s: seconds for each copy, and for each direction between host and device.
+        array_bytes: of each array of a copy; transfer_bytes: of each transfer.
+        messages: sizes of all-reduces, bytes; message_s: seconds for each.
+        file_bytes: written to the disk.
+    """
+
+    precisions: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+    probe_s: float
+    product_s: float
+    stream_s: float
+    transfer_s: float
+    array_bytes: int
+    transfer_bytes: int
+    messages: tuple[int, ...]
+    message_s: float
+    file_bytes: int
+
+    def seconds(self, processes: int) -> float:
+        """Return about how long the measurements take, without starting the processes, s."""
+        products = len(self.precisions) * (len(self.shapes) * self.probe_s + self.product_s)
+        messages = len(self.messages) * self.message_s if processes > 1 else 0.0
+        return products + 2 * self.stream_s + 2 * self.transfer_s + messages
+
+
+def plan_of(platform: Platform, *, quick: bool) -> Plan:
+    """Return the plan for a platform."""
+    squares = [(size, size, size) for size in ((4096, 8192, 16384) if platform != "cpu" else (512, 1024, 2048))]
+    largest = 26 if platform == "cpu" else 30
+    return Plan(
+        precisions=("fp32", "bf16") if platform == "cpu" else ("fp32", "tf32", "bf16", "fp16", "fp8"),
+        # The last ones on a GPU are feed-forward layers of Llama 3.1 8B and 70B for 8192 tokens.
+        shapes=(
+            *(squares[:2] if quick else squares),
+            *(() if platform == "cpu" else ((8192, 14336, 4096), (8192, 28672, 8192))[: 1 if quick else 2]),
+        ),
+        probe_s=0.2 if quick else 0.5,
+        product_s=2.0 if quick else 15.0,
+        stream_s=0.5 if quick else 3.0,
+        transfer_s=0.0 if platform == "cpu" else 0.5 if quick else 3.0,
+        array_bytes=(64 if quick else 256) * MIB if platform == "cpu" else GIB,
+        transfer_bytes=256 * MIB,
+        messages=tuple(2**power for power in range(12 if quick else 10, largest + 1, 4 if quick else 2)),
+        message_s=0.1 if quick else 0.5,
+        file_bytes=(64 if quick else 1024) * MIB,
+    )

@@ -1,0 +1,283 @@
+"""The process of one device, as a program, alone or one of several that torchrun has started:
+
+    python -m tprimat.preflight.worker OUTPUT.json PLATFORM [quick]
+
+All processes measure at the same time, as they would train: their devices share power, cooling and buses. The first
+one writes what all have measured. Barriers and answers travel through gloo, so that a GPU is first touched after the
+first process of each machine has read who else holds it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform as system
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from tprimat import files
+from tprimat.machine import gpu_processes, platforms, torch_build
+from tprimat.machine.cpu import CpuReader
+from tprimat.machine.gpu import GpuState
+from tprimat.machine.host import Host
+from tprimat.machine.platforms import Machine
+from tprimat.machine.telemetry.trace import Sample
+from tprimat.preflight import kernels
+from tprimat.preflight.collective import Peers, all_reduce, backend_of
+from tprimat.preflight.kernels import Kernel
+from tprimat.preflight.plan import Plan, Shape, plan_of
+from tprimat.preflight.timing import Stopwatch, call_seconds, rate_of, repeat
+from tprimat.record import telemetry
+from tprimat.record.ranks import Process, from_environment
+from tprimat.results.preflight import (
+    COPY,
+    FROM_DEVICE,
+    TO_DEVICE,
+    TRIAD,
+    AllReduce,
+    DevicePreflight,
+    NodePreflight,
+    Rate,
+)
+from tprimat.results.run import Platform
+
+LOAD_S = 1.0
+"""For how long the GPUs are loaded while their clocks are read, s."""
+
+MOST_CALLS = 10_000
+
+Say = Callable[[str], None]
+_Value = TypeVar("_Value")
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What all processes have measured, in the order of their ranks."""
+
+    devices: tuple[DevicePreflight, ...]
+    nodes: tuple[NodePreflight, ...]
+    all_reduce: tuple[AllReduce, ...] = ()
+    backend: str | None = None
+
+
+def measure(process: Process, platform: Platform, plan: Plan, say: Say = lambda _: None) -> Measured | None:
+    """Measure this process's device among those of all; return what all have measured in the first process alone."""
+    import torch
+
+    peers = Peers(process)
+    machine, node = None, None
+    # torchrun has started all processes of this machine.
+    cpus = CpuReader(Host(), os.getppid() if process.world_size > 1 else os.getpid())
+    before = Sample(time.perf_counter(), cpu=cpus.read())
+    if process.local_rank == 0:
+        say("machine")
+        machine, node = _read_node()
+    peers.barrier()
+    process = process.on(platform)
+    worker = _Worker(torch, process, plan, peers, say)
+    worker.measure()
+    reduced: list[AllReduce] = []
+    if process.world_size > 1:
+        say("all-reduce")
+        reduced = all_reduce(torch, peers, process.device, plan.messages, plan.message_s)
+    if process.local_rank == 0 and node is not None:
+        after = Sample(time.perf_counter(), cpu=cpus.read(last=True))
+        used = telemetry.disturbance([before, after], before.at, after.at)
+        node = msgspec.structs.replace(
+            node,
+            other_programs_cpu_share=used.other_programs_cpu_share,
+            steal_cpu_share=used.steal_cpu_share,
+        )
+    # The first process of a machine knows the devices of all there.
+    known = [each for each in peers.gather((process.machine, machine, worker.states, node)) if each[1] is not None]
+    devices = peers.gather((process.machine, worker.device()))
+    peers.leave()
+    if not process.is_first:
+        return None
+    machines = {number: (found, states) for number, found, states, _ in known}
+    return Measured(
+        devices=tuple(_described(device, *machines.get(number, (None, ()))) for number, device in devices),
+        nodes=tuple(each for _, _, _, each in known if each is not None),
+        all_reduce=tuple(reduced),
+        backend=backend_of(torch, process.device) if reduced else None,
+    )
+
+
+def platform_here() -> Platform:
+    """Return the platform by what torch says alone: eight processes that ask the drivers take seconds."""
+    import torch
+
+    return "cpu" if not torch.cuda.is_available() else "amd" if torch.version.hip else "nvd"
+
+
+class _Worker:
+    """The measurements of one device."""
+
+    def __init__(self, torch: Any, process: Process, plan: Plan, peers: Peers, say: Say) -> None:
+        self._torch, self._process, self._plan, self._peers, self._say = torch, process, plan, peers, say
+        self._device = process.device
+        self._on_gpu = self._device.type == "cuda"
+        self._watch = Stopwatch(torch, self._device)
+        self._rates: dict[str, Rate] = {}
+        self._unknown: dict[str, str] = {}
+        self.states: tuple[GpuState, ...] = ()
+
+    def device(self) -> DevicePreflight:
+        """Return what was measured."""
+        return DevicePreflight(
+            rank=self._process.rank,
+            local_rank=self._process.local_rank,
+            host=system.node(),
+            rates=self._rates,
+            unknown=self._unknown,
+        )
+
+    def measure(self) -> None:
+        """Measure products, memory and transfers, each with all processes at once."""
+        torch, device, plan = self._torch, self._device, self._plan
+        for precision in plan.precisions:
+            self._product(precision)
+        self._say("memory")
+        size = min(plan.array_bytes, self._free_bytes() // 8)
+        streams = self._attempt("memory", lambda: kernels.streams(torch, device, size)) or {}
+        for name in (COPY, TRIAD):
+            self._sustain(name, streams.get(name), plan.stream_s)
+        del streams
+        for name in (TO_DEVICE, FROM_DEVICE) if self._on_gpu else ():
+            copy = functools.partial(kernels.transfer, torch, device, plan.transfer_bytes, to_device=name == TO_DEVICE)
+            self._sustain(name, self._attempt(name, copy), plan.transfer_s)
+
+    def _product(self, precision: str) -> None:
+        """Find the fastest shape, which all take from the first process, and sustain it."""
+        torch, device, plan = self._torch, self._device, self._plan
+        self._say(f"{precision} product")
+        best: Shape | None = None
+        highest = 0.0
+        for shape in plan.shapes:
+            if kernels.bytes_of(precision, *shape) > self._free_bytes() // 2:
+                continue
+            rate, is_slow = self._attempt(precision, functools.partial(self._probe, precision, shape)) or (0.0, True)
+            best, highest = (shape, rate) if rate > highest else (best, highest)
+            if is_slow:
+                break
+        chosen = self._peers.of_first(best)
+        kernel = None
+        if chosen is None:
+            self._unknown.setdefault(precision, "the first process can't compute it")
+        else:
+            kernel = self._attempt(precision, lambda: kernels.product(torch, device, precision, *chosen))
+        self._sustain(precision, kernel, plan.product_s)
+        if precision == "bf16" and self._on_gpu:
+            self._read_under_load(kernel)
+
+    def _probe(self, precision: str, shape: Shape) -> tuple[float, bool]:
+        """Return the highest rate of a shape, and whether larger ones would take too long."""
+        kernel = kernels.product(self._torch, self._device, precision, *shape)
+        seconds = call_seconds(kernel, self._watch)
+        # The next larger shape takes up to eight times as long; a slow CPU would be at it for minutes.
+        if seconds > self._plan.product_s / 8:
+            return kernel.work / seconds, True
+        return max(repeat(kernel, self._watch, self._plan.probe_s)), False
+
+    def _sustain(self, name: str, kernel: Kernel | None, seconds: float) -> None:
+        """Repeat an operation at the same time as all others do; one that can't waits with them all the same."""
+        self._peers.barrier()
+        if kernel is None:
+            return
+        rates = self._attempt(name, lambda: repeat(kernel, self._watch, seconds))
+        if rates is not None:
+            self._rates[name] = rate_of(rates, kernel.shape)
+
+    def _read_under_load(self, kernel: Kernel | None) -> None:
+        """Read the states of the machine's GPUs, in its first process, while all of them compute."""
+        self._peers.barrier()
+        if kernel is None:
+            return
+        calls = max(1, min(MOST_CALLS, round(LOAD_S / call_seconds(kernel, self._watch))))
+        start = self._watch.mark()
+        for _ in range(calls):
+            kernel.run()
+        end = self._watch.mark()
+        if self._process.local_rank == 0:
+            self.states = platforms.states(Host())
+        self._watch.seconds(start, end)
+
+    def _attempt(self, name: str, run: Callable[[], _Value]) -> _Value | None:
+        """Return what a device can do; None for what it can't, and keep why."""
+        try:
+            return run()
+        except (RuntimeError, NotImplementedError, AttributeError, ValueError, TypeError) as error:
+            # An out-of-memory error is a RuntimeError too.
+            self._unknown[name] = torch_build.first_line(error)
+            return None
+
+    def _free_bytes(self) -> int:
+        if self._on_gpu:
+            # What torch keeps of earlier products is free too.
+            self._torch.cuda.empty_cache()
+            return int(self._torch.cuda.mem_get_info(self._device)[0])
+        import psutil
+
+        return int(psutil.virtual_memory().available) // self._process.local_world_size
+
+
+def _read_node() -> tuple[Machine, NodePreflight]:
+    """Return this machine, and what of it may slow a benchmark; before any process has touched a GPU."""
+    host = Host()
+    machine = platforms.detect(host=host)
+    environment = machine.environment
+    processes = gpu_processes.list_processes(host) if machine.devices else ()
+    return machine, NodePreflight(
+        host=system.node(),
+        versions=environment.versions,
+        partition=environment.gpu_partition,
+        numa_balancing=environment.numa_balancing,
+        processes=tuple(
+            f"GPU {each.gpu or '?'}: {each.command or each.name or 'a process'} ({each.pid})"[:120]
+            for each in processes or ()
+        ),
+        warnings=machine.warnings,
+    )
+
+
+def _described(device: DevicePreflight, machine: Machine | None, loaded: Sequence[GpuState]) -> DevicePreflight:
+    """Return a device with what the first process of its machine knows of it."""
+    if machine is None:
+        return device
+    if not machine.devices:
+        return msgspec.structs.replace(device, name=machine.gpu_info.device_name)
+    here = next((each for each in machine.devices if each.index == device.local_rank), None)
+    if here is None:
+        return device
+    state = next((each for each in loaded if here.id and each.id == here.id), None)
+    return msgspec.structs.replace(
+        device,
+        name=here.info.device_name,
+        id=here.id,
+        partition=here.partition,
+        memory_held_gb=here.memory_held_gb,
+        power_cap_w=state and state.power_cap_w,
+        power_default_w=state and state.power_default_w,
+        clock_max_mhz=state and state.clock_max_mhz,
+        clock_under_load_mhz=state and state.clock_mhz,
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, and write what all have measured."""
+    path, platform, *rest = arguments
+    process = from_environment(os.environ) or Process()
+    kind: Platform = "nvd" if platform == "nvd" else "amd" if platform == "amd" else "cpu"
+    say: Say = (lambda text: print(f"stage: {text}", flush=True)) if process.is_first else (lambda _: None)
+    measured = measure(process, kind, plan_of(kind, quick="quick" in rest), say)
+    if measured is not None:
+        files.write_atomically(Path(path), msgspec.json.encode(measured))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,69 @@
+"""What telemetry saw beside the steps, as panels under the chart of step times: power, clock, temperature, events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tprimat.report.page.view import PlacedRun, chart_text
+from tprimat.text import plain
+
+PANEL_HEIGHT = 120
+MOST_EVENTS = 4
+JOINED_STEPS = 3.0
+"""Steps between two events that one mark bridges."""
+
+PANELS = (
+    ("power", "W", "Power per GPU, W", "power_watts_per_gpu"),
+    ("power", "W", "Power of the CPU packages, W", "cpu_power_watts"),
+    ("clock", "MHz", "Clock of the slowest GPU, MHz", "clock_mhz_lowest"),
+    ("clock", "MHz", "Clock of the CPU, MHz", "cpu_frequency_mhz"),
+    ("temperature", "°C", "Temperature of the hottest GPU, °C", "temperature_celsius_highest"),
+    ("others", "%", "CPU taken by other programs, %", "other_programs_cpu_percent"),
+)
+"""Kind, unit, title and series; of each kind the first one that a run has is drawn, of three kinds."""
+
+MOST_PANELS = 3
+
+
+def panels(runs: Sequence[PlacedRun]) -> list[dict[str, Any]]:
+    """Return the panels of the runs: title, unit, and the series of each run that has it."""
+    found: dict[str, dict[str, Any]] = {}
+    for kind, unit, title, series in PANELS:
+        traces = [
+            {"run": each.index, "system": each.system, "series": series}
+            for each in runs
+            if any(value is not None for value in each.result.run.telemetry.series.get(series, ()))
+        ]
+        if traces and kind not in found:
+            found[kind] = {"title": title, "unit": unit, "traces": traces}
+    return list(found.values())[:MOST_PANELS]
+
+
+def events(runs: Sequence[PlacedRun]) -> list[dict[str, Any]]:
+    """Return the steps of each system in which a warning holds, each once, with the first one's words."""
+    found: dict[int, list[tuple[float, float, str]]] = {}
+    for each in runs:
+        for issue in each.result.run.telemetry.issues:
+            if issue.severity == "warning" and issue.first_step is not None and issue.last_step is not None:
+                row = issue.first_step - 0.5, issue.last_step + 0.5, chart_text(issue.sentence)
+                found.setdefault(each.system, []).append(row)
+    marked: list[dict[str, Any]] = []
+    for system, rows in found.items():
+        first = len(marked)
+        for start, end, text in sorted(rows, key=lambda row: (row[0], -row[1])):
+            # Runs of a system throttle at about the same steps; shades on top of each other would hide the lines.
+            if len(marked) > first and start <= marked[-1]["to"] + JOINED_STEPS:
+                marked[-1]["to"] = max(marked[-1]["to"], end)
+            else:
+                marked.append({"system": system, "from": start, "to": end, "text": text})
+    return marked
+
+
+def note(names: Sequence[str], marked: Sequence[dict[str, Any]]) -> str:
+    """Return what the marks are, in words."""
+    if not marked:
+        return ""
+    texts = [f"{names[each['system']]}, {each['text']}" for each in marked[:MOST_EVENTS]]
+    more = f"; {len(marked) - MOST_EVENTS} more" if len(marked) > MOST_EVENTS else ""
+    return " " + plain(f"Shaded: {'; '.join(texts)}{more}.")

@@ -1,0 +1,127 @@
+"""A preflight as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tprimat import console, units
+from tprimat.catalog import gpus
+from tprimat.results.preflight import PRODUCTS, DevicePreflight, PreflightFile, Rate, label, unit_of
+from tprimat.results.run import GpuInfo
+from tprimat.text import counted, plain
+
+MOST_FINDINGS = 5
+WIDTH = 80
+
+
+def lines(file: PreflightFile, path: Path, *, verbose: bool = False) -> list[str]:
+    """Return a preflight as lines: a table, the findings, and where it is; of all devices and sizes if verbose."""
+    shown = [*_head(file), "", *console.table(_rows(file)), *_others(file)]
+    if verbose:
+        shown += ["", *console.table(_device_rows(file)), *_message_lines(file)]
+    unknown = dict.fromkeys(f"{name}: {why}" for device in file.devices for name, why in device.unknown.items())
+    texts = [*(each.text for each in file.findings), *(f"not measured: {text}" for text in unknown)]
+    most = len(texts) if verbose or len(texts) <= MOST_FINDINGS else MOST_FINDINGS - 1
+    if texts:
+        shown += ["", *(f"! {plain(text, None if verbose else WIDTH - 2)}" for text in texts[:most])]
+    if len(texts) > most:
+        shown.append(f"! {len(texts) - most} more: --verbose")
+    return [*shown, "", f"Preflight: {path}"]
+
+
+def _head(file: PreflightFile) -> list[str]:
+    names = list(dict.fromkeys(device.name or "unknown device" for device in file.devices))
+    hosts = list(dict.fromkeys(device.host for device in file.devices))
+    where = hosts[0] if len(hosts) == 1 else counted(len(hosts), "machine")
+    what = f"{len(file.devices)} × {names[0]}" if file.platform != "cpu" else names[0]
+    if file.platform == "cpu":
+        what += f" ({counted(len(file.devices), 'process')})"
+    kind = ", quick" if file.quick else ""
+    return [plain(f"{what} on {where}{kind}, {units.duration(file.seconds)}", WIDTH)]
+
+
+def _rows(file: PreflightFile) -> list[list[str]]:
+    several = len(file.devices) > 1
+    heads = ["median", "mean", "best", "heat-up", *(["slowest"] if several else [])]
+    peaks = {name: _peak(file.devices[0], name) for name in file.operations}
+    has_peak = any(peaks.values())
+    rows = [["", *heads, *(["of peak"] if has_peak else [])]]
+    for name in file.operations:
+        title = f"{name} product, {unit_of(name)}" if name in PRODUCTS else f"{name}, {unit_of(name)}"
+        values = [
+            _figure(file.typical(name)),
+            _figure(file.typical(name, lambda rate: rate.mean)),
+            _figure(file.typical(name, lambda rate: rate.best)),
+            _change(file.typical(name, _drop)),
+        ]
+        if several:
+            devices = [device for device in file.devices if name in device.rates]
+            slowest = min(devices, key=_median_of(name))
+            named = label(slowest, file.devices, file.platform).split(" on ")[0]
+            values.append(f"{_figure(slowest.rates[name].median)} {named}")
+        peak = peaks[name]
+        if has_peak:
+            values.append(f"{(file.typical(name) or 0.0) / peak:.0%}" if peak else "")
+        rows.append([title, *values])
+    return rows
+
+
+def _median_of(name: str) -> Callable[[DevicePreflight], float]:
+    return lambda device: device.rates[name].median
+
+
+def _drop(rate: Rate) -> float:
+    return rate.drop
+
+
+def _others(file: PreflightFile) -> list[str]:
+    shown = []
+    best, disk = file.best_all_reduce, file.disk
+    if best is not None:
+        count = f"{len(file.devices)} devices, {file.all_reduce_backend}"
+        shown.append(f"all-reduce   {_figure(best.bus_gb_per_s)} GB/s bus bandwidth, {_size(best.bytes)} ({count})")
+    if disk is not None and disk.write_gb_per_s is not None:
+        read = f"read {_figure(disk.read_gb_per_s)} GB/s" if disk.read_gb_per_s is not None else "read not measured"
+        shown.append(f"disk         write {_figure(disk.write_gb_per_s)} GB/s, {read} ({_size(disk.bytes)})")
+    return ["", *shown] if shown else []
+
+
+def _device_rows(file: PreflightFile) -> list[list[str]]:
+    rows = [["device", "operation", "median", "mean", "best", "heat-up", "shape"]]
+    for device in file.devices:
+        for name, rate in device.rates.items():
+            values = [_figure(rate.median), _figure(rate.mean), _figure(rate.best), _change(rate.drop)]
+            rows.append([label(device, file.devices, file.platform), name, *values, rate.shape or ""])
+    return rows
+
+
+def _message_lines(file: PreflightFile) -> list[str]:
+    rows = [["all-reduce", "time", "bus GB/s"]]
+    rows += [
+        [_size(each.bytes), f"{each.seconds * 1e6:,.0f} µs", _figure(each.bus_gb_per_s)] for each in file.all_reduce
+    ]
+    return ["", *console.table(rows)] if file.all_reduce else []
+
+
+def _peak(device: DevicePreflight, name: str) -> float | None:
+    gpu = gpus.match(GpuInfo(device_name=device.name)).gpu if device.name else None
+    return gpu.peak_tflops(name) if gpu is not None and name in PRODUCTS else None
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return units.UNKNOWN
+    digits = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 1 else 4
+    return f"{value:,.{digits}f}"
+
+
+def _change(drop: float | None) -> str:
+    return units.UNKNOWN if drop is None else f"{0.0 - drop:+.1%}"
+
+
+def _size(size: int) -> str:
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= factor:
+            return f"{size / factor:g} {unit}"
+    return f"{size} B"

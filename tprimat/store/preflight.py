@@ -1,0 +1,59 @@
+"""Preflight files in a folder of results: one for each machine, replaced by the next preflight there."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from tprimat import files
+from tprimat.results.preflight import PreflightFile, in_short
+from tprimat.results.run import Preflight
+
+LARGEST_FILE = 16 << 20
+"""Bytes; a thousand devices take a megabyte."""
+
+
+def path_for(folder: Path, host: str) -> Path:
+    """Return the path of a machine's preflight."""
+    return folder / f"preflight_{re.sub(r'[^A-Za-z0-9.-]+', '-', host).strip('.-')[:100] or 'machine'}.json"
+
+
+def write(file: PreflightFile, folder: Path) -> Path:
+    """Write a preflight; return its path. Raises UsageError where that can't be written."""
+    path = path_for(folder, file.nodes[0].host)
+    content = msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n"
+    files.write_output(path, content, "--output-dir")
+    return path
+
+
+def read(path: Path) -> PreflightFile | None:
+    """Return the preflight in a file; None where it holds none."""
+    with contextlib.suppress(OSError, ValueError):
+        with files.open_plain(path) as file:
+            content = file.read(LARGEST_FILE)
+        return msgspec.json.decode(content, type=PreflightFile)
+    return None
+
+
+def latest(folder: Path, host: str | None, ids: Sequence[str], processes: int) -> Preflight:
+    """Return what the result of a training keeps of the preflight of its machine; nothing where there is none.
+
+    Args:
+        folder: of the results.
+        host: name of the machine.
+        ids: of the GPUs that train there (Device.id), each empty where unknown; none on a CPU.
+        processes: that train; on a CPU they share its cores, so that a preflight of another number is none of them.
+    """
+    file = None if host is None else read(path_for(folder, host))
+    if file is None or (file.platform == "cpu") != (not ids):
+        return Preflight()
+    here = [device for device in file.devices if device.host == host]
+    if file.platform == "cpu":
+        return in_short(file) if len(here) == processes else Preflight()
+    # A preflight of other or of fewer GPUs says nothing of these.
+    known = {device.id for device in here if device.id}
+    return in_short(file) if (set(ids) <= known if all(ids) else len(here) >= len(ids)) else Preflight()
