@@ -78,7 +78,7 @@ def _start(platform: Platform, processes: int, output_dir: Path, *, quick: bool,
     log = logs / f"preflight_{datetime.datetime.now():%Y%m%d_%H%M%S_%f}.log"
     with tempfile.TemporaryDirectory(prefix="tensorprimat-") as folder:
         result = Path(folder, "measured.json")
-        launcher = loops.torchrun(processes) if processes > 1 else ()
+        launcher = loops.torchrun_here(processes) if processes > 1 else ()
         program = ("-m", worker.__name__, str(result), platform, *(("quick",) if quick else ()))
         variables = loops.environment(platform, processes)
         launch = Launch((sys.executable, *launcher, *program), variables, Path.cwd())

@@ -117,14 +117,18 @@ def environment(platform: Platform, processes: int) -> dict[str, str]:
 def torchrun(request: Request) -> Sequence[str]:
     """Return Python's arguments that start a program in several processes, of this machine or of several."""
     if request.rendezvous is None:
-        # --standalone finds a free port, so that two trainings on one machine don't meet.
-        where = ["--standalone"]
-    else:
-        address, _, port = request.rendezvous.rpartition(":")
-        # Static: ranks follow the numbers of the machines, as a straggler's name and Megatron's last rank need.
-        where = [f"--nnodes={request.num_nodes}", f"--node-rank={request.node_index}"]
-        where += [f"--master-addr={address}", f"--master-port={port}", f"--rdzv-conf=timeout={JOIN_S}"]
+        return torchrun_here(request.gpus_per_node)
+    address, _, port = request.rendezvous.rpartition(":")
+    # Static: ranks follow the numbers of the machines, as a straggler's name and Megatron's last rank need.
+    where = [f"--nnodes={request.num_nodes}", f"--node-rank={request.node_index}"]
+    where += [f"--master-addr={address}", f"--master-port={port}", f"--rdzv-conf=timeout={JOIN_S}"]
     return ("-m", "torch.distributed.run", *where, f"--nproc-per-node={request.gpus_per_node}")
+
+
+def torchrun_here(processes: int) -> Sequence[str]:
+    """Return Python's arguments that start a program in several processes of this machine."""
+    # --standalone finds a free port, so that two trainings on one machine don't meet.
+    return ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}")
 
 
 def cores() -> int:
