@@ -138,7 +138,9 @@ def scaling_of(comparison: Comparison) -> Scaling:
         shown = {id(system) for line in sized for system in line}
         alone = [system for line in lines if len(line) == 1 for system in line]
         notes += [
-            f"{model.title}, {system.name} is alone: no other size" for system in alone if id(system) not in shown
+            f"{model.title}, {system.name} is not shown: it has no other size"
+            for system in alone
+            if id(system) not in shown
         ]
         dropped = len(usable) - len(shown) - len([system for system in alone if id(system) not in shown])
         if dropped:

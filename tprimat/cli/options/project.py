@@ -10,7 +10,8 @@ from tprimat.cli.options.compare import add_precision
 EPILOG = """\
 Two models are fitted to the measured sizes: step time = a * batch / GPUs + b * log2(GPUs), the sum of divided work and
 growing communication; and a straight line in log-log. Each is tested: it projects the largest measured size from the
-smaller ones. The first model is used only if its error is smaller. docs/scaling.md says what a projection doesn't cover.
+smaller ones. The first model is used only if its error is smaller. See docs/scaling.md for what a projection doesn't
+cover.
 
 Exit status: 0 projected, 2 wrong usage or an unreadable file, 3 no system was measured at two sizes.
 """

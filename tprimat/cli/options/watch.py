@@ -30,7 +30,9 @@ def parser() -> Parser:
     text = "stop with status 1 if more than PCT slower than --baseline, or than earlier in this run"
     option(parser, "--max-slowdown PCT", text, type=_percent)
     option(parser, "--max-stall SECONDS", "stop with status 5 if no step is logged for this long", type=_seconds)
-    option(parser, "--interval SECONDS", "time between two readings of the log (default: 2)", type=_seconds, default=2.0)
+    option(
+        parser, "--interval SECONDS", "time between two readings of the log (default: 2)", type=_seconds, default=2.0
+    )
     add_log_values(parser)
     add_output_options(
         parser,
