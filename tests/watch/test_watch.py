@@ -172,7 +172,7 @@ def test_a_stall_is_told_once_and_can_end_the_watch(tmp_path):
     updates = training.watched(Conditions(max_stall_s=600))
     told = [event for event in events(updates) if event.startswith("no step for")]
     assert told[0] == "no step for 1 min 10 s; before that, one every 1.0 s"
-    assert sum("go on" in event for event in events(updates)) == 1
+    assert sum("steps resumed" in event for event in events(updates)) == 1
     assert updates[-1].status == ExitStatus.TRAINING_FAILED
     assert told[-1] == "no step for 10 min 10 s; --max-stall allows 10 min 00 s"
 

@@ -85,7 +85,7 @@ class Curve:
 
     @property
     def points(self) -> list[scaling.Size]:
-        """The sizes as the analysis takes them."""
+        """The sizes as the analysis module needs them."""
         length = self.sizes[0].system.run.training_config.sequence_length
         work = 1.0 if self.sizes[0].system.per_sample or not length else float(length)
         return [scaling.Size(size.gpus, size.batch, size.rate, work) for size in self.sizes]
@@ -151,7 +151,7 @@ def scaling_of(comparison: Comparison) -> Scaling:
 
 
 def _crossovers(found: Sequence[Curve]) -> list[Crossover]:
-    """Return how each two curves of one model and sequence length compare, where their sizes overlap."""
+    """Compare each two curves of one model and sequence length whose sizes overlap."""
     results = []
     for one, other in itertools.combinations(found, 2):
         if one.model is not other.model or _length(one) != _length(other):

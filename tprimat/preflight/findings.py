@@ -1,4 +1,4 @@
-"""What a preflight found that slows benchmarks on this machine, or makes devices or machines differ."""
+"""Findings of a preflight: what slows benchmarks on this machine, or makes devices or machines differ."""
 
 from __future__ import annotations
 

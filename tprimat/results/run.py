@@ -288,7 +288,7 @@ class Steady(Section, frozen=True, kw_only=True):
 
 
 class Tuning(Section, frozen=True, kw_only=True):
-    """Search that chose the configuration (--tune), as --config passes it on."""
+    """Search that chose the configuration: by --tune, passed on by --config."""
 
     trials: Annotated[Natural | None, doc("number of settings tried")] = None
     settings: Annotated[Count | None, doc("number of settings in the search space")] = None

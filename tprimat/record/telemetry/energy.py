@@ -236,7 +236,7 @@ def _sum(parts: Sequence[Energy]) -> Energy:
 
 
 def _swapped(states: dict[str, list[tuple[float, GpuState]]]) -> str | None:
-    """Return a sentence where two GPUs' counters change places; None where they don't."""
+    """Return a sentence if the counters of two GPUs are exchanged, else None."""
     rows = {each: [gpu.energy_j for _, gpu in known] for each, known in states.items()}
     names = [each for each, values in rows.items() if None not in values]
     for one, other in itertools.combinations(names, 2):
