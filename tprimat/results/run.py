@@ -235,19 +235,14 @@ class Preflight(Section, frozen=True, kw_only=True):
     timestamp: Annotated[str | None, doc("when it was measured, ISO 8601 with offset; null without a preflight")] = None
     devices: Annotated[Count | None, doc("devices measured, all at once")] = None
     matmul_tflops: Annotated[
-        dict[str, NonNegative],
-        doc("sustained matrix products by precision, TFLOP/s per device, fastest of several shapes"),
+        dict[str, NonNegative], doc("sustained matrix products by precision, best shape, TFLOP/s per device")
     ] = {}
     memory_gb_per_s: Annotated[NonNegative | None, doc("memory bandwidth (STREAM triad), GB/s per device")] = None
     host_to_device_gb_per_s: Annotated[NonNegative | None, doc("copy from pinned memory, GB/s; GPUs only")] = None
     device_to_host_gb_per_s: Annotated[NonNegative | None, doc("copy to pinned memory, GB/s; GPUs only")] = None
-    all_reduce_gb_per_s: Annotated[
-        NonNegative | None, doc("bus bandwidth of an all-reduce at the best message size, GB/s")
-    ] = None
+    all_reduce_gb_per_s: Annotated[NonNegative | None, doc("highest bus bandwidth of an all-reduce, GB/s")] = None
     disk_write_gb_per_s: Annotated[NonNegative | None, doc("writing to the output directory, GB/s")] = None
-    disk_read_gb_per_s: Annotated[
-        NonNegative | None, doc("reading from the output directory, not from the page cache, GB/s")
-    ] = None
+    disk_read_gb_per_s: Annotated[NonNegative | None, doc("reading from it, without the page cache, GB/s")] = None
     slow_devices: Annotated[tuple[str, ...], doc("devices that are slower than the others")] = ()
     findings: Annotated[tuple[str, ...], doc("what may slow benchmarks on this machine")] = ()
 
