@@ -164,7 +164,7 @@ def warnings(each: CurveProjection) -> list[str]:
         texts.append(f"batch {found.batch:,} is assumed; --batch sets it{effect}")
     elif found.batch is not None and found.batch < found.gpus:
         share = f"{found.batch / found.gpus:.3g} sequences per {process(curve)}"
-        texts.append(f"{share}: the model must be divided further to use all GPUs")
+        texts.append(f"{share}: the model must be divided further to use all {processes(curve)}")
     return [*texts, *curve.notes]
 
 
