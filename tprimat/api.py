@@ -171,12 +171,12 @@ class Comparison:
 
 
 _ARGUMENTS = {"cost": "cost_per_gpu_hour"}
-"""Arguments that are called otherwise than their option of the command line."""
+"""Arguments whose name differs from that of their command-line option."""
 
 
 @contextlib.contextmanager
 def _named_arguments() -> Iterator[None]:
-    """Name arguments, not options of the command line, in the errors of what is called."""
+    """Replace command-line options by arguments in the errors of the wrapped call."""
     try:
         yield
     except TensorPrimatError as error:

@@ -93,7 +93,7 @@ class TestBundle:
     def test_a_host_with_the_name_of_a_label(self, tmp_path, capsys):
         text = "--master_addr iteration\n" + log_text()
         assert bundled(tmp_path, "--anonymise", text=text)[1] == 2
-        assert "would not give the same values" in capsys.readouterr().err
+        assert "would no longer give the same values" in capsys.readouterr().err
 
     def test_without_a_bundle(self, tmp_path, capsys):
         assert cli.run("extract-primus", ["--log-file", "any.log", "--anonymise"]) == 2

@@ -121,7 +121,9 @@ def test_an_option_that_overrides_the_file_makes_it_untuned(capsys):
     assert run("benchmark", ["--config", str(TUNED), "--micro-batch-size", "1"]) == 0
     (result,) = store.read(Path("output/benchmark_cpu_llama.json"))
     assert result.tuning is None
-    assert "--micro-batch-size as you asked, so it counts as untuned" in " ".join(capsys.readouterr().out.split())
+    assert "overridden by --micro-batch-size, so this run counts as untuned" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_a_dry_run_shows_the_space(capsys):

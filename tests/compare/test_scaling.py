@@ -93,7 +93,7 @@ def test_other_work_or_another_system_is_another_curve(other):
     same = [runs(8, 3.2), runs(16, 1.7)]
     found = scaling_of(comparison(*same, runs(32, 1.0, **other)))
     assert [[size.gpus for size in curve.sizes] for curve in found.curves] == [[8, 16]]
-    assert any("is alone: no other size" in note for note in found.notes)
+    assert any("is not shown: it has no other size" in note for note in found.notes)
     found = scaling_of(comparison(*same, runs(32, 1.0, **other), runs(64, 0.6, **other)))
     assert [[size.gpus for size in curve.sizes] for curve in found.curves] == [[8, 16], [32, 64]]
     assert len({curve.name for curve in found.curves}) == 2

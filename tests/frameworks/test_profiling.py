@@ -72,9 +72,9 @@ class TestCheck:
             ("nsys", {"platform": "amd"}, "say --profile rocprof here"),
             ("rocprof", {}, "say --profile nsys here"),
             ("nsys", {"platform": "cpu"}, "say --profile torch here"),
-            ("nsys", {"num_nodes": 2}, "which it can't do for several nodes: say --profile torch"),
-            ("nsys", {"torchrun": True}, "torchrun, when you have started that"),
-            ("torch", {"steps": 7}, "--steps 8 is the least"),
+            ("nsys", {"num_nodes": 2}, "doesn't work on several nodes: say --profile torch"),
+            ("nsys", {"torchrun": True}, "doesn't work under torchrun: say --profile torch"),
+            ("torch", {"steps": 7}, "set --steps 8 or more"),
         ],
     )
     def test_what_cant_be_names_what_can(self, check, profile, changes, words):

@@ -131,7 +131,7 @@ class TestEnergy:
 
     def test_readable_by_root_alone(self, machine, tmp_path):
         joules, _, unknown = self.read(tmp_path, {"/name": "package-0\n"})
-        assert (joules, unknown) == ({}, ["CPU energy: RAPL's counters are readable by root alone (energy_uj)"])
+        assert (joules, unknown) == ({}, ["CPU energy: RAPL's counters can be read only by root (energy_uj)"])
 
     def test_none(self, machine, tmp_path):
         assert "no RAPL counter here" in self.read(tmp_path, {})[2][0]

@@ -77,7 +77,7 @@ class TestFindings:
             "power_cap": "GPU 0: power capped at 500 of 700 W",
             "heat": "GPU 1: bf16 fell by 8% under load (heat or power)",
             "clock": "GPU 2: clock under load 1200 of 1755 MHz",
-            "memory_held": "GPU 3: 12.3 GB of its memory were held by others",
+            "memory_held": "GPU 3: other processes held 12.3 GB of its memory",
         }
 
     def test_what_differs_between_gpus_and_machines(self):

@@ -50,7 +50,7 @@ def test_a_node_without_a_readable_statement_is_counted(content, tmp_path):
         (tmp_path / "1.node").write_bytes(content)
     found, warnings = nodes.read(tmp_path, 2)
     assert len(found) == 1
-    assert warnings == ["1 node of 2 left no description"]
+    assert warnings == ["1 node of 2 wrote no description"]
 
 
 def test_a_training_on_one_machine_has_none():

@@ -27,7 +27,7 @@ def test_eight_gpus_with_all_that_may_be_found_fit_a_screen():
 def test_values_units_and_shares():
     text = "\n".join(lines(preflight(device(0), device(1, 0.9)), PATH))
     # The median of 700 and 630, and the H100's dense peak of 989.
-    assert "bf16 product, TFLOP/s  665.0   658.4  678.3  +0.0%    630.0 GPU 1  67%" in text
+    assert "bf16 matmul, TFLOP/s  665.0   658.4  678.3  +0.0%  630.0 GPU 1  67%" in text
     assert "all-reduce   420.0 GB/s bus bandwidth, 1 GiB (2 devices, nccl)" in text
     assert "disk         write 2.10 GB/s, read 3.40 GB/s (1 GiB)" in text
 

@@ -161,7 +161,7 @@ class TestSubmit:
         slurm("sbatch", err="sbatch: error: Batch job submission failed: Invalid account", status=1)
         assert run("benchmark", ["--executor", "slurm"]) == 2
         error = capsys.readouterr().err
-        assert "sbatch refuses the job: sbatch: error: Batch job submission failed: Invalid account" in error
+        assert "sbatch rejects the job: sbatch: error: Batch job submission failed: Invalid account" in error
         assert list(tmp_path.glob("output/slurm/*/job.sh"))
 
     def test_without_slurm_the_hint_is_the_dry_run(self, slurm, capsys, monkeypatch, tmp_path):
@@ -219,7 +219,7 @@ class TestCollect:
     def test_by_its_folder(self, slurm, submitted, capsys):
         self.ended(slurm, "RUNNING")
         assert run("collect", [str(submitted)]) == 6
-        assert "job 12 is running on n[1-2]: 2 trainings begun" in capsys.readouterr().out
+        assert "job 12 is running on n[1-2]: 2 trainings started" in capsys.readouterr().out
 
     def test_a_journal_of_another_machine_counts_once_slurm_has_ended_the_job(self, slurm, submitted, tmp_path, capsys):
         store.save(a_run(tmp_path, 1), tmp_path / "output")
@@ -311,7 +311,7 @@ class TestFollow:
 
     def test_ctrl_c_leaves_the_job_alone(self, submitted, monkeypatch, capsys):
         assert self.follow(submitted, monkeypatch, [JobState("RUNNING"), KeyboardInterrupt()]) == 6
-        assert "job 12 goes on: tprimat collect 12; scancel 12 ends it" in capsys.readouterr().err
+        assert "job 12 continues: tprimat collect 12; scancel 12 stops it" in capsys.readouterr().err
 
 
 def test_values_for_a_program(slurm, submitted, capsys):

@@ -57,7 +57,7 @@ def test_a_cancelled_job_and_one_that_waits_behind_it(commands):
     commands.cluster.command("scancel", waiting)
     status, _, errors = commands.collect(waiting)
     assert status == 5
-    assert f"job {waiting}: cancelled; no training began" in errors
+    assert f"job {waiting}: cancelled; no training started" in errors
     commands.wait_for("a step", lambda: commands.steps(job) > 2)
     running = commands.run("collect", job)
     assert running.returncode == 6
@@ -82,7 +82,7 @@ def test_a_job_that_its_time_limit_ends(commands):
     assert status == 5
     if not values["results"]:
         # A minute is the least that Slurm gives, and little on a machine that does much else.
-        assert f"job {job}: reached its time limit (00:01:00); no training began" in errors
+        assert f"job {job}: reached its time limit (00:01:00); no training started" in errors
     for result in values["results"]:
         assert result["status"] in ("incomplete", "failed")
         assert result["reason"].endswith(f"Slurm job {job}: reached its time limit (00:01:00)")
@@ -108,7 +108,7 @@ def test_a_framework_that_isnt_there_fails_with_its_sentence(commands):
     commands.wait_for("the end", lambda: commands.state(job) == "FAILED")
     status, _, errors = commands.collect(job)
     assert status == 5
-    assert "no training began" in errors
+    assert "no training started" in errors
     assert "Megatron-LM needs a GPU" in errors
 
 

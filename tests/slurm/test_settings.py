@@ -34,7 +34,7 @@ def test_options_win(file):
         ("acount = a\n", "cluster.txt:1: 'acount' .* is account meant"),
         ("nonsense\n", "cluster.txt:1"),
         ("account = a\npartition = p\ntime = soon\n", "'soon' is not a Slurm wall time"),
-        ("account = a\npartition = p\nmounts = /data\n", "folder:folder"),
+        ("account = a\npartition = p\nmounts = /data\n", "source:target"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(file, text, words):

@@ -171,8 +171,8 @@ def test_a_stall_is_told_once_and_can_end_the_watch(tmp_path):
     training.before.append(lambda count: training.rest.extend(log_lines((60, 1.0))[-20:]) if count == 30 else None)
     updates = training.watched(Conditions(max_stall_s=600))
     told = [event for event in events(updates) if event.startswith("no step for")]
-    assert told[0] == "no step for 1 min 10 s; before, one was logged every 1.0 s"
-    assert sum("go on" in event for event in events(updates)) == 1
+    assert told[0] == "no step for 1 min 10 s; before that, one every 1.0 s"
+    assert sum("steps resumed" in event for event in events(updates)) == 1
     assert updates[-1].status == ExitStatus.TRAINING_FAILED
     assert told[-1] == "no step for 10 min 10 s; --max-stall allows 10 min 00 s"
 
@@ -276,7 +276,7 @@ def test_a_log_that_is_written_anew_is_another_training(tmp_path):
 
     training.before.append(restart)
     updates = training.watched()
-    assert "train.log begins anew; what it held before is gone" in events(updates)
+    assert "train.log was overwritten; its earlier content is lost" in events(updates)
     assert any(event.startswith("a new training began") for event in events(updates))
     assert updates[-1].state.summary.performance.avg_step_time_seconds == pytest.approx(1.1, rel=5e-3)
 

@@ -1,4 +1,4 @@
-"""Which event that telemetry saw explains a change of speed."""
+"""Explain a change of speed by an event that telemetry recorded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMITS = frozenset({"power-cap", "thermal", "hardware-slowdown", "power-brake", 
 
 
 def cause_of_change(run: Run, step: int, before_s: float, after_s: float) -> str | None:
-    """Return the event that explains why steps take another time from a step on; None where none was seen.
+    """Return the event that explains a change of the step time at a step; None if there is none.
 
     A limit explains a slower speed where it begins and a faster one after it ends, a change of the clock one in its own
     direction. Of several the first counts: the most severe one is listed first.

@@ -37,7 +37,7 @@ def configured(options: argparse.Namespace) -> tuple[argparse.Namespace, Tuning 
     flags = {flag: action.dest for action in parser._actions for flag in action.option_strings}
     changed = [name for name in config.options if getattr(alone, flags[name]) != getattr(both, flags[name])]
     if changed:
-        console.note(f"{options.config}: {', '.join(changed)} as you asked, so it counts as untuned")
+        console.note(f"{options.config}: overridden by {', '.join(changed)}, so this run counts as untuned")
     return both, None if changed else config.tuning
 
 

@@ -11,6 +11,6 @@ from tprimat.slurm.job import find
 
 @prints_outcome("results")
 def main(options: argparse.Namespace) -> int:
-    """Print what has become of a job, and turn what it left into results."""
+    """Print the state of a job and, once it has ended, write its results."""
     job = find(options.job, options.output_dir)
     return follow.until_the_end(job) if options.wait else collect.collect(job)

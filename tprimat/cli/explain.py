@@ -1,4 +1,4 @@
-"""explain: split the difference of two step times, by two profiler traces, into parts that add up."""
+"""explain: split the difference between two step times, from two profiler traces, into parts that add up."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _traced_run(name: str) -> Run:
 
 
 def _named(runs: list[Run], paths: list[str]) -> tuple[Traced, Traced]:
-    """Return both with the names of their labels, GPUs, or files, whichever tells them apart first."""
+    """Return both with names: their labels, GPUs, or files, whichever differ first."""
     labels = [run.label or "" for run in runs]
     devices = [run.gpu_info.device_name or "" for run in runs]
     gpus_only = [gpus.short_name(device) for device in devices]

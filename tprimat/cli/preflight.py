@@ -1,4 +1,4 @@
-"""`preflight`: measures what this machine sustains before its benchmarks, and names what may slow them."""
+"""preflight: measure what this machine sustains before a benchmark, and report what may slow it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _start(options: argparse.Namespace, output_dir: Path) -> PreflightFile:
-    """Start a process for each device. Raises UsageError where there are not so many."""
+    """Start a process for each device. Raises UsageError if there are fewer devices."""
     machine = platforms.detect()
     if machine.unusable_gpu:
         raise UsageError(

@@ -19,7 +19,7 @@ from tprimat.watch.growing import GrowingLogs
 from tprimat.watch.watcher import Conditions, Update, watch
 
 EVERY_S = 60.0
-"""Seconds between two lines where no display is renewed."""
+"""Seconds between two lines without a display that is updated in place."""
 
 Show = Callable[[Update], None]
 
@@ -49,7 +49,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _display(arguments: argparse.Namespace, logs: GrowingLogs) -> Iterator[Show]:
-    """Yield what shows an update: in place in a terminal, else as a line every minute."""
+    """Yield a function that shows an update: in place in a terminal, otherwise as a line every minute."""
     if arguments.json or arguments.quiet or arguments.verbose or not console.has_progress_bar():
         yield _line_by_line(arguments, logs)
         return

@@ -1,4 +1,4 @@
-"""Why one system takes longer per step than another: the difference of two traces, split into parts that add up."""
+"""Explain why a step takes longer on one system: the difference of two traces, split into parts that add up."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _VENDORS = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Traced:
-    """One of the two.
+    """One of the two systems, with its trace.
 
     Attributes:
         name: what reports call it.
@@ -108,7 +108,7 @@ class Operator:
 
     @property
     def delta(self) -> float:
-        """How much longer it takes in the second, s."""
+        """Seconds by which it takes longer in the second trace."""
         first, second = self.seconds
         return second - first
 
@@ -138,7 +138,7 @@ class Bar:
 
     @property
     def delta(self) -> float:
-        """Seconds that the second takes longer."""
+        """Seconds by which the second takes longer."""
         return self.after - self.before
 
 
@@ -159,12 +159,12 @@ class Explanation:
 
     @property
     def delta(self) -> float:
-        """Seconds that the second's step takes longer."""
+        """Seconds by which the second system's step takes longer."""
         return self.after.seconds - self.before.seconds
 
     @property
     def limits(self) -> tuple[Limit, Limit]:
-        """What limits each step."""
+        """What limits the step of each system."""
         return self.before.limit, self.after.limit
 
     @property

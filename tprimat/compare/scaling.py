@@ -85,7 +85,7 @@ class Curve:
 
     @property
     def points(self) -> list[scaling.Size]:
-        """The sizes as the analysis takes them."""
+        """The sizes as the analysis module needs them."""
         length = self.sizes[0].system.run.training_config.sequence_length
         work = 1.0 if self.sizes[0].system.per_sample or not length else float(length)
         return [scaling.Size(size.gpus, size.batch, size.rate, work) for size in self.sizes]
@@ -138,7 +138,9 @@ def scaling_of(comparison: Comparison) -> Scaling:
         shown = {id(system) for line in sized for system in line}
         alone = [system for line in lines if len(line) == 1 for system in line]
         notes += [
-            f"{model.title}, {system.name} is alone: no other size" for system in alone if id(system) not in shown
+            f"{model.title}, {system.name} is not shown: it has no other size"
+            for system in alone
+            if id(system) not in shown
         ]
         dropped = len(usable) - len(shown) - len([system for system in alone if id(system) not in shown])
         if dropped:
@@ -149,7 +151,7 @@ def scaling_of(comparison: Comparison) -> Scaling:
 
 
 def _crossovers(found: Sequence[Curve]) -> list[Crossover]:
-    """Return how each two curves of one model and sequence length compare, where their sizes overlap."""
+    """Compare each two curves of one model and sequence length whose sizes overlap."""
     results = []
     for one, other in itertools.combinations(found, 2):
         if one.model is not other.model or _length(one) != _length(other):

@@ -43,7 +43,7 @@ def this_node(environ: Mapping[str, str], count: int) -> Node:
     stated = environ.get(number, "").strip() or str(count)
     if rank not in environ or "MASTER_ADDR" not in environ:
         absent = " and ".join(name for name in (rank, "MASTER_ADDR") if name not in environ)
-        raise _refusal(f"--nodes {count}: {absent} is not set, so this machine's part is unknown")
+        raise _refusal(f"--nodes {count}: {absent} is not set, so this machine's number is unknown")
     if stated != str(count):
         raise _refusal(f"--nodes {count}: {number} is {stated}")
     values = {rank: environ[rank], "MASTER_PORT": environ.get("MASTER_PORT", "").strip() or PORT}

@@ -87,8 +87,8 @@ def check(request: Request, framework: Framework, *, torchrun: bool, dry_run: bo
         problem = f"{kind} is {PROFILERS[kind or TORCH]}: say --profile {fits} here"
     elif program and (request.num_nodes > 1 or torchrun):
         problem = (
-            f"{kind} starts the training under {program.name}, which it can't do for "
-            f"{'torchrun, when you have started that' if torchrun else 'several nodes'}: say --profile torch"
+            f"{kind} must start the training itself, which doesn't work "
+            f"{'under torchrun' if torchrun else 'on several nodes'}: say --profile torch"
         )
     elif program and not dry_run and shutil.which(program.name) is None:
         problem = f"{kind} needs {program.name}, which isn't on the PATH: {program.origin}; or say --profile torch"
@@ -96,8 +96,8 @@ def check(request: Request, framework: Framework, *, torchrun: bool, dry_run: bo
         problem = f"{kind} needs {program.name} with {program.newest}, which this one lacks; or say --profile torch"
     elif request.steps < LEAST_STEPS:
         problem = (
-            f"watches {WINDOW} steps after the measured ones, when the training has come to its pace: "
-            f"--steps {LEAST_STEPS} is the least"
+            f"profiles {WINDOW} steps after the measured ones, when the training is steady: "
+            f"set --steps {LEAST_STEPS} or more"
         )
     if problem is not None:
         raise UsageError(f"--profile {problem}", heading="profile")

@@ -188,7 +188,7 @@ class Request:
     @property
     def result_elsewhere(self) -> str | None:
         """Why another machine makes the result; None where this one does."""
-        return None if self.node_index == self.result_node else f"the result is made on node {self.result_node}"
+        return None if self.node_index == self.result_node else f"the result is written on node {self.result_node}"
 
 
 @dataclasses.dataclass(frozen=True)

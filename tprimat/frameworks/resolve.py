@@ -99,7 +99,7 @@ class Resolver:
         value: str | None = getattr(self.requested, name)
         if value is not None and not self.framework.embedded:
             raise UsageError(
-                f"{self.framework.name} takes no --{name}: its own configuration decides",
+                f"{self.framework.name} takes no --{name}: its own configuration sets it",
                 hint=f"remove --{name}, or choose an embedded framework such as --framework lightning",
                 heading="tuning",
             )

@@ -229,7 +229,7 @@ def _anonymised(members: dict[str, bytes]) -> tuple[dict[str, bytes], str]:
         changed = names.log(content)
         if _values(content) != _values(changed):
             raise UsageError(
-                f"--anonymise: {name} would not give the same values",
+                f"--anonymise: {name} would no longer give the same values",
                 hint="a host or user has the name of something in the log: bundle without --anonymise",
                 heading="wrong-usage",
             )

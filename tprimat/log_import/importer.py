@@ -59,7 +59,7 @@ class LogImport:
         self._used_paths: set[Path] = set()
 
     def add(self, source: LogSource, outcome: Outcome, title: str | None = None) -> None:
-        """Add the outcome of reading a source, under another title than its own if there is one."""
+        """Add the outcome of reading a source, under a title of its own or another one."""
         title = title or source.title
         if source.group != self._group:
             self.save()

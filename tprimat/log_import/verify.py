@@ -61,7 +61,7 @@ class VerifiedRun:
 
 @dataclasses.dataclass(frozen=True)
 class Verification:
-    """What was found in a bundle.
+    """The outcome of checking a bundle.
 
     Attributes:
         changed: files whose content is not that which the bundle's README.txt lists, or which are missing.

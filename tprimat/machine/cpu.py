@@ -161,7 +161,7 @@ class CpuReader:
                 self._ranges[label] = top
             found.append((label, f"{base}/energy_uj"))
         if refused:
-            self.unknown.append("CPU energy: RAPL's counters are readable by root alone (energy_uj)")
+            self.unknown.append("CPU energy: RAPL's counters can be read only by root (energy_uj)")
         elif not found:
             self.unknown.append(f"CPU energy: no RAPL counter here ({_POWERCAP}), as in most virtual machines")
         return [] if refused else found

@@ -1,4 +1,4 @@
-"""A session in a job of Slurm: what it has begun, and what an earlier attempt of the same job has left.
+"""A session in a Slurm job: the trainings that it has started, and the results of an earlier attempt of the job.
 
 Slurm may requeue a job, after a preemption or the failure of a node. The next attempt is the same session: its
 complete runs stand, the interrupted one stays as that, and what is missing is run.
@@ -95,7 +95,7 @@ def is_of(run: Run, number: int, request: Request) -> bool:
 
 
 def close(session: str, output_dir: Path, why: str) -> list[tuple[Run, Path]]:
-    """Make results of what the ended processes of a session left, with the reason of their end; return all its runs."""
+    """Write results for trainings of a session whose processes have ended, with the reason; return all its runs."""
     recovery.recover(output_dir, ended=session)
     return [with_reason(run, path, why) for run, path in runs_of(session, output_dir)]
 

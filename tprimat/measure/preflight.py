@@ -1,4 +1,4 @@
-"""A preflight: the processes of its devices, what they write, the disk, and the file of it all."""
+"""Run a preflight: start a process per device, collect their measurements, measure the disk, write the file."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ class Session:
         return found is not None
 
     def _state_node(self) -> None:
-        """Write what this machine is, for the results of trainings on several."""
+        """Write the description of this machine, for the results of trainings on several."""
         request = self._requests[0]
         if request.rendezvous is not None:
             nodes.state(self._nodes_folder(), request.node_index, self._machine, os.environ)

@@ -1,4 +1,4 @@
-"""Sweeps: the points of options that take several values, what a folder holds of a plan, and what is left of it."""
+"""Sweeps: the combinations of options with several values, the runs of a plan that exist, and those that are left."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def digest(request: Request, machine: Machine) -> str:
 
 
 def recover(folder: Path, digests: Collection[str]) -> None:
-    """Turn what killed trainings left into results, once those of these digests have ended whose session was killed."""
+    """Write results for killed trainings, after waiting for trainings of these digests that still run."""
     deadline, waiting = time.monotonic() + STILL_ENDING_S, False
     while True:
         for each in recovery.recover(folder):

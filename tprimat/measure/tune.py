@@ -221,7 +221,7 @@ class Tuner:
         plan = dataclasses.replace(self._plan, requests=tuple(requests), output_dir=folder, runs=runs)
         console.info(
             f"confirming {counted(len(requests), 'setting')}, {counted(runs, 'run')} each, interleaved, "
-            f"some {units.duration(seconds())}"
+            f"about {units.duration(seconds())}"
         )
         session = Session(plan, self._machine)
         session.run()

@@ -1,4 +1,4 @@
-"""What a preflight found that slows benchmarks on this machine, or makes devices or machines differ."""
+"""Findings of a preflight: what slows benchmarks on this machine, or makes devices or machines differ."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _shared(file: PreflightFile) -> Iterator[Finding]:
     for device in file.devices:
         if (held := device.memory_held_gb or 0.0) > 1.0:
             named = label(device, file.devices, file.platform)
-            text = f"{named}: {held:.1f} GB of its memory were held by others"
+            text = f"{named}: other processes held {held:.1f} GB of its memory"
             yield Finding(code="memory_held", text=text, device=named)
 
 

@@ -1,4 +1,4 @@
-"""How long a preflight measures what."""
+"""Durations and sizes of the measurements of a preflight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates of an operation that is repeated for seconds: in windows, so that heat and noise show."""
+"""Rates of an operation that is repeated for seconds, in windows, so that heat and noise are visible."""
 
 from __future__ import annotations
 

@@ -107,7 +107,9 @@ def _set_times(training: LoggedTraining, clock: str) -> None:
         if "elapsed_seconds" in record.native:
             record.native["elapsed_seconds"] -= started
     set_times(records)
-    training.warnings.append(f"step times are differences of {clock}: evaluation and saving count where they occur")
+    training.warnings.append(
+        f"step times are differences of {clock}: evaluation and saving are included where they occur"
+    )
 
 
 def _check_times(records: Sequence[Record], warnings: list[str]) -> None:
@@ -121,7 +123,7 @@ def _check_times(records: Sequence[Record], warnings: list[str]) -> None:
     printed, passed = sum(seconds or 0.0 for _, _, seconds in rows[1:]), rows[-1][0] - rows[0][0] if rows else 0.0
     if len(rows) > LEAST_BLOCKS and printed > CONTRADICTION * passed > 0:
         warnings.append(
-            f"step times add up to {printed / passed:.3g}× the time that passed: they may have another unit than s"
+            f"step times add up to {printed / passed:.3g}× the time that passed: they may not be in seconds"
         )
 
 

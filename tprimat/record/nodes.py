@@ -59,7 +59,7 @@ def read(folder: Path, count: int) -> tuple[tuple[Node, ...], list[str]]:
         # By its name: a listing of a folder on a share may be old.
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             nodes.append(msgspec.json.decode((folder / f"{rank}.node").read_bytes(), type=Node))
-    missing = [f"{counted(count - len(nodes), 'node')} of {count} left no description"] if len(nodes) < count else []
+    missing = [f"{counted(count - len(nodes), 'node')} of {count} wrote no description"] if len(nodes) < count else []
     return tuple(nodes), [*differences(nodes), *missing]
 
 

@@ -43,12 +43,12 @@ def _head(file: PreflightFile) -> list[str]:
 
 def _rows(file: PreflightFile) -> list[list[str]]:
     several = len(file.devices) > 1
-    heads = ["median", "mean", "best", "heat-up", *(["slowest"] if several else [])]
+    heads = ["median", "mean", "best", "drift", *(["slowest"] if several else [])]
     peaks = {name: _peak(file.devices[0], name) for name in file.operations}
     has_peak = any(peaks.values())
     rows = [["", *heads, *(["of peak"] if has_peak else [])]]
     for name in file.operations:
-        title = f"{name} product, {unit_of(name)}" if name in PRODUCTS else f"{name}, {unit_of(name)}"
+        title = f"{name} matmul, {unit_of(name)}" if name in PRODUCTS else f"{name}, {unit_of(name)}"
         values = [
             _figure(file.typical(name)),
             _figure(file.typical(name, lambda rate: rate.mean)),
@@ -88,7 +88,7 @@ def _others(file: PreflightFile) -> list[str]:
 
 
 def _device_rows(file: PreflightFile) -> list[list[str]]:
-    rows = [["device", "operation", "median", "mean", "best", "heat-up", "shape"]]
+    rows = [["device", "operation", "median", "mean", "best", "drift", "shape"]]
     for device in file.devices:
         for name, rate in device.rates.items():
             values = [_figure(rate.median), _figure(rate.mean), _figure(rate.best), _change(rate.drop)]

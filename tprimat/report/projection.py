@@ -23,8 +23,8 @@ WIDE = 2.0
 MOST_CAVEATS = 3
 
 OPEN = (
-    "Left open: whether the model can be divided so far, the network beyond the measured size, failures, evaluation "
-    "and checkpoints, samples to converge."
+    "Not covered: whether the model can be divided that far, the network beyond the measured size, failures, "
+    "evaluation and checkpoints, samples to converge."
 )
 
 
@@ -60,7 +60,7 @@ def render(
     """Return the projections as text, each line at most `width` wide."""
     out = Terminal(width=width, color=color)
     if not projections:
-        out.line(f"No projection: no system was measured at {LEAST} sizes, of which the largest tests it", "bold")
+        out.line(f"No projection: no system was measured at {LEAST} sizes (the largest tests the model)", "bold")
         few = [f"{curve.model.title}, {curve.name}: {len(curve.sizes)} sizes" for curve in found.curves]
         out.entries("", [("-", note) for note in [*few, *found.notes][: None if verbose else 8]], gap=False)
         return out.text()
@@ -136,8 +136,8 @@ def backtest(each: CurveProjection) -> str:
     tests = [(form, found.backtest[form]) for form in FORMS if form in found.backtest]
     texts = [f"{error:+.1%} ({TITLES[form]})" for form, error in tests]
     return (
-        f"Test: {curve.sizes[-1].gpus:,} {processes(curve)} projected from the smaller sizes miss by "
-        f"{' and '.join(texts)}: the {TITLES[found.fit.form]} is used."
+        f"Test: {curve.sizes[-1].gpus:,} {processes(curve)} projected from the smaller sizes: error "
+        f"{' and '.join(texts)}; the {TITLES[found.fit.form]} is used."
     )
 
 
@@ -155,7 +155,7 @@ def warnings(each: CurveProjection) -> list[str]:
     if found.gpus >= FAR * largest.gpus:
         factor = found.gpus / largest.gpus
         texts.append(
-            f"{factor:.3g} times the largest measured size ({largest.gpus:,}): nothing confirms the form there"
+            f"{factor:.3g} times the largest measured size ({largest.gpus:,}): the model is not confirmed there"
         )
     elif found.gpus < smallest.gpus:
         texts.append(f"below the smallest measured size ({smallest.gpus:,})")
@@ -164,7 +164,7 @@ def warnings(each: CurveProjection) -> list[str]:
         texts.append(f"batch {found.batch:,} is assumed; --batch sets it{effect}")
     elif found.batch is not None and found.batch < found.gpus:
         share = f"{found.batch / found.gpus:.3g} sequences per {process(curve)}"
-        texts.append(f"{share}: the model must be divided further to use all")
+        texts.append(f"{share}: the model must be divided further to use all {processes(curve)}")
     return [*texts, *curve.notes]
 
 

@@ -30,7 +30,7 @@ PLOT = "Throughput and efficiency over the number of GPUs"
 METHOD = (
     "Efficiency is the throughput per GPU divided by that of the smallest size, with the 95% confidence interval of "
     "that ratio over runs (Welch's t on logarithms). Ideal: the smallest size's throughput per GPU times the GPUs. "
-    f"Scaling breaks at the first size whose efficiency, by its whole interval, is below {BREAK:.0%}."
+    f"The first size below {BREAK:.0%} is the smallest one whose whole interval is below it."
 )
 
 
@@ -271,7 +271,7 @@ def _several(out: Terminal, found: Scaling, comparison: Comparison, *, verbose: 
     if is_beside:
         _beside(out, shown)
     else:
-        out.line(f"Rates in {join_names(units_of)}; efficiency at the largest size, of the smallest.")
+        out.line(f"Rates in {join_names(units_of)}; efficiency at the largest size, relative to the smallest.")
         out.line()
 
 

@@ -1,4 +1,4 @@
-"""What the fields of a result file are made of: numbers with their bounds, descriptions, groups of fields."""
+"""Building blocks of result fields: numbers with bounds, descriptions, groups of fields."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=F
         return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
 
     def over(self: AnySection, other: AnySection) -> AnySection:
-        """Return another group of this kind with what this one states in the place of its own, field by field."""
+        """Return another group of this kind, overridden field by field by the values that this one states."""
         stated = {name: value for name, value in self.known().items() if value not in ((), {})}
         return msgspec.structs.replace(other, **stated)

@@ -1,4 +1,4 @@
-"""The preflight file: what the devices of a machine reached just before its benchmarks, and what may slow these."""
+"""The preflight file: what the devices of a machine sustained before a benchmark, and what may slow it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class AllReduce(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Disk(msgspec.Struct, frozen=True, kw_only=True):
-    """Writing a file to the output directory, with fsync, and reading it back past the page cache; GB/s."""
+    """Rates of writing a file to the output directory, with fsync, and reading it, not from the page cache; GB/s."""
 
     bytes: Natural
     write_gb_per_s: NonNegative | None = None
@@ -133,7 +133,7 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def operations(self) -> list[str]:
-        """The operations that a device has a rate of, in the order in which they were measured."""
+        """The operations that at least one device has a rate for, in the order in which they were measured."""
         return list(dict.fromkeys(name for device in self.devices for name in device.rates))
 
     def typical(self, name: str, of: Callable[[Rate], float] = lambda rate: rate.median) -> float | None:
@@ -167,7 +167,7 @@ def label(device: DevicePreflight, devices: Iterable[DevicePreflight], platform:
 
 
 def in_short(file: PreflightFile) -> Preflight:
-    """Return what the result of a benchmark keeps of a preflight."""
+    """Return the values of a preflight that a benchmark's result includes."""
     products = {name: value for name in PRODUCTS if (value := round_figure(file.typical(name))) is not None}
     best, disk = file.best_all_reduce, file.disk or Disk(bytes=0)
     return Preflight(

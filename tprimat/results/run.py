@@ -101,7 +101,7 @@ class Environment(Section, frozen=True, kw_only=True):
     numa_balancing: Annotated[bool | None, doc("whether Linux moves memory between NUMA nodes; GPUs only")] = None
     emulated: Annotated[bool, doc("true: the device was emulated; timings are not valid")] = False
     settings: Annotated[dict[str, str], doc("environment variables that affect speed")] = {}
-    nodes: Annotated[tuple[Node, ...], doc("the machines of a training on several, in their order")] = ()
+    nodes: Annotated[tuple[Node, ...], doc("machines of a training on several nodes, by node number")] = ()
 
     @property
     def lacks_bf16(self) -> bool:
@@ -235,16 +235,14 @@ class Preflight(Section, frozen=True, kw_only=True):
     timestamp: Annotated[str | None, doc("when it was measured, ISO 8601 with offset; null without a preflight")] = None
     devices: Annotated[Count | None, doc("devices measured, all at once")] = None
     matmul_tflops: Annotated[
-        dict[str, NonNegative], doc("sustained matrix products by precision, TFLOP/s per device, best of some shapes")
+        dict[str, NonNegative], doc("sustained matrix products by precision, best shape, TFLOP/s per device")
     ] = {}
-    memory_gb_per_s: Annotated[NonNegative | None, doc("memory bandwidth, a triad, GB/s per device")] = None
+    memory_gb_per_s: Annotated[NonNegative | None, doc("memory bandwidth (STREAM triad), GB/s per device")] = None
     host_to_device_gb_per_s: Annotated[NonNegative | None, doc("copy from pinned memory, GB/s; GPUs only")] = None
     device_to_host_gb_per_s: Annotated[NonNegative | None, doc("copy to pinned memory, GB/s; GPUs only")] = None
-    all_reduce_gb_per_s: Annotated[
-        NonNegative | None, doc("bus bandwidth of an all-reduce, the best message size, GB/s")
-    ] = None
+    all_reduce_gb_per_s: Annotated[NonNegative | None, doc("highest bus bandwidth of an all-reduce, GB/s")] = None
     disk_write_gb_per_s: Annotated[NonNegative | None, doc("writing to the output directory, GB/s")] = None
-    disk_read_gb_per_s: Annotated[NonNegative | None, doc("reading from it past the page cache, GB/s")] = None
+    disk_read_gb_per_s: Annotated[NonNegative | None, doc("reading from it, without the page cache, GB/s")] = None
     slow_devices: Annotated[tuple[str, ...], doc("devices that are slower than the others")] = ()
     findings: Annotated[tuple[str, ...], doc("what may slow benchmarks on this machine")] = ()
 
@@ -285,13 +283,13 @@ class Steady(Section, frozen=True, kw_only=True):
 
 
 class Tuning(Section, frozen=True, kw_only=True):
-    """Search that chose the configuration (--tune), as --config passes it on."""
+    """Search that chose the configuration: by --tune, passed on by --config."""
 
-    trials: Annotated[Natural | None, doc("settings that were tried")] = None
-    settings: Annotated[Count | None, doc("settings in the search space")] = None
+    trials: Annotated[Natural | None, doc("number of settings tried")] = None
+    settings: Annotated[Count | None, doc("number of settings in the search space")] = None
     varied: Annotated[tuple[str, ...], doc("options that the search varied")] = ()
-    seconds: Annotated[NonNegative | None, doc("time that the search took, s")] = None
-    budget_seconds: Annotated[NonNegative | None, doc("time that it was given, s")] = None
+    seconds: Annotated[NonNegative | None, doc("duration of the search, s")] = None
+    budget_seconds: Annotated[NonNegative | None, doc("time budget of the search, s")] = None
     device_name: Annotated[str | None, doc("device on which the configuration was chosen")] = None
 
 

@@ -1,4 +1,4 @@
-"""What was read of the devices and the CPU beside a training: fields of a result."""
+"""Fields of a result: what telemetry read from the devices and the CPU during a training."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VALID_ENERGY = ("measured", "counter-wrapped", "partly-sampled", "unverified", "
 
 
 class TelemetryIssue(Section, frozen=True, kw_only=True):
-    """An event on the machine that may explain a step time, or weakens the measurement."""
+    """An event on the machine that may explain a step time or reduce the validity of the measurement."""
 
     code: Annotated[str, doc("kind of event, such as power-cap; docs/telemetry.md lists them")]
     text: Annotated[str, doc("the event in words, without its steps")]
@@ -42,7 +42,7 @@ class TelemetryIssue(Section, frozen=True, kw_only=True):
 
 
 class Telemetry(Section, frozen=True, kw_only=True):
-    """Devices and CPU as their drivers and the system report them during a training; no step waits for them."""
+    """Readings of devices and CPU during a training, from drivers and the system; no step waits for them."""
 
     interval_seconds: Annotated[Positive | None, doc("time between two readings, mean, s")] = None
     samples: Annotated[Natural | None, doc("readings from the first to the last step")] = None

@@ -86,7 +86,7 @@ def submit(script: Path) -> str:
     if status or found is None:
         problem = " ".join((err or out).split()) or f"status {status}"
         raise UsageError(
-            f"sbatch refuses the job: {problem}",
+            f"sbatch rejects the job: {problem}",
             hint=f"edit {script} and submit it with sbatch, or set --account and --partition",
             heading="slurm",
         )

@@ -50,7 +50,7 @@ def course(job: Job, state: JobState) -> list[str]:
     if not state.is_waiting:
         begun = attempt.begun(job.folder)
         where = f" on {state.nodes}" if state.nodes else ""
-        lines = [f"{title} is {state.state.lower()}{where}: {counted(len(begun), 'training')} begun"]
+        lines = [f"{title} is {state.state.lower()}{where}: {counted(len(begun), 'training')} started"]
         return [*lines, *live.lines(job, begun[-1:])]
     position = client.queue_position(job.job_id or "")
     parts = [f"waits in the queue ({state.reason or state.state.lower()})"]
@@ -67,11 +67,11 @@ def ending(job: Job, state: JobState | None) -> str:
     notes = [note for note in job.notes() if note[0] == job.job_id]
     last = notes[-1][2:] if notes else ()
     if not last:
-        return "ended before its script began (Slurm knows no more of it)"
+        return "ended before its script started (Slurm has no more information)"
     if last[0] == "ended":
         terminated = any(note[2] == "terminated" for note in notes)
         return f"ended with status {last[1]}{', terminated by Slurm' if terminated else ''}"
-    return "was killed, or its node failed (Slurm knows no more of it)"
+    return "was killed, or its node failed (Slurm has no more information)"
 
 
 def _collect_ended(job: Job, how: str, *, succeeded: bool) -> ExitStatus:
@@ -90,7 +90,7 @@ def _collect_ended(job: Job, how: str, *, succeeded: bool) -> ExitStatus:
             title = f"{plain(run.framework)} {plain(run.model)}{f' {plain(run.label)}' if run.label else ''}"
             _print(f"{title}, run {each.round}", run, path)
     if not begun:
-        console.error(f"error: job {job.job_id}: {how}; no training began", see="collect")
+        console.error(f"error: job {job.job_id}: {how}; no training started", see="collect")
         for line in training_files.last_words(job.folder / script.LOG, _tail(job.folder / script.LOG)):
             console.error(f"    {plain(line, 160)}")
     files = dict.fromkeys(short_path(path) for _, path in runs)

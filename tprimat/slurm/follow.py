@@ -33,7 +33,7 @@ def until_the_end(
                 shown, last_s = lines, clock()
             sleep(INTERVAL_S)
     except KeyboardInterrupt:
-        console.error(f"job {job.job_id} goes on: tprimat collect {job.job_id}; scancel {job.job_id} ends it")
+        console.error(f"job {job.job_id} continues: tprimat collect {job.job_id}; scancel {job.job_id} stops it")
         return ExitStatus.INCONCLUSIVE
     return collect.collect(job)
 

@@ -81,7 +81,7 @@ def make_folder(output_dir: Path) -> Path:
             return folder
         except FileExistsError:
             if not folder.is_dir():
-                raise UsageError(f"{folder}: a file is in the way", heading="unwritable-folder") from None
+                raise UsageError(f"{folder}: a file has this name", heading="unwritable-folder") from None
         except OSError as error:
             raise files.unwritable(folder, error) from error
     raise AssertionError
@@ -99,7 +99,7 @@ def find(name: str, output_dir: Path) -> Job:
     if not jobs:
         raise UsageError(
             f"no job {name} was submitted to {output_dir / FOLDER}",
-            hint="name its results with --output-dir, or its folder instead of the id",
+            hint="name its output directory with --output-dir, or its own directory instead of the id",
             heading="collect",
         )
     return jobs[-1]

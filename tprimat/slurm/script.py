@@ -21,7 +21,7 @@ cd {cwd}
 export PYTHONPATH={package}${{PYTHONPATH:+:$PYTHONPATH}} PYTHONUNBUFFERED=1
 export {job}={folder}
 
-# The processes of all nodes meet on the first one, whose name for Slurm needn't be that of the host.
+# All ranks connect to the first node. Slurm's name for it may differ from its host name.
 MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 getent hosts "$MASTER_ADDR" > /dev/null || MASTER_ADDR=$(hostname)
 MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
@@ -35,11 +35,11 @@ trap 'note ended $?' EXIT
 
 _TASK = """\
 
-# One task on each node, which starts the processes of its GPUs. All of its CPUs are theirs.
-# A node that fails ends the others, and so does one that is done two minutes before them.
+# One task per node: it uses all CPUs of the node, and starts one process per GPU.
+# If a task fails, or ends two minutes before the others, srun stops the others.
 srun --ntasks-per-node=1 --cpus-per-task="$SLURM_CPUS_ON_NODE" --kill-on-bad-exit=1 --wait=120{container} \\
     {command} &
-# A signal ends the waiting, and not the tasks, which save what they have.
+# A signal interrupts the wait, not the tasks: they save their results.
 while wait $!; status=$?; kill -0 $! 2> /dev/null; do :; done
 exit $status
 """
@@ -83,7 +83,7 @@ def text(
     )
     head = [
         "#!/bin/bash",
-        f"# A benchmark by TensorPrimat. What it left: tprimat collect {shlex.quote(str(folder))}",
+        f"# TensorPrimat benchmark. Show its results: tprimat collect {shlex.quote(str(folder))}",
         *(f"#SBATCH {line}" for line in _options(job, nodes, gpus_per_node, folder)),
     ]
     return (
@@ -112,12 +112,12 @@ def _options(job: SlurmJob, nodes: int, gpus_per_node: int | None, folder: Path)
         f"--nodes={nodes}",
         "--ntasks-per-node=1",
         *([f"--gpus-per-node={gpus_per_node}"] if gpus_per_node else []),
-        # Neighbours would disturb what is measured.
+        # Other jobs on the nodes would disturb the measurement.
         "--exclusive",
         "--mem=0",
         f"--time={job.time}",
         f'--output="{log}"',
-        # The next attempt of a requeued job goes on.
+        # The next attempt of a requeued job continues this one.
         "--requeue",
         "--open-mode=append",
     ]

@@ -50,7 +50,7 @@ def job(path: Path | None, options: Mapping[str, str | None]) -> SlurmJob:
             raise _refusal(f"{name} {text!r}: write it in one line of printable characters")
     for mount in mounts:
         if ":" not in mount:
-            raise _refusal(f"mount {mount!r}: write folder:folder, here and in the container")
+            raise _refusal(f"mount {mount!r}: write source:target, the directory here and in the container")
     return job
 
 
@@ -68,7 +68,7 @@ def read(path: Path) -> dict[str, str]:
             continue
         if not sign or name not in NAMES:
             meant = suggestion(name, NAMES, f"write NAME = VALUE with one of {', '.join(NAMES)}")
-            raise _refusal(f"{path}:{number}: {name!r} is not a setting of a job: {meant}")
+            raise _refusal(f"{path}:{number}: {name!r} is not a job setting: {meant}")
         values[name] = value.strip("\"'")
     return values
 

@@ -123,7 +123,7 @@ def _gpus_per_node(options: argparse.Namespace, partition: str | None, nodes: in
     if options.gpus is not None and options.gpus % nodes:
         raise UsageError(
             f"--gpus {options.gpus} can't be divided evenly among {nodes} nodes",
-            hint="--gpus counts those of all nodes",
+            hint="--gpus is the total over all nodes",
             heading="several-nodes",
         )
     known = client.gpus_of_a_node(partition)

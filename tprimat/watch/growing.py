@@ -170,7 +170,7 @@ class GrowingLogs:
         if not renamed and copied in siblings and siblings[copied].size >= then.size:
             renamed = [copied]
         if not renamed:
-            self.notes.append(f"{path.name} begins anew; what it held before is gone")
+            self.notes.append(f"{path.name} was overwritten; its earlier content is lost")
             self._spool, self._copied = None, 0
             return
         self.notes.append(f"{path.name} was rotated to {renamed[0].name}; both are read")

@@ -56,7 +56,7 @@ def line(state: State) -> str:
     """Return one line on a training."""
     interval = f"±{_percent(state.half_width)} within this run" if state.half_width is not None else ""
     loss = f"loss {said}" if (said := _loss(state)) else ""
-    baseline = f"against the baseline: {said}" if (said := against_baseline(state)) else ""
+    baseline = f"compared with the baseline: {said}" if (said := against_baseline(state)) else ""
     parts = (f"step {_step(state)}", loss, _step_time(state), _rate(state), _mfu(state), interval, baseline)
     return "; ".join(plain(part) for part in parts if part)
 
@@ -136,14 +136,14 @@ def _interval(state: State, until: float | None) -> str:
     if state.half_width is None:
         return f"waiting for ±{_percent(until)}" if until is not None else ""
     since = f" since step {state.summary.segments[-1].first_step}" if len(state.summary.segments) > 1 else ""
-    more = "other runs may lie outside" if until is None else f"waiting for ±{_percent(until)}"
+    more = "other runs may be outside it" if until is None else f"waiting for ±{_percent(until)}"
     return f"±{_percent(state.half_width)} within this run{since}; {more}"
 
 
 def _warm_up(state: State) -> str:
     first = state.summary.steady.first_step
     if not state.summary.steady.found:
-        return "not over yet: no steady state found" if state.step else ""
+        return "not over: no steady state yet" if state.step else ""
     before = [step for step in state.run.steps if first and step < first]
     if not before:
         return "none found"

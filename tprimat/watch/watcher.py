@@ -130,7 +130,7 @@ class _Watcher:
             # The time of writing, not of looking: a log may be old when the watch begins.
             self._progress = min(self._clock(), self._logs.written or self._clock())
             if self._stalled:
-                yield f"steps go on: step {state.step:,}"
+                yield f"steps resumed: step {state.step:,}"
             self._stalled = False
         if before is not None and state.step < before.step:
             yield f"a new training began: step {state.step:,} after step {before.step:,}"
@@ -153,7 +153,7 @@ class _Watcher:
         usual = (state.recent_s or 0.0) * (state.run.window_steps[-1] if state.step else 0)
         if (state.step or state.cause) and quiet_s > max(STALL_S, STALL_STEPS * usual):
             self._stalled = True
-            often = f"; before, one was logged every {units.duration(usual)}" if usual else ""
+            often = f"; before that, one every {units.duration(usual)}" if usual else ""
             yield f"no step for {units.duration(quiet_s)}{often}"
 
     def _ending(self, quiet_s: float, closed: bool) -> tuple[str, ExitStatus | None]:

@@ -14,7 +14,7 @@ BUSY_PERCENT = 90.0
 """GPU utilization below which the GPU waits for something."""
 
 WAITING_SHARE = 0.05
-"""Share of the time spent on waiting for data, or of the CPU in other hands, from which it is named."""
+"""Share of the time spent waiting for data, or of the CPU used by other programs, from which it is reported."""
 
 
 def hints(subject: Subject, values: Mapping[str, Value]) -> tuple[str, ...]:

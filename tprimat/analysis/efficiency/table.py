@@ -249,7 +249,9 @@ def _micro_batch_that_fits(subject: Subject) -> Value | None:
     return Value(max(size, int(size * ROOM_ABOVE * total / used)), reason=f"from {used:.1f} GB at {size}")
 
 
-@_metric("Energy per token, measured", "J/token", "lower", "energy_joules / measured_tokens; of runs with valid energy")
+@_metric(
+    "Energy per token, measured", "J/token", "lower", "energy_joules / measured_tokens; over runs with valid energy"
+)
 def _joules_per_token(subject: Subject) -> Value | None:
     joules = subject.joules_per_token
     if not joules:
@@ -272,7 +274,7 @@ def _tokens_per_joule(subject: Subject) -> Value | None:
     "Electricity per billion tokens",
     "USD",
     "lower",
-    "10⁹ × joules_per_token / 3.6×10⁶ × PUE × price per kWh; of what the energy covers",
+    "10⁹ × joules_per_token / 3.6×10⁶ × PUE × price per kWh; for the measured energy only",
 )
 def _electricity_dollars_per_billion_tokens(subject: Subject) -> Value | None:
     price, joules = subject.options.electricity, over_runs(subject.joules_per_token)

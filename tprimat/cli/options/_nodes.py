@@ -13,7 +13,7 @@ EXECUTORS = ("local", "slurm")
 
 def add_options(group: argparse._ArgumentGroup) -> None:
     """Add them to a group."""
-    text = "train on N machines together (default: 1); or several, such as 1,2,4"
+    text = "train on N machines (default: 1); several values make a sweep: 1,2,4"
     option(group, "--nodes N", text, dest="num_nodes", type=one_or_several(at_least(1, 10**5)))
     text = "run here or submit a Slurm job (default: local)"
     option(group, "--executor", text, choices=EXECUTORS, default="local")
@@ -22,5 +22,5 @@ def add_options(group: argparse._ArgumentGroup) -> None:
     option(group, "--account NAME", "set the Slurm account (default: the cluster's)")
     option(group, "--partition NAME", "set the Slurm partition (default: the cluster's)")
     option(group, "--time TIME", "set the wall time of the job (default: 01:00:00)")
-    option(group, "--container IMAGE", "run in this image, by pyxis; a .sif file by apptainer")
+    option(group, "--container IMAGE", "run in this image: with pyxis, or apptainer for a .sif file")
     option(group, "--mounts A:B,...", "mount more directories in the container")

@@ -116,7 +116,7 @@ def add_gpus(group: argparse._ActionsContainer, *, sweeps: bool = False) -> None
     """Add --gpus."""
     text, number = "use N GPUs (default: all), or N processes on a CPU", at_least(1)
     if sweeps:
-        option(group, "--gpus N", f"{text}; or several", type=one_or_several(number))
+        option(group, "--gpus N", f"{text}; several values make a sweep", type=one_or_several(number))
     else:
         option(group, "--gpus N", text, type=number)
 
@@ -135,5 +135,5 @@ def add_bundle(group: argparse._ActionsContainer, text: str) -> None:
 
 def add_telemetry(group: argparse._ActionsContainer) -> None:
     """Add --telemetry."""
-    text = "read power, clocks and neighbours once a second: on or off (default: on)"
+    text = "record power, clocks and other programs every second: on, off (default: on)"
     option(group, "--telemetry WHETHER", text, choices=("on", "off"), default="on")

@@ -14,9 +14,9 @@ DEFAULT_BUDGET = "30m"
 
 def add_settings(group: argparse._ArgumentGroup) -> None:
     """Add the settings of the embedded frameworks, and the file that holds a tuned configuration."""
-    text = "compute activations again in the backward pass (embedded frameworks; default: none)"
+    text = "recompute activations in the backward pass (embedded frameworks; default: none)"
     option(group, "--recomputation", text, choices=RECOMPUTATION)
-    text = "use this attention of transformers (embedded frameworks; default: sdpa)"
+    text = "attention implementation of transformers (embedded frameworks; default: sdpa)"
     option(group, "--attention", text, choices=ATTENTION)
     text = "use the configuration that --tune wrote to FILE; further options override it"
     option(group, "--config FILE", text, type=Path)
@@ -24,7 +24,7 @@ def add_settings(group: argparse._ArgumentGroup) -> None:
 
 def add_search(group: argparse._ArgumentGroup) -> None:
     """Add the search and its budget."""
-    option(group, "--tune", "search for the fastest settings, and write them to a file for --config")
+    option(group, "--tune", "search for the fastest setting and write it to a file for --config")
     text = f"time for the search of each model (default: {DEFAULT_BUDGET})"
     option(group, "--budget TIME", text, type=duration)
 
@@ -32,6 +32,6 @@ def add_search(group: argparse._ArgumentGroup) -> None:
 def add_sweep(group: argparse._ArgumentGroup) -> None:
     """Add what runs a part of a plan."""
     option(group, "--resume", "run only what the output directory doesn't hold yet")
-    option(group, "--retry-failed", "the same, and repeat what failed")
-    text = "run configuration N of the plan only, from 1: a task of a job array"
+    option(group, "--retry-failed", "like --resume, and repeat runs that failed")
+    text = "run only configuration N of the plan, from 1, e.g. in a task of a job array"
     option(group, "--only N", text, type=at_least(1))

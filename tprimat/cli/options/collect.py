@@ -6,14 +6,14 @@ from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options
 from tprimat.cli.options._training import add_output_dir
 
 EPILOG = """\
-Exit status: 0 all trainings are complete, 2 wrong usage, 5 one failed or the job was cancelled, timed out or
-otherwise cut short, 6 the job waits or runs.
+Exit status: 0 all trainings are complete, 2 wrong usage, 5 a training failed, or the job was cancelled, timed out or
+interrupted, 6 the job waits or runs.
 """
 
 
 def parser() -> Parser:
     """Return the parser of `collect`."""
-    description = "Show the state of a Slurm job, or the results of one that is over, and why it ended."
+    description = "Show the state of a Slurm job; once it has ended, write its results and show why it ended."
     parser = Parser("collect", description=description, epilog=EPILOG)
     parser.add_argument(
         "job", metavar="JOB", help="the id of a job that benchmark --executor slurm submitted, or its directory"

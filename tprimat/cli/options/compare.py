@@ -19,7 +19,7 @@ examples:
   {0} nvidia.log amd.log             logs of any known format, without importing them
   {0} old=yesterday/ new=today/         name the systems
   {0} a.json bundle.tar.gz --precision MI355X=fp8 --verbose
-  {0} runs/ --scaling                   sizes of one system: efficiency, and where scaling breaks
+  {0} runs/ --scaling                   sizes of one system: efficiency, and the first below 90%
   {0} --baseline main/ --candidate branch/ --max-slowdown 3%
 
 Directories are read with their subdirectories: their results, or their logs where they hold no results. Results for
@@ -95,7 +95,7 @@ def add_details(group: argparse._ActionsContainer) -> None:
     option(group, "--cost-date DATE", "date of the prices, for the report")
     option(group, "--peak-tflops TFLOPS", "dense peak of the device (default: from its data sheet)", type=float)
     option(group, "--electricity USD", "price per kWh, for the cost of the measured energy", type=float)
-    text = "energy of the building per energy of the computers (default: 1)"
+    text = "power usage effectiveness of the data center (default: 1)"
     option(group, "--pue RATIO", text, type=float)
     option(group, "--energy-from-tdp", "estimate energy from TDP (upper bound)")
 
@@ -112,5 +112,5 @@ def _add_regression_check(group: argparse._ArgumentGroup) -> None:
     option(group, "--allow METRIC=AMOUNT", argparse.SUPPRESS, dest="threshold", action="append")
     option(group, "--fail-on-inconclusive", "exit with status 6 if more runs are needed (default: 0)")
     option(group, "--summary FILE", "write the answer as Markdown, for a pull request")
-    text = "github: print annotations for GitHub Actions, and append the answer to the job summary"
+    text = "github: print annotations for GitHub Actions, and append the result to the job summary"
     option(group, "--format FORMAT", text, choices=("text", "github"), default="text")

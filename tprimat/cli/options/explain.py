@@ -5,7 +5,7 @@ from __future__ import annotations
 from tprimat.cli.options._parser import Parser, add_output_options
 
 EPILOG = """\
-A and B are profiler traces of PyTorch (.json, .json.gz), folders with one for each rank, or results with a trace.
+A and B are profiler traces of PyTorch (.json, .json.gz), directories with one for each rank, or results with a trace.
 The parts of a step don't overlap and add up to it, so their differences add up to the difference of the steps.
 
 Exit status: 0 success, 2 wrong usage, or no trace in A or B.
@@ -15,7 +15,7 @@ Exit status: 0 success, 2 wrong usage, or no trace in A or B.
 def parser() -> Parser:
     """Return the parser of `explain`."""
     parser = Parser(
-        "explain", description="Explain the difference between two step times by two profiler traces.", epilog=EPILOG
+        "explain", description="Explain the difference between two step times from two profiler traces.", epilog=EPILOG
     )
     parser.add_argument("before", metavar="A", help="trace of the first system; NAME=PATH names it")
     parser.add_argument("after", metavar="B", help="trace of the second")

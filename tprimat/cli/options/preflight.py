@@ -7,8 +7,8 @@ from tprimat.cli.options._training import add_gpus, add_output_dir
 
 DESCRIPTION = """\
 Measure what this machine sustains, before a benchmark: matrix products per precision, memory bandwidth, copies between
-host and GPU, all-reduce, disk. Names GPUs that are slower than the others, and what may slow all of them. Results of
-later benchmarks in the same output directory include it.
+host and GPU, all-reduce, disk. Report GPUs that are slower than the others, and settings or programs that may slow all
+of them. Results of later benchmarks in the same output directory include these values.
 """
 
 EPILOG = """\
@@ -28,7 +28,7 @@ def parser() -> Parser:
     add_output_options(
         parser,
         quiet="print only the path of the file",
-        verbose="print every device, message size and progress too",
+        verbose="also print every device, message size and progress",
         json="print JSON: the content of the file, its path, exit status",
     )
     return parser

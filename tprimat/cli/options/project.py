@@ -8,9 +8,10 @@ from tprimat.cli.options._training import at_least
 from tprimat.cli.options.compare import add_precision
 
 EPILOG = """\
-Two forms are fitted to the measured sizes: step time = a * batch / GPUs + b * log2(GPUs), work that is divided and
-communication that grows; and a straight line in log-log. Each is tested: the largest measured size is projected from
-the others. The first form is used only where it does better. See docs/scaling.md for what a projection leaves open.
+Two models are fitted to the measured sizes: step time = a * batch / GPUs + b * log2(GPUs), the sum of divided work and
+growing communication; and a straight line in log-log. Each is tested: it projects the largest measured size from the
+smaller ones. The first model is used only if its error is smaller. See docs/scaling.md for what a projection doesn't
+cover.
 
 Exit status: 0 projected, 2 wrong usage or an unreadable file, 3 no system was measured at two sizes.
 """
@@ -23,7 +24,7 @@ def parser() -> Parser:
     text = "results, logs, bundles, directories, or globs (default: output)"
     parser.add_argument("results", nargs="*", metavar="PATH", help=text)
     option(parser, "--gpus N", "number of GPUs to project to", type=at_least(1), required=True)
-    text = "global batch there (default: the one of all sizes, else as many per GPU as the nearest size)"
+    text = "global batch at N GPUs (default: that of all sizes, else the batch per GPU of the nearest size)"
     option(parser, "--batch N", text, type=at_least(1))
     option(parser, "--model MODEL", "project only this model")
     add_precision(parser)
@@ -31,7 +32,7 @@ def parser() -> Parser:
     add_output_options(
         parser,
         quiet="print only the projection",
-        verbose="show all that it leaves open",
+        verbose="also show every caveat and what is not covered",
         json="print JSON: projections, their sizes, exit status",
     )
     return parser

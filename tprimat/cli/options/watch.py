@@ -9,14 +9,14 @@ from tprimat.cli.options._log_values import add_log_values
 from tprimat.cli.options._parser import Parser, add_output_options, option
 
 EPILOG = """\
-In a terminal the display is renewed in place; elsewhere a line is printed every minute, and whenever something
-happens: the steady state begins, the speed changes, steps stop coming.
+In a terminal the display is updated in place; otherwise a line is printed every minute and at every event: the steady
+state begins, the speed changes, the training stalls.
 
-The interval is within this run: how well its own mean is known. Other runs of the same setup may lie outside.
+The interval shown is within this run: the uncertainty of its own mean. Other runs of the same setup may be outside it.
 
 Exit status: 0 the training is complete or the interval is narrow enough, 1 slower than --max-slowdown allows,
-2 wrong usage, 5 the training failed or stalled longer than --max-stall allows, 6 it ended, or Ctrl-C was pressed,
-before the interval was narrow enough.
+2 wrong usage, 5 the training failed or stalled longer than --max-stall allows, 6 the training ended, or Ctrl-C was
+pressed, before the interval was narrow enough.
 """
 
 
@@ -27,15 +27,17 @@ def parser() -> Parser:
     parser.add_argument("log", metavar="LOG", help="a log file that grows, a directory of logs, or - for stdin")
     option(parser, "--baseline PATH", "results or a log to compare with while it runs")
     option(parser, "--until-ci PCT", "stop once the within-run interval is at most ± PCT, e.g. 1%%", type=_percent)
-    text = "stop with status 1 if slower by more than PCT than --baseline, or than this run was before"
+    text = "stop with status 1 if more than PCT slower than --baseline, or than earlier in this run"
     option(parser, "--max-slowdown PCT", text, type=_percent)
-    option(parser, "--max-stall SECONDS", "stop with status 5 if no step comes for so long", type=_seconds)
-    option(parser, "--interval SECONDS", "time between two looks at the log (default: 2)", type=_seconds, default=2.0)
+    option(parser, "--max-stall SECONDS", "stop with status 5 if no step is logged for this long", type=_seconds)
+    option(
+        parser, "--interval SECONDS", "time between two readings of the log (default: 2)", type=_seconds, default=2.0
+    )
     add_log_values(parser)
     add_output_options(
         parser,
-        quiet="print only what happens, and the final line",
-        verbose="print a line at each new step",
+        quiet="print only events and the final line",
+        verbose="print a line for every step",
         json="print a JSON object every minute and at the end",
     )
     return parser

@@ -13,9 +13,9 @@ from tprimat.frameworks.request import Request
 def show_recipes(requests: Sequence[Request]) -> None:
     """Print the recipes that NeMo would run, field by field."""
     if reason := nemo.unavailable():
-        console.note(f"the recipe itself can only be shown where NeMo is: {reason}")
+        console.note(f"the recipe can be shown only where NeMo is installed: {reason}")
         return
     for request in requests:
-        console.info(f"\nThe recipe of {request.model}, as NeMo will get it:")
+        console.info(f"\nRecipe of {request.model} for NeMo:")
         for line in nemo_recipe.lines(nemo_recipe.build(request)):
             console.info(f"  {line}")

@@ -98,7 +98,7 @@ class Sampler:
             try:
                 child.wait(STOP_S)
             except subprocess.TimeoutExpired:
-                self.unknown = f"the sampler did not answer within {STOP_S:g} s; its readings so far count"
+                self.unknown = f"the sampler did not answer within {STOP_S:g} s; its readings until then are used"
                 child.kill()  # one that hangs in a driver exits when that returns
         self._final = self.so_far()
         if self._trace is not None:

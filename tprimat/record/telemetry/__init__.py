@@ -96,7 +96,7 @@ def with_trace(run: Run, steps: Timeline, trace: Trace, processes_here: int, unk
         measured = energy.of_gpus(trace.samples, trace.header.gpus, steady, processes_here)
     elif run.platform != "cpu":
         # Never the CPU's energy in the place of the GPUs'.
-        why = next((text for text in unknown if text.startswith("GPUs: ")), "GPUs: none was read")
+        why = next((text for text in unknown if text.startswith("GPUs: ")), "GPUs: no GPU was read")
         measured = Energy("partitioned" if "partition" in why else "no-counter", why)
     else:
         measured = energy.of_cpu(trace.samples, steady)

@@ -87,7 +87,7 @@ def of_gpus(samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, exp
         expected: processes that train here, one per GPU.
     """
     if any(later.at <= earlier.at for earlier, later in itertools.pairwise(samples)):
-        return Energy("clock-jump", "the times of the readings don't rise: the machine's clock was changed")
+        return Energy("clock-jump", "the timestamps of the readings don't increase: the machine's clock was changed")
     start, end = steady.intervals()[0][0], steady.ends[-1]
     covered = around(samples, start, end)
     if len(covered) < 2 or covered[0].at > start or covered[-1].at < end:
@@ -95,7 +95,7 @@ def of_gpus(samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, exp
     states = {each: [(s.at, g) for s in covered for g in s.gpus if g.id == each] for each in ids}
     missing = [each for each, rows in states.items() if len(rows) < len(covered)]
     if missing or len(ids) != expected:
-        text = f"{len(ids) - len(missing)} GPUs report throughout, {expected} train here"
+        text = f"{len(ids) - len(missing)} GPUs report during the whole training, {expected} train here"
         return Energy("devices-missing", text)
     if any(row.partitioned for rows in states.values() for _, row in rows):
         return Energy("partitioned", "the counter of a GPU in MIG mode covers all its instances, those of others too")
@@ -134,7 +134,9 @@ def unwrapped(readings: Sequence[tuple[float, float]], top: float | None) -> Cou
         if now < before:
             # Within a second no counter comes around twice, and none falls but by coming around.
             if top is None or before > top or before < top / 2:
-                return Energy("counter-reset", "the energy counter fell: the driver was reloaded, or it is broken")
+                return Energy(
+                    "counter-reset", "the energy counter decreased: the driver was reloaded, or the counter is broken"
+                )
             wraps, added = wraps + 1, added + top
         times.append(at)
         joules.append(now + added)
@@ -154,7 +156,9 @@ def _of_gpu(name: str, rows: Sequence[tuple[float, GpuState]], steady: Timeline)
     if energy.joules is None:
         return energy
     if _stands_still(counter, drawn):
-        return Energy("counter-stuck", f"the energy counter of GPU {short_id(name)} stands still while power is drawn")
+        return Energy(
+            "counter-stuck", f"the energy counter of GPU {short_id(name)} doesn't change while power is drawn"
+        )
     measured_s = sum(end - start for start, end in steady.intervals())
     cap = newest.power_cap_w or newest.power_max_w
     if cap is not None and energy.joules / measured_s > ABOVE_CAP * cap and not newest.counter_is_shared:
@@ -203,12 +207,12 @@ def _within_error(counter: Counter, steady: Timeline, name: str) -> Energy:
     parts = [counter.between(start, end) for start, end in steady.intervals()]
     joules, error = (sum(values) for values in zip(*parts, strict=True))
     if joules <= 0:
-        return Energy("counter-stuck", f"the energy counter of {name} stands still")
+        return Energy("counter-stuck", f"the energy counter of {name} doesn't change")
     if error > LARGEST_ERROR * joules:
         text = f"the steady steps are too short for readings once a second: ±{error / joules:.0%}"
         return Energy("window-short", text)
     if counter.wraps:
-        return Energy("counter-wrapped", "the counter came around, which is accounted for", joules, error)
+        return Energy("counter-wrapped", "the counter overflowed, which is accounted for", joules, error)
     return Energy("measured", None, joules, error)
 
 
@@ -232,7 +236,7 @@ def _sum(parts: Sequence[Energy]) -> Energy:
 
 
 def _swapped(states: dict[str, list[tuple[float, GpuState]]]) -> str | None:
-    """Return a sentence where two GPUs' counters change places; None where they don't."""
+    """Return a sentence if the counters of two GPUs are exchanged, else None."""
     rows = {each: [gpu.energy_j for _, gpu in known] for each, known in states.items()}
     names = [each for each, values in rows.items() if None not in values]
     for one, other in itertools.combinations(names, 2):
@@ -243,7 +247,7 @@ def _swapped(states: dict[str, list[tuple[float, GpuState]]]) -> str | None:
             assert d is not None
             # Either falls, and goes on near where the other was.
             if (b < a or d < c) and abs(b - c) + abs(d - a) < 0.1 * abs(a - c):
-                return f"the counters of GPUs {short_id(one)} and {short_id(other)} change places"
+                return f"the energy counters of GPUs {short_id(one)} and {short_id(other)} are exchanged"
     return None
 
 

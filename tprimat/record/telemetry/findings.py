@@ -56,7 +56,7 @@ def find(trace: Trace, steps: Timeline, steady: Timeline) -> list[TelemetryIssue
         steady: those after the warm-up, in which clocks are compared.
     """
     if any(later.at <= earlier.at for earlier, later in itertools.pairwise(trace.samples)):
-        text = "the times of the readings don't rise: the machine's clock was changed"
+        text = "the timestamps of the readings don't increase: the machine's clock was changed"
         return [TelemetryIssue(code="clock-jump", text=text)]
     start, end = steps.began, steps.ends[-1]
     samples = within(trace.samples, start, end)

@@ -80,7 +80,7 @@ def _throughput(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def _efficiency(axes: Axes, curves: Sequence[Curve]) -> None:
-    axes.set_title("Efficiency, of the smallest size [95% CI]")
+    axes.set_title("Efficiency, relative to the smallest size [95% CI]")
     batches = len(curves) == 1 and curves[0].kind != "strong"
     for number, curve in enumerate(curves):
         gpus = [size.gpus for size in curve.sizes]
