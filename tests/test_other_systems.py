@@ -20,7 +20,7 @@ from tprimat.cli.options import read as read_options
 from tprimat.errors import UsageError
 from tprimat.log_import import bundle, load, verify
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
-from tprimat.read import mlflow, tracelens
+from tprimat.read import mlflow
 from tprimat.read.parsing import parsed_log
 from tprimat.results.run import Run
 from tprimat.store import naming, store
@@ -177,7 +177,7 @@ class TestFilesOfOneTraining:
     def test_event_files_and_reports(self, monkeypatch):
         monkeypatch.setattr(parsed_log, "PurePath", PureWindowsPath)
         assert parsed_log.folder_of(r"C:\runs\a\events.out.tfevents.1") == r"C:\runs\a"
-        assert tracelens._without_rank(r"C:\runs\rank0") == tracelens._without_rank(r"C:\runs\rank7")
+        assert parsed_log.without_rank(r"C:\runs\rank0") == parsed_log.without_rank(r"C:\runs\rank7")
 
     def test_a_log_in_a_result_of_windows(self):
         assert verify._bare(r"C:\logs\run.log.gz") == "run.log"

@@ -172,7 +172,8 @@ class TestOnRocmWithoutLogs:
             (("--model", "llama"), "primus"),
             (("--model", "mistral"), "primus"),
             (("--scale", "tiny"), "lightning"),
-            (("--precision", "fp16"), "lightning"),
+            (("--precision", "fp16"), "primus"),
+            (("--precision", "fp32"), "lightning"),
         ],
         ids=" ".join,
     )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY
 from tool_modules import load_tool
 
 from tprimat.analysis import scaling as forms
 from tprimat.cli import run
 from tprimat.errors import ExitStatus
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 MADE_UP = str(REPOSITORY / "tests" / "data" / "scaling")
 SIZES = {
     "H100": {"Dell_XE": 8, "_2xXE": 16, "_4xXE": 32, "_8xXE": 64},

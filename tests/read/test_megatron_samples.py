@@ -156,7 +156,7 @@ def test_the_reading_machine_leaves_no_trace(samples):
     assert run.gpu_info.device_name is None
     assert (run.gpu_info.software_version, run.gpu_info.pytorch_version) == (None, None)
     assert any("MI355X" in warning for warning in run.warnings)
-    assert run.environment.known().keys() <= {"hostname", "versions", "emulated", "settings"}
+    assert run.environment.known().keys() <= {"hostname", "versions", "emulated", "settings", "nodes"}
     assert run.environment.hostname == "mi355-gpu-26"
 
 

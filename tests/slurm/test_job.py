@@ -121,8 +121,8 @@ class TestDryRun:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
         assert done.returncode == 0, done.stderr
         assert "#SBATCH --gpus-per-node=8" in done.stdout
-        words = "benchmark --gpus 32 --framework torchtitan --steps=9 --label 'a b' --nodes=4"
-        assert f"{words} --output-dir={tmp_path}/there &" in done.stdout
+        words = "benchmark --framework torchtitan --steps=9 --label 'a b' --nodes=4"
+        assert f"{words} --output-dir={tmp_path}/there --gpus=32 &" in done.stdout
         assert not (tmp_path / "there").exists()
 
     @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_nothing_is_claimed_that_the_files_do_not_say(real, stem):
     assert run.model_config.known() == {}
     assert run.optimizer.known() == {}
     assert run.data.known() == {}
-    assert run.environment.known() == {"versions": {}, "emulated": False, "settings": {}}
+    assert run.environment.known() == {"versions": {}, "emulated": False, "settings": {}, "nodes": ()}
     assert run.training_config.precision is None
     assert said(run, "unknown: ", "precision", "recomputation", "the model's shape")
 
