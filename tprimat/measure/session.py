@@ -152,8 +152,10 @@ class Session:
                     again.setdefault(each.path, set()).add(store.fingerprint(each.run))
         known = [each.run for there in runs.values() for each in there]
         latest = max(known, key=lambda run: run.timestamp or "", default=None)
-        # Rounds that were cut in two are paired all the same: what changed meanwhile widens the interval.
-        self._id = (latest.session if latest else None) or self._id
+        # Rounds that were cut in two are paired all the same: what changed meanwhile widens the interval. A job may
+        # be on other machines, and is collected by its own session.
+        if attempt.session_of(os.environ) is None:
+            self._id = (latest.session if latest else None) or self._id
         for path, marks in again.items():
             store.withdraw(path, marks)
         done = len(self._order) - len(left)
@@ -227,7 +229,8 @@ class Session:
         log = training_files.log_path(framework, request)
         self._logs.append(log)
         if (job := os.environ.get(attempt.JOB)) and request.node_index == request.result_node:
-            attempt.begin(Path(job), self._round, request, log, logged=framework.logged)
+            known = {"digest": self._digests[index], "tuning": self._plan.tuning}
+            attempt.begin(Path(job), self._round, request, log, logged=framework.logged, **known)
         # The other frameworks' trainings start one of their own.
         sampler = Sampler(request.platform, self._machine.devices[: request.num_gpus]) if framework.logged else None
         began = time.perf_counter()
