@@ -16,7 +16,7 @@ from tprimat.record import telemetry
 from tprimat.record.telemetry import energy, series
 from tprimat.record.telemetry.timeline import Timeline
 from tprimat.results import result_file
-from tprimat.results.run import SERIES, Run
+from tprimat.results.run import SERIES, Environment, Node, Run
 from tprimat.results.telemetry import LONGEST_SERIES, Telemetry, TelemetryIssue
 from tprimat.store import store
 
@@ -135,6 +135,35 @@ class TestEnergy:
         )
         assert run.telemetry.energy_code == "devices-missing"
         assert "energy_joules" not in run.energy_metrics
+
+    def test_of_the_cpus_of_all_machines_or_none(self):
+        made = drawn("cpu", gpus=1, duration_s=60.0)
+        environment = Environment(nodes=(Node(hostname="a"), Node(hostname="b")))
+        config = msgspec.structs.replace(made.run.training_config, num_gpus=2)
+        for known in ({"environment": environment}, {"training_config": config}):
+            run = telemetry.with_trace(msgspec.structs.replace(made.run, **known), made.steps, made.trace, 1)
+            assert run.telemetry.energy_code == "devices-missing"
+            assert run.telemetry.energy_reason == "the CPUs of the other machines were not read"
+            assert "energy_joules" not in run.energy_metrics
+
+    def test_the_code_is_that_of_the_least_sure_gpu(self):
+        codes = ("counter-wrapped", "from-power", "measured")
+        assert energy._sum([energy.Energy(code, code, 1.0) for code in codes])[:3] == ("from-power", "from-power", 3.0)
+
+    def test_a_log_has_no_power_either(self):
+        made = drawn(duration_s=60.0)
+
+        class Stopped:
+            unknown = gpus_unknown = None
+
+            def so_far(self):
+                return made.trace
+
+        run = telemetry.without_steps(made.run, Stopped(), made.steps.began, made.steps.ends[-1])
+        assert run.telemetry.energy_code == "no-step-times"
+        # The mean of the whole process isn't that of the steady steps, as other results state it.
+        assert not [name for name in run.energy_metrics if "joules" in name or "mean_power" in name]
+        assert run.energy_metrics["power_cap_watts"] == 700
 
     def test_never_the_cpus_in_the_place_of_the_gpus(self):
         made = drawn("cpu", gpus=1, duration_s=60.0)

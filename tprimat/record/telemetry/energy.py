@@ -17,6 +17,7 @@ from typing import NamedTuple
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.telemetry.trace import Sample
 from tprimat.record.telemetry.timeline import Timeline, around
+from tprimat.results.telemetry import VALID_ENERGY
 
 TOLERANCE, TOLERANCE_OF_ONE = 0.1, 0.5
 """Relative difference from power times time: of many power readings, and in addition of one that isn't an average."""
@@ -227,7 +228,7 @@ def _sum(parts: Sequence[Energy]) -> Energy:
     if refused is not None:
         return refused
     joules, error = sum(part.joules or 0.0 for part in parts), sum(part.error_joules for part in parts)
-    weakest = next((part for part in parts if part.code != "measured"), parts[0])
+    weakest = max(parts, key=lambda part: VALID_ENERGY.index(part.code))
     return Energy(weakest.code, weakest.reason, joules, error)
 
 
