@@ -60,10 +60,10 @@ def begin(
     number: int,
     request: Request,
     log: Path,
-    *,
-    logged: bool,
     digest: str | None = None,
     tuning: Tuning | None = None,
+    *,
+    logged: bool,
 ) -> None:
     """Note that a training begins. Raises UsageError where the folder can't be written."""
     plain = Request(**{field.name: getattr(request, field.name) for field in dataclasses.fields(Request)})
