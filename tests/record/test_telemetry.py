@@ -11,6 +11,7 @@ import pytest
 from tool_modules import load_tool
 
 from tprimat.machine.cpu import CpuState
+from tprimat.machine.gpu import GpuState
 from tprimat.machine.telemetry.trace import REPLAYED, Header, Sample, Trace, encode
 from tprimat.record import telemetry
 from tprimat.record.telemetry import energy, series
@@ -145,6 +146,22 @@ class TestEnergy:
             assert run.telemetry.energy_code == "devices-missing"
             assert run.telemetry.energy_reason == "the CPUs of the other machines were not read"
             assert "energy_joules" not in run.energy_metrics
+
+    @pytest.mark.parametrize(
+        ("dies", "code"),
+        [((0, 1), "measured"), ((2, 3), "measured"), ((0, 3), "shared-counter"), ((1, 2), "shared-counter")],
+    )
+    def test_of_both_dies_of_each_package_or_none(self, dies, code):
+        # The even die counts the energy of its package, 500 W.
+        def die(index, second):
+            joules, watts = (500.0 * second, 500.0) if index % 2 == 0 else (0.0, 0.0)
+            known = {"energy_j": joules, "power_w": watts, "counter_is_shared": True, "utilisation_percent": 99.0}
+            return GpuState(index=index, name="MI250X", id=f"die{index}", **known)
+
+        samples = [Sample(float(second), tuple(die(index, second) for index in dies)) for second in range(121)]
+        steps = Timeline(tuple(range(1, 101)), tuple(10.0 + step for step in range(1, 101)), (1.0,) * 100, 10.0)
+        found = energy.of_gpus(samples, [f"die{index}" for index in dies], steps, 2)
+        assert (found.code, found.joules) == (code, pytest.approx(50_000) if code == "measured" else None)
 
     def test_the_code_is_that_of_the_least_sure_gpu(self):
         codes = ("counter-wrapped", "from-power", "measured")
