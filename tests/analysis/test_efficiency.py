@@ -11,6 +11,7 @@ from tprimat.analysis.efficiency import Options, Value, largest_micro_batch, of_
 from tprimat.analysis.summary import summarize
 from tprimat.catalog.prices import Price
 from tprimat.results.run import Disturbance, MemoryMetrics, Run
+from tprimat.results.telemetry import Telemetry
 from tprimat.store import store
 
 
@@ -306,3 +307,6 @@ def test_tokens_per_watt_hour_by_hand():
     assert values["tokens_per_watt_hour"].value == pytest.approx(5120 * 3600 / 700, rel=0.01)
     assert "not measured" in values["tokens_per_watt_hour"].reason
     assert "tokens_per_watt_hour" not in worth(make_run()).values
+    # An energy that was rejected is none.
+    rejected = msgspec.structs.replace(make_run(), telemetry=Telemetry(energy_code="counter-stuck"))
+    assert worth(rejected, tdp_energy=True).values["tokens_per_watt_hour"] == values["tokens_per_watt_hour"]

@@ -51,6 +51,14 @@ def test_gpus_and_micro_batches_are_one_interleaved_plan(capsys):
     assert "llama fp32 micro batch 1 on 2 processes, run 1 of 2" in capsys.readouterr().out
 
 
+def test_several_numbers_of_nodes_are_for_jobs(monkeypatch, capsys):
+    # This machine would train by itself what is to run on one node, and so would the other one.
+    monkeypatch.setenv("NODE_RANK", "1")
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    assert run("benchmark", [*WORDS, "--nodes", "1,2", "--gpus", "2", "--dry-run"]) == 2
+    assert "--nodes takes several values with --executor slurm alone" in capsys.readouterr().err
+
+
 def test_a_dry_run_shows_runs_and_time(capsys):
     assert run("benchmark", [*WORDS, "--time-limit", "6m", "--cooldown", "60", "--dry-run"]) == 0
     out = capsys.readouterr().out

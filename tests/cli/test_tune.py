@@ -139,6 +139,7 @@ def test_a_dry_run_shows_the_space(capsys):
     [
         (["--tune", "--gpus", "1,2"], "--tune takes one value of --gpus"),
         (["--tune", "--resume"], "--tune can't be combined"),
+        (["--tune", "--nodes", "2"], "--tune searches on one node"),
         (["--tune", "--framework", "all"], "--tune tunes one framework"),
         (["--budget", "3m"], "--budget is the time of a search"),
         (["--tune", *WORDS, "--micro-batch-size", "2", "--recomputation", "none"], "there is nothing to vary"),

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import io
 
+import msgspec
 import pytest
 from made_traces import MadeTrace
 
 from tprimat.analysis.traces.breakdown import Breakdown
-from tprimat.analysis.traces.products import flops_of, product_of
+from tprimat.analysis.traces.products import calls_of, flops_of, product_of
 from tprimat.catalog import gpus
 from tprimat.compare.explain import Traced, explain
 from tprimat.log_import import load
 from tprimat.read.kineto.timeline import read_timeline
 from tprimat.report import explain as report
 from tprimat.results.run import GpuInfo
+from tprimat.results.trace import TracedWork
 
 PAIRS = (
     "Falconsai_nsfw_image_detection__1016002",
@@ -216,4 +218,42 @@ class TestProducts:
         assert product_of(operator, shapes, types) is None
 
     def test_unknown_sizes_leave_the_flops_unknown(self):
-        assert flops_of(traced(training(100, 50, shapes={})).trace.work) is None
+        assert flops_of(traced(training(100, 50, shapes={})).trace) is None
+
+    def test_a_few_unknown_sizes_are_no_other_work(self):
+        # 5 µs of 105 µs: no FLOPs rather than 5 % less of them.
+        made = training(100, 50)
+        made.operator("te::linear", 9, 10)
+        made.kernel("nvjet_tst", 9.5, 160, 165)
+        found = explain(traced(training(100, 50)), traced(made, name="B"))
+        assert found.products == (2 * 4096 * 8192 * 1024, None)
+        assert found.unequal_work is None
+
+    def test_work_that_the_result_leaves_out_has_unknown_sizes(self):
+        trace = traced(training(100, 50)).trace
+        (step,) = trace.steps
+        longer = msgspec.structs.replace(step, parts={**step.parts, "matrix_multiplication": 110e-6})
+        assert flops_of(msgspec.structs.replace(trace, steps=(longer,))) is None
+
+    @pytest.mark.parametrize(
+        ("kernel", "helper"),
+        [
+            ("Cijk_Alik_Bljk_BBS_BH_MT256x192x64_MI16x16x1_SN", "Cijk_SS_BiasS_HAS_ScaleAlphaVec_PostGSU16_VW4"),
+            ("Cijk_Ailk_Bljk_BBS_BH_MT64x64x64_MI16x16x16x1_SN", "Cijk_B_GB"),
+            ("nvjet_tst_64x64_64x16_2x1_2cta_v_bz_splitK_TNT", "void cublasLt::splitKreduce_kernel<32, 16, int>"),
+            ("void cutlass::device_kernel<GemmUniversal<Sm90ColBroadcast, DefaultCopy> >", "Memset (Device)"),
+        ],
+    )
+    def test_a_product_that_is_split_is_one_call(self, kernel, helper):
+        def work(name, seconds):
+            types = ("c10::BFloat16",) * 2
+            return TracedWork(
+                **{"kernel": name, "part": "matrix_multiplication", "operator": "aten::mm", "types": types},
+                **{"shapes": ((4096, 8192), (8192, 1024)), "calls": 3.0},
+                **{"seconds": seconds, "exposed_seconds": seconds},
+            )
+
+        trace = traced(training(100, 50)).trace
+        split = msgspec.structs.replace(trace, work=(work(kernel, 300e-6), work(helper, 9e-6)))
+        assert calls_of(split.work) == 3
+        assert flops_of(split) == 3 * 2 * 4096 * 8192 * 1024

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -136,6 +137,13 @@ def test_tokens_per_dollar_and_per_joule():
     for size in curve.sizes:
         assert size.per_dollar == pytest.approx(size.rate * 3600 / 3)
         assert size.per_joule == pytest.approx(0.25)
+
+
+def test_an_assumed_power_is_no_energy():
+    energy = {"energy_joules": 6.4e6, "measured_tokens": 1.6e6}
+    found = comparison(runs(8, 3.2, energy_metrics=energy), runs(16, 1.7))
+    assumed = dataclasses.replace(found, options=dataclasses.replace(found.options, tdp_energy=True))
+    assert [size.per_joule for size in scaling_of(assumed).curves[0].sizes] == [pytest.approx(0.25), None]
 
 
 def test_settings_that_change_with_the_size_are_named():

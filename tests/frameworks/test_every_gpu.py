@@ -50,7 +50,8 @@ untie-embeddings-and-output-weights use-distributed-optimizer vocab-size weight-
 """Accepted by Megatron-LM's own parser at core_v0.15.0, core_v0.16.0 and d98e8a64 (2026-08-22)."""
 
 PRIMUS_PARAMETERS = {
-    "bf16", "exit_duration_in_mins", "fp16", "fp8", "norm_epsilon", "rotary_base", "tokenizer_type", "train_iters", "vocab_size",
+    "bf16", "exit_duration_in_mins", "fp16", "fp8", "norm_epsilon", "rotary_base", "tokenizer_type", "train_iters",
+    "vocab_size",
 }  # fmt: skip
 """In the presets of Primus fd1eeabb (2026-08-22)."""
 

@@ -21,7 +21,7 @@ from tprimat.measure.process import ProcessResult
 from tprimat.measure.session import Session
 from tprimat.measure.training_files import last_words
 from tprimat.record import progress
-from tprimat.results.run import Environment, GpuInfo
+from tprimat.results.run import Environment, GpuInfo, Tuning
 from tprimat.store import store
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX's")
@@ -165,6 +165,21 @@ class TestJobs:
         cut, whole = store.read(tmp_path / made.files[0])
         assert (len(cut.steps), cut.status_reason.rpartition("; ")[2]) == (7, "Slurm requeued the job")
         assert (len(whole.steps), whole.status, whole.round) == (20, "complete", 1)
+
+    def test_a_resumed_sweep_belongs_to_the_job_that_runs_it(self, job, tmp_path, monkeypatch):
+        measured(tmp_path, self.code(7, 3), resumes=True)
+        monkeypatch.setenv("SLURM_JOB_ID", "8")
+        made = measured(tmp_path, self.code(20, 0), resumes=True, retries_failed=True)
+        (run,) = store.read(tmp_path / made.files[0])
+        assert (run.session, run.status) == ("slurm-8", "complete")
+
+    def test_what_is_begun_is_noted_with_what_its_result_states(self, job, tmp_path):
+        tuning = Tuning(trials=3, settings=4)
+        made = measured(tmp_path, self.code(20, 0), tuning=tuning)
+        (run,) = store.read(tmp_path / made.files[0])
+        (begun,) = attempt.begun(job)
+        assert (begun.digest, begun.tuning) == (run.request, run.tuning)
+        assert run.request is not None
 
     def test_another_node_prints_errors_alone_and_leaves_the_status_to_the_first(
         self, job, tmp_path, monkeypatch, capsys

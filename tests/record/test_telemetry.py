@@ -11,12 +11,13 @@ import pytest
 from tool_modules import load_tool
 
 from tprimat.machine.cpu import CpuState
+from tprimat.machine.gpu import GpuState
 from tprimat.machine.telemetry.trace import REPLAYED, Header, Sample, Trace, encode
 from tprimat.record import telemetry
 from tprimat.record.telemetry import energy, series
 from tprimat.record.telemetry.timeline import Timeline
 from tprimat.results import result_file
-from tprimat.results.run import SERIES, Run
+from tprimat.results.run import SERIES, Environment, Node, Run
 from tprimat.results.telemetry import LONGEST_SERIES, Telemetry, TelemetryIssue
 from tprimat.store import store
 
@@ -135,6 +136,51 @@ class TestEnergy:
         )
         assert run.telemetry.energy_code == "devices-missing"
         assert "energy_joules" not in run.energy_metrics
+
+    def test_of_the_cpus_of_all_machines_or_none(self):
+        made = drawn("cpu", gpus=1, duration_s=60.0)
+        environment = Environment(nodes=(Node(hostname="a"), Node(hostname="b")))
+        config = msgspec.structs.replace(made.run.training_config, num_gpus=2)
+        for known in ({"environment": environment}, {"training_config": config}):
+            run = telemetry.with_trace(msgspec.structs.replace(made.run, **known), made.steps, made.trace, 1)
+            assert run.telemetry.energy_code == "devices-missing"
+            assert run.telemetry.energy_reason == "the CPUs of the other machines were not read"
+            assert "energy_joules" not in run.energy_metrics
+
+    @pytest.mark.parametrize(
+        ("dies", "code"),
+        [((0, 1), "measured"), ((2, 3), "measured"), ((0, 3), "shared-counter"), ((1, 2), "shared-counter")],
+    )
+    def test_of_both_dies_of_each_package_or_none(self, dies, code):
+        # The even die counts the energy of its package, 500 W.
+        def die(index, second):
+            joules, watts = (500.0 * second, 500.0) if index % 2 == 0 else (0.0, 0.0)
+            known = {"energy_j": joules, "power_w": watts, "counter_is_shared": True, "utilisation_percent": 99.0}
+            return GpuState(index=index, name="MI250X", id=f"die{index}", **known)
+
+        samples = [Sample(float(second), tuple(die(index, second) for index in dies)) for second in range(121)]
+        steps = Timeline(tuple(range(1, 101)), tuple(10.0 + step for step in range(1, 101)), (1.0,) * 100, 10.0)
+        found = energy.of_gpus(samples, [f"die{index}" for index in dies], steps, 2)
+        assert (found.code, found.joules) == (code, pytest.approx(50_000) if code == "measured" else None)
+
+    def test_the_code_is_that_of_the_least_sure_gpu(self):
+        codes = ("counter-wrapped", "from-power", "measured")
+        assert energy._sum([energy.Energy(code, code, 1.0) for code in codes])[:3] == ("from-power", "from-power", 3.0)
+
+    def test_a_log_has_no_power_either(self):
+        made = drawn(duration_s=60.0)
+
+        class Stopped:
+            unknown = gpus_unknown = None
+
+            def so_far(self):
+                return made.trace
+
+        run = telemetry.without_steps(made.run, Stopped(), made.steps.began, made.steps.ends[-1])
+        assert run.telemetry.energy_code == "no-step-times"
+        # The mean of the whole process isn't that of the steady steps, as other results state it.
+        assert not [name for name in run.energy_metrics if "joules" in name or "mean_power" in name]
+        assert run.energy_metrics["power_cap_watts"] == 700
 
     def test_never_the_cpus_in_the_place_of_the_gpus(self):
         made = drawn("cpu", gpus=1, duration_s=60.0)

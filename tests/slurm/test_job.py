@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from tprimat.frameworks.request import Request
 from tprimat.measure import attempt
 from tprimat.record.journal import JournalHeader
 from tprimat.record.process_identity import ProcessIdentity
-from tprimat.results.run import TrainingConfig
+from tprimat.results.run import TrainingConfig, Tuning
 from tprimat.slurm import client, follow, script
 from tprimat.slurm.client import JobState
 from tprimat.slurm.job import find
@@ -138,6 +139,26 @@ class TestDryRun:
         assert run("benchmark", ["--executor", "slurm", "--dry-run", *words]) == 2
         assert problem in capsys.readouterr().err
 
+    def test_no_job_of_a_sweep_is_submitted_where_one_can_t_be(self, slurm, capsys, tmp_path):
+        slurm("sbatch", "12")
+        slurm("sinfo", "gpu* gpu:8")
+        assert run("benchmark", ["--executor", "slurm", "--gpus", "1,2", "--nodes", "1,2"]) == 2
+        printed = capsys.readouterr()
+        assert "--gpus 1 can't be divided evenly among 2 nodes" in printed.err
+        assert "submitted" not in printed.out
+        assert not (tmp_path / "output").exists()
+
+    def test_each_job_of_a_sweep_has_its_nodes_and_gpus(self, slurm, capsys):
+        words = ["--gpus", "2,4", "--nodes=1,2", "--resume", "--micro-batch-size", "1,2", "--config", "a/b.json"]
+        assert run("benchmark", ["--executor", "slurm", "--dry-run", *words]) == 0
+        told = [
+            line.partition(" benchmark ")[2] for line in capsys.readouterr().out.splitlines() if "-m tprimat" in line
+        ]
+        known = "--resume --micro-batch-size 1,2 --config a/b.json"
+        assert [re.sub(" --output-dir=[^ ]*", "", line) for line in told] == [
+            f"{known} --nodes={nodes} --gpus={gpus} &" for nodes in (1, 2) for gpus in (2, 4)
+        ]
+
     def test_the_partition_s_gpus_are_asked_for(self, slurm, capsys):
         slurm("sinfo", "other (null)\ngpu* gpu:h100:8(S:0-1)\ngpu* gpu:4,shard:32")
         assert run("benchmark", ["--executor", "slurm", "--dry-run"]) == 0
@@ -249,6 +270,15 @@ class TestCollect:
         ]
         assert run("collect", ["12"]) == 5
         assert len(store.read(tmp_path / "output" / "train_fsdp_llama.json")) == 2
+
+    def test_what_left_nothing_is_known_to_resume_and_as_tuned(self, slurm, submitted, tmp_path):
+        tuning = Tuning(trials=3, settings=4)
+        request = REQUEST(tmp_path, model="qwen")
+        attempt.begin(submitted, 1, request, submitted / "no.log", logged=False, digest="ab12", tuning=tuning)
+        self.ended(slurm, "NODE_FAIL")
+        assert run("collect", ["12"]) == 5
+        (found,) = store.read(tmp_path / "output" / "train_fsdp_qwen.json")
+        assert (found.request, found.tuning) == ("ab12", tuning)
 
     def test_where_slurm_has_forgotten_the_job_its_script_has_not(self, slurm, submitted, tmp_path, capsys):
         slurm("scontrol", err="slurm_load_jobs error: Invalid job id specified", status=1)

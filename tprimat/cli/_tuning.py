@@ -48,6 +48,8 @@ def search(options: argparse.Namespace, machine: Machine) -> int:
     for name, flag in _ONE.items():
         if isinstance(getattr(options, name), tuple):
             raise UsageError(f"--tune takes one value of {flag}", hint="tune each size by itself", heading="tuning")
+    if (options.num_nodes or 1) > 1:
+        raise UsageError("--tune searches on one node", hint="use --nodes 1", heading="several-nodes")
     if options.resume or options.retry_failed or options.only or options.profile:
         raise UsageError(
             "--tune can't be combined with --resume, --retry-failed, --only and --profile", heading="tuning"

@@ -41,6 +41,13 @@ def main(options: argparse.Namespace) -> int:
     status = _local_logs.import_local_logs(options, machine)
     if status is not None:
         return status
+    if isinstance(options.num_nodes, tuple):
+        # Each machine runs the same command: all would train alone what one of them is to.
+        raise UsageError(
+            "--nodes takes several values with --executor slurm alone",
+            hint="here, run each number of nodes by itself, on as many machines",
+            heading="several-nodes",
+        )
     points = list(sweep.points(options))
     names = frameworks.several(options.framework)
     if names is not None:

@@ -25,7 +25,7 @@ _CAUSES: tuple[Limit, ...] = ("idle_host_launch", "idle_data", "idle_synchronisa
 LIMITING_SHARE = 0.5
 """Share of the step from which idle time or communication, not a kernel, is what limits it."""
 
-UNEQUAL = 0.01
+UNEQUAL = 2 * products.UNKNOWN_SHARE
 """From this relative difference of the matrix products' FLOPs on, two traces don't do the same work."""
 
 
@@ -210,7 +210,7 @@ def explain(before: Traced, after: Traced) -> Explanation:
     ]
     bars.sort(key=lambda bar: -abs(bar.delta))
     whole = _interval(_by_unit(before.trace.steps), _by_unit(after.trace.steps))
-    flops = products.flops_of(before.trace.work), products.flops_of(after.trace.work)
+    flops = products.flops_of(before.trace), products.flops_of(after.trace)
     return Explanation(before, after, tuple(bars), whole, flops)
 
 

@@ -338,8 +338,6 @@ def _per_dollar(comparison: Comparison, system: SystemResult) -> float | None:
 
 
 def _per_joule(comparison: Comparison, system: SystemResult) -> float | None:
-    for each in efficiencies(comparison, system):
-        for name in ("joules_per_token", "tdp_joules_per_token"):
-            if (value := each.values.get(name)) is not None and value.value:
-                return 1 / value.value
-    return None
+    # What --energy-from-tdp assumes is no energy, and would be in the column of those that are.
+    known = (each.values.get("joules_per_token") for each in efficiencies(comparison, system))
+    return next((1 / value.value for value in known if value is not None and value.value), None)

@@ -16,7 +16,7 @@ from tprimat import files
 from tprimat.errors import UnreadableError
 from tprimat.frameworks.request import Request
 from tprimat.record import recovery
-from tprimat.results.run import Run
+from tprimat.results.run import Run, Tuning
 from tprimat.store import store
 
 JOB = "TPRIMAT_JOB"
@@ -32,12 +32,16 @@ class Training(msgspec.Struct, frozen=True):
     Attributes:
         request: its arguments, without what the framework's own kind of request adds.
         logged: whether its log makes the result.
+        digest: of the requested configuration, as its result states it.
+        tuning: how the configuration was chosen; None where it wasn't.
     """
 
     round: int
     request: tuple[str, ...]
     log: str
     logged: bool = False
+    digest: str | None = None
+    tuning: Tuning | None = None
 
 
 def session_of(environ: Mapping[str, str]) -> str | None:
@@ -51,10 +55,20 @@ def is_another(environ: Mapping[str, str]) -> bool:
     return JOB in environ and environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
 
 
-def begin(folder: Path, number: int, request: Request, log: Path, *, logged: bool) -> None:
+def begin(
+    folder: Path,
+    number: int,
+    request: Request,
+    log: Path,
+    digest: str | None = None,
+    tuning: Tuning | None = None,
+    *,
+    logged: bool,
+) -> None:
     """Note that a training begins. Raises UsageError where the folder can't be written."""
     plain = Request(**{field.name: getattr(request, field.name) for field in dataclasses.fields(Request)})
-    line = msgspec.json.encode(Training(number, tuple(plain.to_arguments()), str(log), logged)) + b"\n"
+    training = Training(number, tuple(plain.to_arguments()), str(log), logged, digest, tuning)
+    line = msgspec.json.encode(training) + b"\n"
     try:
         with (folder / TRAININGS).open("ab") as file:
             file.write(line)

@@ -151,13 +151,12 @@ class Session:
                 if not sweep.is_done(each.run, retries_failed=self._plan.retries_failed):
                     again.setdefault(each.path, set()).add(store.fingerprint(each.run))
         known = [each.run for there in runs.values() for each in there]
-        latest = max(known, key=lambda run: run.timestamp or "", default=None)
         # Rounds that were cut in two are paired all the same: what changed meanwhile widens the interval.
-        self._id = (latest.session if latest else None) or self._id
+        if known and attempt.JOB not in os.environ:  # a job is collected by its own session
+            self._id = max(known, key=lambda run: run.timestamp or "").session or self._id
         for path, marks in again.items():
             store.withdraw(path, marks)
-        done = len(self._order) - len(left)
-        if done:
+        if done := len(self._order) - len(left):
             console.info(f"{done} of {counted(len(self._order), 'run')} already done")
         self._order = left
 
@@ -227,7 +226,8 @@ class Session:
         log = training_files.log_path(framework, request)
         self._logs.append(log)
         if (job := os.environ.get(attempt.JOB)) and request.node_index == request.result_node:
-            attempt.begin(Path(job), self._round, request, log, logged=framework.logged)
+            noted = self._digests[index], self._plan.tuning
+            attempt.begin(Path(job), self._round, request, log, *noted, logged=framework.logged)
         # The other frameworks' trainings start one of their own.
         sampler = Sampler(request.platform, self._machine.devices[: request.num_gpus]) if framework.logged else None
         began = time.perf_counter()

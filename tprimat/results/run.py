@@ -416,8 +416,7 @@ def setup_key(run: Run) -> bytes:
 
 
 def finite(values: Iterable[float | None]) -> tuple[float | None, ...]:
-    """Return a series with None where a value is not finite (beyond LARGEST_VALUE counts as that too),
-    as JSON and Run have it.
+    """Return a series with None where a value is not finite or beyond LARGEST_VALUE, as JSON and Run have it.
 
     Whoever calls this says in a warning which steps lost their value.
     """

@@ -11,7 +11,7 @@ LONGEST_SERIES = 512
 """Entries of a series on the step axis; a longer training has more steps in each."""
 
 VALID_ENERGY = ("measured", "counter-wrapped", "partly-sampled", "unverified", "from-power")
-"""Values of `energy_code` with which there is an energy; docs/telemetry.md explains all."""
+"""Values of `energy_code` with which there is an energy, the surest first; docs/telemetry.md explains all."""
 
 
 class TelemetryIssue(Section, frozen=True, kw_only=True):

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from tprimat.results.fields import Natural
+
 COMPUTATION = (
     "matrix_multiplication", "attention", "convolution", "normalisation", "softmax", "elementwise", "loss", "embedding",
     "optimizer", "quantisation", "reduction", "routing", "other",
@@ -37,7 +39,7 @@ class TracedStep(msgspec.Struct, frozen=True, kw_only=True):
     """A profiled step of one rank. Its parts don't overlap and add up to its time."""
 
     name: Annotated[str, _doc("the step in the trace, such as ProfilerStep#6; empty where the trace has no steps")] = ""
-    rank: Annotated[int | None, _doc("rank of the process")] = None
+    rank: Annotated[Natural | None, _doc("rank of the process")] = None
     seconds: Annotated[float, _doc("from the end of the previous step to the end of this one, s")]
     parts: Annotated[dict[str, float], _doc("exposed computation, communication, copies and idle time by cause, s")]
     overlapped_communication: Annotated[
@@ -53,7 +55,7 @@ class TracedWork(msgspec.Struct, frozen=True, kw_only=True):
     part: Annotated[str, _doc("the part of a step that it belongs to")]
     operator: Annotated[str | None, _doc("operator that launched it, such as aten::addmm")] = None
     phase: Annotated[Phase | None, _doc("forward, backward or optimizer, if known")] = None
-    shapes: Annotated[tuple[tuple[int, ...], ...], _doc("dimensions of the operator's inputs; [] if none")] = ()
+    shapes: Annotated[tuple[tuple[Natural, ...], ...], _doc("dimensions of the operator's inputs; [] if none")] = ()
     types: Annotated[tuple[str, ...], _doc("types of the operator's inputs")] = ()
     calls: Annotated[float, _doc("executions per step")]
     seconds: Annotated[float, _doc("duration per step, including what overlaps other work, s")]

@@ -14,6 +14,7 @@ from tprimat.measure import sweep
 from tprimat.measure.display import short_path
 from tprimat.slurm import client, collect, follow, script, settings
 from tprimat.slurm.job import Description, Job, make_folder
+from tprimat.slurm.settings import SlurmJob
 
 FOR_THE_SUBMITTER = (
     *("--executor", "--slurm", "--account", "--partition", "--time", "--container", "--mounts", "--nodes"),
@@ -34,15 +35,21 @@ def submit(options: argparse.Namespace) -> int:
     points = list(sweep.points(options))
     if options.tune and any((point.num_nodes or 1) > 1 for point in points):
         raise UsageError("--tune searches on one node", hint="use --nodes 1", heading="several-nodes")
-    statuses = [_submit(point) for point in points]
+    jobs = [_job(point) for point in points]
+    # Only now: what is wrong with any of them is known before the first one is submitted.
+    statuses = [_submit(point, *job) for point, job in zip(points, jobs, strict=True)]
     return next((status for status in statuses if status), ExitStatus.OK)
 
 
-def _submit(options: argparse.Namespace) -> int:
-    job = settings.job(options.slurm, {name: getattr(options, name) for name in settings.NAMES})
-    nodes = options.num_nodes or 1
-    on_each = _gpus_per_node(options, job.partition, nodes)
+def _job(options: argparse.Namespace) -> tuple[SlurmJob, int | None]:
+    """Return where a job runs, and the GPUs of each node. Raises UsageError where something is wrong."""
     _check_frameworks(options.framework)
+    job = settings.job(options.slurm, {name: getattr(options, name) for name in settings.NAMES})
+    return job, _gpus_per_node(options, job.partition, options.num_nodes or 1)
+
+
+def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> int:
+    nodes = options.num_nodes or 1
     output_dir = Path.cwd() / options.output_dir
     words = [*_words_of_nodes(options.argv), f"--nodes={nodes}", f"--output-dir={output_dir}"]
     words += [f"--gpus={options.gpus}"] if options.gpus is not None else []

@@ -308,10 +308,9 @@ def _tdp_joules_per_token(subject: Subject) -> Value | None:
     "3600 / energy per token, measured; with --energy-from-tdp and no measured energy, from TDP (lower bound)",
 )
 def _tokens_per_watt_hour(subject: Subject) -> Value | None:
-    energy = _joules_per_token(subject) or _tdp_joules_per_token(subject)
-    if energy is None or energy.value is None:
-        return None
-    return energy.inverted(HOUR_S, energy.reason)
+    known = (_joules_per_token(subject), _tdp_joules_per_token(subject))
+    energy = next((each for each in known if each is not None and each.value is not None), None)
+    return energy and energy.inverted(HOUR_S, energy.reason)
 
 
 @_metric("Tokens per dollar", "tokens/$", "higher", "tokens_per_second_per_gpu × 3600 / price per GPU-hour")

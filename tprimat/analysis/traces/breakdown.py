@@ -14,6 +14,7 @@ from tprimat.analysis.traces.division import IdleCauses, divide
 from tprimat.analysis.traces.steps import Period, periods
 from tprimat.analysis.traces.timeline import RangeKind, Timeline, Work
 from tprimat.catalog import kernels
+from tprimat.results.fields import LARGEST_COUNT
 from tprimat.results.trace import COMMUNICATION, COMPUTATION, COPIES, IDLE, Trace, TracedStep, TracedWork
 
 SECOND = 1_000_000_000
@@ -163,9 +164,13 @@ def _shapes(encoded: bytes) -> tuple[tuple[int, ...], ...]:
     except msgspec.DecodeError:
         return ()
     return tuple(
-        tuple(row) if isinstance(row, list) and all(type(size) is int for size in row) else ()
+        tuple(row) if isinstance(row, list) and all(map(_is_size, row)) else ()
         for row in (rows if isinstance(rows, list) else [])
     )
+
+
+def _is_size(value: object) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST_COUNT
 
 
 def _types(encoded: bytes) -> tuple[str, ...]:

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tprimat.results.trace import TracedWork
+from tprimat.results.trace import Trace, TracedWork
+
+PRODUCTS = "matrix_multiplication"
+"""The part of a step that they are."""
 
 _PRECISIONS = {"c10::BFloat16": "bf16", "c10::Half": "fp16", "float": "fp32"}
 _BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
 _INPUTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "_addmm_activation": 1, "_scaled_mm": 0}
 """By operator of aten, the position of the first matrix among the inputs; before it comes what is added."""
 
-_HELPER = re.compile(r"reduce|memset|memcpy|fill|cast|copy|workspace", re.IGNORECASE)
-"""Kernels that a matrix product launches beside the one that multiplies, such as split-K's reduction."""
+_MULTIPLIES = re.compile(r"gemm|mma|Cijk_.*_MT\d+x\d+", re.IGNORECASE)
+_HELPER = re.compile(r"reduce|memset|memcpy|fill|cast|copy|workspace|Cijk_", re.IGNORECASE)
+"""Kernels that a matrix product launches beside the one that multiplies, such as split-K's reduction.
+
+Template arguments of one that multiplies may hold the same words. Tensile (rocBLAS, hipBLASLt) names the tile of those
+that multiply, as MT128x256x32; without one, Cijk_…_PostGSU8 adds up what a split K left, and Cijk_B scales C.
+"""
+
+UNKNOWN_SHARE = 0.01
+"""Of the time of matrix products: where the sizes of more are unknown, so are their FLOPs."""
 
 
 class Product(NamedTuple):
@@ -70,14 +82,20 @@ def calls_of(work: Sequence[TracedWork]) -> float:
 
     The kernels that help the one that multiplies aren't counted; different ones that multiply are calls of their own.
     """
-    return sum(each.calls for each in work if not _HELPER.search(each.kernel)) or max(each.calls for each in work)
+    return sum(each.calls for each in work if not _helps(each.kernel)) or max(each.calls for each in work)
 
 
-def flops_of(work: Sequence[TracedWork]) -> float | None:
-    """Return the FLOPs per step of all matrix products; None where sizes are unknown for a tenth of their time."""
-    known = unknown = flops = 0.0
-    for each in work:
-        if each.part != "matrix_multiplication" or _HELPER.search(each.kernel):
+def flops_of(trace: Trace) -> float | None:
+    """Return the FLOPs per step of all matrix products; None where sizes are unknown for UNKNOWN_SHARE of their time.
+
+    A trace holds the longest work: the time of the rest is known, and its sizes are not.
+    """
+    products = [each for each in trace.work if each.part == PRODUCTS]
+    exposed = statistics.fmean([step.parts.get(PRODUCTS, 0.0) for step in trace.steps])
+    unknown = max(0.0, exposed - sum(each.exposed_seconds for each in products))
+    known = flops = 0.0
+    for each in products:
+        if _helps(each.kernel):
             continue
         product = product_of(each.operator, each.shapes, each.types)
         if product is None:
@@ -85,4 +103,8 @@ def flops_of(work: Sequence[TracedWork]) -> float | None:
         else:
             known += each.seconds
             flops += product.flops * each.calls
-    return flops if known and unknown <= 0.1 * (known + unknown) else None
+    return flops if known and unknown <= UNKNOWN_SHARE * (known + unknown) else None
+
+
+def _helps(kernel: str) -> bool:
+    return _HELPER.search(kernel) is not None and _MULTIPLIES.search(kernel) is None

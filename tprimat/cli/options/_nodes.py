@@ -13,7 +13,7 @@ EXECUTORS = ("local", "slurm")
 
 def add_options(group: argparse._ArgumentGroup) -> None:
     """Add them to a group."""
-    text = "train on N machines (default: 1); several values make a sweep: 1,2,4"
+    text = "train on N machines together (default: 1); with Slurm several values make a sweep: 1,2,4"
     option(group, "--nodes N", text, dest="num_nodes", type=one_or_several(at_least(1, 10**5)))
     text = "run here or submit a Slurm job (default: local)"
     option(group, "--executor", text, choices=EXECUTORS, default="local")

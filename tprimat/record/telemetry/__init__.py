@@ -68,7 +68,12 @@ def without_steps(run: Run, sampler: Sampler, began: float, ended: float) -> Run
     whole = Timeline((run.steps[-1] if run.steps else 1,), (ended,), (ended - began,), began)
     known = joined(run, whole, sampler, run.num_gpus or 1)
     issues = (msgspec.structs.replace(issue, first_step=None, last_step=None) for issue in known.telemetry.issues)
-    of_process = ("energy_joules", "measured_tokens", "joules_per_token", "measured_seconds", "energy_error_joules")
+    # Means from the start of the process, while those of other results are of the steady steps.
+    watts = ("mean_power_watts", "mean_power_watts_per_gpu", "cpu_mean_power_watts")
+    of_process = (
+        *("energy_joules", "measured_tokens", "joules_per_token", "measured_seconds", "energy_error_joules"),
+        *watts,
+    )
     return msgspec.structs.replace(
         known,
         energy_metrics={name: value for name, value in known.energy_metrics.items() if name not in of_process},
@@ -100,8 +105,9 @@ def with_trace(run: Run, steps: Timeline, trace: Trace, processes_here: int, unk
         measured = Energy("partitioned" if "partition" in why else "no-counter", why)
     else:
         measured = energy.of_cpu(trace.samples, steady)
-    if of_gpus and (run.num_gpus or processes_here) > processes_here and measured.joules is not None:
-        measured = Energy("devices-missing", "the GPUs of the other machines were not read")
+    elsewhere = (run.num_gpus or processes_here) > processes_here or len(run.environment.nodes) > 1
+    if elsewhere and measured.joules is not None:
+        measured = Energy("devices-missing", f"the {'G' if of_gpus else 'C'}PUs of the other machines were not read")
     axis, values = series.join(trace.samples, steps)
     times = [sample.at for sample in inside]
     telemetry = Telemetry(

@@ -11,12 +11,13 @@ import bisect
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.telemetry.trace import Sample
 from tprimat.record.telemetry.timeline import Timeline, around
+from tprimat.results.telemetry import VALID_ENERGY
 
 TOLERANCE, TOLERANCE_OF_ONE = 0.1, 0.5
 """Relative difference from power times time: of many power readings, and in addition of one that isn't an average."""
@@ -107,7 +108,7 @@ def of_gpus(samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, exp
         )
     parts = [_of_gpu(each, rows, steady) for each, rows in states.items()]
     if any(row.counter_is_shared for rows in states.values() for _, row in rows):
-        return _of_packages(parts)
+        return _of_packages({rows[0][1].index: part for rows, part in zip(states.values(), parts, strict=True)})
     return _sum(parts)
 
 
@@ -216,12 +217,17 @@ def _within_error(counter: Counter, steady: Timeline, name: str) -> Energy:
     return Energy("measured", None, joules, error)
 
 
-def _of_packages(parts: Sequence[Energy]) -> Energy:
-    """Return the energy of dies of which one counts for two: right where both dies of each package train."""
-    counting = [part for part in parts if part.joules is not None]
-    silent = [part for part in parts if part.code in ("counter-stuck", "no-counter")]
-    if len(counting) == len(silent) and len(counting) + len(silent) == len(parts):
-        return _sum(counting)
+def _of_packages(parts: Mapping[int, Energy]) -> Energy:
+    """Return the energy of dies of which one counts for two: right where both dies of each package train.
+
+    Args:
+        parts: by the number of the die in the order of PCI addresses, in which those of a package are neighbours.
+    """
+    pairs = [(parts.get(index - index % 2), parts.get(index - index % 2 + 1)) for index in parts]
+    if all(one and other and (one.joules is None) != (other.joules is None) for one, other in pairs):
+        refused = [part for part in parts.values() if part.joules is None]
+        if all(part.code in ("counter-stuck", "no-counter") for part in refused):
+            return _sum([part for part in parts.values() if part.joules is not None])
     text = "one counter covers two dies (MI250, MI250X), of which not both train: the other's share is unknown"
     return Energy("shared-counter", text)
 
@@ -231,7 +237,7 @@ def _sum(parts: Sequence[Energy]) -> Energy:
     if refused is not None:
         return refused
     joules, error = sum(part.joules or 0.0 for part in parts), sum(part.error_joules for part in parts)
-    weakest = next((part for part in parts if part.code != "measured"), parts[0])
+    weakest = max(parts, key=lambda part: VALID_ENERGY.index(part.code))
     return Energy(weakest.code, weakest.reason, joules, error)
 
 
