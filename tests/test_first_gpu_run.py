@@ -29,7 +29,7 @@ H100 = {
 NVIDIA_SMI = """#!/bin/sh
 case "$1" in
 --query-gpu=index,name,uuid,memory.total,*)
-    echo "0, NVIDIA H100 80GB HBM3, GPU-aa, 81559, 3000, 650.0, 700.0, 700.0, 1200, 1980, 3, 120.0, 40, 2619, Disabled" ;;
+    echo "0, NVIDIA H100 80GB HBM3, GPU-aa, 81559, 3000, 650.0, 700.0, 700.0, 1200, 1980, 3, 99.0, 40, 9, Disabled" ;;
 --query-compute-apps=*) echo "GPU-aa, 77, python3, 2000" ;;
 *) echo "some table" ;;
 esac
