@@ -121,8 +121,8 @@ class TestDryRun:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
         assert done.returncode == 0, done.stderr
         assert "#SBATCH --gpus-per-node=8" in done.stdout
-        words = "benchmark --gpus 32 --framework torchtitan --steps=9 --label 'a b' --nodes=4"
-        assert f"{words} --output-dir={tmp_path}/there &" in done.stdout
+        words = "benchmark --framework torchtitan --steps=9 --label 'a b' --nodes=4"
+        assert f"{words} --output-dir={tmp_path}/there --gpus=32 &" in done.stdout
         assert not (tmp_path / "there").exists()
 
     @pytest.mark.parametrize(
@@ -145,6 +145,15 @@ class TestDryRun:
         slurm("sinfo", "cpu (null)")
         assert run("benchmark", ["--executor", "slurm", "--dry-run", "--gpus", "2", "--partition", "cpu"]) == 0
         assert "gpus-per-node" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words", [["--wait"], ["--account", "x"], ["--container", "x.sif"], ["--time", "1:00:00"], ["--slurm", "nowhere"]]
+)
+def test_options_of_a_job_need_slurm(words, capsys):
+    assert run("benchmark", ["--dry-run", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {words[0]} is for a Slurm job\nhint:  add --executor slurm\n")
 
 
 class TestSubmit:
@@ -259,10 +268,13 @@ class TestCollect:
         assert run("collect", ["12"]) == 5
         assert "ended with status 5, terminated by Slurm" in capsys.readouterr().out
 
-    @pytest.mark.parametrize("name", ["99", "nowhere", "output"])
+    @pytest.mark.parametrize("name", ["99", "nowhere", "output", "", "output/slurm/x\n"])
     def test_a_job_that_isnt_there(self, name, slurm, submitted, capsys):
         assert run("collect", [name]) == 2
-        assert capsys.readouterr().err.startswith("error: ")
+        error = capsys.readouterr().err
+        assert error.startswith("error: ")
+        assert "\nhint: " in error
+        assert "job.description" not in error
 
     @pytest.mark.parametrize("content", [b"", b"\xff\x00", b"{}", b'{"output_dir": 3}'])
     def test_a_broken_description_is_an_error_of_that_file(self, content, slurm, submitted, capsys):

@@ -83,7 +83,7 @@ def text(
     )
     head = [
         "#!/bin/bash",
-        f"# A benchmark by TensorPrimat. What it left: tprimat collect {shlex.quote(str(folder))}",
+        f"# A benchmark by TensorPrimat. To collect its results: tprimat collect {shlex.quote(str(folder))}",
         *(f"#SBATCH {line}" for line in _options(job, nodes, gpus_per_node, folder)),
     ]
     return (
