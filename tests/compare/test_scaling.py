@@ -130,6 +130,15 @@ def test_an_implausible_size_is_not_used():
     assert "excluded" in found.notes[0]
 
 
+def test_systems_without_a_number_of_gpus_are_one_note_that_names_the_option():
+    found = scaling_of(comparison(runs(None, 3.2, 64), runs(None, 1.7, 32), runs(None, 0.9, 16)))
+    (note,) = found.notes
+    assert note.startswith("3 systems don't state their number of GPUs; state it: --num-gpus FILE=N")
+    found = scaling_of(comparison(runs(8, 3.2), runs(16, 1.7), runs(None, 0.9)))
+    assert len(found.curves) == 1
+    assert found.notes[0].startswith("1 system doesn't state its number of GPUs")
+
+
 def test_tokens_per_dollar_and_per_joule():
     energy = {"energy_joules": 6.4e6, "measured_tokens": 1.6e6}
     found = comparison(runs(8, 3.2, energy_metrics=energy), runs(16, 1.7, energy_metrics=energy))

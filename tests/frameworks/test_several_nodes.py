@@ -34,7 +34,7 @@ def test_torchruns_port_where_none_is_named():
 @pytest.mark.parametrize(
     ("environ", "words"),
     [
-        ({}, "NODE_RANK and MASTER_ADDR is not set"),
+        ({}, "NODE_RANK and MASTER_ADDR are not set"),
         ({"NODE_RANK": "0"}, "MASTER_ADDR is not set"),
         ({**MANUAL, "NODE_RANK": "2"}, "NODE_RANK is '2'"),
         ({**MANUAL, "NODE_RANK": "first"}, "NODE_RANK is 'first'"),
@@ -42,7 +42,7 @@ def test_torchruns_port_where_none_is_named():
         ({**MANUAL, "NNODES": "3"}, "NNODES is 3"),
         ({**STEP, "SLURM_STEP_NUM_NODES": "1"}, "SLURM_STEP_NUM_NODES is 1"),
         # A batch script itself is on the first node, and no task.
-        ({"SLURM_JOB_ID": "1", "SLURM_NODEID": "0"}, "NODE_RANK and MASTER_ADDR is not set"),
+        ({"SLURM_JOB_ID": "1", "SLURM_NODEID": "0"}, "NODE_RANK and MASTER_ADDR are not set"),
     ],
 )
 def test_what_is_missing_or_wrong_is_named(environ, words):

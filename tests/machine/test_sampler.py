@@ -15,6 +15,7 @@ import psutil
 import pytest
 from gpu_fakes import nvidia_row
 
+from tprimat.errors import TensorPrimatError
 from tprimat.machine.cpu import CpuState
 from tprimat.machine.gpu import Device, GpuState
 from tprimat.machine.telemetry import sampler, trace
@@ -214,3 +215,21 @@ def test_a_long_training_is_read_less_often():
         sampler.time.monotonic = original
     assert len(waits) == 2
     assert min(waits) > sampler.EVERY_S
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\x00\xff" * 400, b"{}\n"])
+def test_a_trace_that_cant_be_played_is_an_error_before_the_training(content, tmp_path, monkeypatch):
+    path = tmp_path / "trace.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    monkeypatch.setenv(VARIABLE, f"replay:{path}")
+    with pytest.raises(TensorPrimatError, match=r"trace\.jsonl"):
+        sampler.choose("on")
+    sampler.choose("off")
+    assert os.environ[VARIABLE] == "off"
+
+
+def test_an_unknown_source_of_telemetry_is_an_error(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "bogus")
+    with pytest.raises(TensorPrimatError, match="bogus is unknown"):
+        sampler.choose("on")

@@ -75,6 +75,14 @@ class TestAnswer:
         assert len(rows) == 2
         assert "MI300X" in rows[0]
 
+    def test_pairs_of_one_model_or_of_other_systems_are_answers_of_their_own(self):
+        workloads = comparison(*(make_run(**each, length=length) for each in ({}, AMD) for length in (2048, 4096)))
+        others = comparison(make_run(), make_run(**AMD), make_run(model="qwen"), make_run("NVIDIA H200", model="qwen"))
+        for found in (workloads, others):
+            text = console.render(report(found))
+            assert text.count("tokens/s/GPU  ") == 2
+            assert "models" not in text
+
     def test_each_further_system_is_a_row(self):
         heights = [console.render(report(comparison(*many(count)))).count("\n") for count in (4, 5, 7)]
         assert heights[1] - heights[0] == 1

@@ -168,6 +168,15 @@ class TestDryRun:
         assert "gpus-per-node" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "words", [["--wait"], ["--account", "x"], ["--container", "x.sif"], ["--time", "1:00:00"], ["--slurm", "nowhere"]]
+)
+def test_options_of_a_job_need_slurm(words, capsys):
+    assert run("benchmark", ["--dry-run", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {words[0]} is for a Slurm job\nhint:  add --executor slurm\n")
+
+
 class TestSubmit:
     def test_the_id_and_how_to_collect_are_the_outcome(self, slurm, capsys, tmp_path):
         slurm("sbatch", "a line of the site\n12;cluster")
@@ -289,10 +298,13 @@ class TestCollect:
         assert run("collect", ["12"]) == 5
         assert "ended with status 5, terminated by Slurm" in capsys.readouterr().out
 
-    @pytest.mark.parametrize("name", ["99", "nowhere", "output"])
+    @pytest.mark.parametrize("name", ["99", "nowhere", "output", "", "output/slurm/x\n"])
     def test_a_job_that_isnt_there(self, name, slurm, submitted, capsys):
         assert run("collect", [name]) == 2
-        assert capsys.readouterr().err.startswith("error: ")
+        error = capsys.readouterr().err
+        assert error.startswith("error: ")
+        assert "\nhint: " in error
+        assert "job.description" not in error
 
     @pytest.mark.parametrize("content", [b"", b"\xff\x00", b"{}", b'{"output_dir": 3}'])
     def test_a_broken_description_is_an_error_of_that_file(self, content, slurm, submitted, capsys):

@@ -20,7 +20,7 @@ from tprimat.machine.telemetry import sampler
 from tprimat.measure import sweep, torchrun
 from tprimat.measure.plan import choose_framework, merged, plan_of, plan_of_several
 from tprimat.measure.session import measure, show
-from tprimat.slurm import submit
+from tprimat.slurm import settings, submit
 
 
 @prints_outcome("results")
@@ -32,6 +32,8 @@ def main(options: argparse.Namespace) -> int:
     bundle.check(options.bundle, options.anonymise)
     if options.executor == "slurm":
         return submit.submit(options)
+    if unused := settings.given(options):
+        raise UsageError(f"{unused} is for a Slurm job", hint="add --executor slurm", heading="slurm")
     options, tuning = _tuning.configured(options)
     machine = platforms.detect()
     if options.tune:

@@ -123,10 +123,13 @@ def scaling_of(comparison: Comparison) -> Scaling:
     """Return the curves of a comparison."""
     found: list[Curve] = []
     notes: list[str] = []
+    uncounted = 0
     for model in comparison.models:
         usable = []
         for system in model.systems:
-            if system.exclusion is not None or system.value(RATE) is None or system.count is None:
+            if system.exclusion is None and system.count is None:
+                uncounted += 1
+            elif system.exclusion is not None or system.value(RATE) is None:
                 notes.append(f"{model.title}, {system.name} is not used: {_why_unusable(system)}")
             else:
                 usable.append(system)
@@ -147,6 +150,10 @@ def scaling_of(comparison: Comparison) -> Scaling:
             notes.append(f"{model.title}: {counted(dropped, 'slower configuration')} of a size not shown")
         names = _names(sized)
         found += [_curve(comparison, model, name, line) for name, line in zip(names, sized, strict=True)]
+    if uncounted:
+        whose = "1 system doesn't state its" if uncounted == 1 else f"{uncounted} systems don't state their"
+        how = "--num-gpus FILE=N, where FILE is a part of a log's path, once for each size"
+        notes.insert(0, f"{whose} number of GPUs; state it: {how}")
     return Scaling(tuple(found), tuple(_crossovers(found)), tuple(notes))
 
 
@@ -313,9 +320,7 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
 
 
 def _why_unusable(system: SystemResult) -> str:
-    if system.exclusion is not None:
-        return f"excluded: {system.exclusion.text}"
-    return "number of GPUs unknown" if system.count is None else "throughput unknown"
+    return "throughput unknown" if system.exclusion is None else f"excluded: {system.exclusion.text}"
 
 
 def _length(curve: Curve) -> int | None:

@@ -42,8 +42,9 @@ def this_node(environ: Mapping[str, str], count: int) -> Node:
     rank, number = ("SLURM_NODEID", "SLURM_STEP_NUM_NODES") if in_step else ("NODE_RANK", "NNODES")
     stated = environ.get(number, "").strip() or str(count)
     if rank not in environ or "MASTER_ADDR" not in environ:
-        absent = " and ".join(name for name in (rank, "MASTER_ADDR") if name not in environ)
-        raise _refusal(f"--nodes {count}: {absent} is not set, so this machine's number is unknown")
+        absent = [name for name in (rank, "MASTER_ADDR") if name not in environ]
+        verb = "is" if len(absent) == 1 else "are"
+        raise _refusal(f"--nodes {count}: {' and '.join(absent)} {verb} not set, so this machine's number is unknown")
     if stated != str(count):
         raise _refusal(f"--nodes {count}: {number} is {stated}")
     values = {rank: environ[rank], "MASTER_PORT": environ.get("MASTER_PORT", "").strip() or PORT}

@@ -114,7 +114,8 @@ def _short_names(systems: Sequence[SystemResult]) -> dict[str, str]:
 def _group_table(out: Terminal, comparison: Comparison, group: Group) -> None:
     """Add the table of a group: systems as columns where there are two, else as rows."""
     rows = tables.screen_rows(comparison, group)
-    if len(group.systems) == 1 and all(cell.text == units.UNKNOWN for row in rows for cell in row.cells):
+    is_empty = all(cell.text == units.UNKNOWN for row in rows for cell in row.cells)
+    if is_empty and (len(group.systems) == 1 or not tables.mismatch_rows(group)):
         return
     longest = LONGEST_NAME if len(group.systems) <= 2 else 24
     names = [shortened(plain(system.name), longest) for system in group.systems]

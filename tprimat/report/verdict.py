@@ -74,6 +74,9 @@ class Report:
         """One headline for two systems that trained several models; empty where each group has its own."""
         if len(self.answers) < 2 or not all(_is_pair(answer.group) for answer in self.answers):
             return ""
+        pairs = {frozenset(system.name for system in answer.group.systems) for answer in self.answers}
+        if len(pairs) > 1 or len({id(answer.model) for answer in self.answers}) < len(self.answers):
+            return ""
         return _headline_models([(answer.group, answer.verdict) for answer in self.answers])
 
     def of(self, answer: Answer) -> Report:

@@ -109,6 +109,12 @@ def _read(folder: Path) -> Job:
     path = folder / DESCRIPTION
     try:
         return Job(folder.absolute(), msgspec.json.decode(path.read_bytes(), type=Description))
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(
+            f"{str(folder)!r} is neither the id of a job nor the directory of one",
+            hint="use the id that benchmark.py --executor slurm printed, or its directory below output/slurm",
+            heading="collect",
+        ) from None
     except OSError as error:
         raise files.unreadable(path, error) from error
     except msgspec.MsgspecError as error:

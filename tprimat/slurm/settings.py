@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import re
 from collections.abc import Mapping
@@ -52,6 +53,11 @@ def job(path: Path | None, options: Mapping[str, str | None]) -> SlurmJob:
         if ":" not in mount:
             raise _refusal(f"mount {mount!r}: write source:target, the directory here and in the container")
     return job
+
+
+def given(options: argparse.Namespace) -> str | None:
+    """Return the first option that only a Slurm job has a use for; None where none is given."""
+    return next((f"--{name}" for name in ("slurm", *NAMES, "wait") if getattr(options, name)), None)
 
 
 def read(path: Path) -> dict[str, str]:

@@ -22,6 +22,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from tprimat.errors import UsageError
+from tprimat.files import read_plain, unreadable
 from tprimat.location import python_path
 from tprimat.machine.gpu import Device
 from tprimat.machine.telemetry import trace
@@ -127,13 +129,26 @@ class Sampler:
 
 
 def choose(telemetry: str) -> None:
-    """Pass the option --telemetry on to all processes that this one starts, those that torchrun starts too."""
+    """Pass the option --telemetry on to all processes that this one starts, those that torchrun starts too.
+
+    Raises UsageError where the environment variable is wrong, or its trace can't be played.
+    """
     chosen = os.environ.get(VARIABLE, "")
     if telemetry == OFF:
         os.environ[VARIABLE] = OFF
     elif chosen.startswith(REPLAY):
+        path = Path(chosen.removeprefix(REPLAY))
+        try:
+            recorded = trace.decode(read_plain(path).splitlines())
+        except OSError as error:
+            raise unreadable(path, error) from error
+        if recorded is None:
+            raise UsageError(f"{VARIABLE}: {path} is not a telemetry trace", heading="wrong-usage")
         # Trainings run in another directory.
-        os.environ[VARIABLE] = f"{REPLAY}{Path(chosen.removeprefix(REPLAY)).absolute()}"
+        os.environ[VARIABLE] = f"{REPLAY}{path.absolute()}"
+    elif chosen not in ("", OFF):
+        problem = f"{VARIABLE}={chosen} is unknown"
+        raise UsageError(problem, hint=f"set it to {OFF} or {REPLAY}FILE, or unset it", heading="wrong-usage")
 
 
 def why_unreadable(platform: Platform, devices: Sequence[Device]) -> str | None:

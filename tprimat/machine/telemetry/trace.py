@@ -137,7 +137,7 @@ def decode(lines: Iterable[bytes]) -> Trace | None:
     rows = iter(lines)
     try:
         header = msgspec.json.decode(next(rows, b""), type=Header)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if header.telemetry != VERSION:
         return None
