@@ -161,6 +161,14 @@ class Cluster:
                 found += [each for each in relatives if each and each.name().startswith("slurm") and each not in found]
         return found
 
+    def names(self) -> list[str]:
+        """Return the names of the processes that still run; one may end while it is asked."""
+        names = []
+        for process in self.left():
+            with contextlib.suppress(psutil.Error):
+                names.append(process.name())
+        return names
+
     def command(self, *words: str, check: bool = True) -> str:
         """Run a client, and return what it prints."""
         environment = {**os.environ, **self.environment}
