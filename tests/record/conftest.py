@@ -10,6 +10,17 @@ import pytest
 HAS_LIGHTNING = importlib.util.find_spec("lightning") is not None and importlib.util.find_spec("torch") is not None
 
 
+@pytest.fixture(autouse=True)
+def quiet_lightning(monkeypatch):
+    """Keep Lightning's messages out of what tests read, also after NeMo-Run has set up logging in this process."""
+    monkeypatch.setattr(logging.root, "handlers", [each for each in logging.root.handlers if not _is_rich(each)])
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+
+
+def _is_rich(handler: logging.Handler) -> bool:
+    return type(handler).__name__ == "RichHandler"
+
+
 @pytest.fixture(scope="session")
 def trainings():
     """Modules, data and trainers, for tests that train; skips where Lightning isn't installed."""
@@ -17,8 +28,6 @@ def trainings():
         pytest.skip("lightning and torch are not installed: this is the analysis tier")
     import lightning.pytorch as pl
     import torch
-
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 
     class Linear(pl.LightningModule):
         """One layer; `fail_at` raises what it is given when that batch is reached."""

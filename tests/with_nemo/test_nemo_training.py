@@ -120,7 +120,7 @@ def test_qwen_on_our_tokens_through_benchmark_and_profiled(trained):
     assert run.data.digest
     assert run.data.entropy == pytest.approx(1.2130, abs=1e-4)
     assert len(list((folder / "output" / "data").glob("*.idx"))) == 1
-    assert run.profiled_steps == (5, 6, 7, 8)
+    assert run.profiled_steps == (9, 10, 11, 12)
     names = {
         event["name"] for event in json.loads(gzip.decompress(Path(run.profile["torch"]).read_bytes()))["traceEvents"]
     }
