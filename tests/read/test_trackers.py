@@ -239,6 +239,12 @@ class TestMlflow:
         path.write_text(made_files.MLFLOW_CSV + other, encoding="utf-8")
         assert [run.label for run in runs(path)] == ["69c1732aabb5", "a877c7e25af7"]
 
+    def test_a_csv_whose_header_is_broken(self, tmp_path):
+        path = tmp_path / "metrics.csv"
+        path.write_text(made_files.MLFLOW_CSV.replace("step", "step\r", 1), encoding="utf-8", newline="")
+        (error,) = load([str(path)]).errors
+        assert "its header lacks timestamp" in error.problem
+
     def test_the_command(self, tmp_path, monkeypatch):
         self.folder(tmp_path)
         monkeypatch.chdir(tmp_path)

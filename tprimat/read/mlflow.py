@@ -91,6 +91,8 @@ def _folder(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Par
 def _csv(part: InputFile) -> list[ParsedLog]:
     points: dict[str, list[Point]] = {}
     for _, row in part.table():
+        if not row.keys() >= _COLUMNS:
+            raise ValueError(f"its header lacks {', '.join(sorted(_COLUMNS - row.keys()))}")
         points.setdefault(row["run_id"], []).append((row["key"], row["value"], row["step"], row["timestamp"]))
     runs = {run: tracked.trainings_of(_rows(iter(each))) for run, each in points.items()}
     return [
