@@ -241,9 +241,14 @@ class TestMlflow:
 
     def test_a_csv_whose_header_is_broken(self, tmp_path):
         path = tmp_path / "metrics.csv"
-        path.write_text(made_files.MLFLOW_CSV.replace("step", "step\r", 1), encoding="utf-8", newline="")
-        (error,) = load([str(path)]).errors
-        assert "its header lacks timestamp" in error.problem
+        broken = made_files.MLFLOW_CSV.replace("step", "step\r", 1)
+        for text, problem in (
+            (broken, "no row has"),
+            (broken + "69c1732aabb5,loss,1.9,31\n", "header lacks timestamp"),
+        ):
+            path.write_text(text, encoding="utf-8", newline="")
+            (error,) = load([str(path)]).errors
+            assert problem in error.problem
 
     def test_the_command(self, tmp_path, monkeypatch):
         self.folder(tmp_path)

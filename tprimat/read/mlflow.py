@@ -94,6 +94,8 @@ def _csv(part: InputFile) -> list[ParsedLog]:
         if not row.keys() >= _COLUMNS:
             raise ValueError(f"its header lacks {', '.join(sorted(_COLUMNS - row.keys()))}")
         points.setdefault(row["run_id"], []).append((row["key"], row["value"], row["step"], row["timestamp"]))
+    if not points:
+        raise ValueError("no row has the columns of its header")
     runs = {run: tracked.trainings_of(_rows(iter(each))) for run, each in points.items()}
     return [
         tracked.parsed(training, "mlflow", "CSV export", lines=False, label=run[:80] if len(runs) > 1 else None)
