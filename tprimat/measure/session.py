@@ -135,7 +135,7 @@ class Session:
                 break
 
     def _resume(self) -> None:
-        """Take the results that are there as those of this session, and leave only the other trainings to run."""
+        """Adopt the results in the output folder, and leave only the other trainings to run."""
         sweep.recover(self._plan.output_dir, self._digests)
         runs = sweep.found(self._plan, self._machine)
         again: dict[Path, set[str]] = {}
@@ -368,7 +368,7 @@ class Session:
         return summary
 
     def _known(self, index: int) -> dict[str, Any]:
-        """Return the fields of a Run that only this session knows."""
+        """Return the fields of a Run that its log doesn't state."""
         request = self._digests[index]
         return {"session": self._id, "round": self._round, "request": request, "tuning": self._plan.tuning}
 

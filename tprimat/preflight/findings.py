@@ -42,7 +42,7 @@ def odd_ones_out(rates: Sequence[float], errors: Sequence[float], least: float =
         least: share of the median.
 
     A device is too slow when it is below the median of the others by more than the least share, by more than
-    SLOW_MADS robust standard deviations of the others' rates, and by as many times the largest error. Of two devices
+    SLOW_MADS robust standard deviations of the others' rates, and SLOW_MADS times the largest error. Of two devices
     the slower one is named, though the other may be the odd one; of more, none where that holds for half of them.
     """
     odd = {}
