@@ -1,7 +1,7 @@
 """The pages of docs/: every command in them exists, those marked quick are run, and the site builds.
 
-Blocks are marked as in the README (see test_readme.py). A ```text block after a block that was run holds
-lines that the program must have printed.
+Blocks are marked as in the README (see test_readme.py); `quick: torch` marks one that PyTorch is needed for.
+A ```text block after a block that was run holds lines that the program must have printed.
 """
 
 from __future__ import annotations
@@ -34,9 +34,15 @@ def expected(page: Path, block: Block) -> str:
     return after[0].text if after and after[0].language == "text" else ""
 
 
+def _needs(block: Block) -> list[pytest.MarkDecorator]:
+    """Skip a block that needs PyTorch where PyTorch is missing."""
+    missing = block.mark == "quick: torch" and importlib.util.find_spec("torch") is None
+    return [pytest.mark.skipif(missing, reason="PyTorch is not installed")]
+
+
 def cases(kind: str) -> list:
     return [
-        pytest.param(page, block, id=f"{page.name}, line {block.line}")
+        pytest.param(page, block, id=f"{page.name}, line {block.line}", marks=_needs(block))
         for page in PAGES
         for block in blocks(page)
         if block.kind == kind
