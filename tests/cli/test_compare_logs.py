@@ -115,7 +115,7 @@ class TestErrors:
     def test_the_rest_is_compared_and_the_status_says_so(self, here, capsys):
         Path("notes.txt").write_text("nothing\n")
         Path("cut.json").write_text('{"schema_version": 1, "steps": [')
-        status, out, err = compared(capsys, "nv.log", "none.log", "amd.log", "notes.txt", "cut.json", "no*.csv")
+        status, out, err = compared(capsys, "nv.log", "none.log", "amd.log", "notes.txt", "cut.json", "no*.csv", "")
         assert status == ExitStatus.USAGE
         assert ANSWER in out
         for line in (
@@ -123,6 +123,7 @@ class TestErrors:
             "error: notes.txt: no supported training log in it",
             "error: cut.json: not valid JSON",
             "error: no*.csv: no file matches this pattern",
+            'error: "": the name is empty',
         ):
             assert line in err
         assert "not read: none.log: no such file" in Path("output/comparison_report.md").read_text(encoding="utf-8")

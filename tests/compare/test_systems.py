@@ -55,6 +55,15 @@ class TestNames:
         other = msgspec.structs.replace(runs[1], framework_config={"backend": "torchtitan"})
         assert names(runs[0], other) == ["primus", "primus (torchtitan)"]
 
+    def test_the_platform_that_an_mlperf_log_states_where_nothing_states_the_gpus(self):
+        runs = (
+            msgspec.structs.replace(
+                make_run(None, gpus=None, framework="mlperf"), framework_config={"submission_platform": platform}
+            )
+            for platform in ("1xXE9680", "2xXE9680")
+        )
+        assert names(*runs) == ["1xXE9680", "2xXE9680"]
+
     def test_a_label_is_shown_even_where_the_gpu_suffices(self):
         runs = make_run(label="before"), make_run(MI300X, stack="rocm", label="after")
         assert names(*runs) == ["8×H100 80GB HBM3, before (BF16)", "8×MI300X, after (BF16)"]

@@ -200,7 +200,7 @@ class TestForms:
         trace = made()
         trace.events.insert(1, {"ph": "X", "cat": "kernel", "name": "x", "ts": "soon", "dur": 1, "tid": 1, "args": {}})
         timeline, doubts = read_timeline(io.BytesIO(trace.text()))
-        assert doubts == ["1 events of the trace can't be decoded and were skipped"]
+        assert doubts == ["skipped 1 event of the trace that can't be decoded"]
         assert len(timeline.work) == 2
 
     def test_a_trace_that_is_cut(self):

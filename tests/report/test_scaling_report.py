@@ -182,7 +182,8 @@ def test_the_screen_of_a_projection():
         (32, None, ("interpolated", "32 GPUs were measured:")),
         (4, None, ("below the smallest measured size (8)",)),
         (100, None, ("batch 800 is assumed; --batch sets it",)),
-        (100, 123, ("; batch 123",)),
+        (100, 500, ("; batch 500",)),
+        (100, 123, ("; batch 123", "batch 123 is far from those measured, which give 800 at this size")),
     ],
 )
 def test_what_a_projection_warns_of(gpus, batch, expected):

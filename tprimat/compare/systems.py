@@ -148,6 +148,7 @@ _PRECISION = Setting(
 _NAMES_BEYOND_IDENTITY = (
     _PRECISION,
     Setting("batch", _work),
+    Setting("platform", lambda run: text_of(run.framework_config.get("submission_platform"))),
     *(setting for setting in SETTINGS if setting.named and setting.title != "precision"),
     Setting(
         "versions", lambda run: text_of(joined(*(f"{k} {v}" for k, v in sorted(run.environment.versions.items()))))
@@ -162,6 +163,7 @@ _SELF_EXPLAINING = {
     "precision",
     "batch",
     "parallelism strategy",
+    "platform",
     "versions",
     "date",
 }

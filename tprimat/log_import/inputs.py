@@ -48,10 +48,13 @@ text of logs is packed to a tenth of its size or so; what goes beyond this was m
 def named_files(names: Sequence[str]) -> list[str]:
     """Return the files for names and for patterns that the shell did not expand.
 
-    Raises UnreadableError for a pattern that nothing matches.
+    Raises UnreadableError for an empty name, and for a pattern that nothing matches.
     """
     paths: list[str] = []
     for name in names:
+        if not name:
+            # A variable of a script that is not set; as a path it would be the working directory.
+            raise UnreadableError('""', "the name is empty", heading="unreadable-file")
         if name == STANDARD_INPUT or not glob.has_magic(name) or Path(name).exists():
             paths.append(name)
             continue

@@ -159,7 +159,16 @@ def warnings(each: CurveProjection) -> list[str]:
         )
     elif found.gpus < smallest.gpus:
         texts.append(f"below the smallest measured size ({smallest.gpus:,})")
-    if found.batch is not None and curve.kind != "strong":
+    usual = scaling.default_batch(curve.points, found.gpus)
+    if found.batch is not None and usual is not None and found.batch != usual:
+        if found.fit.form == "line":
+            texts.append("the straight line doesn't depend on the batch: --batch has no effect")
+        elif max(found.batch / usual, usual / found.batch) >= FAR:
+            texts.append(
+                f"batch {found.batch:,} is far from those measured, which give {usual:,} at this size: the model is "
+                "not confirmed there"
+            )
+    elif found.batch is not None and curve.kind != "strong":
         effect = "" if found.fit.form == "communication" else "; the straight line doesn't depend on it"
         texts.append(f"batch {found.batch:,} is assumed; --batch sets it{effect}")
     elif found.batch is not None and found.batch < found.gpus:

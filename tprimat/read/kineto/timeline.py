@@ -8,6 +8,7 @@ from tprimat.analysis.traces.steps import choose_steps
 from tprimat.analysis.traces.timeline import Launch, RangeKind, Ranges, Timeline, Work
 from tprimat.catalog import kernels
 from tprimat.read.kineto.events import Event, EventStream, Properties
+from tprimat.text import counted
 
 LATEST = 1e17
 """µs; some 3000 years."""
@@ -29,7 +30,7 @@ def read_timeline(stream: BinaryIO) -> tuple[Timeline, list[str]]:
     if events.cut:
         doubts.append("the trace ends within an event: the profiler was killed while it wrote, or the file was cut")
     if events.skipped:
-        doubts.append(f"{events.skipped} events of the trace can't be decoded and were skipped")
+        doubts.append(f"skipped {counted(events.skipped, 'event')} of the trace that can't be decoded")
     return timeline, doubts
 
 

@@ -92,7 +92,7 @@ def builder(training: BenchmarkRun) -> RunBuilder:
         "result_seconds": stated.number("result_seconds"),
         **training.figures,
     }
-    benchmark = stated.word("submission_benchmark")
+    benchmark, platform = stated.word("submission_benchmark"), stated.word("submission_platform")
     return MlperfRun(
         framework="mlperf",
         log_format=f"mlperf ({benchmark})" if benchmark else "mlperf",
@@ -103,6 +103,8 @@ def builder(training: BenchmarkRun) -> RunBuilder:
             over_ranks="the rank that logs",
         ),
         figures={name: value for name, value in figures.items() if value is not None},
+        # Free text; without a system description nothing else tells 8 GPUs from 16.
+        settings={"submission_platform": platform} if platform else {},
     )
 
 
