@@ -54,9 +54,6 @@ class RangeKind(NamedTuple):
     collective: str = ""
 
 
-NO_RANGES: tuple[RangeKind, ...] = ()
-
-
 class Ranges:
     """Ranges of one thread of the host (operators, annotations, Python functions), which lie within each other."""
 

@@ -39,7 +39,6 @@ _REPAIRS: tuple[tuple[re.Pattern[bytes], Any], ...] = (
 class Arguments(msgspec.Struct, gc=False):
     """The arguments of an event that are used. Shapes and types stay undecoded: most are alike."""
 
-    external_id: int = msgspec.field(name="External id", default=-1)
     correlation: int = -1
     device: int = -1
     shapes: msgspec.Raw = msgspec.field(name="Input Dims", default=msgspec.Raw())
