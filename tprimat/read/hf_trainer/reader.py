@@ -66,23 +66,24 @@ _OUTPUT = re.compile(r"\bTrainOutput\(global_step=(\d{1,12})\b")
 
 @dataclasses.dataclass
 class _Entry:
-    """A dictionary of training steps, and the last progress bar before and the next one after it, by their totals."""
+    """A dictionary of training steps, and the last progress bar before and the next one after it, by their totals.
+
+    Attributes:
+        printed: the step that it states itself.
+        place: how far the training has come: by the step, else by the epoch.
+    """
 
     line: int
     values: dict[str, str]
     epoch: float | None
     bars: dict[int, int]
     after: dict[int, int] = dataclasses.field(default_factory=dict)
+    printed: int | None = dataclasses.field(init=False)
+    place: float | None = dataclasses.field(init=False)
 
-    @property
-    def printed(self) -> int | None:
-        """The step that it states itself."""
-        return fields.printed_step(self.values)[0]
-
-    @property
-    def place(self) -> float | None:
-        """How far the training has come: by the step, else by the epoch."""
-        return self.epoch if self.printed is None else self.printed
+    def __post_init__(self) -> None:
+        self.printed = fields.printed_step(self.values)[0]
+        self.place = self.epoch if self.printed is None else self.printed
 
 
 @dataclasses.dataclass
@@ -178,10 +179,10 @@ class Reader:
     def _training_of(self, entry: _Entry, training: _Training) -> _Training:
         """Return the training that a record belongs to: another where it begins again, or this one, cut back."""
         place, entries = entry.place, training.entries
-        known = [each.place for each in entries if each.place is not None]
-        if place is None or not known or place >= known[-1]:
+        last = next((each.place for each in reversed(entries) if each.place is not None), None)
+        if place is None or last is None or place >= last:
             return training
-        if place <= known[0]:
+        if place <= next(each.place for each in entries if each.place is not None):
             self._trainings.append(_Training(around=LogContext(stated=LoggedValues(training.around.stated))))
             return self._trainings[-1]
         training.entries = [each for each in entries if each.place is None or each.place < place]
