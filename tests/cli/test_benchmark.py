@@ -330,6 +330,15 @@ class TestDryRun:
         assert "smoke test" in shown
         assert list(tmp_path.iterdir()) == []
 
+    def test_results_of_one_name(self, monkeypatch, capsys):
+        monkeypatch.setattr(platforms, "detect", lambda: H100S)
+        row = dataclasses.replace(frameworks.by_name("lightning"), packages=())
+        monkeypatch.setattr(frameworks, "FRAMEWORKS", (row,))
+        assert run("benchmark", ["--dry-run", "--model", "llama", "--gpus", "2,4"]) == 0
+        results = [line for line in capsys.readouterr().out.splitlines() if line.startswith("result: ")]
+        name = str(Path("output/benchmark_cuda_llama.json"))
+        assert results == [f"result: {name}", f"result: {name}, with the setting that differs in its name"]
+
     def test_torchrun_for_several_gpus(self, monkeypatch, capsys):
         monkeypatch.setattr(platforms, "detect", lambda: H100S)
         row = dataclasses.replace(frameworks.by_name("lightning"), packages=())

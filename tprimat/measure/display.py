@@ -30,6 +30,7 @@ NARROWEST_BAR = 10
 
 def show(plan: Plan) -> None:
     """Print what would be run, to the last option; its command is the outcome of a dry run, at any verbosity."""
+    named: set[Path] = set()
     for number, request in enumerate(plan.requests, 1):
         framework = plan.framework_of(request)
         command = framework.launch(request).shell_line()
@@ -38,11 +39,13 @@ def show(plan: Plan) -> None:
         console.info(f"\n{place}{plan.name_of(request)}, run {counted(plan.runs, 'time')}:")
         console.info(command)
         console.summary(command)
+        is_taken = result in named
+        named.add(result)
         # A part of the name may not be known before the training.
-        shown = {"command": command, "result": None if "{" in result.name else str(result)}
+        shown = {"command": command, "result": None if "{" in result.name or is_taken else str(result)}
         values = {"model": request.model, "framework": request.framework, **shown}
         console.current().values.setdefault("commands", []).append(values)
-        console.info(f"result: {result}")
+        console.info(f"result: {result}{', with the setting that differs in its name' if is_taken else ''}")
     console.info("\nNothing was run.")
 
 
