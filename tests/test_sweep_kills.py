@@ -10,7 +10,7 @@ import pytest
 from tool_modules import load_tool
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.reliability,
     pytest.mark.skipif(sys.platform != "linux", reason="what is left behind is looked for in /proc"),
     pytest.mark.skipif(importlib.util.find_spec("lightning") is None, reason="lightning is not installed"),
 ]
