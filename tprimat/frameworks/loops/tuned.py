@@ -139,6 +139,7 @@ def _attempt(
     except torch.cuda.OutOfMemoryError:
         fits = False
     except Exception as error:
+        # Whatever a compiler raises, eager PyTorch may train without it.
         if not may_fail:
             raise
         problem = first_line(error)
