@@ -32,6 +32,8 @@ LIMIT = 0.005
 """Share of the step time that one reading per second may cost."""
 
 OFTEN = 10
+"""Factor between the readings here and those for a result; the fewer, the more CPU time each takes."""
+
 START_S = 15.0
 """Time before the first window: the sampler starts in it, and the step times settle."""
 

@@ -192,6 +192,12 @@ def test_what_a_projection_warns_of(gpus, batch, expected):
     assert [each for each in expected if each not in text] == []
 
 
+def test_a_given_batch_smaller_than_the_gpus():
+    found = report(*(communicating(gpus) for gpus in (8, 16, 32, 64)))
+    text = " ".join(projection.warnings(projection.of(found.scaling.curves[0], 256, 60)))
+    assert "0.234 sequences per GPU" in text
+
+
 def test_an_interval_that_is_too_wide():
     found = report(size(8, 3.2), size(16, 2.5), size(32, 1.0))
     text = projection.render([projection.of(found.scaling.curves[0], 64, None)], found.scaling)

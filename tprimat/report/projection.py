@@ -160,18 +160,19 @@ def warnings(each: CurveProjection) -> list[str]:
     elif found.gpus < smallest.gpus:
         texts.append(f"below the smallest measured size ({smallest.gpus:,})")
     usual = scaling.default_batch(curve.points, found.gpus)
-    if found.batch is not None and usual is not None and found.batch != usual:
-        if found.fit.form == "line":
-            texts.append("the straight line doesn't depend on the batch: --batch has no effect")
-        elif max(found.batch / usual, usual / found.batch) >= FAR:
-            texts.append(
-                f"batch {found.batch:,} is far from those measured, which give {usual:,} at this size: the model is "
-                "not confirmed there"
-            )
-    elif found.batch is not None and curve.kind != "strong":
+    if found.batch is None:
+        return [*texts, *curve.notes]
+    if found.batch == usual and curve.kind != "strong":
         effect = "" if found.fit.form == "communication" else "; the straight line doesn't depend on it"
         texts.append(f"batch {found.batch:,} is assumed; --batch sets it{effect}")
-    elif found.batch is not None and found.batch < found.gpus:
+    elif found.batch != usual and found.fit.form == "line":
+        texts.append("the straight line doesn't depend on the batch: --batch has no effect")
+    elif usual is not None and max(found.batch / usual, usual / found.batch) >= FAR:
+        texts.append(
+            f"batch {found.batch:,} is far from those measured, which give {usual:,} at this size: the model is not "
+            "confirmed there"
+        )
+    if found.batch < found.gpus and curve.kind == "strong":
         share = f"{found.batch / found.gpus:.3g} sequences per {process(curve)}"
         texts.append(f"{share}: the model must be divided further to use all {processes(curve)}")
     return [*texts, *curve.notes]
