@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from tprimat.results.account import Entry
 from tprimat.results.fields import Count, doc
 from tprimat.results.run import RECORD_FIELDS, SERIES, SETUP_FIELDS, PerformanceMetrics, Run, RunRecord, Steady
 
@@ -109,12 +110,15 @@ def _arranged(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: fields[name] for name in (*FIELD_ORDER, *middle, *SERIES, "runs") if name in fields}
 
 
+_ENTRY = frozenset(Entry.__struct_fields__)
+
+
 def _dump(value: Any, depth: int) -> str:
     """Return JSON with two-space indents in which a list of plain values stays on one line: a series of
-    500 steps is then one line, and a diff of two results shows which series changed.
+    500 steps is then one line, and a diff of two results shows which series changed. So does an entry of the timeline.
     """
     inner, outer = "  " * (depth + 1), "  " * depth
-    if isinstance(value, dict) and value:
+    if isinstance(value, dict) and value and value.keys() != _ENTRY:
         rows = (f"{inner}{_dump(key, 0)}: {_dump(entry, depth + 1)}" for key, entry in value.items())
         return "{\n" + ",\n".join(rows) + f"\n{outer}}}"
     if isinstance(value, (list, tuple)) and any(isinstance(entry, (dict, list, tuple)) for entry in value):

@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from tprimat.results.account import Clock, Entry
 from tprimat.results.fields import (
     LARGEST_VALUE,
     LONGEST_STEP,
@@ -251,6 +252,13 @@ class Timing(Section, frozen=True, kw_only=True):
     """Definition of a step time."""
 
     clock: Annotated[str | None, doc("device_event, monotonic, or the clock of the log")] = None
+    kind: Annotated[
+        Clock | None,
+        doc(
+            "timer: over every step (null counts as this); sampled: over one step in several; partial: without a part "
+            "of the steps; stamps: from record to record; blocks: stretches of training in `timeline`"
+        ),
+    ] = None
     covers: Annotated[str | None, doc("parts of a step that the time includes")] = None
     over_ranks: Annotated[str | None, doc("max over ranks, or the timed rank")] = None
 
@@ -352,6 +360,10 @@ class RunRecord(_Series, frozen=True, kw_only=True):
     breakdown: Annotated[dict[str, float | None], doc("seconds of a step, by part")] = {}
     trace: Annotated[Trace | None, doc("where the time of profiled steps goes, from profiler traces")] = None
     profile: Annotated[dict[str, str], doc("profiler traces of the run, by kind")] = {}
+    timeline: Annotated[
+        tuple[Entry, ...],
+        doc("where the wall time went, in order of time; what lies between two entries is unknown"),
+    ] = ()
     profiled_steps: Annotated[tuple[Count, ...], doc("profiled steps, excluded from all metrics")] = ()
     epochs: Annotated[tuple[dict[str, float | None], ...], doc("metrics of each epoch, if there are epochs")] = ()
 

@@ -1,0 +1,70 @@
+"""The account of a run: its timeline's entries, with the warm-up taken out of training, as parts that add up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tprimat.results.account import PARTS, Account, Clock, Entry
+from tprimat.results.run import Run
+
+
+def blocks(run: Run) -> tuple[Entry, ...]:
+    """Return the stretches of training whose wall time and steps are known, in order."""
+    return tuple(entry for entry in run.timeline if entry.kind == "training" and entry.steps and entry.duration > 0)
+
+
+def clocks(run: Run) -> tuple[Clock, ...]:
+    """Return the clocks that a run's source offers, the one that its speed is stated by first.
+
+    A timer that leaves out steps, or parts of them, is no clock to state a speed by where there is another.
+    """
+    own: tuple[Clock, ...] = ()
+    if any(time is not None for time in run.step_times):
+        own = (run.timing.kind or "timer",)
+    if not blocks(run):
+        return own
+    return ("blocks", *own) if not own or own[0] in ("sampled", "partial") else (*own, "blocks")
+
+
+def common_clock(runs: Sequence[Run]) -> Clock | None:
+    """Return the clock to compare runs by: the one that all state their speed by, else one that all have; or None."""
+    offered = [each for run in runs if (each := clocks(run))]
+    firsts = {each[0] for each in offered}
+    if len(firsts) == 1:
+        return firsts.pop()
+    shared = set.intersection(*map(set, offered)) if offered else set()
+    # A sampled or partial timer that all have is no fair clock: what it leaves out differs.
+    return next((clock for clock in ("blocks", "timer", "stamps") if clock in shared), None)
+
+
+def account(run: Run, first_steady: int | None) -> Account | None:
+    """Return the parts of a run's wall time; None where neither its timeline nor its records have a time.
+
+    Args:
+        first_steady: the first step after the warm-up; None where there is no warm-up to take out.
+    """
+    inside = [entry for entry in run.timeline if entry.start >= 0]
+    before = math.fsum(entry.duration for entry in run.timeline if entry.start < 0)
+    warm_up = _until(run, first_steady)
+    if not inside:
+        timed = [(time, window) for time, window in zip(run.step_times, run.window_steps, strict=True) if time]
+        if not timed:
+            return None
+        total = math.fsum(time * window for time, window in timed)
+        parts = {"warm-up": min(warm_up, total), "training": max(total - warm_up, 0.0)}
+        return Account({name: value for name, value in parts.items() if value}, before, is_whole=False)
+    sums = {name: math.fsum(entry.duration for entry in inside if entry.kind == name) for name in PARTS}
+    whole = max(entry.start + entry.duration for entry in inside) - min(0.0, *(entry.start for entry in inside))
+    sums["warm-up"] = min(warm_up, sums["training"])
+    sums["training"] -= sums["warm-up"]
+    sums["unknown"] += max(0.0, whole - math.fsum(sums.values()))
+    return Account({name: value for name, value in sums.items() if value}, before)
+
+
+def _until(run: Run, first_steady: int | None) -> float:
+    """Return the time of the steps before the first steady one, by the records."""
+    if first_steady is None:
+        return 0.0
+    records = zip(run.steps, run.step_times, run.window_steps, strict=True)
+    return math.fsum(time * window for step, time, window in records if time and step < first_steady)

@@ -1,0 +1,63 @@
+"""Where the wall time of a run went: the entries that a source gives, and the parts that they add up to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from tprimat.results.fields import Count, NonNegative, Section, Value, doc
+
+EntryKind = Literal["start-up", "training", "evaluation", "checkpoint", "lost", "end", "unknown"]
+
+PARTS = ("start-up", "warm-up", "training", "evaluation", "checkpoint", "lost", "end", "unknown")
+"""Parts of a run's wall time, in the order of reports. Warm-up is the part of training that the warm-up rule finds."""
+
+Clock = Literal["timer", "sampled", "partial", "stamps", "blocks"]
+"""What step times are measured by.
+
+    timer: the framework's own timer, over every step
+    sampled: its timer too, over one step in several; pauses between them are left out
+    partial: a timer that leaves out a part of the steps, such as the start of each block
+    stamps: the time between records, evaluations and checkpoints among them included
+    blocks: the wall time of training between time stamps, evaluations and checkpoints left out: entries of the timeline
+"""
+
+
+class Entry(Section, frozen=True, kw_only=True):
+    """A stretch of a run's wall time with one owner."""
+
+    kind: Annotated[EntryKind, doc("what the time went to")]
+    start: Annotated[Value, doc("seconds since the start; negative before it, outside of the account")]
+    duration: Annotated[NonNegative, doc("s")]
+    first_step: Annotated[Count | None, doc("first step done in it")] = None
+    last_step: Annotated[Count | None, doc("last step done in it")] = None
+    line: Annotated[Count | None, doc("line of the log that begins it")] = None
+    note: Annotated[str | None, doc("what the log says of it")] = None
+
+    @property
+    def steps(self) -> int:
+        """Steps done in it; 0 where none are known."""
+        return 0 if self.first_step is None or self.last_step is None else self.last_step - self.first_step + 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Account:
+    """The parts of a run's wall time.
+
+    Attributes:
+        parts: seconds by part, in the order of PARTS; only the parts that the source has.
+        before: seconds before the start, outside of the parts: the initialisation before MLPerf's run_start.
+        waiting: seconds of training in which the loop waited for data; None where it doesn't show.
+        is_whole: whether the source has a clock, so that the parts add up to the wall time.
+    """
+
+    parts: Mapping[str, float]
+    before: float = 0.0
+    waiting: float | None = None
+    is_whole: bool = True
+
+    @property
+    def whole(self) -> float:
+        """The sum of the parts, s."""
+        return sum(self.parts.values())
