@@ -71,7 +71,7 @@ def runs_of(file: ResultFile) -> tuple[Run, ...]:
 def _shared(value: Any) -> Any:
     """Return one object for equal values: thousands of loaded runs share their machine and count their steps alike."""
     is_series = isinstance(value, tuple) and 0 < len(value) <= LONGEST_SHARED
-    if isinstance(value, msgspec.Struct) or (is_series and not isinstance(value[-1], float)):
+    if isinstance(value, msgspec.Struct) or (is_series and not isinstance(value[-1], (float, msgspec.Struct))):
         kind: Any = type(value)
         return _decoded(msgspec.msgpack.encode(value), kind)
     return value
