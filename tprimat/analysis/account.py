@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 
 from tprimat.results.account import PARTS, Account, Clock, Entry
+from tprimat.results.fields import SHORTEST_STEP
 from tprimat.results.run import Run
 
 
 def blocks(run: Run) -> tuple[Entry, ...]:
     """Return the stretches of training whose wall time and steps are known, in order."""
-    return tuple(entry for entry in run.timeline if entry.kind == "training" and entry.steps and entry.duration > 0)
+    training = (entry for entry in run.timeline if entry.kind == "training" and entry.steps > 0)
+    return tuple(entry for entry in training if entry.duration / entry.steps >= SHORTEST_STEP)
 
 
 def clocks(run: Run) -> tuple[Clock, ...]:
@@ -42,6 +44,7 @@ def account(run: Run, first_steady: int | None) -> Account | None:
     """Return the parts of a run's wall time; None where neither its timeline nor its records have a time.
 
     Args:
+        run: with its timeline, or at least step times.
         first_steady: the first step after the warm-up; None where there is no warm-up to take out.
     """
     inside = [entry for entry in run.timeline if entry.start >= 0]

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from tprimat.analysis import intervals, records, stats, warmup
+from tprimat.analysis import account, intervals, records, stats, warmup
 from tprimat.analysis.causes import cause_of_change
 from tprimat.analysis.segments import Segment, find_segments
+from tprimat.results.account import Clock, Entry
 from tprimat.results.run import PerformanceMetrics, Run, Steady
 from tprimat.text import join_names
 from tprimat.units import round_figure
@@ -32,6 +33,9 @@ LEAST_BEFORE_LAST = 3
 
 ROUNDED = 50
 """Step times that show how coarsely all are printed."""
+
+TYPICAL = 0.01
+"""Share by which the mean over all blocks may differ from the typical block before the block is named that does it."""
 
 WITHHELD = "no throughput"
 """How a warning begins that says why a rate is withheld."""
@@ -75,6 +79,7 @@ class Summary:
         warnings: what their reader must know; each withheld value has its reason.
         segments: several where the speed changes; none where no steady state was found.
         rounding: how coarsely the step times were printed, relative to their mean.
+        clock: what measured the step times; None without any.
     """
 
     steady: Steady
@@ -82,6 +87,7 @@ class Summary:
     warnings: tuple[str, ...]
     segments: tuple[SegmentMetrics, ...] = ()
     rounding: float = 0.0
+    clock: Clock | None = None
 
     @property
     def is_stationary(self) -> bool:
@@ -89,15 +95,24 @@ class Summary:
         return len(self.segments) == 1 and self.segments[0].drift is None
 
 
-def summarize(run: Run) -> Summary:
-    """Return the values of a run, computed from its records alone."""
+def summarize(run: Run, clock: Clock | None = None) -> Summary:
+    """Return the values of a run, computed from its records and its timeline alone.
+
+    Args:
+        run: as it was recorded or read.
+        clock: what to measure by, one of account.clocks(run); by default its first.
+    """
+    offered = account.clocks(run)
+    clock = clock if clock in offered else next(iter(offered), None)
+    if clock == "blocks" and not run.environment.emulated:
+        return _of_blocks(run)
     profiled = run.profiled_steps
     run = records.unprofiled(run)
     times = [time for time in run.step_times if time is not None]
     if run.environment.emulated or not times:
         empty = PerformanceMetrics(total_steps=records.recorded_steps(run), final_loss=_final_loss(run))
         why = EMULATED if run.environment.emulated else "no step times recorded, so no throughput"
-        return Summary(Steady(), empty, (why,))
+        return Summary(Steady(), empty, (why,), clock=clock)
 
     fast, payers = records.dispatch_artefacts(run)
     whole, run = run, records.without(run, (*fast, *payers))
@@ -159,7 +174,57 @@ def summarize(run: Run) -> Summary:
         warnings.append("number of GPUs unknown: no throughput per GPU")
     metrics = _with_causes(run, [_segment_metrics(segment, steps, times, windows, rate) for segment in segments])
     rounding = stats.resolution(sample[:ROUNDED]) / mean
-    return Summary(steady, performance, (*warnings, *_segment_warnings(metrics)), metrics, rounding)
+    return Summary(steady, performance, (*warnings, *_segment_warnings(metrics)), metrics, rounding, clock)
+
+
+def _of_blocks(run: Run) -> Summary:
+    """Return the values of a run by the wall time of its blocks of training.
+
+    All blocks count: a block can't be cut, and what its owner chose to do in one is a part of the training.
+    """
+    blocks = account.blocks(run)
+    times, windows = [block.duration / block.steps for block in blocks], [block.steps for block in blocks]
+    lasts = [block.last_step or 0 for block in blocks]
+    mean, typical = stats.mean(times, windows), statistics.median(times)
+    tokens, warnings = _tokens_per_step(run)
+    gpus = run.num_gpus
+    if tokens and not gpus:
+        warnings.append("number of GPUs unknown: no throughput per GPU")
+    if abs(mean / typical - 1) > TYPICAL:
+        warnings.append(_unlike_blocks(blocks, times, mean, typical))
+
+    def rate(mean: float) -> float | None:
+        return tokens / mean / gpus if tokens and gpus else None
+
+    performance = PerformanceMetrics(
+        total_steps=sum(windows),
+        total_time_seconds=blocks[-1].start + blocks[-1].duration - blocks[0].start,
+        avg_step_time_seconds=mean,
+        median_step_time_seconds=typical,
+        min_step_time_seconds=min(times),
+        max_step_time_seconds=max(times),
+        std_step_time_seconds=stats.deviation(times),
+        steps_per_second=1 / mean,
+        tokens_per_second=tokens / mean if tokens else None,
+        tokens_per_second_per_gpu=rate(mean),
+        final_loss=_final_loss(run),
+    )
+    steady = Steady(first_step=blocks[0].first_step, last_step=lasts[-1], method="all_blocks", found=True)
+    whole = _segment_metrics(Segment(0, len(times), typical, None), lasts, times, windows, rate)
+    # Wall times of whole blocks: what rounding leaves is far below their variation.
+    return Summary(steady, performance, tuple(warnings), (whole,), 0.0, "blocks")
+
+
+def _unlike_blocks(blocks: Sequence[Entry], times: Sequence[float], mean: float, typical: float) -> str:
+    """Return the warning that names the block by which the mean differs most from the typical block."""
+    off = [(time - typical) * block.steps for block, time in zip(blocks, times, strict=True)]
+    index = max(range(len(off)), key=lambda each: off[each] * math.copysign(1, mean - typical))
+    block = blocks[index]
+    why = f": {block.note}" if block.note else ""
+    return (
+        f"a step takes {mean:.4g} s over all blocks and {typical:.4g} s in the typical block; block {index + 1} "
+        f"(steps {block.first_step}–{block.last_step}) takes {times[index] / typical:.2f}× as long a step{why}"
+    )
 
 
 def rounding_variance(summaries: Sequence[Summary]) -> float:

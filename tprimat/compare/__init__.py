@@ -7,22 +7,19 @@ ratio.
 from __future__ import annotations
 
 import re
-import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from tprimat.analysis import metrics, run_order
 from tprimat.analysis.efficiency import Options
-from tprimat.analysis.summary import WITHHELD, summarize
+from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
-from tprimat.checks import physics, training
 from tprimat.checks.compute import Mode
 from tprimat.checks.settings import SETTINGS
 from tprimat.compare import precision
 from tprimat.compare.caveats import caveats
+from tprimat.compare.figures import on_one_clock, system_result
 from tprimat.compare.pairs import pair
 from tprimat.compare.result import (
     RATE,
-    SAMPLES_RATE,
     Caveat,
     Comparison,
     Group,
@@ -179,74 +176,13 @@ def _system_result(system: System, runs: Sequence[tuple[Run, str]], *, per_sampl
     complete = [run.status == "complete" and has for (run, _), has in zip(runs, timed, strict=True)]
     # A run that broke off says less than one that ended, and is only used where there is none.
     counted = complete if any(complete) else timed
-    results = tuple(
-        RunResult(run, summary, file, is_valid, per_sample)
-        for (run, file), summary, is_valid in zip(runs, summaries, counted, strict=True)
+    return system_result(
+        system,
+        [
+            RunResult(run, summary, file, is_valid, per_sample)
+            for (run, file), summary, is_valid in zip(runs, summaries, counted, strict=True)
+        ],
     )
-    judged = [result for result in results if result.is_valid]
-    findings = dict.fromkeys(
-        finding
-        for result in judged
-        for finding in (*physics.findings(result.run, result.summary), *training.findings(result.run))
-    )
-    warnings = [warning for result in results for warning in result.summary.warnings]
-    if any(finding.rule == "own-rate" and finding.severity == "error" for finding in findings):
-        # The finding says the same, and what would explain it.
-        warnings = [warning for warning in warnings if not warning.startswith(WITHHELD)]
-    statuses = [_status_text(result) for result in results if result.run.status != "complete"]
-    rates = [rate for result in judged if (rate := result.rate) is not None]
-    return SystemResult(
-        **vars(system),
-        runs=results,
-        values=_values(judged),
-        value_warnings=_each_once([*warnings, *(finding.text for finding in findings if finding.severity != "info")]),
-        run_warnings=_each_once([*statuses, *(warning for result in results for warning in result.run.warnings)]),
-        findings=tuple(findings),
-        order=run_order.run_order_trend(rates),
-    )
-
-
-def _status_text(result: RunResult) -> str:
-    outcome = "failed" if result.run.status == "failed" else "is incomplete"
-    reason = f": {result.run.status_reason}" if result.run.status_reason else ""
-    return f"a run {outcome}{reason}; it is {'used' if result.is_valid else 'excluded'}"
-
-
-def _each_once(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(map(plain, texts)))
-
-
-def _values(results: Sequence[RunResult]) -> dict[str, MetricValue]:
-    figures = {}
-    known = {metric.name: [result.value(metric.name) for result in results] for metric in metrics.METRICS}
-    known[SAMPLES_RATE] = [result.rate for result in results if result.per_sample]
-    for name, each in known.items():
-        if values := [float(value) for value in each if value is not None]:
-            low, high = (min(values), max(values)) if len(values) > 1 else (None, None)
-            figures[name] = MetricValue(OVER_RUNS[over_runs(name)](values), low, high, len(values))
-    return figures
-
-
-OVER_RUNS: dict[str, Callable[[Sequence[float]], float]] = {
-    "highest": max,
-    "lowest": min,
-    "mean": statistics.fmean,
-    # The ratio of two systems is that of their geometric means, and tokens / step time is throughput over runs too.
-    "geometric mean": statistics.geometric_mean,
-}
-"""How the values of the runs of a system become its own."""
-
-
-def over_runs(name: str) -> str:
-    """Which of OVER_RUNS gives a system's value of a metric."""
-    if name.startswith(("peak_", "max_")):
-        return "highest"
-    if name.startswith("min_"):
-        return "lowest"
-    return "geometric mean" if name in _SPEEDS else "mean"
-
-
-_SPEEDS = {"avg_step_time_seconds", "steps_per_second", "tokens_per_second", RATE, SAMPLES_RATE}
 
 
 def _chosen(reference: str, systems: Sequence[SystemResult]) -> str:
@@ -292,7 +228,11 @@ def _model_comparison(
     if reference is not None and baseline is None and len(systems) > 1:
         notes.append(f"{title}: there is no system {reference}, so the slowest one is the baseline")
     workloads = _by_workload(systems) if baseline is None else [systems]
-    groups = [_group(each, baseline or _default_baseline(each), mode) for each in workloads]
+    groups = []
+    for each in workloads:
+        index = each.index(baseline or _default_baseline(each))
+        each = on_one_clock(each)
+        groups.append(_group(each, each[index], mode))
     # The groups that have an answer come first.
     groups.sort(key=lambda group: not any(pair.ratio for pair in group.pairs))
     if len(groups) > 1:

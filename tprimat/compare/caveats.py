@@ -98,7 +98,12 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
     if guessed:
         whose = "" if len(guessed) == len(systems) else f" of {join_names([system.name for system in guessed])}"
         yield Caveat("model-source", "info", f"{MODEL_FROM_DIRECTORY}{whose}, not the log")
-    scopes = {system.name: system.run.timing.covers for system in systems if system.run.timing.covers}
+    # Of what was measured by the wall time of training the step timer says nothing.
+    scopes = {
+        system.name: system.run.timing.covers
+        for system in systems
+        if system.run.timing.covers and any(result.summary.clock != "blocks" for result in system.valid_runs)
+    }
     if len(set(scopes.values())) > 1:
         first, second = itertools.islice(dict.fromkeys(scopes.values()), 2)
         text = f"step timers differ: {_brief(first)} vs {_brief(second)}"

@@ -18,6 +18,7 @@ from tprimat.analysis.efficiency import Options
 from tprimat.analysis.intervals import Difference, Method
 from tprimat.checks.compute import Mode
 from tprimat.compare import NOTHING_KNOWN, WORKLOADS, Loaded, Pair, SystemResult, compare, precision, speedup
+from tprimat.compare.figures import on_one_clock
 from tprimat.compare.pairs import pair
 from tprimat.compare.systems import measurement
 from tprimat.compare.threshold import Threshold
@@ -137,18 +138,19 @@ def check_regression(
     before, after = ({model.title: model.systems for model in each.models} for each in sets)
     checks: list[Check] = []
     pairs: list[Pair] = []
+    checked: set[int] = set()
     for title, systems in before.items():
         for system, other, reason in _matched_pairs(systems, after.get(title, [])):
             if other is None:
                 text = reason or "the candidate has no result with this setup"
                 checks.append(Check(title, system.name, None, "not comparable", text))
                 continue
-            matched = pair(*_disambiguated_names(system, other), mode=mode)
+            matched = pair(*_disambiguated_names(*on_one_clock([system, other])), mode=mode)
             pairs.append(matched)
             checks += _checks(title, matched, thresholds)
-    checked = {id(each.system.runs) for each in pairs}
+            checked.add(id(other))
     for title, systems in after.items():
-        new = ", ".join(system.name for system in systems if id(system.runs) not in checked)
+        new = ", ".join(system.name for system in systems if id(system) not in checked)
         if new:
             remarks.append(f"{title}: no baseline for {new}; skipped")
     if not checks:

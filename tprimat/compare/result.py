@@ -18,6 +18,7 @@ from tprimat.checks.compute import ConfigDiff, Mode
 from tprimat.checks.training import TrainingMatch
 from tprimat.compare.systems import System
 from tprimat.errors import ExitStatus
+from tprimat.results.account import Clock
 from tprimat.results.result_file import Loaded as Loaded
 from tprimat.results.run import MemoryMetrics, Run
 from tprimat.text import plain
@@ -264,6 +265,12 @@ class Pair:
     config_diff: ConfigDiff
     training: TrainingMatch
     sensitivity: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def clocks(self) -> tuple[Clock, ...]:
+        """What measured the step times of the system and of the baseline: several where no clock is common to all."""
+        runs = (*self.system.valid_runs, *self.baseline.valid_runs)
+        return tuple(dict.fromkeys(clock for result in runs if (clock := result.summary.clock)))
 
     @property
     def is_inverted(self) -> bool:

@@ -33,13 +33,15 @@ WINDOWS = (
 def sensitivity(baseline: Run, system: Run, *, per_sample: bool = False) -> tuple[tuple[str, float], ...]:
     """The ratio of throughputs by each window that both runs are long enough for.
 
-    Above 1 where the system is faster; of samples where these are compared. Empty where a rate is unknown or a record
-    averages steps.
+    Above 1 where the system is faster; of samples where these are compared. Empty where a rate is unknown, a record
+    averages steps, or not all steps are timed.
     """
     work = []
     for run in (baseline, system):
         per_step = run.training_config.global_batch_size if per_sample else run.tokens_per_step
         if not per_step or not run.num_gpus or any(window != 1 for window in run.window_steps):
+            return ()
+        if run.timing.kind not in (None, "timer", "stamps"):
             return ()
         work.append(per_step / run.num_gpus)
     times = [[time for time in unprofiled(run).step_times if time is not None] for run in (baseline, system)]

@@ -13,6 +13,7 @@ from tprimat.compare.cost import PairCost, cost, efficiencies
 from tprimat.compare.scaling import Scaling
 from tprimat.report import recommendations
 from tprimat.report.rates import RATE, rate_of, rate_unit
+from tprimat.results.account import Clock
 from tprimat.text import counted, join_names
 
 METHODS: Mapping[Method, str] = {
@@ -21,6 +22,15 @@ METHODS: Mapping[Method, str] = {
     "prediction": "95% prediction interval, which assumes equal run-to-run variation of both",
 }
 """What an interval is."""
+
+CLOCKS: Mapping[Clock, str] = {
+    "timer": "a step timer",
+    "sampled": "single sampled steps",
+    "partial": "a timer of parts of the steps",
+    "stamps": "time stamps of records",
+    "blocks": "wall time of training",
+}
+"""What measures step times, as a headline names it."""
 
 DOUBLE = 2.0
 """From this speedup on a sentence says “2.0× as fast”; below, by how many percent faster."""
@@ -146,6 +156,8 @@ def _verdict(group: Group, elsewhere: Collection[str]) -> Verdict:
         return Verdict(excluded[0], "", excluded[1:], group.caveats, steps)
     count = 1 + sum(pair.ratio is not None for pair in group.pairs)
     headline, certainty, standing = _headline(group.leaders, count)
+    if len(group.leaders.clocks) > 1:
+        headline += f"; but they are timed differently: {' vs '.join(CLOCKS[each] for each in group.leaders.clocks)}"
     return Verdict(headline, certainty, excluded, group.caveats, steps, standing)
 
 
@@ -217,6 +229,8 @@ def _headline_models(answers: Sequence[tuple[Group, Verdict]]) -> str:
     for pair in decided or [pair for pair, _ in leaders]:
         won.setdefault(pair.faster.name, []).append(pair)
     text = "; ".join(_headline_wins(pairs, len(leaders)) for pairs in won.values())
+    if any(len(pair.clocks) > 1 for pair, _ in leaders):
+        text += "; but not all are timed by one clock"
     if not decided:
         return f"{text}; run-to-run variation unknown"
     undecided = len(leaders) - len(decided)

@@ -1,4 +1,4 @@
-"""Where the wall time of a run went: the entries that a source gives, and the parts that they add up to."""
+"""Time: what a step time is, where the wall time of a run went as its source gives it, and the parts of that."""
 
 from __future__ import annotations
 
@@ -6,30 +6,56 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from tprimat.results.fields import Count, NonNegative, Section, Value, doc
+import msgspec
+
+from tprimat.results.fields import LONGEST_STEP, Count, Section, doc
 
 EntryKind = Literal["start-up", "training", "evaluation", "checkpoint", "lost", "end", "unknown"]
 
 PARTS = ("start-up", "warm-up", "training", "evaluation", "checkpoint", "lost", "end", "unknown")
 """Parts of a run's wall time, in the order of reports. Warm-up is the part of training that the warm-up rule finds."""
 
-Clock = Literal["timer", "sampled", "partial", "stamps", "blocks"]
-"""What step times are measured by.
+Timer = Literal["timer", "sampled", "partial", "stamps"]
+"""What the times of records are.
 
     timer: the framework's own timer, over every step
     sampled: its timer too, over one step in several; pauses between them are left out
     partial: a timer that leaves out a part of the steps, such as the start of each block
     stamps: the time between records, evaluations and checkpoints among them included
-    blocks: the wall time of training between time stamps, evaluations and checkpoints left out: entries of the timeline
 """
+
+Clock = Literal[Timer, "blocks"]
+"""What measures a speed: the records, or the entries of the timeline.
+
+    blocks: the wall time of training between time stamps, evaluations and checkpoints left out
+"""
+
+
+class Timing(Section, frozen=True, kw_only=True):
+    """Definition of a step time."""
+
+    clock: Annotated[str | None, doc("device_event, monotonic, or the clock of the log")] = None
+    kind: Annotated[
+        Timer | None,
+        doc(
+            "timer: over every step (null counts as this); sampled: over one step in several; partial: without a part "
+            "of the steps; stamps: from record to record"
+        ),
+    ] = None
+    covers: Annotated[str | None, doc("parts of a step that the time includes")] = None
+    over_ranks: Annotated[str | None, doc("max over ranks, or the timed rank")] = None
+
+
+Seconds = Annotated[float, msgspec.Meta(ge=-LONGEST_STEP, le=LONGEST_STEP)]
+Duration = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_STEP)]
 
 
 class Entry(Section, frozen=True, kw_only=True):
     """A stretch of a run's wall time with one owner."""
 
     kind: Annotated[EntryKind, doc("what the time went to")]
-    start: Annotated[Value, doc("seconds since the start; negative before it, outside of the account")]
-    duration: Annotated[NonNegative, doc("s")]
+    start: Annotated[Seconds, doc("seconds since the start; negative before it, outside of the account")]
+    duration: Annotated[Duration, doc("s")]
     first_step: Annotated[Count | None, doc("first step done in it")] = None
     last_step: Annotated[Count | None, doc("last step done in it")] = None
     line: Annotated[Count | None, doc("line of the log that begins it")] = None

@@ -16,7 +16,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tprimat.results.account import Clock, Entry
+from tprimat.results.account import Entry
+from tprimat.results.account import Timing as Timing
 from tprimat.results.fields import (
     LARGEST_VALUE,
     LONGEST_STEP,
@@ -246,21 +247,6 @@ class Preflight(Section, frozen=True, kw_only=True):
     disk_read_gb_per_s: Annotated[NonNegative | None, doc("reading from it, without the page cache, GB/s")] = None
     slow_devices: Annotated[tuple[str, ...], doc("devices that are slower than the others")] = ()
     findings: Annotated[tuple[str, ...], doc("what may slow benchmarks on this machine")] = ()
-
-
-class Timing(Section, frozen=True, kw_only=True):
-    """Definition of a step time."""
-
-    clock: Annotated[str | None, doc("device_event, monotonic, or the clock of the log")] = None
-    kind: Annotated[
-        Clock | None,
-        doc(
-            "timer: over every step (null counts as this); sampled: over one step in several; partial: without a part "
-            "of the steps; stamps: from record to record; blocks: stretches of training in `timeline`"
-        ),
-    ] = None
-    covers: Annotated[str | None, doc("parts of a step that the time includes")] = None
-    over_ranks: Annotated[str | None, doc("max over ranks, or the timed rank")] = None
 
 
 class SourceFile(Section, frozen=True, kw_only=True):

@@ -9,8 +9,9 @@ import msgspec
 
 from tprimat import units
 from tprimat.analysis import efficiency, metrics
-from tprimat.compare import Pair, RunResult, over_runs
+from tprimat.compare import Pair, RunResult
 from tprimat.compare.cost import efficiencies
+from tprimat.compare.figures import over_runs
 from tprimat.report.blocks import Content, Inline, Link, Paragraph, Table
 from tprimat.report.efficiency import figure as efficiency_figure
 from tprimat.report.page.markup import Fold, Part

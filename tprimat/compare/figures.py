@@ -1,0 +1,97 @@
+"""The figures of a system from those of its runs, on the clock that a comparison uses."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+
+from tprimat.analysis import metrics, run_order
+from tprimat.analysis.account import common_clock
+from tprimat.analysis.summary import WITHHELD, summarize
+from tprimat.checks import physics, training
+from tprimat.compare.result import RATE, SAMPLES_RATE, MetricValue, RunResult, SystemResult
+from tprimat.compare.systems import System
+from tprimat.results.account import Clock
+from tprimat.text import plain
+
+
+def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
+    """Return a system with the figures of its runs."""
+    judged = [result for result in results if result.is_valid]
+    findings = dict.fromkeys(
+        finding
+        for result in judged
+        for finding in (*physics.findings(result.run, result.summary), *training.findings(result.run))
+    )
+    warnings = [warning for result in results for warning in result.summary.warnings]
+    if any(finding.rule == "own-rate" and finding.severity == "error" for finding in findings):
+        # The finding says the same, and what would explain it.
+        warnings = [warning for warning in warnings if not warning.startswith(WITHHELD)]
+    statuses = [_status_text(result) for result in results if result.run.status != "complete"]
+    rates = [rate for result in judged if (rate := result.rate) is not None]
+    return SystemResult(
+        **{field.name: getattr(system, field.name) for field in dataclasses.fields(System)},
+        runs=tuple(results),
+        values=_values(judged),
+        value_warnings=_each_once([*warnings, *(finding.text for finding in findings if finding.severity != "info")]),
+        run_warnings=_each_once([*statuses, *(warning for result in results for warning in result.run.warnings)]),
+        findings=tuple(findings),
+        order=run_order.run_order_trend(rates),
+    )
+
+
+def on_one_clock(systems: Sequence[SystemResult]) -> list[SystemResult]:
+    """Return systems with the figures of one clock that all their runs have; as they are where there is none."""
+    clock = common_clock([result.run for system in systems for result in system.valid_runs])
+    return [system if clock is None else _on(system, clock) for system in systems]
+
+
+def _on(system: SystemResult, clock: Clock) -> SystemResult:
+    if all(result.summary.clock == clock for result in system.valid_runs):
+        return system
+    results = [dataclasses.replace(each, summary=summarize(each.run, clock)) for each in system.runs]
+    return system_result(system, results)
+
+
+def _status_text(result: RunResult) -> str:
+    outcome = "failed" if result.run.status == "failed" else "is incomplete"
+    reason = f": {result.run.status_reason}" if result.run.status_reason else ""
+    return f"a run {outcome}{reason}; it is {'used' if result.is_valid else 'excluded'}"
+
+
+def _each_once(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(plain, texts)))
+
+
+def _values(results: Sequence[RunResult]) -> dict[str, MetricValue]:
+    figures = {}
+    known = {metric.name: [result.value(metric.name) for result in results] for metric in metrics.METRICS}
+    known[SAMPLES_RATE] = [result.rate for result in results if result.per_sample]
+    for name, each in known.items():
+        if values := [float(value) for value in each if value is not None]:
+            low, high = (min(values), max(values)) if len(values) > 1 else (None, None)
+            figures[name] = MetricValue(OVER_RUNS[over_runs(name)](values), low, high, len(values))
+    return figures
+
+
+OVER_RUNS: dict[str, Callable[[Sequence[float]], float]] = {
+    "highest": max,
+    "lowest": min,
+    "mean": statistics.fmean,
+    # The ratio of two systems is that of their geometric means, and tokens / step time is throughput over runs too.
+    "geometric mean": statistics.geometric_mean,
+}
+"""How the values of the runs of a system become its own."""
+
+
+def over_runs(name: str) -> str:
+    """Which of OVER_RUNS gives a system's value of a metric."""
+    if name.startswith(("peak_", "max_")):
+        return "highest"
+    if name.startswith("min_"):
+        return "lowest"
+    return "geometric mean" if name in _SPEEDS else "mean"
+
+
+_SPEEDS = {"avg_step_time_seconds", "steps_per_second", "tokens_per_second", RATE, SAMPLES_RATE}
