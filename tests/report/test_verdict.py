@@ -6,6 +6,7 @@ from made_runs import MI300X, comparison, failed_run, make_run
 from tprimat.compare.cost import with_prices
 from tprimat.report.rates import rate, rate_unit
 from tprimat.report.verdict import cost_texts, report
+from tprimat.results.run import Timing
 from tprimat.store import store
 
 AMD = {"device": MI300X, "stack": "rocm"}
@@ -184,3 +185,11 @@ class TestCost:
         (text,) = self.texts(*runs, prices=["H100=3", "MI300X=2"])
         assert text.startswith(f"{MI300X_NAME} at $2.00 is ")
         assert text.endswith(f"% cheaper per token than {H100_NAME} at $3.00 in both models")
+
+
+def test_systems_that_share_no_clock_are_said_to_be_timed_differently():
+    stamps = Timing(kind="stamps")
+    found = answer(make_run(timing=stamps), make_run(step_time=4.0, **AMD))
+    assert found.headline.endswith("but they are timed differently: time stamps of records vs a step timer")
+    same = answer(make_run(timing=stamps), make_run(step_time=4.0, timing=stamps, **AMD))
+    assert "timed" not in same.headline
