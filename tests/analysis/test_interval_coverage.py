@@ -144,7 +144,7 @@ def test_changes_are_seldom_noted_where_there_are_none(coverage):
 
 @pytest.mark.parametrize(
     ("count", "shift", "least"),
-    [(100, 0.05, 0.5), (200, 0.03, 0.65), (200, -0.05, 0.88), (500, 0.03, 0.75), (500, 0.05, 0.95)],
+    [(100, 0.05, 0.5), (200, 0.03, 0.65), (500, 0.03, 0.75), (500, 0.05, 0.95)],
 )
 def test_changes_are_found(coverage, count, shift, least):
     assert sum(coverage.detected(200, SEED, count, shift)) >= least
