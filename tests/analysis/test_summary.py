@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import msgspec
 import pytest
 from stored_runs import series
 
 from tprimat.analysis import metrics, records
 from tprimat.analysis.flops import model_shape
 from tprimat.analysis.summary import Summary, rounded, summarize
-from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, PerformanceMetrics, Run, TrainingConfig
+from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, PerformanceMetrics, Run, Source, TrainingConfig
 from tprimat.store import store
 
 
@@ -253,7 +254,31 @@ def test_times_of_an_asynchronous_dispatch_are_excluded_and_reported(times, fast
         assert summary.performance.avg_step_time_seconds == pytest.approx(4.9)
 
 
-@pytest.mark.parametrize(("times", "told"), [([1.0] * 5 + [1.5], 1), ([1.0] * 5 + [1.5, 1.5], 0), ([1.0] * 9, 0)])
+@pytest.mark.parametrize(
+    ("fields", "excluded"),
+    [({}, 1), ({"source": Source(kind="log")}, 1), ({"source": Source(kind="live")}, 0), ({"platform": "cpu"}, 0)],
+)
+def test_fast_steps_of_our_own_recorder_or_of_a_cpu_are_no_artefacts(fields, excluded):
+    times = [0.001, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0]
+    summary = summarize(msgspec.structs.replace(a_run(times), **fields))
+    assert sum("asynchronous dispatch" in warning for warning in summary.warnings) == excluded
+    assert (summary.performance.min_step_time_seconds == 5.0) == bool(excluded)
+
+
+PAUSED = [1.0] * 4 + [6.0] + [1.0] * 4 + [6.0] + [1.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        ([1.0] * 5 + [1.41], 1),
+        ([1.0] * 5 + [1.39], 0),
+        ([1.0] * 5 + [1.5, 1.5], 0),
+        ([1.0] * 9, 0),
+        ([*PAUSED, 6.0], 0),
+        ([*PAUSED, 8.5], 1),
+    ],
+)
 def test_a_slow_last_record_is_told(times, told):
     assert sum("the last record" in warning for warning in summarize(a_run(times)).warnings) == told
 

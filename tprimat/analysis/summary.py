@@ -30,7 +30,7 @@ OUTLIER_SIGMAS = 4.0
 
 SLOW_LAST = 1.4
 LEAST_BEFORE_LAST = 3
-"""The last record is told where it takes so many times the median of the ones before, and how many there must be."""
+"""The last record is told where it takes so many times the longest one before, and how many there must be."""
 
 ROUNDED = 50
 """Step times that show how coarsely all are printed."""
@@ -128,7 +128,9 @@ def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0) -> Summary
         why = EMULATED if run.environment.emulated else "no step times recorded, so no throughput"
         return Summary(Steady(), empty, (why,), clock=clock)
 
-    fast, payers = records.dispatch_artefacts(run)
+    # Our own recorder times what the device has done, and a CPU does what it is told at once.
+    dispatched = run.platform != "cpu" and (run.source is None or run.source.kind != "live")
+    fast, payers = records.dispatch_artefacts(run) if dispatched else ((), ())
     whole, run = run, records.without(run, (*fast, *payers))
     times = [time for time in run.step_times if time is not None]
     timed = [index for index, time in enumerate(run.step_times) if time is not None]
@@ -168,11 +170,12 @@ def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0) -> Summary
             f"{before / after:.2f}× the time of those after; with them the mean step time is {share:+.1%}"
         )
     sample, mean = times[start:], stats.mean(times[start:], windows[start:])
-    usual = max(statistics.median(sample[:-1]), sample[-2]) if len(sample) > LEAST_BEFORE_LAST else math.inf
-    if sample[-1] > SLOW_LAST * usual:
+    # A run that pauses regularly may end with a pause.
+    longest = max(sample[:-1]) if len(sample) > LEAST_BEFORE_LAST else math.inf
+    if sample[-1] > SLOW_LAST * longest:
         warnings.append(
-            f"the last record (step {steps[-1]}) takes {sample[-1] / usual:.1f}× the time of those before: it may "
-            "include an evaluation or the end of the training"
+            f"the last record (step {steps[-1]}) takes {sample[-1] / longest:.1f}× as long as any before it; the mean "
+            "includes it"
         )
     total_time, gaps = records.total_time(whole)
     warnings += token_warnings + gaps
