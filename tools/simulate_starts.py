@@ -43,7 +43,8 @@ def noise(kind: str, steps: int, random: np.random.Generator) -> np.ndarray:
             values[index] = 0.9 * values[index - 1] + random.normal(0, spread * math.sqrt(1 - 0.9**2))
         return 1 + values
     if kind == "t3":
-        return 1 + 0.01 * random.standard_t(3, steps) / math.sqrt(3)
+        # Of millions, one would be below zero.
+        return np.maximum(1 + 0.01 * random.standard_t(3, steps) / math.sqrt(3), 0.5)
     base = 1 + random.normal(0, 0.01, steps)
     number = np.arange(1, steps + 1)
     if kind == "rare":
