@@ -81,7 +81,7 @@ trap 'rm -f "$paths"' EXIT
 train() {
     run "$@" --quiet -- ${words[@]+"${words[@]}"} >"$paths" || return
     mapfile -t -O "${#compared[@]}" compared <"$paths"
-    printf 'Result: %s\n' "${compared[-1]}"
+    cat "$paths"
 }
 
 # What would stop a run is found before the first one takes its time.
