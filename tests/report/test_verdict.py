@@ -131,9 +131,22 @@ class TestHeadline:
         assert found.headline.startswith("Not compared: a and b with 8×H100 80GB HBM3: workload mismatch")
 
     def test_on_a_cpu_it_is_not_per_gpu(self):
-        cpu = {"device": None, "stack": "cpu", "gpus": 1}
+        cpu = {"device": None, "stack": "cpu", "gpus": 1, "warmup": (200.0,)}
         found = answer(make_run(**cpu, step_time=64.0), make_run(**cpu, precision="fp32", step_time=32.0))
         assert found.headline == "fp32 is 2.0× as fast as bf16"
+
+
+@pytest.mark.parametrize(("spread", "told", "compared"), [(1.24, 0, 1), (1.26, 1, 1), (1.99, 1, 1), (2.01, 0, 0)])
+def test_runs_that_differ_much_are_not_of_one_system(spread, told, compared):
+    def run(step_time, day, **fields):
+        return make_run(step_time=step_time, timestamp=f"2026-02-0{day}T21:44:16+00:00", **fields)
+
+    several = (run(3.2, 1), run(3.2 * spread, 2))
+    found = answer(several, (run(2.0, 3, **AMD), run(2.01, 4, **AMD)))
+    assert sum(caveat.code == "unlike-runs" for caveat in found.caveats) == told
+    assert found.headline.startswith("Not compared: ") != compared
+    alone = answer(several)
+    assert ("but its runs differ" in alone.headline) == (spread > 1.25)
 
 
 def test_february_is_a_range_and_never_another_number(samples):

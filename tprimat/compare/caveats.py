@@ -10,7 +10,7 @@ from tprimat import units
 from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import NAMED_WARM_UP
 from tprimat.checks.compute import ConfigDiff
-from tprimat.compare.result import Caveat, Pair, SystemResult
+from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.results.run import FROM_DESCRIPTION, MODEL_FROM_DIRECTORY
 from tprimat.text import counted, join_names, plain
 
@@ -31,6 +31,7 @@ CODES = (
     "speed-changed",
     "slow-start",
     "order-of-runs",
+    "unlike-runs",
     "few-runs",
     "batch-differs",
     "no-steady-state",
@@ -263,6 +264,9 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         text = f"{name}: one outlier step took {shares[name]:.1%} of the measured time"
         yield Caveat("outlier", "info", text)
     for system in systems:
+        if system.spread >= DOUBTFUL_SPREAD:
+            text = f"runs of {system.name} differ {system.spread:.2f}×: are they of one configuration?"
+            yield Caveat("unlike-runs", "warning", text)
         if system.order is not None:
             yield Caveat("order-of-runs", "warning", _order_text(system.name, system.order))
     incomplete = [

@@ -10,6 +10,7 @@ from tprimat.analysis.intervals import Method
 from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, Pair, Ratio, SystemResult
 from tprimat.compare.cost import PairCost, cost, efficiencies
+from tprimat.compare.result import DOUBTFUL_SPREAD
 from tprimat.compare.scaling import Scaling
 from tprimat.report import recommendations
 from tprimat.report.rates import RATE, rate_of, rate_unit
@@ -271,6 +272,11 @@ def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
         if system.value(RATE) is not None
         else f"{units.seconds(step)} a step"
     )
+    if system.spread >= DOUBTFUL_SPREAD:
+        return (
+            f"Only one system found ({name}), but its runs differ {system.spread:.2f}×; if they are of several "
+            "configurations, name them: NAME=PATH"
+        )
     files = len({result.file for result in system.runs})
     if files > 1:
         return f"Only one system found ({name}, {speed}, {files} files); --baseline and --candidate compare two of them"
