@@ -124,7 +124,8 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
     batches = list(dict.fromkeys(system.run.training_config.global_batch_size for system in systems))
     if len(batches) > 1:
         texts = " vs ".join("unknown" if batch is None else str(batch) for batch in batches[:4])
-        text = f"global batch differs: {texts} sequences; compare tokens/s, not step time"
+        rate = "samples/s" if systems[0].per_sample else "tokens/s"
+        text = f"global batch differs: {texts} sequences; compare {rate}, not step time"
         yield Caveat("batch-differs", "warning", text)
     yield from _of_tuning(systems)
     yield from _of_config_diffs([pair.config_diff for pair in pairs])

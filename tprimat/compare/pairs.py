@@ -96,4 +96,4 @@ def _no_ratio(baseline: SystemResult, system: SystemResult) -> str | None:
 def _why_no_rate(system: SystemResult) -> str:
     warning = next((warning for warning in system.value_warnings if WITHHELD in warning), None)
     why = f" ({warning.removeprefix(WITHHELD).lstrip(': ')})" if warning else ""
-    return f"tokens/s/GPU of {system.name} is unknown{why}"
+    return f"{'samples' if system.per_sample else 'tokens'}/s/GPU of {system.name} is unknown{why}"
