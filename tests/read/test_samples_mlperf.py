@@ -10,6 +10,7 @@ from read_truth import check, runs_of
 from stored_runs import series
 
 from tprimat import read
+from tprimat.analysis import account
 from tprimat.analysis.efficiency.subject import Options, Subject, Value
 from tprimat.analysis.summary import summarize
 from tprimat.errors import UnreadableError
@@ -82,10 +83,13 @@ def test_blocks_without_figures_are_timed_by_their_own_start_and_stop(samples, t
     (run,) = runs_of(samples / "primus" / name)
     entry = truth("primus")[name]
     assert check(run, entry, ignore=("records", "step_time_s")) == []
-    assert (len(run.steps), set(run.window_steps)) == (19, {384})
-    assert run.step_times[1] == pytest.approx(469.157 / 384)
-    assert run.steps[-1] == 7296
+    blocks = account.blocks(run)
+    assert (len(blocks), {block.steps for block in blocks}) == (19, {384})
+    assert blocks[1].duration == pytest.approx(469.157)
+    assert blocks[-1].last_step == 7296
+    assert run.step_times == ()
     assert any("no step times" in warning for warning in run.warnings)
+    assert summarize(run).performance.avg_step_time_seconds == pytest.approx(entry["mean_step_time_s"], rel=0.01)
     assert run.native_metrics["overall_samples_per_second"] == 25.38
 
 
