@@ -133,7 +133,7 @@ def mser5(values: Array) -> int | None:
     return 5 * int(np.argmin(error[: len(batches) // 2]))
 
 
-def tail_reference(values: Array) -> int | None:
+def package_rule(values: Array) -> int | None:
     """Return the package's rule."""
     state = warmup.detect_warmup(values.tolist())
     return None if state is None else state.start
@@ -142,7 +142,7 @@ def tail_reference(values: Array) -> int | None:
 TRUNCATIONS: dict[str, Callable[[Array], int | None]] = {
     "drop 1": drop_one,
     "MSER-5": mser5,
-    "tail reference": tail_reference,
+    "TensorPrimat": package_rule,
 }
 METHODS: dict[str, Method] = {
     "iid t": iid,

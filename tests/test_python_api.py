@@ -381,7 +381,7 @@ class TestDocs:
                 value = eval(compile(ast.Expression(last.value), "notebook", "eval"), names) if is_value else None
                 shown.append(value._repr_html_() if hasattr(value, "_repr_html_") else repr(value))
         assert len(shown) == len([cell for cell in cells if cell["cell_type"] == "code"])
-        assert shown[2].startswith("('fp32', 22.6")
+        assert shown[2].startswith("('fp32', 22.7")
         assert [text for text in shown if text == "None"] == []
 
 

@@ -92,7 +92,7 @@ def test_one_extreme_step_is_named():
 
 
 def test_no_steady_state():
-    found = caveats(make_run(steps=12), make_run(**AMD))["no-steady-state"]
+    found = caveats(make_run(steps=8), make_run(**AMD))["no-steady-state"]
     assert found.text == "no steady state in 8×H100 80GB HBM3 (BF16): the result may include warm-up"
 
 

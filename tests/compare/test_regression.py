@@ -54,6 +54,13 @@ class TestAnswers:
         found = checked([runs_of()], [runs_of(step_time, day=11)])
         assert (found.checks[0].answer, found.status) == ("within", ExitStatus.OK)
 
+    @pytest.mark.parametrize(("slow", "answer"), [(15, "within"), (16, "inconclusive")])
+    def test_a_run_that_does_not_settle_by_its_middle_decides_nothing(self, slow, answer):
+        before, after = (runs_of(steps=30, warmup=tuple([5.0] * count), day=day) for count, day in ((3, 1), (slow, 11)))
+        check = one([before], [after])
+        assert check.answer == answer
+        assert check.text.startswith("too short to compare") == (answer == "inconclusive")
+
     def test_slower_but_less_than_the_threshold(self):
         before, after = runs_of(), runs_of(3.4, day=11)
         assert one([before], [after], "10%").answer == "within"

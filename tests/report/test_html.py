@@ -336,7 +336,7 @@ def test_many_results_are_compressed_and_whole():
 
 
 def test_every_footnote_is_linked_both_ways():
-    found = parsed(comparison(make_run(warnings=("one", "two")), make_run(**AMD, steps=10, warnings=("two",))))
+    found = parsed(comparison(make_run(warnings=("one", "two")), make_run(**AMD, steps=9, warnings=("two",))))
     notes = {name for name in found.ids() if name.startswith(("note-", "mark-"))}
     assert notes == {f"{kind}-{number}" for kind in ("note", "mark") for number in (1, 2, 3)}
 

@@ -126,7 +126,7 @@ def test_tables_are_aligned(name):
 
 
 def test_a_warning_is_said_once_with_the_systems_that_it_is_of():
-    text = render(comparison(make_run(warnings=("one", "two")), make_run(**AMD, steps=10, warnings=("two",))))
+    text = render(comparison(make_run(warnings=("one", "two")), make_run(**AMD, steps=9, warnings=("two",))))
     warnings = text.split("Warnings:")[1].split("\n\n")[1].splitlines()
     assert warnings == ["- 8×H100 80GB HBM3 (BF16): one", "- two"]
 

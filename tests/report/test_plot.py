@@ -166,8 +166,8 @@ class TestPanels:
         )
         assert texts(throughput)[0].splitlines()[1] == "1 run, 1.28×"
         assert "sped up at step 101" in " ".join(title(figure))
-        # Both segments are drawn in full: only the warm-up is faded.
-        assert list(steps.lines[0].get_xdata()) == [1]
+        # Both segments are drawn in full: only the steps are faded that no run is averaged over.
+        assert list(steps.lines[0].get_xdata()) == [1, 2, 3, 4]
 
     def test_the_legend_names_the_systems(self, pair):
         figure, *_ = panels(pair)

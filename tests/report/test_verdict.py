@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from made_runs import MI300X, comparison, failed_run, make_run
 
@@ -193,3 +194,42 @@ def test_systems_that_share_no_clock_are_said_to_be_timed_differently():
     assert found.headline.endswith("but they are timed differently: time stamps of records vs a step timer")
     same = answer(make_run(timing=stamps), make_run(step_time=4.0, timing=stamps, **AMD))
     assert "timed" not in same.headline
+
+
+def runs_with(slow, steps, step_time, **fields):
+    """Three runs, the first steps of which take 1.5 times as long."""
+    return tuple(
+        make_run(
+            step_time=step_time * (1 + day / 1000),
+            warmup=tuple(step_time * 1.5 for _ in range(slow)),
+            steps=steps,
+            timestamp=f"2026-02-0{day}T21:44:16+00:00",
+            **fields,
+        )
+        for day in (1, 2, 3)
+    )
+
+
+def test_runs_that_never_settle_are_too_short_to_compare():
+    found = answer(runs_with(3, 30, 3.2), runs_with(16, 30, 3.2, **AMD))
+    assert found.headline.startswith("Too short to compare 8×")
+    assert found.headline.endswith(": no steady speed in 8×MI300X (BF16)")
+    assert found.standing == "unsettled"
+    assert "[" not in found.certainty
+
+
+@pytest.mark.parametrize(("steps", "assumed"), [(29, True), (30, False)])
+def test_below_thirty_steps_the_headline_has_its_assumption(steps, assumed):
+    found = answer(runs_with(3, steps, 3.2), runs_with(3, steps, 1.7, **AMD))
+    assert found.headline.endswith("if the start-up was over by step 14") == assumed
+
+
+def test_all_systems_are_averaged_over_the_same_steps():
+    # Identical but for the slow start: the pause at step 50 counts in both or in neither.
+    def paused(run):
+        return msgspec.structs.replace(run, step_times=(*run.step_times[:49], 30.0, *run.step_times[50:]))
+
+    one, other = (tuple(map(paused, runs_with(slow, 200, 3.2, **fields))) for slow, fields in ((3, {}), (55, AMD)))
+    (pair,) = comparison(one, other).models[0].pairs
+    assert pair.ratio.value == pytest.approx(1, abs=0.0005)
+    assert {result.summary.skipped for result in (*pair.system.runs, *pair.baseline.runs)} == {55}

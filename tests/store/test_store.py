@@ -126,7 +126,7 @@ def test_figures_and_their_doubts_are_stored_rounded(tmp_path):
     top = json.loads(path.read_bytes())
     assert top["performance_metrics"]["avg_step_time_seconds"] == 0.1235
     assert top["step_times"][0] == 0.123456789
-    assert top["steady"] == {"first_step": 1, "last_step": 30, "method": "tail_reference", "found": True}
+    assert top["steady"] == {"first_step": 1, "last_step": 30, "method": "least_variance", "found": True}
     short = json.loads(store.save(a_run(label="short"), tmp_path).path.read_bytes())
     assert any("no steady state" in warning for warning in short["warnings"])
     assert short["runs"][0]["warnings"] == ["a doubt"]

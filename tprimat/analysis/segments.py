@@ -12,7 +12,6 @@ from tprimat.analysis import warmup
 from tprimat.analysis.changepoints import (
     CERTAINTY,
     LEAST_CHANGE,
-    LEAST_RECORDS,
     NEAR,
     change_points,
     relative_change,
@@ -42,30 +41,26 @@ class Segment:
     drift: float | None
 
 
-def find_segments(values: Sequence[float], *, minimum: int = warmup.MINIMUM_RECORDS) -> tuple[Segment, ...]:
-    """Return the segments of a series after its warm-up, in order of time; the minimum is warmup.minimum_records'.
+def find_segments(values: Sequence[float]) -> tuple[Segment, ...]:
+    """Return the segments of a series after its warm-up, in order of time.
 
     One segment for a steady series, several for one that changes; none where no steady state is found.
     """
     import numpy as np
 
-    start = warmup.first_steady_index(values, minimum=minimum)
+    start = warmup.first_steady_index(values)
     if start is None:
         return ()
     series = np.asarray(values, dtype=np.float64)
     edges = [start, *(start + each for each in change_points(series[start:])), len(series)]
-    if len(edges) > 2:
-        second = median(series[edges[1] : edges[2]])
-        if warmup.is_brief(edges[1], len(series)) and warmup.fades(values[start : edges[1]], second):
-            # What is left of the warm-up isn't a segment.
-            edges = edges[1:]
-        else:
-            # The warm-up leads to the first segment, so that is what it is judged by.
-            first = warmup.detect_warmup(values[: edges[1]])
-            if first is not None and first.start <= min(warmup.EARLIEST_CHANGE, edges[1] - LEAST_RECORDS):
-                edges[0] = first.start
-    parts = ((low, high, series[low:high]) for low, high in itertools.pairwise(edges))
-    return tuple(Segment(low, high, median(part), _drift(part)) for low, high, part in parts)
+    medians = [median(series[low:high]) for low, high in itertools.pairwise(edges)]
+    if len(edges) > 2 and medians[0] > medians[1] and edges[1] <= warmup.longest_warm_up(len(series)):
+        # What is left of the warm-up isn't a segment.
+        edges, medians = edges[1:], medians[1:]
+    return tuple(
+        Segment(low, high, middle, _drift(series[low:high]))
+        for (low, high), middle in zip(itertools.pairwise(edges), medians, strict=True)
+    )
 
 
 def _drift(series: Values) -> float | None:

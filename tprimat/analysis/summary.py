@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import itertools
 import math
@@ -29,13 +30,19 @@ OUTLIER_SIGMAS = 4.0
 
 SLOW_LAST = 1.4
 LEAST_BEFORE_LAST = 3
-"""The last record is told where it takes so many times the median of the ones before, and how many there must be."""
+"""The last record is told where it takes so many times the longest one before, and how many there must be."""
 
 ROUNDED = 50
 """Step times that show how coarsely all are printed."""
 
 TYPICAL = 0.01
 """Share by which the mean over all blocks may differ from the typical block before the block is named that does it."""
+
+NAMED_WARM_UP = 20
+"""Steps from which on a slow start is told with its effect."""
+
+SHORT = 30
+"""Steps below which a run can't show whether its start-up was over by its middle."""
 
 WITHHELD = "no throughput"
 """How a warning begins that says why a rate is withheld."""
@@ -80,6 +87,9 @@ class Summary:
         segments: several where the speed changes; none where no steady state was found.
         rounding: how coarsely the step times were printed, relative to their mean.
         clock: what measured the step times; None without any.
+        skipped: steps at the beginning that are excluded.
+        unsettled: whether the run is still slower at its middle than at its end: too short to compare.
+        assumed_start: of a run too short to show a longer one, the last step that its start-up may take; else None.
     """
 
     steady: Steady
@@ -88,6 +98,9 @@ class Summary:
     segments: tuple[SegmentMetrics, ...] = ()
     rounding: float = 0.0
     clock: Clock | None = None
+    skipped: int = 0
+    unsettled: bool = False
+    assumed_start: int | None = None
 
     @property
     def is_stationary(self) -> bool:
@@ -95,12 +108,13 @@ class Summary:
         return len(self.segments) == 1 and self.segments[0].drift is None
 
 
-def summarize(run: Run, clock: Clock | None = None) -> Summary:
+def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0) -> Summary:
     """Return the values of a run, computed from its records and its timeline alone.
 
     Args:
         run: as it was recorded or read.
         clock: what to measure by, one of account.clocks(run); by default its first.
+        skip: steps at the beginning that are excluded at least, as far as its middle; blocks are never cut.
     """
     offered = account.clocks(run)
     clock = clock if clock in offered else next(iter(offered), None)
@@ -114,7 +128,9 @@ def summarize(run: Run, clock: Clock | None = None) -> Summary:
         why = EMULATED if run.environment.emulated else "no step times recorded, so no throughput"
         return Summary(Steady(), empty, (why,), clock=clock)
 
-    fast, payers = records.dispatch_artefacts(run)
+    # Our own recorder times what the device has done, and a CPU does what it is told at once.
+    dispatched = run.platform != "cpu" and (run.source is None or run.source.kind != "live")
+    fast, payers = records.dispatch_artefacts(run) if dispatched else ((), ())
     whole, run = run, records.without(run, (*fast, *payers))
     times = [time for time in run.step_times if time is not None]
     timed = [index for index, time in enumerate(run.step_times) if time is not None]
@@ -128,30 +144,38 @@ def summarize(run: Run, clock: Clock | None = None) -> Summary:
     warnings = []
     if profiled:
         warnings.append(f"steps {profiled[0]} to {profiled[-1]} were profiled and are excluded from the results")
-    least = warmup.minimum_records(windows)
-    segments = find_segments(times, minimum=least)
+    segments = find_segments(times)
     if fast:
         waited = f" with {_named(payers)}, which waited for the device" if payers else ""
         warnings.append(
             f"{_named(fast)}: times are artefacts of asynchronous dispatch (the host ran ahead of the device); "
             f"excluded from the results{waited}"
         )
-    # Without a steady state the first step is excluded all the same: it includes initialisation on every platform.
-    start = segments[0].start if segments else min(1, len(times) - 1)
-    steady = Steady(
-        first_step=_first_covered(start, steps, windows),
-        last_step=steps[-1],
-        method="tail_reference" if segments else "all_after_first",
-        found=bool(segments),
-    )
+    # Steps done before each record begins.
+    done = [step - window - (steps[0] - windows[0]) for step, window in zip(steps, windows, strict=True)]
+    start, method = _start(segments, times)
+    skipped = bisect.bisect_left(done, skip)
+    if start < skipped and len(times) > 1:
+        start = max(start, min(skipped, len(times) // 2))
+        segments = _from(segments, start, times)
+    first = _first_covered(start, steps, windows)
+    steady = Steady(first_step=first, last_step=steps[-1], method=method, found=bool(segments))
     if not segments:
-        warnings.append(_no_steady_state(len(times), windows[0], least))
-    sample, mean = times[start:], stats.mean(times[start:], windows[start:])
-    usual = max(statistics.median(sample[:-1]), sample[-2]) if len(sample) > LEAST_BEFORE_LAST else math.inf
-    if sample[-1] > SLOW_LAST * usual:
+        warnings.append(_no_steady_state(len(times), windows[0], steps[start - 1] if start else 0))
+    elif done[start] > NAMED_WARM_UP:
+        before, after = (stats.mean(times[part], windows[part]) for part in (slice(start), slice(start, None)))
+        share = stats.mean(times, windows) / after - 1
         warnings.append(
-            f"the last record (step {steps[-1]}) takes {sample[-1] / usual:.1f}× the time of those before: it may "
-            "include an evaluation or the end of the training"
+            f"steps {steps[0] - windows[0] + 1}–{first - 1} are excluded as a slow start: they take "
+            f"{before / after:.2f}× the time of those after; with them the mean step time is {share:+.1%}"
+        )
+    sample, mean = times[start:], stats.mean(times[start:], windows[start:])
+    # A run that pauses regularly may end with a pause.
+    longest = max(sample[:-1]) if len(sample) > LEAST_BEFORE_LAST else math.inf
+    if sample[-1] > SLOW_LAST * longest:
+        warnings.append(
+            f"the last record (step {steps[-1]}) takes {sample[-1] / longest:.1f}× as long as any before it; the mean "
+            "includes it"
         )
     total_time, gaps = records.total_time(whole)
     warnings += token_warnings + gaps
@@ -174,7 +198,39 @@ def summarize(run: Run, clock: Clock | None = None) -> Summary:
         warnings.append("number of GPUs unknown: no throughput per GPU")
     metrics = _with_causes(run, [_segment_metrics(segment, steps, times, windows, rate) for segment in segments])
     rounding = stats.resolution(sample[:ROUNDED]) / mean
-    return Summary(steady, performance, (*warnings, *_segment_warnings(metrics)), metrics, rounding, clock)
+    unsettled = not segments and len(times) >= warmup.MINIMUM_RECORDS
+    covered = sum(windows)
+    settled_by = (start if not segments else len(times) // 2) if covered < SHORT and not unsettled else None
+    return Summary(
+        steady,
+        performance,
+        (*warnings, *_segment_warnings(metrics)),
+        metrics,
+        rounding,
+        clock,
+        skipped=done[start],
+        unsettled=unsettled,
+        assumed_start=None if settled_by is None else steps[settled_by - 1] if settled_by else 0,
+    )
+
+
+def _start(segments: Sequence[Segment], times: Sequence[float]) -> tuple[int, str]:
+    """Return the index of the first record that counts, and the rule that says so."""
+    if segments:
+        return segments[0].start, "least_variance"
+    if len(times) >= warmup.MINIMUM_RECORDS:
+        # What never settles is least wrong in its second half.
+        return len(times) // 2, "second_half"
+    # Too few to tell. A first record that is slower than the others holds the initialisation.
+    if len(times) > 1 and times[0] > statistics.median(times[1:]):
+        return 1, "all_after_first"
+    return 0, "all"
+
+
+def _from(segments: Sequence[Segment], start: int, times: Sequence[float]) -> tuple[Segment, ...]:
+    """Return the parts of segments from a record on."""
+    cut = (dataclasses.replace(each, start=max(each.start, start)) for each in segments if each.stop > start)
+    return tuple(dataclasses.replace(each, median=statistics.median(times[each.start : each.stop])) for each in cut)
 
 
 def _of_blocks(run: Run) -> Summary:
@@ -288,17 +344,15 @@ def _with_causes(run: Run, segments: Sequence[SegmentMetrics]) -> tuple[SegmentM
     )
 
 
-def _no_steady_state(count: int, window: int, least: int) -> str:
-    """Return the warning where no steady state is found in so many records, the first of `window` steps."""
+def _no_steady_state(count: int, window: int, last: int) -> str:
+    """Return the warning where so many records, the first of `window` steps, show none; the last excluded step."""
     if count == 1:
         mean = f" (the mean of {window} steps)" if window > 1 else ""
         return f"only one record{mean}: warm-up cannot be excluded"
-    why = (
-        f"{count} records are too few (needs {least})"
-        if count < least
-        else "the step times of the first half never match those of the second"
-    )
-    return f"no steady state: {why}; results use all steps after the first"
+    results = f"results use the steps after step {last}" if last else "results use all steps"
+    if count < warmup.MINIMUM_RECORDS:
+        return f"no steady state: {count} records are too few (needs {warmup.MINIMUM_RECORDS}); {results}"
+    return f"no steady state: at its middle the run is still slower than at its end; {results}"
 
 
 def _segment_warnings(segments: tuple[SegmentMetrics, ...]) -> list[str]:

@@ -1,129 +1,150 @@
-"""The warm-up rule: the first record of the steady state."""
+"""The warm-up rule: how many records a slow start takes, and whether a run gets over it."""
 
 from __future__ import annotations
 
 import dataclasses
-import statistics
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from tprimat.analysis.changepoints import LEAST_RECORDS, NEAR, change_points
-from tprimat.analysis.stats import robust_sigma
+from tprimat.analysis.changepoints import LEAST_CHANGE, LEAST_SHARE, NEAR, change_points
+from tprimat.analysis.stats import median, robust_sigma
 
-MINIMUM_RECORDS = 20
-"""Fewer than this and no steady state is looked for: on the first ten steps of a run whose
-warm-up lasts eight, every rule that was tried finds a steady state in the warm-up."""
+if TYPE_CHECKING:
+    from tprimat.analysis.stats import Values
 
-MINIMUM_WINDOWS = 10
-"""So many records are enough where each averages several steps, of this many in all: a warm-up
-of some steps is a part of the first one or two."""
+MINIMUM_RECORDS = 10
+"""Fewer records show no warm-up: of the first ten steps of a run that warms up for eight, no rule finds it."""
 
-MINIMUM_WINDOWED_STEPS = 100
+WARM_UP_SHARE, SHORTEST_LIMIT, LONGEST_WARM_UP = 0.4, 20, 80
+"""A slow start of up to two fifths of the records is warm-up, but of 80 at most; or of 20, or of LEAST_SHARE of a long
+run. What is too long for that is long enough for a change point: 20 records and LEAST_SHARE."""
 
-BAND_SIGMAS = 4.0
-BAND_FRACTION = 0.02
-LOOK_AHEAD = 5
-LOOK_AHEAD_WITHIN = 4
-EARLIEST_CHANGE = 20
-"""Warm-up by compilation and allocation is over by then; a later cut is a change point."""
+LEVEL_SIGMAS, LEVEL_FRACTION = 2.0, 0.02
+"""How far above the level of the rest the running median may lie where records belong to it: the larger of the two."""
 
-LONGEST_WARM_UP = 60
-WARM_UP_FRACTION = 0.1
-"""A warm-up that fades away may take 60 records, or a tenth of a longer run. What takes longer is
-how that run went, and isn't cut off."""
+DISTURBED = 0.2
+"""Share of the records before a cut that may be slower, and all of them are taken back: disturbances, no slow start."""
+
+SLOW_SIGMAS, SLOW_FRACTION = 4.0, 0.02
+"""How far above that level two neighbours lie that are slow for certain: the sum of the two."""
+
+UNSETTLED_SIGMAS, UNSETTLED_FRACTION = 2.5, 0.03
+"""How far above its end the middle of a run may lie: the larger of the two."""
+
+FROM_THE_BEGINNING = 0.9
+"""Share of the first half that lies above that level where a slow start lasts as long."""
+
+LEAST_END = 5
+"""Records that tell the level at the end of a run, or a tenth of a longer one."""
 
 
 @dataclasses.dataclass(frozen=True)
 class SteadyState:
-    """The index of the first steady value, the median of the second half, and how far a steady value may lie off it."""
+    """The index of the first steady value, the median of the steady ones, and their robust standard deviation."""
 
     start: int
     reference: float
-    band: float
+    sigma: float
 
 
-def minimum_records(windows: Sequence[int]) -> int:
-    """Return how many records it takes to look for a steady state, by the steps that each averages."""
-    several = bool(windows) and min(windows) > 1 and sum(windows) >= MINIMUM_WINDOWED_STEPS
-    return MINIMUM_WINDOWS if several else MINIMUM_RECORDS
+def detect_warmup(values: Sequence[float]) -> SteadyState | None:
+    """Find the slow start of a series; None where there are too few values, or where it isn't over by the middle.
 
-
-def detect_warmup(values: Sequence[float], *, minimum: int = MINIMUM_RECORDS) -> SteadyState | None:
-    """Find where a series becomes steady, with its second half as the reference.
-
-    The first value counts that lies, with four of the five values from it, within
-    max(4 σ, 2 %) of the median of the second half, where σ is 1.4826 times the median absolute
-    deviation of that half. An outlier doesn't end the steady state, and doesn't start it.
-    None when there are too few values, or when none before the middle qualifies.
-    """
-    if len(values) < minimum:
-        return None
-    tail = values[len(values) // 2 :]
-    reference = statistics.median(tail)
-    band = max(BAND_SIGMAS * robust_sigma(tail), BAND_FRACTION * abs(reference))
-    for start in range(len(values) // 2):
-        within = [abs(value - reference) <= band for value in values[start : start + LOOK_AHEAD]]
-        if within[0] and sum(within) >= LOOK_AHEAD_WITHIN:
-            return SteadyState(start, reference, band)
-    return None
-
-
-def first_steady_index(values: Sequence[float], *, minimum: int = MINIMUM_RECORDS) -> int | None:
-    """Return the index of the first value after the warm-up; None where no steady state is found.
-
-    detect_warmup cuts all that doesn't resemble the second half. Where it cuts more than a
-    warm-up takes, the part before may be a segment of its own, so its own warm-up is looked for.
-    """
-    state, values = _first_reference(values, minimum)
-    if state is None:
-        return None
-    start = state.start
-    while start > EARLIEST_CHANGE:
-        brief = is_brief(start, len(values))
-        earlier = detect_warmup(values[:start])
-        if earlier is None:
-            # The part before has no steady state of its own: a warm-up when it is brief, else a
-            # drift, which is to be seen.
-            return _end_of_slope(values, start, state.reference) if brief else EARLIEST_CHANGE
-        if start - earlier.start < LEAST_RECORDS or (brief and fades(values[earlier.start : start], state.reference)):
-            return _end_of_slope(values, start, state.reference)
-        start = earlier.start
-    return start
-
-
-def _first_reference(values: Sequence[float], minimum: int) -> tuple[SteadyState | None, Sequence[float]]:
-    """Return the steady state, and the values that it covers. A run that changes its speed in the second
-    half has no steady first half; the steady state is looked for before the change then.
+    The cut is the one at or before the middle that minimises variance / kept count (MSER) on a running median of
+    three. Only a slow start is cut: from the cut, the records before that lie at the level of the rest are taken back.
     """
     import numpy as np
 
-    while (state := detect_warmup(values, minimum=minimum)) is None:
-        changes = change_points(np.asarray(values[LOOK_AHEAD:], dtype=np.float64))
-        if not changes:
-            break
-        values = values[: LOOK_AHEAD + changes[0]]
-    return state, values
+    if len(values) < MINIMUM_RECORDS:
+        return None
+    series = np.asarray(values, dtype=np.float64)
+    smooth = _running_median(series)
+    return _slow_start(series, smooth, len(series) // 2) if _settles(series, smooth) else None
 
 
-def _end_of_slope(values: Sequence[float], start: int, reference: float) -> int:
-    """Return where a warm-up that faded away for so long has reached the reference: the band that
-    detect_warmup leaves for noise still holds the end of its slope.
+def _slow_start(series: Values, smooth: Values, last: int) -> SteadyState:
+    """Return the steady state that begins at `last` or before."""
+    cut = _least_variance(smooth, last)
+    reference, sigma = median(series[cut:]), robust_sigma(series[cut:].tolist())
+    cut = _first_at_level(smooth[:cut], reference + max(LEVEL_SIGMAS * sigma, LEVEL_FRACTION * reference))
+    while cut and series[cut - 1] <= reference + sigma:
+        cut -= 1
+    slow = reference * (1 + SLOW_FRACTION) + SLOW_SIGMAS * sigma
+    while cut < last and series[cut] > slow and (not cut or series[cut + 1] > slow):
+        cut += 1
+    return SteadyState(cut, reference, sigma)
+
+
+def first_steady_index(values: Sequence[float]) -> int | None:
+    """Return the index of the first value after the warm-up; None where the series never gets over it.
+
+    Where more is slow than a warm-up takes, it is a segment of its own, so the warm-up is looked for in it.
     """
-    for index in range(start, len(values) // 2):
-        if not is_brief(index, len(values)):
-            break
-        if statistics.median(values[index : index + NEAR]) <= reference:
-            return index if index - start < NEAR or fades(values[start:index], reference) else start
-    return start
+    import numpy as np
+
+    series, longest = np.asarray(values, dtype=np.float64), longest_warm_up(len(values))
+    state = detect_warmup(values)
+    if state is None:
+        changes = change_points(series) if len(values) >= MINIMUM_RECORDS else []
+        return first_steady_index(values[: changes[0]]) if changes else None
+    if state.start <= longest:
+        return state.start
+    # Slow noise after a warm-up may be cut with it: it is no segment.
+    brief = _slow_start(series, _running_median(series), longest)
+    between = series[brief.start : state.start]
+    if max(median(between), median(between[:NEAR])) < state.reference * (1 + LEAST_CHANGE):
+        return brief.start
+    earlier = first_steady_index(values[: state.start])
+    return brief.start if earlier is None else earlier
 
 
-def is_brief(stop: int, count: int) -> bool:
-    """Return whether a warm-up may last so long in a run of so many records."""
-    return stop <= max(LONGEST_WARM_UP, WARM_UP_FRACTION * count)
+def longest_warm_up(count: int) -> int:
+    """Return how many records a warm-up may take in a run of so many."""
+    return int(max(min(WARM_UP_SHARE * count, LONGEST_WARM_UP), SHORTEST_LIMIT, LEAST_SHARE * count))
 
 
-def fades(part: Sequence[float], reference: float) -> bool:
-    """Return whether a part comes down to a reference on its own, as a warm-up does; a segment keeps its
-    speed until it ends.
+def _running_median(series: Values) -> Values:
+    """Return the median of each value and its neighbours; the first value as it is, the last as the one before."""
+    import numpy as np
+
+    inner = np.median(np.stack([series[:-2], series[1:-1], series[2:]]), axis=0)
+    return np.concatenate([series[:1], inner, inner[-1:]])
+
+
+def _least_variance(smooth: Values, last: int) -> int:
+    """Return the number of values to cut, up to `last`, that leaves the least variance / count."""
+    import numpy as np
+
+    # Around a value in the middle of the rest, so that sums of squares lose no digits.
+    shifted = (smooth - median(smooth[last:]))[::-1]
+    counts = np.arange(1, len(smooth) + 1)
+    variances = np.cumsum(shifted**2) / counts - (np.cumsum(shifted) / counts) ** 2
+    return int(np.argmin((variances / counts)[::-1][: last + 1]))
+
+
+def _first_at_level(cut: Values, level: float) -> int:
+    """Return from which of the cut values on they lie at the level of the rest, but for a few; all of them else."""
+    import numpy as np
+
+    if not len(cut):
+        return 0
+    slow = cut > level
+    share = np.cumsum(slow[::-1])[::-1] / np.arange(len(cut), 0, -1)
+    fits = ~slow & ~np.append(slow[1:], False) & (share <= DISTURBED)
+    return int(np.argmax(fits)) if fits.any() else len(cut)
+
+
+def _settles(series: Values, smooth: Values) -> bool:
+    """Return whether a series gets over its slow start by its middle: down to the level of its end.
+
+    A disturbance in the middle is no slow start: that lasts from the beginning.
     """
-    above, left = (statistics.median(near) - reference for near in (part[:NEAR], part[-NEAR:]))
-    return above > 0 and left < 0.75 * above
+    import numpy as np
+
+    middle = len(series) // 2
+    end = series[-max(LEAST_END, len(series) // 10) :]
+    reference = median(end)
+    # Neighbours vary less than a slope does, and more than the few values at the end may.
+    sigmas = robust_sigma(end.tolist()), robust_sigma(np.diff(series[middle:]).tolist()) / 2**0.5
+    level = reference + max(UNSETTLED_SIGMAS * max(sigmas), UNSETTLED_FRACTION * reference)
+    return bool(smooth[middle] <= level or np.mean(smooth[:middle] > level) < FROM_THE_BEGINNING)

@@ -16,7 +16,7 @@ from tprimat.checks.compute import Mode
 from tprimat.checks.settings import SETTINGS
 from tprimat.compare import precision
 from tprimat.compare.caveats import caveats
-from tprimat.compare.figures import on_one_clock, system_result
+from tprimat.compare.figures import aligned, system_result
 from tprimat.compare.pairs import pair
 from tprimat.compare.result import (
     RATE,
@@ -231,7 +231,7 @@ def _model_comparison(
     groups = []
     for each in workloads:
         index = each.index(baseline or _default_baseline(each))
-        each = on_one_clock(each)
+        each = aligned(each)
         groups.append(_group(each, each[index], mode))
     # The groups that have an answer come first.
     groups.sort(key=lambda group: not any(pair.ratio for pair in group.pairs))

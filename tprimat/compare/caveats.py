@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from tprimat import units
 from tprimat.analysis.run_order import Order
+from tprimat.analysis.summary import NAMED_WARM_UP
 from tprimat.checks.compute import ConfigDiff
 from tprimat.compare.result import Caveat, Pair, SystemResult
 from tprimat.results.run import FROM_DESCRIPTION, MODEL_FROM_DIRECTORY
@@ -28,6 +29,7 @@ CODES = (
     "bf16-emulated",
     "incomplete",
     "speed-changed",
+    "slow-start",
     "order-of-runs",
     "few-runs",
     "batch-differs",
@@ -238,6 +240,10 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     if drifts:
         text = f"step time drifted by up to {max(drifts.values()):.0%} within a run of {join_names(list(drifts))}"
         yield Caveat("drift", "info", text)
+    skipped = max(result.summary.skipped for system in systems for result in system.valid_runs)
+    if skipped > NAMED_WARM_UP and not any(system.is_unsettled for system in systems):
+        text = f"the first {skipped} steps of each run are excluded: the latest slow start takes as long"
+        yield Caveat("slow-start", "info", text)
     unsteady = [
         system.name for system in systems if not all(result.summary.steady.found for result in system.valid_runs)
     ]

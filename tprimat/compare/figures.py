@@ -41,16 +41,24 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
     )
 
 
-def on_one_clock(systems: Sequence[SystemResult]) -> list[SystemResult]:
-    """Return systems with the figures of one clock that all their runs have; as they are where there is none."""
-    clock = common_clock([result.run for system in systems for result in system.valid_runs])
-    return [system if clock is None else _on(system, clock) for system in systems]
+def aligned(systems: Sequence[SystemResult]) -> list[SystemResult]:
+    """Return systems with figures that can be compared: of one clock, and of the same steps.
+
+    The clock is one that all their runs have; where there is none, each keeps its own. The steps are those after the
+    latest slow start of any run, so that a pause or a checkpoint counts in all of them or in none.
+    """
+    runs = [result.run for system in systems for result in system.valid_runs]
+    clock = common_clock(runs)
+    systems = [system if clock is None else _summarized(system, clock, 0) for system in systems]
+    skip = max((result.summary.skipped for system in systems for result in system.valid_runs), default=0)
+    return [_summarized(system, clock, skip) for system in systems]
 
 
-def _on(system: SystemResult, clock: Clock) -> SystemResult:
-    if all(result.summary.clock == clock for result in system.valid_runs):
+def _summarized(system: SystemResult, clock: Clock | None, skip: int) -> SystemResult:
+    """Return a system with the figures of its runs on a clock, without so many steps at the beginning."""
+    if all(clock in (None, each.summary.clock) and each.summary.skipped >= skip for each in system.valid_runs):
         return system
-    results = [dataclasses.replace(each, summary=summarize(each.run, clock)) for each in system.runs]
+    results = [dataclasses.replace(each, summary=summarize(each.run, clock, skip=skip)) for each in system.runs]
     return system_result(system, results)
 
 

@@ -18,11 +18,12 @@ from tprimat.analysis.efficiency import Options
 from tprimat.analysis.intervals import Difference, Method
 from tprimat.checks.compute import Mode
 from tprimat.compare import NOTHING_KNOWN, WORKLOADS, Loaded, Pair, SystemResult, compare, precision, speedup
-from tprimat.compare.figures import on_one_clock
+from tprimat.compare.figures import aligned
 from tprimat.compare.pairs import pair
 from tprimat.compare.systems import measurement
 from tprimat.compare.threshold import Threshold
 from tprimat.errors import ExitStatus, most_severe
+from tprimat.results.run import MemoryMetrics
 from tprimat.text import counted, plain
 
 Answer = Literal["worse", "within", "inconclusive", "not comparable", "implausible"]
@@ -145,7 +146,7 @@ def check_regression(
                 text = reason or "the candidate has no result with this setup"
                 checks.append(Check(title, system.name, None, "not comparable", text))
                 continue
-            matched = pair(*_disambiguated_names(*on_one_clock([system, other])), mode=mode)
+            matched = pair(*_disambiguated_names(*aligned([system, other])), mode=mode)
             pairs.append(matched)
             checks += _checks(title, matched, thresholds)
             checked.add(id(other))
@@ -237,6 +238,10 @@ def _check(title: str, matched: Pair, threshold: Threshold) -> Check:
     runs = len(baseline), len(candidate)
     needed = _runs_needed(threshold, baseline, candidate, change, difference)
     method = difference.method if difference else None
+    unsettled = [system.name for system in systems if system.is_unsettled]
+    if unsettled and metric not in MemoryMetrics.__struct_fields__:
+        text = f"too short to compare: {' and '.join(unsettled)} did not reach a steady speed by the middle of a run"
+        return Check(title, *names, "inconclusive", text, threshold, means, runs, change)
     return Check(title, *names, "inconclusive", "", threshold, means, runs, change, low, high, method, p, p, needed)
 
 
@@ -293,6 +298,8 @@ def _runs_needed(
 def _why_inconclusive(check: Check, excess: float, tests: int) -> str:
     """Return why a check is inconclusive, and how many runs of each would decide it."""
     assert check.threshold is not None
+    if check.text:
+        return check.text
     start = f"beyond the threshold of {check.threshold}, but " if excess > 0 else ""
     if check.low is None or check.high is None:
         start += f"with {runs_text(check)}, run-to-run variation is unknown"

@@ -119,6 +119,11 @@ class SystemResult(System):
         return ()
 
     @property
+    def is_unsettled(self) -> bool:
+        """Whether a run that counts is too short to have a steady speed."""
+        return any(result.summary.unsettled for result in self.valid_runs)
+
+    @property
     def speeds(self) -> list[float]:
         """The rate of each run that counts and has one, tokens/s/GPU or samples/s/GPU."""
         return [rate for result in self.valid_runs if (rate := result.rate)]
@@ -271,6 +276,11 @@ class Pair:
         """What measured the step times of the system and of the baseline: several where no clock is common to all."""
         runs = (*self.system.valid_runs, *self.baseline.valid_runs)
         return tuple(dict.fromkeys(clock for result in runs if (clock := result.summary.clock)))
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether a run of either is too short to have a steady speed, so that the ratio says nothing."""
+        return self.system.is_unsettled or self.baseline.is_unsettled
 
     @property
     def is_inverted(self) -> bool:

@@ -23,12 +23,14 @@ PAIRED_ROUNDS = 4
 def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
     """Return how many times as fast as the baseline a system is; None where a rate is missing.
 
-    The ratio is that of the geometric means of the runs' rates. Change points, drift and a missing steady state never
-    take its interval away: they are part of what varies from run to run.
+    The ratio is that of the geometric means of the runs' rates. Change points and drift never take its interval away:
+    they are part of what varies from run to run. A run that is still starting up does: its doubt is no variation.
     """
     if not system.speeds or not baseline.speeds:
         return None
     value = statistics.geometric_mean(system.speeds) / statistics.geometric_mean(baseline.speeds)
+    if system.is_unsettled or baseline.is_unsettled:
+        return Ratio(value, None, None)
     segments = _by_segment(baseline, system)
     found = difference(system.valid_runs, baseline.valid_runs)
     if found is None:

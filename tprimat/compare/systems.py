@@ -11,13 +11,15 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 
-from tprimat.analysis import warmup
 from tprimat.checks.settings import SETTINGS, Setting, framework, joined, text_of
 from tprimat.results.run import Run, setup_key
 from tprimat.text import plain
 
 LONGEST_PART = 60
 """Characters of one part of a system's name; longer device names and labels are cut."""
+
+TELLING_RECORDS = 20
+"""Two runs may have fewer equal step times by chance, rounded as they are printed."""
 
 _TRADE_WORDS = re.compile(r"\((?:R|TM|tm)\)|\bNVIDIA\b|\bAMD\b|\bInstinct\b|\bCPU\b|\bProcessor\b|@ [\d.]+ ?GHz")
 
@@ -66,7 +68,7 @@ def measurement(run: Run) -> tuple[object, ...]:
 
     It includes the timestamp where the run has so few records that two runs may have the same by chance.
     """
-    few = sum(time is not None for time in run.step_times) < warmup.MINIMUM_RECORDS
+    few = sum(time is not None for time in run.step_times) < TELLING_RECORDS
     return run.step_times, hash(tuple(run.loss_values)), run.session, run.round, run.timestamp if few else None
 
 

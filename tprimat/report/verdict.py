@@ -47,7 +47,8 @@ class Verdict:
         caveats: what could overturn it, the weightiest first.
         next_steps: what would make it better, the most useful first.
         standing: "significant", "preliminary" (two runs of a system), "none" (no significant difference),
-            "unknown" (run-to-run variation), "excluded" (nothing could be compared) or "single" (one system).
+            "unknown" (run-to-run variation), "unsettled" (too short to compare), "excluded" (nothing could be
+            compared) or "single" (one system).
     """
 
     headline: str
@@ -156,6 +157,8 @@ def _verdict(group: Group, elsewhere: Collection[str]) -> Verdict:
         return Verdict(excluded[0], "", excluded[1:], group.caveats, steps)
     count = 1 + sum(pair.ratio is not None for pair in group.pairs)
     headline, certainty, standing = _headline(group.leaders, count)
+    if standing != "unsettled" and (assumed := _assumed_start(group.leaders)) is not None:
+        headline += f", if the start-up was over by step {max(assumed, 1)}"
     if len(group.leaders.clocks) > 1:
         headline += f"; but they are timed differently: {' vs '.join(CLOCKS[each] for each in group.leaders.clocks)}"
     return Verdict(headline, certainty, excluded, group.caveats, steps, standing)
@@ -167,6 +170,10 @@ def _headline(pair: Pair, count: int) -> tuple[str, str, str]:
     assert ratio is not None
     rank = "" if count == 2 else f", the second fastest of {count}"
     runs = _runs_text(faster, slower)
+    if pair.is_unsettled:
+        whose = join_names([system.name for system in (faster, slower) if system.is_unsettled])
+        text = f"Too short to compare {faster.name} and {slower.name}: no steady speed in {whose}"
+        return text, f"{units.times(ratio.value)} over the second half of the runs, which may be start-up", "unsettled"
     if ratio.low is None or ratio.high is None:
         certainty = f"{units.times(ratio.value)}, {runs}: run-to-run variation unknown"
         if ratio.segments:
@@ -184,6 +191,12 @@ def _headline(pair: Pair, count: int) -> tuple[str, str, str]:
     return (
         (f"Preliminary: {headline}", certainty, "preliminary") if preliminary else (headline, certainty, "significant")
     )
+
+
+def _assumed_start(pair: Pair) -> int | None:
+    """Return the last step that the start-up of either's runs may take where they are too short to show it."""
+    runs = (*pair.system.valid_runs, *pair.baseline.valid_runs)
+    return min((each for run in runs if (each := run.summary.assumed_start) is not None), default=None)
 
 
 def _gain(pair: Pair, values: Sequence[float]) -> str:
@@ -311,7 +324,8 @@ def _factor(ratio: float) -> str:
 
 def cost_texts(comparison: Comparison, answers: Sequence[Answer]) -> list[str]:
     """Return which system costs least per token in each answer; one sentence where it is the same in several models."""
-    found = [cost(comparison, answer.group.leaders) for answer in answers if answer.group.leaders]
+    decided = [answer.group.leaders for answer in answers if answer.group.leaders]
+    found = [None if pair.is_unsettled else cost(comparison, pair) for pair in decided]
     names = {(each.cheaper.name, each.dearer.name) if each and each.cheaper and each.saving else None for each in found}
     if len(answers) == len(found) > 1 and len(names) == 1 and None not in names:
         ((cheaper, dearer),) = filter(None, names)
@@ -326,7 +340,7 @@ def cost_texts(comparison: Comparison, answers: Sequence[Answer]) -> list[str]:
 
 def _cost_text(comparison: Comparison, group: Group) -> str:
     """Return which system of a group costs least per token, with the price of each that is named; empty if unknown."""
-    if group.leaders is None:
+    if group.leaders is None or group.leaders.is_unsettled:
         return ""
     compared = {id(system): system for pair in group.pairs if pair.ratio for system in (pair.baseline, pair.system)}
     costs = {

@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""Simulate comparisons of runs with slow starts: how often the product calls equal systems different, or misses 3%.
+
+    python tools/simulate_starts.py                # everything, some 25 minutes on one core
+    python tools/simulate_starts.py --pairs 50     # a rough look
+
+Step times, pairs of systems and their answers are those of docs/statistics.md, section "Slow starts".
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tprimat.analysis.segments import find_segments
+from tprimat.compare import compare
+from tprimat.compare.result import Pair
+from tprimat.report.verdict import report
+from tprimat.results.result_file import Loaded
+from tprimat.results.run import GpuInfo, Run, TrainingConfig
+
+NOISES = ("iid 0.3%", "iid 1%", "iid 2%", "AR 0.5%", "AR 1%", "t3", "rare", "+30%/50", "x5/100")
+RUNS = 3
+TRUE = 1.03
+
+
+def noise(kind: str, steps: int, random: np.random.Generator) -> np.ndarray:
+    """Return step times around 1, shape (steps,), without a slow start."""
+    if kind.startswith("iid"):
+        return 1 + random.normal(0, float(kind[4:-1]) / 100, steps)
+    if kind.startswith("AR"):
+        spread = float(kind[3:-1]) / 100
+        values = np.empty(steps)
+        values[0] = random.normal(0, spread)
+        for index in range(1, steps):
+            values[index] = 0.9 * values[index - 1] + random.normal(0, spread * math.sqrt(1 - 0.9**2))
+        return 1 + values
+    if kind == "t3":
+        # Of millions, one would be below zero.
+        return np.maximum(1 + 0.01 * random.standard_t(3, steps) / math.sqrt(3), 0.5)
+    base = 1 + random.normal(0, 0.01, steps)
+    number = np.arange(1, steps + 1)
+    if kind == "rare":
+        return base * (1 + (random.random(steps) < 0.03) * random.exponential(0.15, steps))
+    if kind == "+30%/50":
+        return base * (1 + 0.3 * (number % 50 == 0))
+    return base * (1 + 4 * (number % 100 == 0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """A slow start: flat or fading, over at a step, so many times as slow."""
+
+    last: int
+    factor: float
+    fades: bool
+
+    def of(self, steps: int) -> np.ndarray:
+        """Return factors, shape (steps,)."""
+        factors = np.ones(steps)
+        slope = 1 - np.arange(self.last) / max(self.last, 1) if self.fades else 1.0
+        factors[: self.last] += (self.factor - 1) * slope
+        return factors
+
+
+def drawn_start(random: np.random.Generator, low: int, high: int) -> Start:
+    """Draw a slow start that is over at one of these steps."""
+    return Start(int(random.integers(low, high + 1)), float(random.uniform(1.3, 3)), bool(random.integers(2)))
+
+
+def run_of(times: np.ndarray, number: int) -> Run:
+    """Return a run of these step times."""
+    count = len(times)
+    empty = (None,) * count
+    return Run(
+        model="llama3.1-8B",
+        platform="nvd",
+        framework="megatron",
+        timestamp=f"2026-01-01T{number:02d}:00:00+00:00",
+        gpu_info=GpuInfo(device_name=f"GPU {'AB'[number >= RUNS]}", device_count=1),
+        training_config=TrainingConfig(num_gpus=1, global_batch_size=1, sequence_length=100, precision="bf16"),
+        steps=tuple(range(1, count + 1)),
+        window_steps=(1,) * count,
+        step_times=tuple(times.tolist()),
+        loss_values=empty,
+        learning_rates=empty,
+        grad_norms=empty,
+        lines=empty,
+    )
+
+
+def answer(times: list[np.ndarray]) -> tuple[Pair, str]:
+    """Return the pair of two systems, the first half of the runs and the second, and the standing of its verdict."""
+    runs = [run_of(each, number) for number, each in enumerate(times)]
+    comparison = compare(
+        [Loaded(name, name, part) for name, part in zip("AB", (runs[:RUNS], runs[RUNS:]), strict=True)]
+    )
+    (model,) = comparison.models
+    (pair,) = model.pairs
+    return pair, report(comparison).answers[0].verdict.standing
+
+
+def log_ratio_of_b(pair: Pair) -> tuple[float, float, float]:
+    """Return the ratio of B's step time over A's with its bounds."""
+    assert pair.ratio is not None
+    ratio = pair.ratio if pair.system.gpu == "GPU A" else pair.ratio.inverted()
+    return ratio.value, ratio.low or 0.0, ratio.high or math.inf
+
+
+@dataclasses.dataclass
+class Tally:
+    """What was said of so many pairs of equal systems and of such where B takes 3% longer."""
+
+    pairs: int = 0
+    different: int = 0
+    found: int = 0
+    wrong: int = 0
+    short: int = 0
+
+    def add(self, equal: tuple[Pair, str], slower: tuple[Pair, str]) -> None:
+        """Count a pair of equal systems and one with a true difference."""
+        self.pairs += 1
+        self.different += equal[1] in ("significant", "preliminary")
+        self.short += equal[1] == "unsettled"
+        decided = slower[1] in ("significant", "preliminary")
+        _, low, high = log_ratio_of_b(slower[0])
+        self.found += decided and low > 1
+        self.wrong += decided and high < 1
+
+    def __str__(self) -> str:
+        shares = (self.different, self.found, self.wrong, self.short)
+        return " | ".join([str(self.pairs), *(f"{100 * each / max(self.pairs, 1):.2f}%" for each in shares)])
+
+
+def simulate(
+    pairs: int, random: np.random.Generator, kind: str, spread: float, lengths: tuple[int, int], start
+) -> Tally:
+    """Return the tally of pairs; `start` draws the slow starts of six runs, given the random numbers and the length."""
+    tally = Tally()
+    for _ in range(pairs):
+        steps = int(random.integers(lengths[0], lengths[1] + 1))
+        both = []
+        for factor in (1.0, TRUE):
+            starts = start(random, steps)
+            speeds = [math.exp(random.normal(0, spread)) if spread else 1.0 for _ in range(2 * RUNS)]
+            both.append(
+                answer(
+                    [
+                        noise(kind, steps, random)
+                        * starts[run].of(steps)
+                        * speeds[run]
+                        * (factor if run >= RUNS else 1)
+                        for run in range(2 * RUNS)
+                    ]
+                )
+            )
+        tally.add(both[0], both[1])
+    return tally
+
+
+def per_system(low, high):
+    """Return what draws one slow start per system."""
+
+    def draw(random: np.random.Generator, steps: int) -> list[Start]:
+        return [
+            start for start in (drawn_start(random, low(steps), high(steps)) for _ in range(2)) for _ in range(RUNS)
+        ]
+
+    return draw
+
+
+def per_run(low, high):
+    """Return what draws one slow start per run."""
+
+    def draw(random: np.random.Generator, steps: int) -> list[Start]:
+        return [drawn_start(random, low(steps), high(steps)) for _ in range(2 * RUNS)]
+
+    return draw
+
+
+def known_end(random: np.random.Generator, steps: int) -> list[Start]:
+    """Draw no slow start: what remains to be found if its end were known and cut exactly."""
+    return [Start(0, 1.0, False)] * (2 * RUNS)
+
+
+def bias(kind: str, steps: int, start: Start, runs: int, random: np.random.Generator) -> tuple[float, float]:
+    """Return the bias of the kept mean over so many runs, and the share of the steady steps that is kept."""
+    off, kept = [], []
+    for _ in range(runs):
+        times = noise(kind, steps, random) * start.of(steps)
+        segments = find_segments(times.tolist())
+        first = segments[0].start if segments else steps // 2
+        off.append(times[first:].mean() / times[start.last :].mean() - 1)
+        kept.append(min(1.0, (steps - first) / (steps - start.last)))
+    return float(np.mean(off)), float(np.mean(kept))
+
+
+def print_biases(runs: int, random: np.random.Generator) -> None:
+    """Print the largest bias of each noise."""
+    print("\n| noise | largest bias | where | largest within 2 steps before a pause | kept |\n|---|---|---|---|---|")
+    for kind in NOISES:
+        rows, near, kept = [], [(0.0, "–")], []
+        for steps in (60, 100, 200, 300, 500):
+            for last in sorted({0, 1, 2, 5, 10, 20, 21, 30, 33, 45, 47, 48, 49, 50, 51, 60}):
+                if last > min(60, steps // 3):
+                    continue
+                for factor in (1.3, 2.0, 3.0):
+                    for fades in (False, True):
+                        off, share = bias(kind, steps, Start(last, factor, fades), runs, random)
+                        where = f"{steps} steps, ×{factor} {'fading' if fades else 'flat'} to {last}"
+                        pause = kind == "+30%/50" and 48 <= last <= 50
+                        (near if pause else rows).append((off, where))
+                        kept.append(share)
+        worst, close = (max(each, key=lambda row: abs(row[0])) for each in (rows, near))
+        print(f"| {kind} | {worst[0]:+.2%} | {worst[1]} | {close[0]:+.2%} | {np.mean(kept):.1%} |", flush=True)
+
+
+def print_long(pairs: int, random: np.random.Generator) -> None:
+    """Print the answers for runs of 60 to 500 steps."""
+    head = "| slow starts | noise | between runs | pairs | equal: different | 3%: found | wrong side | too short |"
+    print(f"\n{head}\n|{'---|' * 8}")
+    within = (lambda steps: 0), (lambda steps: min(60, steps // 3))
+    series = {"none": known_end, "one per system": per_system(*within), "one per run": per_run(*within)}
+    for name, start in series.items():
+        for spread in (0.0, 0.003):
+            total = Tally()
+            for kind in NOISES:
+                found = simulate(math.ceil(pairs / len(NOISES)), random, kind, spread, (60, 500), start)
+                print(f"| {name} | {kind} | {spread:.1%} | {found} |", flush=True)
+                for field in dataclasses.fields(Tally):
+                    setattr(total, field.name, getattr(total, field.name) + getattr(found, field.name))
+            print(f"| **{name}** | all | {spread:.1%} | {total} |", flush=True)
+
+
+def print_short(pairs: int, random: np.random.Generator) -> None:
+    """Print the answers for runs of 10 to 30 steps."""
+    head = "| slow starts end | noise | pairs | equal: different | 3%: found | wrong side | too short |"
+    print(f"\n{head}\n|{'---|' * 7}")
+    series = {
+        "by the middle": (per_system(lambda steps: 0, lambda steps: steps // 2), 10),
+        "after it": (per_system(lambda steps: steps // 2 + 1, lambda steps: steps - 5), 13),
+    }
+    for name, (start, shortest) in series.items():
+        for kind in NOISES:
+            print(f"| {name} | {kind} | {simulate(pairs, random, kind, 0.003, (shortest, 30), start)} |", flush=True)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--pairs",
+        type=int,
+        default=1200,
+        help="pairs of a series; runs of 10 to 30 steps: of a line, twice as many (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--part", choices=("bias", "long", "short"))
+    arguments = parser.parse_args()
+    parts = {
+        "bias": lambda random: print_biases(max(10, arguments.pairs // 6), random),
+        "long": lambda random: print_long(arguments.pairs, random),
+        "short": lambda random: print_short(2 * arguments.pairs, random),
+    }
+    for number, (name, part) in enumerate(parts.items()):
+        if arguments.part in (None, name):
+            part(np.random.default_rng([arguments.seed, number]))
+
+
+if __name__ == "__main__":
+    main()
