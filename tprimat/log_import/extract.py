@@ -311,7 +311,7 @@ def with_system(run: Run, log: Path) -> Run:
     beside the log itself too. Which file belongs to the log follows from the names alone, and
     nothing is taken where several may.
     """
-    if run.framework != "mlperf" or (run.num_gpus and run.gpu_info.device_name and run.training_config.precision):
+    if run.framework != "mlperf":
         return run
     log = log.absolute()
     for place in (log.parent, *(folder / "systems" for folder in log.parents[:SYSTEM_LEVELS])):

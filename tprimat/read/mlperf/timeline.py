@@ -116,9 +116,7 @@ class Timeline:
         start, duration = round(self._reached - self._zero, 3), round(until - self._reached, 3)
         if duration > 0:
             self.entries.append(
-                Entry(
-                    kind=kind, start=start, duration=duration, first_step=first, last_step=last, line=line, note=note
-                )
+                Entry(kind=kind, start=start, duration=duration, first_step=first, last_step=last, line=line, note=note)
             )
             self._reached = until
 
