@@ -66,7 +66,8 @@ _MIG = re.compile(r"\bMIG\b.*", re.IGNORECASE)
 _BRANDS = {"AMD": ("amd", "instinct", "radeon"), "NVIDIA": ("nvidia", "tesla", "geforce", "quadro")}
 
 _ERROR = re.compile(
-    r"\bno (supported |such |amd |nvidia )*(gpus?|devices?|file)\b|\bnot (found|supported|available|loaded|initiali[sz]ed)"
+    r"\bno (supported |such |amd |nvidia )*(gpus?|devices?|file)\b"
+    r"|\bnot (found|supported|available|loaded|initiali[sz]ed)"
     r"|\bfail(ed|ure)\b|\berror\b|\bunable\b|\bcould ?n[o']t\b|\bcan ?not\b|\bunknown\b|\bdenied\b|\bis lost\b|\bn/a\b",
     re.IGNORECASE,
 )

@@ -125,7 +125,7 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[tuple[Run, str]]
             key = (run.model, *measurement(run))
             timed = bool(run.timeline) or any(time is not None for time in run.step_times)
             earlier = seen.setdefault(key, (file.name, run)) if timed else None
-            if earlier and earlier[1] is not run and (earlier[0] != file.name or not _is_copy(run, earlier[1])):
+            if earlier and (earlier[0] != file.name or not _is_copy(run, earlier[1])):
                 if _is_copy(run, earlier[1]):
                     notes.append(f"{file.name} holds the same run as {earlier[0]}: counted once")
                     continue

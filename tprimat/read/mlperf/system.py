@@ -120,8 +120,7 @@ def applied(run: Run, system: System, where: str) -> Run:
     doubts = [f"the system description {where} has an error text for its GPU: {system.error}"] if system.error else []
     if other := _contradiction(run, system):
         doubts.append(f"the system description {where} says {other}: the log's is kept")
-        run = msgspec.structs.replace(run, warnings=(*run.warnings, *doubts))
-        return run
+        return msgspec.structs.replace(run, warnings=(*run.warnings, *doubts))
     devices = config.num_gpus or system.gpu.device_count
     added = [f"GPUs {devices}"] if devices and not config.num_gpus else []
     added += [f"GPU {name}"] if (name := system.gpu.device_name) and not run.gpu_info.device_name else []
