@@ -74,6 +74,16 @@ run() {
     tprimat run-primus --model "$model" --output-dir "$output" --label "$label" "$@"
 }
 
+# Trains, and adds the paths of its results to `compared`: what differs is a part of their names. Through a file, since a
+# signal must reach the training from this shell.
+paths=$(mktemp)
+trap 'rm -f "$paths"' EXIT
+train() {
+    run "$@" --quiet -- ${words[@]+"${words[@]}"} >"$paths" || return
+    mapfile -t -O "${#compared[@]}" compared <"$paths"
+    cat "$paths"
+}
+
 # What would stop a run is found before the first one takes its time.
 run max-performance --dry-run -- "$@" >/dev/null ||
     stop $? "the maximum-performance run can't be made; nothing was trained"
@@ -82,14 +92,14 @@ if [[ $fair == 1 ]]; then
         stop $? "the identical-configuration run can't be made; nothing was trained"
 fi
 
-printf 'Maximum performance: as Primus is configured for this GPU\n\n'
-run max-performance -- "$@" || stop $? "the maximum-performance run failed"
-compared=("$output/benchmark_rocm_${model}_max-performance.json")
+printf 'Maximum performance: as Primus is configured for this GPU (its log grows in %s)\n' "$output"
+compared=()
+words=("$@")
+train max-performance || stop $? "the maximum-performance run failed"
 
 if [[ $fair == 1 ]]; then
-    printf '\nIdentical configuration: as in %s\n\n' "$result"
-    run identical-config --match "$result" -- "$@" || stop $? "the identical-configuration run failed"
-    compared+=("$output/benchmark_rocm_${model}_identical-config.json")
+    printf '\nIdentical configuration: as in %s\n' "$result"
+    train identical-config --match "$result" || stop $? "the identical-configuration run failed"
 else
     printf '\nFor the run in the configuration of the other side too: FAIR_CONFIG=1 %s [RESULT]\n' "$0"
 fi

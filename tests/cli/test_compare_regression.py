@@ -262,9 +262,11 @@ def systems(tmp_path, monkeypatch):
 
 
 class TestWhatTheUserKnows:
-    def test_prices_in_the_order_of_the_table(self, systems, capsys, tmp_path):
+    FILES = ("output/amd/benchmark_rocm_llama.json", "output/nvidia/benchmark_cuda_llama.json")
+
+    def test_prices_in_the_order_of_the_files(self, systems, capsys, tmp_path):
         arguments = ["--cost", "1.99", "2.95", "--cost-source", "a list", "--cost-date", "2026-05", "--no-plot"]
-        assert run("compare", arguments) == 0
+        assert run("compare", [*self.FILES, *arguments]) == 0
         out = " ".join(capsys.readouterr().out.split())
         assert (
             "8×MI300X (BF16) at $1.99 is 75% cheaper per token than 8×H100 80GB HBM3 (BF16) at $2.95; "
@@ -273,8 +275,22 @@ class TestWhatTheUserKnows:
         report = (tmp_path / "output" / "comparison_report.md").read_text(encoding="utf-8")
         assert "from the command line (a list, 2026-05)" in report
 
+    @pytest.mark.parametrize("step", [1, -1])
+    def test_each_price_is_in_the_table_and_another_order_is_told(self, systems, capsys, step):
+        assert run("compare", ["--no-plot", *self.FILES[::step], "--cost", *("1.99", "2.95")[::step]]) == 0
+        out = capsys.readouterr().out
+        (row,) = [line.split() for line in out.splitlines() if line.startswith("price per GPU-hour")]
+        assert row[-2:] == ["$1.99", "$2.95"]
+        told = "note: prices are in the order of the files, not of the table: 8×H100"
+        assert (told in " ".join(out.split())) == (step < 0)
+
+    def test_a_directory_has_no_order_for_prices(self, systems, capsys):
+        assert run("compare", ["--no-plot", "--cost", "1.99", "2.95"]) == ExitStatus.USAGE
+        hint = "--cost '8×MI300X (BF16)=1.99' '8×H100 80GB HBM3 (BF16)=2.95'"
+        assert hint in capsys.readouterr().err
+
     def test_files_behind_the_prices_are_files(self, systems, capsys):
-        files = ["output/amd/benchmark_rocm_llama.json", "output/nvidia/benchmark_cuda_llama.json"]
+        files = self.FILES
         assert run("compare", ["--no-plot", "--cost", "1.99", "2.95", *files]) == 0
         assert "8×MI300X (BF16) at $1.99 is 75% cheaper per token" in " ".join(capsys.readouterr().out.split())
         assert run("efficiency", ["--cost", "1.99", "2.95", *files]) == 0
@@ -282,14 +298,14 @@ class TestWhatTheUserKnows:
 
     def test_a_price_is_no_file_whatever_lies_there(self, systems, capsys, tmp_path):
         (tmp_path / "1.99").write_text("{}", encoding="utf-8")
-        assert run("compare", ["--no-plot", "--cost", "1.99", "2.95"]) == 0
+        assert run("compare", ["--no-plot", "--cost", "1.99", "2.95", *self.FILES]) == 0
 
     def test_the_same_configuration_is_required(self, systems, capsys):
         assert run("compare", ["--mode", "same", "--no-plot"]) == ExitStatus.NOT_COMPARABLE
         assert "Not compared: the configurations differ in global batch" in " ".join(capsys.readouterr().out.split())
 
     def test_json_is_all_that_is_printed(self, systems, capsys, tmp_path):
-        assert run("compare", ["--json", "--cost", "1", "2", "--no-plot"]) == 0
+        assert run("compare", ["--json", "--cost", "1", "2", "--no-plot", *self.FILES]) == 0
         found = json.loads(capsys.readouterr().out)
         assert found["models"][0]["groups"][0]["pairs"][0]["cost"]["cheaper"] == "8×MI300X (BF16)"
         assert {each["system"] for each in found["metrics"]} == {"8×H100 80GB HBM3 (BF16)", "8×MI300X (BF16)"}

@@ -115,6 +115,13 @@ def test_bf16_in_software(instructions, emulated):
     assert ("bf16-emulated" in found) is emulated
 
 
+@pytest.mark.parametrize(("stack", "emulated"), [("cpu", True), ("cuda", False), ("rocm", False)])
+def test_what_the_host_lacks_says_nothing_of_its_gpus(stack, emulated):
+    fields = {"stack": stack, "environment": Environment(cpu="Some CPU", cpu_instructions=("avx2",))}
+    found = caveats(make_run(None, **fields, step_time=64.0), make_run(**fields, precision="fp32"))
+    assert ("bf16-emulated" in found) is emulated
+
+
 def test_runs_that_follow_their_order():
     def rising(step_time, **fields):
         return tuple(

@@ -226,6 +226,17 @@ class TestDualComparison:
         assert "max-performance" in report
         assert "identical-config" in report
 
+    def test_what_it_compares_is_what_it_has_just_trained(self, place, theirs):
+        """Other iterations make another file name; the one of the first time is there too."""
+        for iterations in ("30", "40"):
+            done = place.run(self.script, str(theirs), TRAIN_ITERS=iterations)
+            assert done.returncode in (0, 3, 4), done.stderr
+        names = sorted(path.name for path in (place.work / "output").glob("benchmark_rocm_*.json"))
+        assert len(names) == 2
+        page = (place.work / "output" / "comparison_report.md").read_text()
+        assert "_40steps.json" in page
+        assert "max-performance.json" not in page
+
     def test_without_fair_config_only_the_first(self, place, theirs):
         done = place.run(self.script, str(theirs), "--", "--lr", "1.0e-4")
         # The stand-in is faster than any GPU.

@@ -15,7 +15,8 @@ from tprimat.report.efficiency import efficiency_tables, micro_batches
 
 def main(arguments: argparse.Namespace) -> int:
     """Print the metrics of results."""
-    names = [*arguments.results, *_comparing.files_apart(arguments)] or ["output"]
+    arguments.results += _comparing.files_apart(arguments)
+    names = arguments.results or ["output"]
     options = _comparing.options(arguments)
     inputs = _comparing.load(names, "run ./benchmark.py first, or name results or logs")
     comparison = _comparing.priced(compare(inputs.files, notes=inputs.notes, options=options), arguments)

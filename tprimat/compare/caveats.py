@@ -113,7 +113,9 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
     emulated = [
         system.name
         for system in systems
-        if system.run.training_config.precision == "bf16" and system.run.environment.lacks_bf16
+        if system.run.platform == "cpu"
+        and system.run.training_config.precision == "bf16"
+        and system.run.environment.lacks_bf16
     ]
     if emulated:
         text = "this CPU has no BF16 instructions; BF16 is emulated in software and slow"

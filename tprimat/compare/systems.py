@@ -49,7 +49,7 @@ class System:
 
 def device(run: Run) -> str | None:
     """What trained: the GPU's name, or the processor's where there is none."""
-    name = run.gpu_info.device_name or (run.environment.cpu if run.platform in (None, "cpu") else None)
+    name = run.gpu_info.device_name or (run.environment.cpu if run.platform == "cpu" else None)
     return plain(name, LONGEST_PART) or None if name else None
 
 

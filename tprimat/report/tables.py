@@ -198,6 +198,9 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
         (unit, unit, lambda system: f"{rate_of(system)}{between(system)}{' (excluded)' if system.exclusion else ''}"),
         ("step time, mean", "step time", lambda system: _screen_time(system, group)),
     )
+    if comparison.prices:
+        prices = (str(comparison.prices.get(system.name) or units.UNKNOWN) for system in group.systems)
+        rows.append(Row("price per GPU-hour", "USD/h", tuple(map(Cell, prices))))
     for metric in efficiency.METRICS:
         if metric.name in SCREEN and any(_has(each, metric.name) for each in found):
             title = SCREEN[metric.name]

@@ -79,7 +79,7 @@ def program() -> str:
 
 def add_overrides(parser: Parser) -> None:
     """Add the options for what results don't state: prices and precision."""
-    text = "price per GPU-hour, or a range 2.20:3.10; plain numbers apply in table order"
+    text = "price per GPU-hour, or a range 2.20:3.10; plain numbers apply in the order of the files"
     option(parser, "--cost NAME=USD", text, nargs="+", default=[])
     add_precision(parser)
 
