@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tprimat.analysis import metrics, run_order, stats
 from tprimat.analysis.account import common_clock
-from tprimat.analysis.summary import WITHHELD, summarize
+from tprimat.analysis.summary import OVER_BLOCKS, WITHHELD, summarize, typical_block_text
 from tprimat.checks import physics, training
 from tprimat.compare.result import RATE, SAMPLES_RATE, MetricValue, RunResult, SystemResult
 from tprimat.compare.systems import System
@@ -28,17 +28,28 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
     if any(finding.rule == "own-rate" and finding.severity == "error" for finding in findings):
         # The finding says the same, and what would explain it.
         warnings = [warning for warning in warnings if not warning.startswith(WITHHELD)]
+    values = _values(judged)
+    warnings = [*_of_typical_block(judged, values), *(each for each in warnings if not each.startswith(OVER_BLOCKS))]
     statuses = [_status_text(result) for result in results if result.run.status != "complete"]
     rates = [rate for result in judged if (rate := result.rate) is not None]
     return SystemResult(
         **{field.name: getattr(system, field.name) for field in dataclasses.fields(System)},
         runs=tuple(results),
-        values=_values(judged),
+        values=values,
         value_warnings=_each_once([*warnings, *(finding.text for finding in findings if finding.severity != "info")]),
         run_warnings=_each_once([*statuses, *(warning for result in results for warning in result.run.warnings)]),
         findings=tuple(findings),
         order=run_order.run_order_trend(rates),
     )
+
+
+def _of_typical_block(results: Sequence[RunResult], values: Mapping[str, MetricValue]) -> Iterator[str]:
+    """Yield the warning on the typical block, once for all runs; the block is the first run's that differs."""
+    if is_of_blocks(results):
+        mean, typical = (values[f"{kind}_step_time_seconds"].value for kind in ("avg", "median"))
+        own = (each.summary for each in results if any(text.startswith(OVER_BLOCKS) for text in each.summary.warnings))
+        if text := typical_block_text(mean, typical, next(own, results[0].summary).unlike_block or ""):
+            yield text
 
 
 def aligned(systems: Sequence[SystemResult]) -> list[SystemResult]:

@@ -15,8 +15,8 @@ from tprimat.report.tables import Cell, Row, grid
 
 OPENING = (
     "MLPerf's official time is that from run_start to run_stop; the score is its mean without the fastest and the "
-    "slowest run, times the normalisation in scaling.json. Ratios are of the systems as a whole, above 1 where the first "
-    "is sooner, with 95% confidence intervals of the ratio of all runs' geometric means."
+    "slowest run, times the normalisation in scaling.json. Ratios are of the whole systems, above 1 where the first is "
+    "sooner, with 95% confidence intervals of the ratio of all runs' geometric means."
 )
 
 _ROWS = (
