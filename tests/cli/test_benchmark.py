@@ -401,7 +401,7 @@ class TestMeasuring:
 
     def test_how_far_it_is_from_a_published_result_is_said(self, fake, tmp_path, capsys):
         made = plan(["--model", "llama"])
-        one = make_run(step_time=12.0, batch=128, length=8192, precision="fp8", framework="lightning")
+        one = make_run(step_time=12.0, warmup=(30.0,), batch=128, length=8192, precision="fp8", framework="lightning")
         closing.results(made, [(made.requests[0], [(one, summarize(one))])], [store.save(one, tmp_path).path])
         shown = " ".join(capsys.readouterr().out.split())
         assert "reaches 76% of the published result of NVIDIA: 14,451 tokens/s/GPU" in shown

@@ -5,6 +5,7 @@ import pytest
 from made_runs import MI300X, comparison, failed_run, make_run
 
 from tprimat.compare.cost import with_prices
+from tprimat.report import Sources, console, markdown, page
 from tprimat.report.rates import rate, rate_unit
 from tprimat.report.verdict import cost_texts, report
 from tprimat.results.run import Timing
@@ -131,9 +132,22 @@ class TestHeadline:
         assert found.headline.startswith("Not compared: a and b with 8×H100 80GB HBM3: workload mismatch")
 
     def test_on_a_cpu_it_is_not_per_gpu(self):
-        cpu = {"device": None, "stack": "cpu", "gpus": 1}
+        cpu = {"device": None, "stack": "cpu", "gpus": 1, "warmup": (200.0,)}
         found = answer(make_run(**cpu, step_time=64.0), make_run(**cpu, precision="fp32", step_time=32.0))
         assert found.headline == "fp32 is 2.0× as fast as bf16"
+
+
+@pytest.mark.parametrize(("spread", "told", "compared"), [(1.24, 0, 1), (1.26, 1, 1), (1.99, 1, 1), (2.01, 0, 0)])
+def test_runs_that_differ_much_are_not_of_one_system(spread, told, compared):
+    def run(step_time, day, **fields):
+        return make_run(step_time=step_time, timestamp=f"2026-02-0{day}T21:44:16+00:00", **fields)
+
+    several = (run(3.2, 1), run(3.2 * spread, 2))
+    found = answer(several, (run(2.0, 3, **AMD), run(2.01, 4, **AMD)))
+    assert sum(caveat.code == "unlike-runs" for caveat in found.caveats) == told
+    assert found.headline.startswith("Not compared: ") != compared
+    alone = answer(several)
+    assert ("but its runs differ" in alone.headline) == (spread > 1.25)
 
 
 def test_february_is_a_range_and_never_another_number(samples):
@@ -233,3 +247,19 @@ def test_all_systems_are_averaged_over_the_same_steps():
     (pair,) = comparison(one, other).models[0].pairs
     assert pair.ratio.value == pytest.approx(1, abs=0.0005)
     assert {result.summary.skipped for result in (*pair.system.runs, *pair.baseline.runs)} == {55}
+
+
+@pytest.mark.parametrize("form", [console, markdown, page], ids=lambda form: form.__name__)
+def test_where_samples_are_compared_nothing_speaks_of_tokens(form):
+    mlperf = {"framework": "mlperf", "warmup": (20.0,)}
+    runs = make_run(**mlperf, length=None), make_run(**AMD, **mlperf, length=8192, step_time=4.0)
+    shown = report(with_prices(comparison(*runs), ["H100=2.50", "MI300X=2.00"]))
+    if form is console:
+        text = console.render(shown, width=100, color=False)
+        # Both had a price, so both have a cost: 10⁶ samples at 64 / 8 in 3.2 s and in 4 s.
+        (row,) = [line.split() for line in text.splitlines() if line.startswith("USD/10⁶ samples")]
+        assert [float(value) for value in row[-2:]] == pytest.approx([278, 278], abs=1)
+    else:
+        text = form.render(shown, Sources("0", ""), None).decode()
+    for words in ("cheaper per token", "cost per token", "USD/10⁹ tokens", "USD per 10⁹ tokens"):
+        assert words not in text

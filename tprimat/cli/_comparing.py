@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -125,21 +124,11 @@ def priced(comparison: Comparison, arguments: argparse.Namespace) -> Comparison:
     """Return the comparison with the prices, if any are given."""
     if not arguments.cost:
         return comparison
-    words, names = arguments.cost, comparison.system_names
-    in_order = not any("=" in word for word in words)
     are_files = bool(arguments.results) and all(Path(name).is_file() for name in arguments.results)
-    if in_order and len(words) == len(names) > 1 and not are_files:
-        named = " ".join(shlex.quote(f"{name}={price}") for name, price in zip(names, words, strict=True))
-        raise UsageError(
-            "--cost: the files of a directory have no order for prices without names",
-            hint=f"give each price to its system: --cost {named}",
-            heading="wrong-cost",
-        )
-    found = cost.with_prices(comparison, words, source=arguments.cost_source, date=arguments.cost_date)
-    shown = tuple(dict.fromkeys(system.name for system in found.systems))
-    if in_order and shown != names:
-        given = ", ".join(f"{name} {found.prices[name]}" for name in names)
-        console.note(f"prices are in the order of the files, not of the table: {given}", weakens=True)
+    stated = {"source": arguments.cost_source, "date": arguments.cost_date, "ordered": are_files}
+    found = cost.with_prices(comparison, arguments.cost, **stated)
+    if note := cost.note_on_order(found, arguments.cost):
+        console.note(note, weakens=True)
     return found
 
 

@@ -10,7 +10,7 @@ from tprimat import units
 from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import NAMED_WARM_UP, OVER_BLOCKS
 from tprimat.checks.compute import ConfigDiff
-from tprimat.compare.result import Caveat, Pair, SystemResult
+from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.results.run import FROM_DESCRIPTION, MODEL_FROM_DIRECTORY
 from tprimat.text import counted, join_names, plain
 
@@ -32,6 +32,7 @@ CODES = (
     "unlike-blocks",
     "slow-start",
     "order-of-runs",
+    "unlike-runs",
     "few-runs",
     "batch-differs",
     "no-steady-state",
@@ -124,7 +125,8 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
     batches = list(dict.fromkeys(system.run.training_config.global_batch_size for system in systems))
     if len(batches) > 1:
         texts = " vs ".join("unknown" if batch is None else str(batch) for batch in batches[:4])
-        text = f"global batch differs: {texts} sequences; compare tokens/s, not step time"
+        rate = "samples/s" if systems[0].per_sample else "tokens/s"
+        text = f"global batch differs: {texts} sequences; compare {rate}, not step time"
         yield Caveat("batch-differs", "warning", text)
     yield from _of_tuning(systems)
     yield from _of_config_diffs([pair.config_diff for pair in pairs])
@@ -271,6 +273,9 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         text = f"{name}: one outlier step took {shares[name]:.1%} of the measured time"
         yield Caveat("outlier", "info", text)
     for system in systems:
+        if system.spread >= DOUBTFUL_SPREAD:
+            text = f"runs of {system.name} differ {system.spread:.2f}×: are they of one configuration?"
+            yield Caveat("unlike-runs", "warning", text)
         if system.order is not None:
             yield Caveat("order-of-runs", "warning", _order_text(system.name, system.order))
     incomplete = [

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Sequence
 
 from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Efficiency
 from tprimat.catalog import prices
 from tprimat.compare.result import Comparison, Pair, SystemResult
+from tprimat.errors import UsageError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +39,12 @@ class PairCost:
 
 
 def with_prices(
-    comparison: Comparison, arguments: Sequence[str], *, source: str | None = None, date: str | None = None
+    comparison: Comparison,
+    arguments: Sequence[str],
+    *,
+    source: str | None = None,
+    date: str | None = None,
+    ordered: bool = True,
 ) -> Comparison:
     """Return the comparison with the prices of its systems.
 
@@ -46,12 +53,35 @@ def with_prices(
         arguments: see prices.parse, also for what it raises.
         source: of the prices.
         date: of the prices.
+        ordered: whether the files have an order of the user's; those of a directory have none, so that each of
+            several prices needs a name.
     """
+    names = comparison.system_names
+    if not ordered and not _are_named(arguments) and len(arguments) == len(names) > 1:
+        named = " ".join(shlex.quote(f"{name}={price}") for name, price in zip(names, arguments, strict=True))
+        raise UsageError(
+            "--cost: the files of a directory have no order for prices without names",
+            hint=f"give each price to its system: --cost {named}",
+            heading="wrong-cost",
+        )
     note = f"prices per GPU-hour from the command line ({source or 'no source given'}, {date or 'no date given'})"
     # A system whose name leaves out what all share can still be called by its GPU.
     known = {system.name: f"{system.gpu or ''} {system.full_name}" for system in comparison.systems}
-    found = prices.parse(arguments, comparison.system_names, known)
+    found = prices.parse(arguments, names, known)
     return dataclasses.replace(comparison, prices=found, notes=(*comparison.notes, note))
+
+
+def note_on_order(comparison: Comparison, arguments: Sequence[str]) -> str | None:
+    """Return a note where prices without names are in another order than the systems in a report."""
+    names, shown = comparison.system_names, tuple(dict.fromkeys(system.name for system in comparison.systems))
+    if _are_named(arguments) or shown == names:
+        return None
+    given = ", ".join(f"{name} {comparison.prices[name]}" for name in names)
+    return f"prices are in the order of the files, not of the table: {given}"
+
+
+def _are_named(arguments: Sequence[str]) -> bool:
+    return any("=" in word for word in arguments)
 
 
 def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficiency, ...]:

@@ -7,7 +7,7 @@ from tprimat.checks import compute, training
 from tprimat.checks.compute import ConfigDiff, Mode
 from tprimat.checks.settings import same_known_shape, shape_conflict
 from tprimat.compare import speedup, windows
-from tprimat.compare.result import Pair, SystemResult
+from tprimat.compare.result import UNLIKE, Pair, SystemResult
 from tprimat.compare.speedup import RATE
 from tprimat.results.run import Run
 from tprimat.text import plain
@@ -22,6 +22,8 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         or _no_values(system)
         or _excluded(baseline)
         or _excluded(system)
+        or _unlike_runs(baseline)
+        or _unlike_runs(system)
         or _other_configuration(config_diff, mode)
         or _no_ratio(baseline, system)
     )
@@ -41,6 +43,12 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
 def _excluded(system: SystemResult) -> str | None:
     finding = system.exclusion
     return None if finding is None else f"{system.name} is excluded: {finding.text}"
+
+
+def _unlike_runs(system: SystemResult) -> str | None:
+    if system.spread < UNLIKE:
+        return None
+    return f"{system.name} has runs that differ {system.spread:.3g}×, so they are not of one configuration"
 
 
 def _other_configuration(config_diff: ConfigDiff, mode: Mode) -> str | None:
@@ -88,4 +96,4 @@ def _no_ratio(baseline: SystemResult, system: SystemResult) -> str | None:
 def _why_no_rate(system: SystemResult) -> str:
     warning = next((warning for warning in system.value_warnings if WITHHELD in warning), None)
     why = f" ({warning.removeprefix(WITHHELD).lstrip(': ')})" if warning else ""
-    return f"tokens/s/GPU of {system.name} is unknown{why}"
+    return f"{'samples' if system.per_sample else 'tokens'}/s/GPU of {system.name} is unknown{why}"

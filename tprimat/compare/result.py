@@ -25,6 +25,9 @@ from tprimat.text import plain
 
 RATE = "tokens_per_second_per_gpu"
 
+DOUBTFUL_SPREAD, UNLIKE = 1.25, 2.0
+"""Spreads of runs of one system: from the first on it is told, from the second on they are not of one configuration."""
+
 SAMPLES_RATE = "samples_per_second_per_gpu"
 """Takes its place among MLPerf's logs of one benchmark where one doesn't state its sequence length."""
 
@@ -127,6 +130,11 @@ class SystemResult(System):
     def speeds(self) -> list[float]:
         """The rate of each run that counts and has one, tokens/s/GPU or samples/s/GPU."""
         return [rate for result in self.valid_runs if (rate := result.rate)]
+
+    @property
+    def spread(self) -> float:
+        """How many times as fast as its slowest run the fastest one is; 1 for a single run."""
+        return max(self.speeds) / min(self.speeds) if self.speeds else 1.0
 
     @property
     def exit_summary(self) -> str:

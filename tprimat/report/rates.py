@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tprimat import units
 from tprimat.analysis import intervals
@@ -59,6 +59,21 @@ def rate_unit(systems: Iterable[SystemResult]) -> str:
     if kinds == {"cpu"}:
         return "tokens/s" if {count for _, count in platforms} == {1} else "tokens/s/process"
     return "tokens/s/device" if "cpu" in kinds else "tokens/s/GPU"
+
+
+class Work(NamedTuple):
+    """What a rate counts, and the amount of it whose cost is stated."""
+
+    noun: str
+    amount: str
+    size: float
+
+
+def work_of(systems: Iterable[SystemResult]) -> Work:
+    """Return tokens; samples where these are compared, since no system's cost per token is known then."""
+    if any(system.per_sample for system in systems):
+        return Work("sample", "10⁶ samples", 1e6)
+    return Work("token", "10⁹ tokens", 1e9)
 
 
 def rate(value: float | None) -> str:

@@ -14,7 +14,7 @@ from tprimat.compare import Comparison, Group, Pair, RunResult, SettingRow, Syst
 from tprimat.compare.cost import efficiencies
 from tprimat.report.blocks import Content, Table
 from tprimat.report.efficiency import figure
-from tprimat.report.rates import RATE, bounds_of, rate, rate_of, rate_unit, untimed
+from tprimat.report.rates import RATE, bounds_of, rate, rate_of, rate_unit, untimed, work_of
 from tprimat.report.verdict import speedup_text
 from tprimat.text import counted, plain
 
@@ -201,7 +201,9 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
     if comparison.prices:
         prices = (str(comparison.prices.get(system.name) or units.UNKNOWN) for system in group.systems)
         rows.append(Row("price per GPU-hour", "USD/h", tuple(map(Cell, prices))))
-    for metric in efficiency.METRICS:
+        if any(system.per_sample for system in group.systems):
+            rows += _rows(group, _cost_per_sample(comparison, group))
+    for metric in _metrics_of(group):
         if metric.name in SCREEN and any(_has(each, metric.name) for each in found):
             title = SCREEN[metric.name]
             cells = (
@@ -210,6 +212,24 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
             )
             rows.append(Row(title, title.removesuffix("okens"), tuple(cells)))
     return rows
+
+
+def _metrics_of(group: Group) -> list[Metric]:
+    """Return the metrics of efficiency; where samples are compared, without those of tokens, which not all have."""
+    per_sample = any(system.per_sample for system in group.systems)
+    return [metric for metric in efficiency.METRICS if not per_sample or "token" not in metric.name]
+
+
+def _cost_per_sample(
+    comparison: Comparison, group: Group
+) -> tuple[str, str, Callable[[SystemResult], Cell | str | None]]:
+    work = work_of(group.systems)
+
+    def read(system: SystemResult) -> str | None:
+        price, value = comparison.prices.get(system.name), system.value(RATE)
+        return figure(Value(work.size * price.middle / 3600 / value)) if price and value else None
+
+    return f"USD/{work.amount}", f"USD/{work.amount}", read
 
 
 def _screen_time(system: SystemResult, group: Group) -> str:
@@ -304,7 +324,7 @@ def efficiency_rows(comparison: Comparison, group: Group) -> list[Row]:
         return []
     return [
         Row(titled(metric), WORTH[metric.name], tuple(Cell(_efficiency(each, metric.name)) for each in found))
-        for metric in efficiency.METRICS
+        for metric in _metrics_of(group)
         if metric.name in WORTH and any(_has(each, metric.name) for each in found)
     ]
 

@@ -9,10 +9,11 @@ from tprimat import units
 from tprimat.analysis.intervals import Method
 from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, Pair, Ratio, SystemResult
-from tprimat.compare.cost import PairCost, cost, efficiencies
+from tprimat.compare.cost import PairCost, cost
+from tprimat.compare.result import DOUBTFUL_SPREAD
 from tprimat.compare.scaling import Scaling
 from tprimat.report import recommendations
-from tprimat.report.rates import RATE, rate_of, rate_unit
+from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
 from tprimat.results.account import Clock
 from tprimat.text import counted, join_names
 
@@ -271,6 +272,11 @@ def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
         if system.value(RATE) is not None
         else f"{units.seconds(step)} a step"
     )
+    if system.spread >= DOUBTFUL_SPREAD:
+        return (
+            f"Only one system found ({name}), but its runs differ {system.spread:.2f}×; if they are of several "
+            "configurations, name them: NAME=PATH"
+        )
     files = len({result.file for result in system.runs})
     if files > 1:
         return f"Only one system found ({name}, {speed}, {files} files); --baseline and --candidate compare two of them"
@@ -331,8 +337,8 @@ def cost_texts(comparison: Comparison, answers: Sequence[Answer]) -> list[str]:
         ((cheaper, dearer),) = filter(None, names)
         savings = [saving for each in found if each and each.saving for saving in each.saving]
         amount = _span([f"{100 * each:.0f}" for each in (min(savings), max(savings))])
-        prices = comparison.prices
-        text = f"{cheaper} at {prices[cheaper]} is {amount}% cheaper per token than {dearer} at {prices[dearer]}"
+        prices, noun = comparison.prices, work_of([system for each in answers for system in each.group.systems]).noun
+        text = f"{cheaper} at {prices[cheaper]} is {amount}% cheaper per {noun} than {dearer} at {prices[dearer]}"
         return [f"{text} in {'both' if len(found) == 2 else f'all {len(found)}'} models"]
     texts = [(answer.model.title, _cost_text(comparison, answer.group)) for answer in answers]
     return [text if len(answers) == 1 else f"{title}: {text}" for title, text in texts if text]
@@ -344,17 +350,17 @@ def _cost_text(comparison: Comparison, group: Group) -> str:
         return ""
     compared = {id(system): system for pair in group.pairs if pair.ratio for system in (pair.baseline, pair.system)}
     costs = {
-        system.name: value.value
+        system.name: price.middle / speed
         for system in compared.values()
-        for each in efficiencies(comparison, system)
-        if (value := each.values.get("dollars_per_billion_tokens")) and value.value is not None
+        if (price := comparison.prices.get(system.name)) and (speed := system.value(RATE))
     }
+    noun = work_of(group.systems).noun
     fastest = group.leaders.faster.name
     if len(compared) == 2 or len(costs) < 2 or fastest not in costs:
         found = cost(comparison, group.leaders)
         return "" if found is None else cost_sentence(found, comparison.prices)
     least = min(costs, key=lambda name: costs[name])
-    text = f"{least} at {comparison.prices[least]} per GPU-hour costs least per token"
+    text = f"{least} at {comparison.prices[least]} per GPU-hour costs least per {noun}"
     if least == fastest:
         return f"{text} of all {len(costs)}"
     return f"{text}, {1 - costs[least] / costs[fastest]:.0%} less than {fastest} at {comparison.prices[fastest]}"
@@ -363,17 +369,18 @@ def _cost_text(comparison: Comparison, group: Group) -> str:
 def cost_sentence(found: PairCost, prices: Mapping[str, Price]) -> str:
     """Return which system costs less per token, with the price of each next to its name; and the break-even price."""
     faster, slower = found.pair.faster.name, found.pair.slower.name
+    noun = work_of([found.pair.faster, found.pair.slower]).noun
     if found.cheaper is None or found.saving is None or found.break_even_price is None:
         if faster in prices and slower in prices:
             given = f"{faster} at {prices[faster]} and {slower} at {prices[slower]} per GPU-hour"
-            return f"cost per token is a tie within the uncertainty: {given}"
+            return f"cost per {noun} is a tie within the uncertainty: {given}"
         below = _span([f"{each:.2f}" for each in found.break_even])
-        return f"{faster} is cheaper per token below {below}× the price of {slower}"
+        return f"{faster} is cheaper per {noun} below {below}× the price of {slower}"
     cheaper, dearer = found.cheaper.name, found.dearer.name
     saving = _span([f"{100 * each:.0f}" for each in found.saving])
     price = _span([f"${each:.2f}" for each in found.break_even_price])
     return (
-        f"{cheaper} at {prices[cheaper]} is {saving}% cheaper per token than {dearer} at {prices[dearer]}; "
+        f"{cheaper} at {prices[cheaper]} is {saving}% cheaper per {noun} than {dearer} at {prices[dearer]}; "
         f"break-even price of {dearer}: {price} per GPU-hour"
     )
 

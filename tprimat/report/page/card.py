@@ -14,7 +14,7 @@ from tprimat.compare.cost import cost, efficiencies
 from tprimat.report import explain, tables
 from tprimat.report.page.markup import escape
 from tprimat.report.page.view import Placed, View
-from tprimat.report.rates import RATE, bounds_of, rate_of, rate_unit
+from tprimat.report.rates import RATE, bounds_of, rate_of, rate_unit, work_of
 from tprimat.report.verdict import Answer, cost_sentence, speedup_text
 from tprimat.text import counted, join_names
 
@@ -161,13 +161,13 @@ def _rate(system: SystemResult) -> float:
 
 
 def cost_values(view: View) -> dict[str, Any]:
-    """Return what page.js computes the cost with: USD per 10⁹ tokens at one dollar an hour, and bounds of speedups."""
+    """Return what page.js computes the cost with: USD per amount of work at $1 an hour, and bounds of speedups."""
     comparison = view.comparison
     systems = [
         {
             "field": view.names.index(placed.system.name),
             "name": placed.name,
-            "cost": 1e9 / 3600 / value if value else None,
+            "cost": work_of([placed.system]).size / 3600 / value if value else None,
         }
         for placed in view.systems
         for value in [_rate(placed.system)]
@@ -177,7 +177,10 @@ def cost_values(view: View) -> dict[str, Any]:
         found = cost(comparison, answer.group.leaders) if answer.group.leaders is not None else None
         if found is not None:
             places = {name: view.of(getattr(found.pair, name)).index for name in ("faster", "slower")}
-            pairs.append({"answer": number, **places, "low": found.break_even[0], "high": found.break_even[1]})
+            work = work_of(answer.group.systems).noun
+            pairs.append(
+                {"answer": number, **places, "low": found.break_even[0], "high": found.break_even[1], "work": work}
+            )
     return {"systems": systems, "pairs": pairs}
 
 
@@ -194,11 +197,13 @@ def _cost(view: View) -> str:
     if not named:
         return ""
     rows = []
+    amounts = dict.fromkeys(work_of(answer.group.systems).amount for answer in view.answers)
     for name, group in named.items():
         price, field = prices.get(name), group[0].field
         typed = "" if price is None else ":".join(dict.fromkeys(f"{bound:g}" for bound in (price.low, price.high)))
         costs = "<br>".join(
             f'{escape(placed.model.short_title) if several else ""} <output id="per-token-{placed.index}">–</output>'
+            f"{f' per {work_of([placed.system]).amount}' if len(amounts) > 1 else ''}"
             for placed in group
         )
         rows.append(
@@ -212,7 +217,8 @@ def _cost(view: View) -> str:
         for number, answer in enumerate(view.answers)
         if answer.group.leaders is not None and (found := cost(view.comparison, answer.group.leaders)) is not None
     ]
-    head = "".join(f'<th scope="col">{title}</th>' for title in ("System", "USD per GPU-hour", "USD per 10⁹ tokens"))
+    titles = ("System", "USD per GPU-hour", f"USD per {' or '.join(amounts)}")
+    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
 
     def table(rows: Sequence[str]) -> str:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

@@ -341,15 +341,15 @@
   function costSentence(pair, fast, slow) {
     const [faster, slower] = [pair.faster, pair.slower].map((system) => data.cost.systems[system].name);
     if (!fast || !slower || !slow) {
-      return `${faster} is cheaper per token below ${span(pair.low, pair.high, (bound) => bound.toFixed(2))}× the price of ${slower}`;
+      return `${faster} is cheaper per ${pair.work} below ${span(pair.low, pair.high, (bound) => bound.toFixed(2))}× the price of ${slower}`;
     }
     const [least, most] = [fast.low / (slow.high * pair.high), fast.high / (slow.low * pair.low)];
     const text = (cheaper, its, saving, dearer, other, even) =>
-      `${cheaper} at ${price(its)} is ${span(...saving, percent)}% cheaper per token than ${dearer} at ${price(other)}; ` +
+      `${cheaper} at ${price(its)} is ${span(...saving, percent)}% cheaper per ${pair.work} than ${dearer} at ${price(other)}; ` +
       `break-even price of ${dearer}: ${span(...even, dollars)} per GPU-hour`;
     if (most < 1) return text(faster, fast, [1 - most, 1 - least], slower, slow, [fast.low / pair.high, fast.high / pair.low]);
     if (least > 1) return text(slower, slow, [1 - 1 / least, 1 - 1 / most], faster, fast, [slow.low * pair.low, slow.high * pair.high]);
-    return `cost per token is a tie within the uncertainty: ${faster} at ${price(fast)} and ${slower} at ${price(slow)} per GPU-hour`;
+    return `cost per ${pair.work} is a tie within the uncertainty: ${faster} at ${price(fast)} and ${slower} at ${price(slow)} per GPU-hour`;
   }
 
   function computeCost() {
