@@ -107,9 +107,13 @@ def ratio(first: Sequence[Run], second: Sequence[Run]) -> Ratio:
 
 
 def slowed(run: Run, factor: float) -> Run:
-    """Return a run whose every step takes so many times as long."""
+    """Return a run whose every step takes so many times as long, by its timer and by its blocks of training."""
     times = tuple(None if time is None else time * factor for time in run.step_times)
-    return msgspec.structs.replace(run, step_times=times)
+    timeline = tuple(
+        msgspec.structs.replace(entry, duration=entry.duration * factor) if entry.kind == "training" else entry
+        for entry in run.timeline
+    )
+    return msgspec.structs.replace(run, step_times=times, timeline=timeline)
 
 
 def outcome(ratios: Sequence[Ratio]) -> Outcome:

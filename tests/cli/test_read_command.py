@@ -144,7 +144,7 @@ def test_an_mlperf_system_description_is_named_with_its_logs(call, tmp_path):
     (tmp_path / "machine.json").write_text('{"accelerator_model_name": "AMD Instinct MI355X"}')
     status, out, err = call("nano.log", "machine.json")
     assert (status, err) == (0, "")
-    assert "MLPerf system description, read with the logs that it belongs to: machine.json" in out
+    assert "part of an MLPerf submission, read with the logs that it belongs to: machine.json" in out
     assert call("machine.json")[0] == 2
 
 

@@ -57,30 +57,27 @@ def agrees(curve, independent: dict[int, float], tolerance: float) -> None:
         assert size.efficiency.low < size.efficiency.value < size.efficiency.high
 
 
-@pytest.mark.parametrize("gpu", ["H100", "GB200"])
-def test_efficiency_is_that_of_the_throughput_that_the_logs_print(curves, samples, truth, gpu):
+def training_rate(path) -> float:
+    """Samples/s between block_start and block_stop, by the positions beside the evaluations."""
+    events = [json.loads(line.partition(":::MLLOG")[2]) for line in path.open() if ":::MLLOG {" in line]
+    borders = {
+        key: [each for each in events if each["key"] == key] for key in ("block_start", "block_stop", "eval_stop")
+    }
+    starts, stops = ([each["time_ms"] for each in borders[key]] for key in ("block_start", "block_stop"))
+    assert len(starts) == len(stops)
+    return borders["eval_stop"][-1]["metadata"]["samples_count"] * 1e3 / (sum(stops) - sum(starts))
+
+
+@pytest.mark.parametrize("gpu", ["H100", "GB200", "B200"])
+def test_efficiency_is_that_of_the_wall_time_of_training(curves, samples, truth, gpu):
     known = truth("mlperf_scaling")
     independent = {}
     for part, gpus in SIZES[gpu].items():
         logs = sorted((samples / "mlperf_scaling").glob(f"*{part}*_r?.txt"))
-        independent[gpus] = rates(logs, gpus, lambda path: known[path.name]["throughput_printed_median"])
+        independent[gpus] = rates(logs, gpus, training_rate)
         (batch,) = {known[path.name]["global_batch_size"] for path in logs}
         assert [size.batch for size in curves[gpu].sizes if size.gpus == gpus] == [batch]
-    agrees(curves[gpu], independent, 0.005)
-
-
-def test_efficiency_is_that_of_the_step_times_where_no_throughput_is_printed(curves, samples):
-    def rate(path) -> float:
-        events = [json.loads(line.partition(":::MLLOG")[2]) for line in path.open() if ":::MLLOG {" in line]
-        tracked = [event["value"] for event in events if event["key"] == "tracked_stats"]
-        times = [value["train_step_time"] for value in tracked if "train_step_time" in value]
-        # The first quarter warms up.
-        kept = times[len(times) // 4 :]
-        return next(event["value"] for event in events if event["key"] == "global_batch_size") * len(kept) / sum(kept)
-
-    folder = samples / "mlperf_scaling"
-    independent = {gpus: rates(folder.glob(f"*{part}_r?.txt"), gpus, rate) for part, gpus in SIZES["B200"].items()}
-    agrees(curves["B200"], independent, 0.01)
+    agrees(curves[gpu], independent, 0.002)
 
 
 def test_the_errors_in_the_docs_are_those_of_the_tool(curves, projection_errors):
@@ -88,7 +85,8 @@ def test_the_errors_in_the_docs_are_those_of_the_tool(curves, projection_errors)
     page = (REPOSITORY / "docs" / "scaling.md").read_text(encoding="utf-8")
     assert projection_errors.efficiency_table(list(curves.values())) in page
     assert projection_errors.errors_table(results) in page
-    assert all(each.bounds[0] <= 0 <= each.bounds[1] for each in results)
+    missed = [each for each in results if not each.bounds[0] <= 0 <= each.bounds[1]]
+    assert [(each.is_largest, round(each.bounds[0], 3)) for each in missed] == [(True, 0.006)]
     # What was offered for each largest size misses it by no more than the straight line does.
     largest = [each for each in results if each.is_largest]
     assert len(largest) == 3
@@ -116,7 +114,7 @@ def test_the_commands_on_real_logs(samples, tmp_path, capsys):
     assert run("compare", argv) == ExitStatus.OK
     text = capsys.readouterr().out
     assert "strong scaling, global batch 8 at every size" in text
-    assert "83.5% efficiency at 64 GPUs, compared with 8 [95% CI 83.2–83.8]" in text
+    assert "77.2% efficiency at 64 GPUs, compared with 8 [95% CI 75.3–79.2]" in text
     assert run("project", [logs, "--gpus", "128", "--json", *given]) == ExitStatus.OK
     (found,) = json.loads(capsys.readouterr().out)["projections"]
     assert (found["form"], found["unit"], found["global_batch_size"]) == ("line", "samples/s/GPU", 8)

@@ -10,6 +10,7 @@ from read_truth import check, runs_of
 from stored_runs import series
 
 from tprimat import read
+from tprimat.analysis import account
 from tprimat.analysis.efficiency.subject import Options, Subject, Value
 from tprimat.analysis.summary import summarize
 from tprimat.errors import UnreadableError
@@ -82,18 +83,21 @@ def test_blocks_without_figures_are_timed_by_their_own_start_and_stop(samples, t
     (run,) = runs_of(samples / "primus" / name)
     entry = truth("primus")[name]
     assert check(run, entry, ignore=("records", "step_time_s")) == []
-    assert (len(run.steps), set(run.window_steps)) == (19, {384})
-    assert run.step_times[1] == pytest.approx(469.157 / 384)
-    assert run.steps[-1] == 7296
+    blocks = account.blocks(run)
+    assert (len(blocks), {block.steps for block in blocks}) == (19, {384})
+    assert blocks[1].duration == pytest.approx(469.157)
+    assert blocks[-1].last_step == 7296
+    assert run.step_times == ()
     assert any("no step times" in warning for warning in run.warnings)
+    assert summarize(run).performance.median_step_time_seconds == pytest.approx(1.22, rel=0.01)
     assert run.native_metrics["overall_samples_per_second"] == 25.38
 
 
 @pytest.mark.parametrize(
     ("pattern", "seconds", "rate", "batch"),
     [
-        ("v5.1_llama31_8b_AMD_8xMI355X_r?.txt", 1.044, 31_400, 32),
-        ("v5.1_llama31_8b_Nebius_8xB200_r??.txt", 0.456, 35_900, 16),
+        ("v5.1_llama31_8b_AMD_8xMI355X_r?.txt", 1.0441, 31_384, 32),
+        ("v5.1_llama31_8b_Nebius_8xB200_r??.txt", 0.4604, 35_583, 16),
     ],
 )
 def test_ten_runs_of_a_system_give_its_speed(pattern, seconds, rate, batch, samples):
@@ -101,8 +105,8 @@ def test_ten_runs_of_a_system_give_its_speed(pattern, seconds, rate, batch, samp
     runs = [single(samples, "mlperf", path.name) for path in paths]
     assert len(runs) == 10
     means = [summarize(run).performance for run in runs]
-    assert statistics.fmean(each.avg_step_time_seconds for each in means) == pytest.approx(seconds, rel=0.002)
-    assert statistics.fmean(each.tokens_per_second_per_gpu for each in means) == pytest.approx(rate, rel=0.002)
+    assert statistics.fmean(each.avg_step_time_seconds for each in means) == pytest.approx(seconds, rel=2e-4)
+    assert statistics.fmean(each.tokens_per_second_per_gpu for each in means) == pytest.approx(rate, rel=2e-4)
     assert {run.training_config.global_batch_size for run in runs} == {batch}
     # Time to train differs by how many evaluations it took, and is no speed.
     minutes = [run.native_metrics["time_to_train_minutes"] for run in runs]

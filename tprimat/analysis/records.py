@@ -74,7 +74,12 @@ def without(run: Run, steps: Collection[int]) -> Run:
 
 
 def recorded_steps(run: Run) -> int:
-    """Return the number of steps that the records cover: a step within two windows counts once."""
+    """Return the number of steps that the records cover: a step within two windows counts once.
+
+    Of several steps of which one is sampled, all count.
+    """
+    if run.timing.kind == "sampled" and len(run.steps) > 1:
+        return run.steps[-1] - run.steps[0] + min(later - step for step, later in itertools.pairwise(run.steps))
     if max(run.window_steps, default=1) == 1:
         return len(run.steps)
     counted, reached = 0, 0

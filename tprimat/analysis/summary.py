@@ -44,6 +44,9 @@ NAMED_WARM_UP = 20
 SHORT = 30
 """Steps below which a run can't show whether its start-up was over by its middle."""
 
+OVER_BLOCKS = "a step takes on average"
+"""How the warning begins that compares them with the typical one."""
+
 WITHHELD = "no throughput"
 """How a warning begins that says why a rate is withheld."""
 
@@ -89,6 +92,7 @@ class Summary:
         clock: what measured the step times; None without any.
         skipped: steps at the beginning that are excluded.
         unsettled: whether the run is still slower at its middle than at its end: too short to compare.
+        unlike_block: the block by which the mean differs most from the typical block, and why; None without blocks.
         assumed_start: of a run too short to show a longer one, the last step that its start-up may take; else None.
     """
 
@@ -101,6 +105,7 @@ class Summary:
     skipped: int = 0
     unsettled: bool = False
     assumed_start: int | None = None
+    unlike_block: str | None = None
 
     @property
     def is_stationary(self) -> bool:
@@ -246,8 +251,9 @@ def _of_blocks(run: Run) -> Summary:
     gpus = run.num_gpus
     if tokens and not gpus:
         warnings.append("number of GPUs unknown: no throughput per GPU")
-    if abs(mean / typical - 1) > TYPICAL:
-        warnings.append(_unlike_blocks(blocks, times, mean, typical))
+    unlike = _unlike_block(blocks, times, mean, typical)
+    if text := typical_block_text(mean, typical, unlike):
+        warnings.append(text)
 
     def rate(mean: float) -> float | None:
         return tokens / mean / gpus if tokens and gpus else None
@@ -267,20 +273,27 @@ def _of_blocks(run: Run) -> Summary:
     )
     steady = Steady(first_step=blocks[0].first_step, last_step=lasts[-1], method="all_blocks", found=True)
     whole = _segment_metrics(Segment(0, len(times), typical, None), lasts, times, windows, rate)
+    # Records are outliers, blocks are named.
+    whole = dataclasses.replace(whole, outliers=0, outlier_share=0.0)
     # Wall times of whole blocks: what rounding leaves is far below their variation.
-    return Summary(steady, performance, tuple(warnings), (whole,), 0.0, "blocks")
+    return Summary(steady, performance, tuple(warnings), (whole,), 0.0, "blocks", unlike_block=unlike)
 
 
-def _unlike_blocks(blocks: Sequence[Entry], times: Sequence[float], mean: float, typical: float) -> str:
-    """Return the warning that names the block by which the mean differs most from the typical block."""
+def _unlike_block(blocks: Sequence[Entry], times: Sequence[float], mean: float, typical: float) -> str:
+    """Return by which block the mean differs most from the typical block, and what its source says of it."""
     off = [(time - typical) * block.steps for block, time in zip(blocks, times, strict=True)]
     index = max(range(len(off)), key=lambda each: off[each] * math.copysign(1, mean - typical))
     block = blocks[index]
     why = f": {block.note}" if block.note else ""
-    return (
-        f"a step takes {mean:.4g} s over all blocks and {typical:.4g} s in the typical block; block {index + 1} "
-        f"(steps {block.first_step}–{block.last_step}) takes {times[index] / typical:.2f}× as long a step{why}"
-    )
+    steps = f"steps {block.first_step}–{block.last_step}"
+    return f"block {index + 1} ({steps}) takes {times[index] / typical:.2f}× that{why}"
+
+
+def typical_block_text(mean: float, typical: float, unlike: str) -> str | None:
+    """Return how the mean step time over all blocks differs from the typical block's, s, and why; None where little."""
+    if abs(mean / typical - 1) <= TYPICAL:
+        return None
+    return f"{OVER_BLOCKS} {mean:.4g} s, in the typical block {typical:.4g} s; {unlike}"
 
 
 def rounding_variance(summaries: Sequence[Summary]) -> float:

@@ -65,6 +65,14 @@ _GENERIC_AMD_NAME = "radeon graphics"
 _MIG = re.compile(r"\bMIG\b.*", re.IGNORECASE)
 _BRANDS = {"AMD": ("amd", "instinct", "radeon"), "NVIDIA": ("nvidia", "tesla", "geforce", "quadro")}
 
+_ERROR = re.compile(
+    r"\bno (supported |such |amd |nvidia )*(gpus?|devices?|file)\b"
+    r"|\bnot (found|supported|available|loaded|initiali[sz]ed)"
+    r"|\bfail(ed|ure)\b|\berror\b|\bunable\b|\bcould ?n[o']t\b|\bcan ?not\b|\bunknown\b|\bdenied\b|\bis lost\b|\bn/a\b",
+    re.IGNORECASE,
+)
+"""What nvidia-smi, rocm-smi, amd-smi and shells print in the place of a device's name."""
+
 _CORES_PER_UNIT = {
     **dict.fromkeys(("sm_70", "sm_72", "sm_75", "sm_80"), 64),
     **dict.fromkeys(("sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121"), 128),
@@ -242,6 +250,11 @@ def short_name(device_name: str | None) -> str:
     whole = rows[0].short_name if len(rows) == 1 else _SAYS_NOTHING.sub("", whole).strip() or name
     label = f"{whole} {part[0]}" if part else whole
     return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1].rstrip() + "…"
+
+
+def is_error(device_name: str) -> bool:
+    """Return whether what stands for a device's name is an error text of the tool that was to print it."""
+    return _ERROR.search(device_name) is not None
 
 
 def vendor(device_name: str) -> str | None:

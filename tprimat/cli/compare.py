@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
+import math
 import os
 import shlex
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from tprimat.cli import _comparing, _regression
 from tprimat.cli.options import compare as options
 from tprimat.compare import compare
 from tprimat.compare.scaling import scaling_of
-from tprimat.errors import ExitStatus
+from tprimat.errors import ExitStatus, UsageError
 from tprimat.files import write_output
 from tprimat.report import FORMATS, Plot, Sources, efficiency, json_values, scaling, verdict
 from tprimat.report import console as console_report
@@ -54,7 +55,9 @@ def _command_line(argv: Sequence[str]) -> str:
 def _compared(arguments: argparse.Namespace) -> tuple[Report, Path, ExitStatus]:
     """Return what the reports show, where its plot goes, and the exit status."""
     hint = "run ./benchmark.py first, or name results or logs to compare"
-    folder = Path(arguments.results_dir)
+    folder, loss = Path(arguments.results_dir), arguments.target_loss
+    if loss is not None and not 0 < loss < math.inf:
+        raise UsageError("--target-loss must be above zero", heading="wrong-usage")
     path = _comparing.plot_path(folder, arguments.output)
     inputs = _comparing.load(
         arguments.results or _comparing.result_folders(folder, hint), hint, given=_comparing.given_values(arguments)
@@ -65,7 +68,7 @@ def _compared(arguments: argparse.Namespace) -> tuple[Report, Path, ExitStatus]:
         model=arguments.model,
         notes=inputs.notes,
         mode=arguments.mode,
-        options=_comparing.options(arguments),
+        options=dataclasses.replace(_comparing.options(arguments), target_loss=loss),
     )
     report = verdict.report(_comparing.priced(comparison, arguments))
     if not arguments.scaling:

@@ -32,7 +32,7 @@ from tprimat.compare.result import (
     SettingRow,
     SystemResult,
 )
-from tprimat.compare.systems import System, measurement, name_systems, same_system
+from tprimat.compare.systems import System, device, measurement, name_systems, same_system
 from tprimat.errors import UsageError
 from tprimat.results.run import Run
 from tprimat.text import plain
@@ -119,14 +119,14 @@ def compare(
 def _entries(files: Sequence[Loaded], notes: list[str]) -> list[tuple[Run, str]]:
     """All runs; one that several files hold, such as a copy in another folder, only once."""
     kept: list[tuple[Run, str]] = []
-    seen: dict[tuple[object, ...], tuple[str, tuple[object, ...]]] = {}
+    seen: dict[tuple[object, ...], tuple[str, Run]] = {}
     for file in files:
         for run in file.runs:
-            system, key = same_system(run), (run.model, *measurement(run))
-            timed = any(time is not None for time in run.step_times)
-            earlier = seen.setdefault(key, (file.name, system)) if timed else None
-            if earlier is not None and earlier != (file.name, system):
-                if earlier[1] == system:
+            key = (run.model, *measurement(run))
+            timed = bool(run.timeline) or any(time is not None for time in run.step_times)
+            earlier = seen.setdefault(key, (file.name, run)) if timed else None
+            if earlier and (earlier[0] != file.name or not _is_copy(run, earlier[1])):
+                if _is_copy(run, earlier[1]):
                     notes.append(f"{file.name} holds the same run as {earlier[0]}: counted once")
                     continue
                 if key[-1] is None:
@@ -136,6 +136,14 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[tuple[Run, str]]
                     )
             kept.append((run, file.name))
     return kept
+
+
+def _is_copy(run: Run, earlier: Run) -> bool:
+    """Return whether one measurement is of one system, in one file or, of MLPerf, in the submissions of two rounds."""
+    if same_system(run) == same_system(earlier):
+        return True
+    kinds = [(each.framework, each.label, device(each), each.num_gpus, each.timestamp) for each in (run, earlier)]
+    return run.framework == "mlperf" and run.timestamp is not None and kinds[0] == kinds[1]
 
 
 def _of_model(files: Sequence[Loaded], model: str) -> list[Loaded]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from tprimat import units
 from tprimat.analysis.run_order import Order
-from tprimat.analysis.summary import NAMED_WARM_UP
+from tprimat.analysis.summary import NAMED_WARM_UP, OVER_BLOCKS
 from tprimat.checks.compute import ConfigDiff
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.results.run import FROM_DESCRIPTION, MODEL_FROM_DIRECTORY
@@ -29,6 +29,7 @@ CODES = (
     "bf16-emulated",
     "incomplete",
     "speed-changed",
+    "unlike-blocks",
     "slow-start",
     "order-of-runs",
     "unlike-runs",
@@ -236,6 +237,9 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         if several:
             text = f"{several} of {counted(len(runs), 'run')} changed speed midway"
             yield Caveat("speed-changed", "info", text)
+    for system in systems:
+        if text := next((each for each in system.value_warnings if each.startswith(OVER_BLOCKS)), None):
+            yield Caveat("unlike-blocks", "warning", f"{system.name}: {text}")
     drifts = {
         system.name: max(abs(drift) for drift in known)
         for system in systems
@@ -251,7 +255,11 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     unsteady = [
         system.name for system in systems if not all(result.summary.steady.found for result in system.valid_runs)
     ]
-    alone = [system.name for system in systems if any(len(result.run.steps) == 1 for result in system.valid_runs)]
+    alone = [
+        system.name
+        for system in systems
+        if any(len(each.run.steps) == 1 and each.summary.clock != "blocks" for each in system.valid_runs)
+    ]
     if alone:
         whose = "each log" if len(alone) == len(systems) else f"the log of {join_names(alone)}"
         yield Caveat("no-steady-state", "warning", f"{whose} has one record, so warm-up can't be excluded")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from tprimat.analysis import metrics, run_order
+from tprimat.analysis import metrics, run_order, stats
 from tprimat.analysis.account import common_clock
-from tprimat.analysis.summary import WITHHELD, summarize
+from tprimat.analysis.summary import OVER_BLOCKS, WITHHELD, summarize, typical_block_text
 from tprimat.checks import physics, training
 from tprimat.compare.result import RATE, SAMPLES_RATE, MetricValue, RunResult, SystemResult
 from tprimat.compare.systems import System
@@ -28,17 +28,28 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
     if any(finding.rule == "own-rate" and finding.severity == "error" for finding in findings):
         # The finding says the same, and what would explain it.
         warnings = [warning for warning in warnings if not warning.startswith(WITHHELD)]
+    values = _values(judged)
+    warnings = [*_of_typical_block(judged, values), *(each for each in warnings if not each.startswith(OVER_BLOCKS))]
     statuses = [_status_text(result) for result in results if result.run.status != "complete"]
     rates = [rate for result in judged if (rate := result.rate) is not None]
     return SystemResult(
         **{field.name: getattr(system, field.name) for field in dataclasses.fields(System)},
         runs=tuple(results),
-        values=_values(judged),
+        values=values,
         value_warnings=_each_once([*warnings, *(finding.text for finding in findings if finding.severity != "info")]),
         run_warnings=_each_once([*statuses, *(warning for result in results for warning in result.run.warnings)]),
         findings=tuple(findings),
         order=run_order.run_order_trend(rates),
     )
+
+
+def _of_typical_block(results: Sequence[RunResult], values: Mapping[str, MetricValue]) -> Iterator[str]:
+    """Yield the warning on the typical block, once for all runs; the block is the first run's that differs."""
+    if is_of_blocks(results):
+        mean, typical = (values[f"{kind}_step_time_seconds"].value for kind in ("avg", "median"))
+        own = (each.summary for each in results if any(text.startswith(OVER_BLOCKS) for text in each.summary.warnings))
+        if text := typical_block_text(mean, typical, next(own, results[0].summary).unlike_block or ""):
+            yield text
 
 
 def aligned(systems: Sequence[SystemResult]) -> list[SystemResult]:
@@ -76,30 +87,54 @@ def _values(results: Sequence[RunResult]) -> dict[str, MetricValue]:
     figures = {}
     known = {metric.name: [result.value(metric.name) for result in results] for metric in metrics.METRICS}
     known[SAMPLES_RATE] = [result.rate for result in results if result.per_sample]
+    steps = [result.summary.performance.total_steps or 1 for result in results]
+    of_blocks = is_of_blocks(results)
     for name, each in known.items():
-        if values := [float(value) for value in each if value is not None]:
+        counted = [(float(value), count) for value, count in zip(each, steps, strict=False) if value is not None]
+        if counted:
+            values, weights = zip(*counted, strict=True)
             low, high = (min(values), max(values)) if len(values) > 1 else (None, None)
-            figures[name] = MetricValue(OVER_RUNS[over_runs(name)](values), low, high, len(values))
+            value = OVER_RUNS[over_runs(name, of_blocks=of_blocks)](values, weights)
+            figures[name] = MetricValue(value, low, high, len(values))
     return figures
 
 
-OVER_RUNS: dict[str, Callable[[Sequence[float]], float]] = {
-    "highest": max,
-    "lowest": min,
-    "mean": statistics.fmean,
+OVER_RUNS: dict[str, Callable[[Sequence[float], Sequence[int]], float]] = {
+    "highest": lambda values, _: max(values),
+    "lowest": lambda values, _: min(values),
+    "mean": lambda values, _: statistics.fmean(values),
+    "median": lambda values, _: statistics.median(values),
     # The ratio of two systems is that of their geometric means, and tokens / step time is throughput over runs too.
-    "geometric mean": statistics.geometric_mean,
+    "geometric mean": lambda values, _: statistics.geometric_mean(values),
+    "all seconds over all steps": stats.mean,
+    "all steps over all seconds": statistics.harmonic_mean,
 }
-"""How the values of the runs of a system become its own."""
+"""How the values of the runs of a system, each of so many steps, become its own."""
 
 
-def over_runs(name: str) -> str:
+def is_of_blocks(results: Sequence[RunResult]) -> bool:
+    """Return whether the figures of all runs are of the wall time of training.
+
+    Such runs are as long as they need to a target, and what happens late in one counts by its steps.
+    """
+    return bool(results) and all(result.summary.clock == "blocks" for result in results)
+
+
+def over_runs(name: str, *, of_blocks: bool = False) -> str:
     """Which of OVER_RUNS gives a system's value of a metric."""
     if name.startswith(("peak_", "max_")):
         return "highest"
     if name.startswith("min_"):
         return "lowest"
+    if of_blocks and name in _OF_BLOCKS:
+        return _OF_BLOCKS[name]
     return "geometric mean" if name in _SPEEDS else "mean"
 
 
-_SPEEDS = {"avg_step_time_seconds", "steps_per_second", "tokens_per_second", RATE, SAMPLES_RATE}
+_RATES = ("steps_per_second", "tokens_per_second", RATE, SAMPLES_RATE)
+_SPEEDS = {"avg_step_time_seconds", *_RATES}
+_OF_BLOCKS = {
+    "avg_step_time_seconds": "all seconds over all steps",
+    "median_step_time_seconds": "median",
+    **dict.fromkeys(_RATES, "all steps over all seconds"),
+}

@@ -23,12 +23,13 @@ PAIRED_ROUNDS = 4
 def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
     """Return how many times as fast as the baseline a system is; None where a rate is missing.
 
-    The ratio is that of the geometric means of the runs' rates. Change points and drift never take its interval away:
-    they are part of what varies from run to run. A run that is still starting up does: its doubt is no variation.
+    The ratio is of the systems' rates (figures.over_runs), its interval of the geometric means of the runs. Change
+    points and drift never take its interval away: they are part of what varies from run to run. A run that is still
+    starting up does: its doubt is no variation.
     """
     if not system.speeds or not baseline.speeds:
         return None
-    value = statistics.geometric_mean(system.speeds) / statistics.geometric_mean(baseline.speeds)
+    value = speed(system) / speed(baseline)
     if system.is_unsettled or baseline.is_unsettled:
         return Ratio(value, None, None)
     segments = _by_segment(baseline, system)
@@ -43,6 +44,11 @@ def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
             spread = max(spread, *map(_spread, (system.speeds, baseline.speeds)))
         needed = intervals.runs_needed(abs(value - 1), spread)
     return Ratio(value, low, high, found.method, found.minimum_detectable_effect, needed, segments)
+
+
+def speed(system: SystemResult) -> float:
+    """Return the rate of a system, at least one of whose runs has one."""
+    return system.value(RATE) or statistics.geometric_mean(system.speeds)
 
 
 def difference(
@@ -124,4 +130,4 @@ def _segment_speeds(system: SystemResult) -> list[tuple[str | None, float]]:
         for segment in system.segments
         if segment.tokens_per_second_per_gpu is not None and not system.per_sample
     ]
-    return known or [(None, statistics.geometric_mean(system.speeds))]
+    return known or [(None, speed(system))]

@@ -69,7 +69,8 @@ def measurement(run: Run) -> tuple[object, ...]:
     It includes the timestamp where the run has so few records that two runs may have the same by chance.
     """
     few = sum(time is not None for time in run.step_times) < TELLING_RECORDS
-    return run.step_times, hash(tuple(run.loss_values)), run.session, run.round, run.timestamp if few else None
+    times = run.step_times or run.timeline
+    return times, hash(tuple(run.loss_values)), run.session, run.round, run.timestamp if few else None
 
 
 def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None, list[System]]:

@@ -5,6 +5,7 @@ Megatron training's start, the description of an MLPerf system.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import re
 import socket
@@ -23,7 +24,7 @@ from tprimat.log_import.inputs import STANDARD_INPUT, Log, read_small
 from tprimat.machine import platforms
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.values import LoggedValue, json_object
+from tprimat.read.parsing.values import LoggedValue, json_object, number
 from tprimat.results.run import MODEL_FROM_DIRECTORY, GpuInfo, Run
 from tprimat.units import GB, GIB
 
@@ -37,6 +38,7 @@ _OPTIONS = {
 }
 """What a user can give for a log, by field: the option, and its name in a message."""
 
+SCALING = "scaling.json"
 SYSTEM_LEVELS = 5
 """How many folders up `systems` is looked for: results/<system>/<benchmark>/<folder of a run>/result.txt."""
 
@@ -305,15 +307,20 @@ def _agrees(name: str, value: Any, statement: LoggedValue) -> bool:
 
 
 def with_system(run: Run, log: Path) -> Run:
-    """Return an MLPerf run completed from the system description beside its log; any other run unchanged.
+    """Return an MLPerf run completed from the files of its submission beside its log; any other run unchanged.
+
+    scaling.json lies beside the logs of a set and normalises their score. Of the system descriptions one is taken:
 
     A folder `systems` is looked for beside the log and in the folders above; a description may lie
     beside the log itself too. Which file belongs to the log follows from the names alone, and
     nothing is taken where several may.
     """
-    if run.framework != "mlperf" or (run.num_gpus and run.gpu_info.device_name and run.training_config.precision):
+    if run.framework != "mlperf":
         return run
     log = log.absolute()
+    factor = json_object((read_small(log.parent / SCALING) or b"").decode("utf-8-sig", "replace")) or {}
+    if (value := number(factor.get("scaling_factor"))) is not None and 0 < value < math.inf:
+        run = msgspec.structs.replace(run, native_metrics={**run.native_metrics, "scaling_factor": value})
     for place in (log.parent, *(folder / "systems" for folder in log.parents[:SYSTEM_LEVELS])):
         chosen = mlperf_system.choose(log, sorted(path for path in place.glob("*.json") if path.is_file()))
         content = read_small(Path(chosen)) if chosen else None

@@ -54,7 +54,7 @@ _CODE = re.compile(
 
 NO_LOG_BY_NAME = "not a log by its name: name it explicitly to import it"
 
-MLPERF_SYSTEM = "MLPerf system description, read with the logs that it belongs to"
+MLPERF_SYSTEM = "part of an MLPerf submission, read with the logs that it belongs to"
 """Why such a file is no source, whether a folder holds it or the user names it."""
 
 
@@ -192,7 +192,7 @@ def _why_no_log(path: Path, head: bytes) -> str | None:
     first = head.lstrip()[:1]
     if is_result(head):
         return "already a result: compare reads it"
-    if b'"accelerator_model_name"' in head and first == b"{":
+    if first == b"{" and any(sign in head for sign in (b'"accelerator_model_name"', b'"scaling_factor"')):
         return MLPERF_SYSTEM
     if first == b"[" and path.suffix == ".json":
         return "JSON of another kind"

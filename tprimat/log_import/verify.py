@@ -168,8 +168,12 @@ def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
         again = log.native_metrics.get(key)
         if isinstance(values, tuple) and isinstance(again, tuple):
             natives.append((f"native_metrics.{key}", values, again))
-        else:
+        elif key != "scaling_factor":
+            # That is beside the log, and not in the bundle.
             yield None if values == again else Difference(f"native_metrics.{key}", values, again, name)
+    if run.timeline:
+        same = run.timeline == log.timeline
+        yield None if same else Difference("timeline", f"{len(run.timeline)} entries", "others", name)
     for index, step in enumerate(run.steps):
         if (other := places.get(step)) is None:
             yield Difference(f"steps, step {step}", step, None, name)

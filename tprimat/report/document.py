@@ -14,7 +14,7 @@ from tprimat.compare import Comparison, Group, ModelComparison, Pair, SystemResu
 from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import cost, efficiencies
 from tprimat.compare.explain import Explanation
-from tprimat.report import Sources, efficiency, explain, published, rates, scaling, tables, verdict
+from tprimat.report import Sources, efficiency, explain, published, rates, scaling, tables, target, verdict
 from tprimat.report.blocks import (
     Block,
     Bullets,
@@ -79,11 +79,15 @@ def blocks(report: Report, sources: Sources, *, plot: bool) -> Iterator[Block]:
             yield from section(model)
 
     yield Heading(1, f"Comparison: {', '.join(model.title for model in comparison.models)}")
+    targets = (
+        [] if report.scaling else [block for model in comparison.models for block in target.blocks(comparison, model)]
+    )
     sizes = () if report.scaling is None else (("Scaling", "", scaling.blocks(report, plot=plot)),)
     for title, opening, section in (
         *sizes,
         ("Executive summary", "", _summary(report, plot and report.scaling is None)),
         ("Performance metrics", METHOD, each_model(lambda model: _performance(comparison, model))),
+        *((("Time to the target", target.OPENING, targets),) if targets else ()),
         ("Configuration diff", "", each_model(_config_diff)),
         ("Efficiency and cost", EFFICIENCY, each_model(lambda model: _efficiency(comparison, model))),
         ("Memory usage", f"{MEMORY} GB are 10⁹ bytes, per device.", each_model(_memory)),

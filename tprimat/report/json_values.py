@@ -14,6 +14,7 @@ from tprimat.analysis.summary import summarize
 from tprimat.compare import Comparison, Pair, SystemResult
 from tprimat.compare.cost import cost
 from tprimat.compare.regression import Check, RegressionCheck
+from tprimat.report import target
 from tprimat.report.efficiency import EfficiencyTable, efficiency_tables, micro_batches
 from tprimat.report.verdict import Answer, Report
 from tprimat.results.run import Run
@@ -138,13 +139,13 @@ def _group(comparison: Comparison, answer: Answer) -> dict[str, Any]:
     return {
         **msgspec.to_builtins(answer.verdict),
         "baseline": group.baseline.name,
-        "systems": [_system(system) for system in group.systems],
+        "systems": [_system(comparison, system) for system in group.systems],
         "leaders": group.leaders and _pair(comparison, group.leaders),
         "pairs": [_pair(comparison, pair) for pair in group.pairs],
     }
 
 
-def _system(system: SystemResult) -> dict[str, Any]:
+def _system(comparison: Comparison, system: SystemResult) -> dict[str, Any]:
     return {
         "name": system.name,
         "full_name": system.full_name,
@@ -155,6 +156,7 @@ def _system(system: SystemResult) -> dict[str, Any]:
         "findings": system.findings,
         "excluded": system.exclusion is not None,
         "order_of_runs": system.order,
+        "target": target.of_system(comparison, system),
         "warnings": [*system.value_warnings, *system.run_warnings],
         "files": list(dict.fromkeys(result.file for result in system.runs)),
     }
@@ -174,6 +176,7 @@ def _pair(comparison: Comparison | None, pair: Pair) -> dict[str, Any]:
         "same_training": pair.training.same,
         "same_training_reasons": pair.training.reasons,
         "agreeing_steps": pair.training.agreeing_steps,
+        "target": target.of_pair(comparison, pair),
         "sensitivity": {name: 1 / value if pair.is_inverted else value for name, value in pair.sensitivity},
         "cost": found
         and {

@@ -37,7 +37,7 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
     if unknown:
         whose = "" if len(unknown) == len(systems) else f" of {join_names(unknown)}"
         yield "precision-unknown", f"set the precision{whose}, if known: --precision SYSTEM=PRECISION"
-    if len({system.run.timing.covers for system in systems}) > 1:
+    if any(caveat.code == "timer-differs" for caveat in group.caveats):
         yield "timer-differs", "time both with the same timer: ./benchmark.py or BenchmarkCallback"
     if any(caveat.code == "bf16-emulated" for caveat in group.caveats):
         yield "bf16-emulated", "compare BF16 on a CPU that has BF16 instructions"

@@ -7,6 +7,7 @@ its interval carried through; what can't be given has its reason.
 from __future__ import annotations
 
 import dataclasses
+import statistics
 from collections.abc import Mapping, Sequence
 
 from tprimat.analysis.efficiency import checklist, table
@@ -41,9 +42,11 @@ def of_runs(runs: Sequence[Run], summaries: Sequence[Summary], options: Options)
     """
     rates = [summary.performance.tokens_per_second_per_gpu for summary in summaries]
     if len(runs) > 1:
-        return _efficiency(
-            f"{len(runs)} runs", Subject(runs, table.over_runs(rates, rounding_variance(summaries)), options)
-        )
+        speed = table.over_runs(rates, rounding_variance(summaries))
+        if speed.value is not None and all(summary.clock == "blocks" for summary in summaries):
+            steps = [summary.performance.total_steps or 1 for summary in summaries]
+            speed = dataclasses.replace(speed, value=statistics.harmonic_mean(filter(None, rates), steps))
+        return _efficiency(f"{len(runs)} runs", Subject(runs, speed, options))
     steady, segments = summaries[0].steady, summaries[0].segments
     speed = _speed(segments[0]) if len(segments) == 1 else Value(rates[0])
     return _efficiency(f"steps {steady.first_step}–{steady.last_step}", Subject(runs, speed, options))

@@ -60,6 +60,7 @@ class Options:
         tdp_energy: whether to give energy as if the device drew its TDP.
         electricity: USD per kWh.
         pue: power usage effectiveness of the building: all of its energy over that of the computers.
+        target_loss: training loss, nats/token, until which steps are counted.
     """
 
     precision: str | None = None
@@ -69,6 +70,7 @@ class Options:
     tdp_energy: bool = False
     electricity: float | None = None
     pue: float = 1.0
+    target_loss: float | None = None
 
 
 class Subject:

@@ -62,6 +62,7 @@ def parser() -> Parser:
     choices = tuple(_OLDER_MODES.values())
     option(group, "--mode", text, type=lambda word: _OLDER_MODES.get(word, word), choices=choices, default="best")
     option(group, "--efficiency", "print MFU, memory, cost, energy and time to train")
+    option(group, "--target-loss LOSS", "steps, tokens and time until the training loss is LOSS or less", type=float)
     option(group, "--enhanced", argparse.SUPPRESS, dest="efficiency")
     add_details(group)
     add_log_values(parser, precision=False)

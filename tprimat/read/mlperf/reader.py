@@ -16,6 +16,7 @@ from typing import Any
 from tprimat.read.mlperf import run
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import LOSSES, RATE, TIMES, Block, Event, number
+from tprimat.read.mlperf.timeline import COSTLY, Mark
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LONGEST_SETUP, LogContext
 from tprimat.read.parsing.text import Line, without_prefixes
@@ -129,6 +130,8 @@ class Reader:
             self._beside(line)
         if begun:
             self._trainings[-1].around.feed(line.number, line.text)
+            if self._trainings[-1].blocks and (said := COSTLY.search(line.text[:1_000])):
+                self._trainings[-1].blocks[-1].said.append(f"{said[0]} (line {line.number})")
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings, in the order of the log."""
@@ -186,6 +189,7 @@ class Reader:
             training = run.BenchmarkRun(around=LogContext(stated=shared))
             self._trainings.append(training)
         training.milestones.setdefault("first", event)
+        training.milestones["last"] = event
         if key in ("run_start", "run_stop"):
             training.milestones[key] = event
             if key == "run_stop":
@@ -197,14 +201,20 @@ class Reader:
             values = _numbers(value if key == "tracked_stats" else {key: value})
             if not values.keys().isdisjoint((*TIMES, *LOSSES, RATE)):
                 training.events.append(event._replace(values=values))
+        elif key == "init_start":
+            training.milestones.setdefault(key, event)
         elif key == "block_start":
             last = training.blocks[-1] if training.blocks else None
             # But not a slower rank's copy of it.
             if last is None or last.stop is not None or last.start.place != place:
                 training.blocks.append(Block(event))
-        elif key == "block_stop" and training.blocks and training.blocks[-1].stop is None:
-            training.blocks[-1].stop = event
+                training.marks.append(Mark(key, event, training.blocks[-1] if training.blocks else None))
+        elif key in ("block_stop", "eval_start", "eval_stop"):
+            training.marks.append(Mark(key, event, training.blocks[-1] if training.blocks else None))
+            if training.blocks:
+                training.blocks[-1].end(key, event)
         elif key == "eval_accuracy" and (result := number(value)) is not None:
+            training.marks.append(Mark(key, event, training.blocks[-1] if training.blocks else None))
             training.evaluations.append((place, result))
         elif key in _FIGURES and (result := number(value)) is not None:
             training.figures[_FIGURES[key]] = result

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,20 +19,20 @@ import msgspec
 from tprimat.catalog import models
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import Block, Event, PlacedEvents
+from tprimat.read.mlperf.timeline import HOLDS_EVALUATION, Mark, Timeline
 from tprimat.read.parsing.records import LoggedTraining, spans
 from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, count, number, precision_of, state
+from tprimat.results.account import Entry, Timer
 from tprimat.results.run import ModelConfig, ParallelismConfig, Run, Status, Timing, TrainingConfig
-
-FIRST_BLOCK = 0.01
-"""Share of the first block's wall time that its mean may leave out without a word."""
 
 _COVERS = {
     "block": "mean between evaluations, by the submitter's timer",
     "mean": "mean since the record before",
     "sampled": "single step",
-    "derived": "wall time from a block's start to its stop, divided by its steps; evaluations not included",
 }
+_TIMERS: dict[str | None, Timer] = {"block": "partial", "mean": "partial", "sampled": "sampled"}
+"""None of them has all that happens between a block's start and its stop."""
 
 _MODELS = {"llama31_8b": "llama3.1_8b"}
 
@@ -41,22 +42,25 @@ class BenchmarkRun(LoggedTraining):
     """What the log holds of one run of a benchmark.
 
     Attributes:
-        milestones: its first event, run_start and run_stop, by these names.
+        marks: borders of its parts.
+        milestones: its first and last event, init_start, run_start and run_stop, by these names.
         end: line and status of its end.
         evaluations: where, and the result.
         figures: of the whole run, by names of native_metrics.
         unreadable: lines of events that can't be read.
-        found: what was made of the events, once the log is over.
+        found, timeline: what was made of the events and the marks, once the log is over.
     """
 
     events: list[Event] = dataclasses.field(default_factory=list)
     blocks: list[Block] = dataclasses.field(default_factory=list)
+    marks: list[Mark] = dataclasses.field(default_factory=list)
     milestones: dict[str, Event] = dataclasses.field(default_factory=dict)
     end: tuple[int, str] | None = None
     evaluations: list[tuple[Mapping[str, float], float]] = dataclasses.field(default_factory=list)
     figures: dict[str, float] = dataclasses.field(default_factory=dict)
     unreadable: list[int] = dataclasses.field(default_factory=list)
     found: PlacedEvents = dataclasses.field(init=False)
+    timeline: tuple[Entry, ...] = ()
 
     @property
     def step_count(self) -> int:
@@ -78,6 +82,8 @@ def builder(training: BenchmarkRun) -> RunBuilder:
     last = place.get("samples_count", place.get("step", 0) * (batch or 0))
     training.found = PlacedEvents(training.events, training.blocks, batch, sequence, last)
     training.records = training.found.records
+    found = training.found
+    training.timeline = tuple(Timeline(training.milestones, training.marks, found.times, found.missed).entries)
     for where, accuracy in training.evaluations:
         samples = where.get("samples_count", where.get("epoch_num"))
         if samples and batch:
@@ -99,6 +105,7 @@ def builder(training: BenchmarkRun) -> RunBuilder:
         training=training,
         timing=Timing(
             clock="the submitter's own, of the rank that logs",
+            kind=_TIMERS.get(found.kind),
             covers=_COVERS.get(training.found.kind or ""),
             over_ranks="the rank that logs",
         ),
@@ -156,6 +163,7 @@ class MlperfRun(RunBuilder):
     def run(self, given: Mapping[str, Any]) -> Run:
         """Return the Run, with what a system description in the log adds."""
         run, system = super().run(given), self.stated.get("system")
+        run = msgspec.structs.replace(run, timeline=self.training.timeline)
         return mlperf_system.applied(run, system.value, f"on line {system.line}") if system else run
 
     def model(self, shape: ModelConfig, given: Mapping[str, Any]) -> tuple[str | None, str | None, list[str]]:
@@ -181,17 +189,19 @@ class MlperfRun(RunBuilder):
             )
         if sizes.sequence_length is None:
             warnings.append("sequence length unknown: throughput in samples/s only, not in tokens/s")
-        if found.kind == "sampled":
+        blocks = [entry for entry in training.timeline if entry.steps]
+        if found.kind == "sampled" and not blocks:
             warnings.append(
                 f"one step time is logged per {found.steps[1] - found.steps[0]} steps; pauses in between are "
                 "not included"
             )
-        if found.kind == "derived":
-            warnings.append("no step times in the log: computed as each block's wall time / its steps")
-        if found.missed is not None and found.missed > FIRST_BLOCK:
+        if blocks and not found.steps:
+            warnings.append("no step times in the log, only when each block of training begins and ends")
+        if held := [entry for entry in blocks if entry.note == HOLDS_EVALUATION]:
+            longest = math.fsum(entry.duration for entry in held) / sum(entry.steps for entry in held)
             warnings.append(
-                f"the first block (steps 1–{found.steps[0]}) took {found.missed:.1%} longer than its logged "
-                "mean, which excludes the start"
+                f"training and evaluation aren't told apart in {len(held)} blocks: a step takes at most "
+                f"{longest:.4g} s there, with its share of the evaluations"
             )
         if found.unplaced:
             warnings.append(f"{found.unplaced} values ignored: the unit of their position is unknown")
@@ -225,7 +235,7 @@ class MlperfRun(RunBuilder):
             return ("complete", None) if status == "success" else ("incomplete", ended)
         if "run_start" not in training.milestones and not steps:
             return "failed", cause or "log ends before the training starts (no run_start)"
-        last = steps[-1] if steps else 0
+        last = max((*steps[-1:], *(entry.last_step or 0 for entry in training.timeline)), default=0)
         return "incomplete", f"no run_stop: log ends at step {last}" + (f": {cause}" if cause else "")
 
 

@@ -53,10 +53,26 @@ class Event(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Block:
-    """A stretch of training between two evaluations."""
+    """A stretch of training between two evaluations.
+
+    Attributes:
+        evaluation: the first event of the evaluation after it, whose position is the block's end.
+        said: what lines within it say that costs time.
+        span: completed steps at its start and at its end; None where they are unknown.
+    """
 
     start: Event
     stop: Event | None = None
+    evaluation: Event | None = None
+    said: list[str] = dataclasses.field(default_factory=list)
+    span: tuple[int, int] | None = None
+
+    def end(self, key: str, event: Event) -> None:
+        """Take an event that stands at the block's end; the first of a kind counts, later ones are of slower ranks."""
+        if key == "block_stop":
+            self.stop = self.stop or event
+        else:
+            self.evaluation = self.evaluation or event
 
 
 class Point(NamedTuple):
@@ -67,7 +83,7 @@ class Point(NamedTuple):
     window: int = 1
 
 
-Kind = Literal["block", "mean", "sampled", "derived"]
+Kind = Literal["block", "mean", "sampled"]
 
 
 def number(value: Any) -> float | None:
@@ -88,9 +104,9 @@ class PlacedEvents:
     Attributes:
         records: by step.
         steps: those with a time, ascending.
-        kind: of the times: means of blocks, means of the steps since the record before, single
-            steps, or worked out from the blocks' own start and stop.
-        missed: share by which the first block's wall time is longer than its printed mean says, for blocks.
+        kind: of the times: means of blocks, means of the steps since the record before, or single steps.
+        missed: s by which the first block takes longer than its printed mean says, for blocks.
+        times: when the last event of a step was logged, by step, s since 1970.
         unplaced: events whose position fits no unit.
     """
 
@@ -102,8 +118,8 @@ class PlacedEvents:
         self._batch = batch
         self._units = [("samples_count", batch), ("step", 1), ("step", batch), ("epoch_num", batch)]
         self._units.append(("step", batch and sequence and batch * sequence))
-        self._spans = self._steps_of_blocks(last)
-        self._last = max((span[1] for span in self._spans if span), default=math.inf)
+        self._find_spans(sequence, last)
+        self._last = max((block.span[1] for block in blocks if block.span), default=math.inf)
         self._typical: float | None = None
         streams: dict[Any, list[Event]] = defaultdict(list)
         for event in events:
@@ -113,7 +129,7 @@ class PlacedEvents:
         if self.kind == "block":
             _, first, window = points[0]
             wall = first.time - blocks[first.block or 0].start.time
-            self.missed = wall / ((self._time(first) or math.inf) * window) - 1
+            self.missed = wall - (self._time(first) or math.inf) * window
         # Where a loss stands shows in the times as well: by its own step time, or the training's.
         times = [time for point in points if (time := self._time(point.event))]
         self._typical = statistics.median_high(times) if times else None
@@ -121,10 +137,9 @@ class PlacedEvents:
         for stream in streams.values():
             if not stream[0].values.keys().isdisjoint(LOSSES):
                 losses += self._placed(stream, FITS_LOOSELY)
-        if not points and (points := self._derived()):
-            self.kind = "derived"
         self.steps = [point.step for point in points]
         self.records: dict[int, Record] = {}
+        self.times = {step: event.time for step, event, _ in (*losses, *points)}
         for step, event, window in points:
             self.records[step] = Record(step, event.line, window=window, seconds=self._time(event))
         for step, event, _ in (*points, *losses):
@@ -132,25 +147,36 @@ class PlacedEvents:
             values = {**event.values, "lr": event.place.get("lr")}
             record.put_all({key: values[key] for key in values.keys() & _FIGURES}, _FIGURES)
 
-    def _steps_of_blocks(self, last: float | None) -> list[tuple[int, int] | None]:
-        """Return the completed steps at the start and the end of each block; None where they are unknown.
+    def _find_spans(self, sequence: int | None, last: float | None) -> None:
+        """Find the completed steps at the start and the end of each block.
 
-        A block's samples_count is the position at its end, the one at its start (again, at its stop),
-        or its length.
+        The evaluation after a block stands at its end, whatever the block's own samples_count is: the position
+        there, the one at the block's start (again, at its stop), or the block's length.
         """
-        spans: list[tuple[int, int] | None] = []
         former = 0
         begins = [block.start.place.get("samples_count") for block in self._blocks]
         for block, begun, following in zip(self._blocks, begins, [*begins[1:], last], strict=False):
+            step = self._steps_at(block.evaluation.place, sequence) if block.evaluation else None
             place = block.stop.place if block.stop else {}
-            step, stopped = place.get("step", place.get("curr_global_step")), place.get("samples_count")
-            if step is None and self._batch and begun is not None and stopped is not None:
-                reached = stopped if stopped > begun else following
+            stopped = place.get("samples_count")
+            if step is None:
+                step = place.get("step", place.get("curr_global_step"))
+            if step is None and self._batch and begun is not None:
+                reached = stopped if stopped is not None and stopped > begun else following
                 step = reached / self._batch if reached is not None and reached > begun else None
+            if step is None and "epoch_count" in block.start.place and self._batch and sequence:
+                tokens = block.start.place["epoch_count"] + block.start.place.get("first_epoch_num", 0)
+                step = tokens / (self._batch * sequence)
             end = _count(step)
-            spans.append((former, end) if end and end > former else None)
+            block.span = (former, end) if end and end > former else None
             former = max(former, end or 0)
-        return spans
+
+    def _steps_at(self, place: Mapping[str, float], sequence: int | None) -> float | None:
+        """Return the completed steps at a position in samples or tokens."""
+        samples, tokens = place.get("samples_count"), place.get("epoch_num")
+        if samples is None and tokens is not None and sequence:
+            samples = tokens / sequence
+        return samples / self._batch if samples is not None and self._batch else place.get("step")
 
     def _time(self, event: Event) -> float | None:
         """Return the step time that an event states, or that its samples per second imply."""
@@ -171,7 +197,7 @@ class PlacedEvents:
         ]
         for per_block, _, _, stream in sorted(rows, key=lambda row: row[:3]):
             if per_block:
-                spans = [(event, self._spans[event.block]) for event in stream if event.block is not None]
+                spans = [(event, self._blocks[event.block].span) for event in stream if event.block is not None]
                 points = [Point(span[1], event, span[1] - span[0]) for event, span in spans if span]
                 if points:
                     return "block", points
@@ -221,17 +247,6 @@ class PlacedEvents:
         before = [0, *(point.step for point in points)]
         return "mean", [point._replace(window=point.step - start) for point, start in zip(points, before, strict=False)]
 
-    def _derived(self) -> list[Point]:
-        """Return the mean step times of blocks that state none, from their start and stop."""
-        points = []
-        for block, span in zip(self._blocks, self._spans, strict=True):
-            if block.stop and span:
-                time = (block.stop.time - block.start.time) / (span[1] - span[0])
-                event = Event(block.stop.time, block.start.line, {}, {TIMES[0]: round(time, 9)}, None)
-                if self._time(event):
-                    points.append(Point(span[1], event, span[1] - span[0]))
-        return points
-
 
 _FIGURES = {
     **dict.fromkeys(LOSSES, "loss"),
@@ -247,10 +262,10 @@ def _in_unit(stream: Sequence[Event], name: str, unit: int) -> list[Point]:
     steps = [event.place[name] / unit for event in stream if name in event.place]
     if len(steps) < len(stream):
         return []
-    if unit == 1 and len(steps) > 1:
+    if len(steps) > 1:
         first, least = steps[0], min(later - earlier for earlier, later in itertools.pairwise(steps))
-        # 31, 63, 95: an index from 0 of the last step of every 32.
-        if (least > 0 and first % least and not (first + 1) % least) or first == 0:
+        # 0, 32, 64, also in samples, or 31, 63, 95: an index from 0 of the first or the last step of every 32.
+        if first == 0 or (unit == 1 and least > 0 and first % least and not (first + 1) % least):
             steps = [step + 1 for step in steps]
     points: dict[int, Point] = {}
     for step, event in zip(map(_count, steps), stream, strict=True):

@@ -29,12 +29,18 @@ _PLATFORMS: dict[str | None, tuple[Platform, SoftwareStack]] = {"AMD": ("amd", "
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """A machine as its submitter describes it; `notes` on the software often name the precision."""
+    """A machine as its submitter describes it.
+
+    Attributes:
+        notes: on the software; they often name the precision.
+        error: what stands in the place of the GPU's name and is none: then nothing is known of the GPUs.
+    """
 
     platform: Platform | None
     gpu: GpuInfo
     host: Environment
     notes: str | None
+    error: str | None = None
 
     @property
     def precision(self) -> str | None:
@@ -54,6 +60,8 @@ def of(description: Mapping[str, Any] | None) -> System | None:
         return None if not text or text.lower() in ("n/a", "none") or "UNKNOWN_MLPERF" in text else text
 
     device, framework = word("accelerator_model_name"), word("framework")
+    error = device if device and gpus.is_error(device) else None
+    device = None if error else device
     platform, stack = _PLATFORMS.get(gpus.vendor(device or ""), (None, None))
     sizes = [word(name) or "" for name in ("number_of_nodes", "accelerators_per_node")]
     nodes, per_node = (int(size) if re.fullmatch(r"\d{1,12}", size) else 0 for size in sizes)
@@ -61,8 +69,9 @@ def of(description: Mapping[str, Any] | None) -> System | None:
         platform,
         GpuInfo(
             device_name=device,
-            device_count=nodes * per_node or None,
-            total_memory_gb=_memory(word("accelerator_memory_capacity") or ""),
+            # A tool that fails prints a line, which a script counts as a device.
+            device_count=None if error else nodes * per_node or None,
+            total_memory_gb=None if error else _memory(word("accelerator_memory_capacity") or ""),
             software_stack=stack,
         ),
         Environment(
@@ -71,6 +80,7 @@ def of(description: Mapping[str, Any] | None) -> System | None:
             versions={"framework": framework} if framework else {},
         ),
         word("sw_notes"),
+        error,
     )
 
 
@@ -102,8 +112,15 @@ def _words(stem: str) -> set[str]:
 
 
 def applied(run: Run, system: System, where: str) -> Run:
-    """Return an MLPerf run with what its system description, at that place, adds; what the log states wins."""
+    """Return an MLPerf run with what its system description, at that place, adds; what the log states wins.
+
+    Of two descriptions that contradict each other the one in the log, which the machine itself wrote, is kept.
+    """
     config = run.training_config
+    doubts = [f"the system description {where} has an error text for its GPU: {system.error}"] if system.error else []
+    if other := _contradiction(run, system):
+        doubts.append(f"the system description {where} says {other}: the log's is kept")
+        return msgspec.structs.replace(run, warnings=(*run.warnings, *doubts))
     devices = config.num_gpus or system.gpu.device_count
     added = [f"GPUs {devices}"] if devices and not config.num_gpus else []
     added += [f"GPU {name}"] if (name := system.gpu.device_name) and not run.gpu_info.device_name else []
@@ -113,6 +130,7 @@ def applied(run: Run, system: System, where: str) -> Run:
         detail = f"{FROM_DESCRIPTION}: {system.notes}"
         config = msgspec.structs.replace(config, precision=system.precision, precision_detail=detail)
     warnings = [warning for warning in run.warnings if not (devices and warning.startswith(UNSTATED))]
+    warnings += doubts
     if added:
         warnings.append(f"from the system description {where}: {', '.join(added)}")
     versions = {**system.host.versions, **run.environment.versions}
@@ -124,3 +142,14 @@ def applied(run: Run, system: System, where: str) -> Run:
         environment=msgspec.structs.replace(run.environment.over(system.host), versions=versions),
         training_config=config,
     )
+
+
+def _contradiction(run: Run, system: System) -> str | None:
+    """Return what a description says of the GPUs that can't be true of a run; None where both agree."""
+    known = [(info.device_name, info.device_count) for info in (run.gpu_info, system.gpu)]
+    rows = [set(gpus.match(GpuInfo(device_name=name)).candidates) if name else set() for name, _ in known]
+    counts = [run.num_gpus, system.gpu.device_count]
+    if (all(rows) and not rows[0] & rows[1]) or (all(counts) and counts[0] != counts[1]):
+        one, other = (f"{count or '?'}×{name or 'unknown GPU'}" for (name, _), count in zip(known, counts, strict=True))
+        return f"{other}, the log {one}"
+    return None

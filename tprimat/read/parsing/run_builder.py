@@ -117,12 +117,15 @@ class RunBuilder:
         Args:
             given: what the user says, by field; it goes before what is stated.
         """
-        stated = self.stated
+        stated, errors = self.stated, []
+        if (named := stated.word("device_name")) and gpus.is_error(named):
+            errors.append(f"in the place of the GPU's name the source has an error text: {named[:120]}")
+            del stated["device_name"]
         sizes, spread = self.sizes(given)
         shape = self.shape or shape_of(stated)
         model, scale, doubts = self.model(shape, given)
         series, warnings = self.series(sizes, doubts)
-        warnings += self.unknowns(sizes, series)
+        warnings += [*errors, *self.unknowns(sizes, series)]
         status, reason = self.fixed_status or self.status(sizes.max_steps, series, warnings)
         timestamp = self.started(warnings)
         warnings += self.last_remarks()

@@ -11,7 +11,7 @@ from tprimat import units
 from tprimat.analysis import efficiency, metrics
 from tprimat.compare import Pair, RunResult
 from tprimat.compare.cost import efficiencies
-from tprimat.compare.figures import over_runs
+from tprimat.compare.figures import is_of_blocks, over_runs
 from tprimat.report.blocks import Content, Inline, Link, Paragraph, Table
 from tprimat.report.efficiency import figure as efficiency_figure
 from tprimat.report.page.markup import Fold, Part
@@ -95,7 +95,8 @@ def _pair(view: View, pair: Pair) -> list[Content]:
         return [name, units.UNKNOWN, [pair.reason or "", *links, ")"]]
     how = f"{rate(pair.faster.value(RATE))} / {rate(pair.slower.value(RATE))} {rate_unit([pair.system, pair.baseline])}"
     if pair.speedup.method is not None:
-        how = f"{how}, the geometric means of the runs; {METHODS[pair.speedup.method]}"
+        mean = over_runs(RATE, of_blocks=is_of_blocks(pair.faster.valid_runs))
+        how = f"{how}, {mean} of the runs; {METHODS[pair.speedup.method]}"
     return [name, speedup_text(pair.speedup), [how, *links, ")"]]
 
 
@@ -107,7 +108,8 @@ def _system(view: View, placed: Placed) -> Iterator[Part]:
         rows: list[tuple[str, list[Content]]] = []
         for metric in metrics.METRICS:
             if (value := system.values.get(metric.name)) is not None:
-                how = f"{over_runs(metric.name)} of {value.runs} runs, listed below"
+                mean = over_runs(metric.name, of_blocks=is_of_blocks(system.valid_runs))
+                how = f"{mean} of {value.runs} runs, listed below"
                 rows.append((anchor(placed, metric.name), [titled(metric), _digits(value.value), how]))
         yield from _table(rows, f"Values of {placed.name}", *_HEADER)
     found = efficiencies(view.comparison, system)

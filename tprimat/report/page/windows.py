@@ -45,7 +45,7 @@ class Grid:
 
 
 def grid(group: Group) -> Grid | None:
-    """Return the grid of a group; None where no two are compared, and for more runs than the page holds."""
+    """Return the grid of a group; None where no two are compared by records, and for more runs than the page holds."""
     if not any(pair.ratio for pair in group.pairs) or sum(len(system.runs) for system in group.systems) > MOST_RUNS:
         return None
     usable = [
@@ -53,6 +53,9 @@ def grid(group: Group) -> Grid | None:
         for system in group.systems
         if system.exclusion is None and system.value(RATE) is not None and system.valid_runs
     ]
+    if any(result.summary.clock == "blocks" for system in usable for result in system.valid_runs):
+        # Records aren't what the speeds are of.
+        return None
     # No window is longer than the shortest run.
     found = stops(min(result.run.steps[-1] for system in usable for result in system.valid_runs))
     windows = {id(system): _rates(system, found) for system in usable}

@@ -1,0 +1,217 @@
+"""Time to the target: what a training needs to a quality, and what makes the ratio of two.
+
+Of MLPerf's logs the target is the benchmark's, and the score of a set of runs follows its rule (mlcommons/logging,
+result_summarizer.py and rcp_checker.py): the mean time from run_start to run_stop without the fastest and the slowest
+run, where one run that doesn't converge counts as the slowest, times the factor in scaling.json. Of other logs it is a
+training loss that the user names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+from tprimat.analysis import account, flops, intervals
+from tprimat.checks.training import nature_of_data
+from tprimat.compare.result import RunResult, SystemResult
+from tprimat.results.run import Run
+
+RUNS = {"llama2_70b_lora": 10, "llama31_8b": 10, "gpt3": 3, "llama31_405b": 3}
+"""Runs of a submission."""
+
+LEAST_RUNS = 3
+"""Without the fastest and the slowest, fewer leave none."""
+
+AVERAGED = 10
+"""Records whose mean loss must reach the target: single ones are lower by chance."""
+
+Need = Mapping[str, float]
+"""What a run needs to the target: seconds, steps, samples, tokens; training: seconds of it without the rest."""
+
+_PARTS = {
+    "time": ("seconds", None),
+    "speed": ("training", "samples"),
+    "samples": ("samples", None),
+    "rest": ("seconds", "training"),
+}
+_LOSS_PARTS = {"time": ("seconds", None), "steps": ("steps", None), "tokens": ("tokens", None)}
+"""Factors of a ratio, as the baseline's need over the system's, or of one need per another."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What the runs of a system need to the target.
+
+    Attributes:
+        loss: the training loss that the user names; None for MLPerf's target.
+        runs: in their order; None for one that doesn't reach it.
+        counted: those of which the mean is taken.
+        mean: over these; what isn't known of all is not in it.
+        scaling: factor of scaling.json beside MLPerf's logs; None without it.
+        official_minutes: MLPerf's score; None where the runs are no submission.
+        notes: what these don't mean.
+    """
+
+    loss: float | None
+    runs: tuple[Need | None, ...]
+    counted: tuple[Need, ...]
+    mean: Need
+    scaling: float | None = None
+    official_minutes: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Factor:
+    """A ratio, above 1 where the system needs less, with its 95 % interval where there is one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetRatio:
+    """How much sooner than the baseline a system is at the target, and why.
+
+    Attributes:
+        factors: by name. `time` is the product of `speed`, `samples` and `rest`; `official` that of `time` and
+            `normalisation`.
+        reason: why there are none; None where there are.
+        notes: what they don't mean.
+    """
+
+    factors: Mapping[str, Factor]
+    reason: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def target(system: SystemResult, loss: float | None = None) -> Target | None:
+    """Return what a system's runs need to a training loss, or without one to MLPerf's target; None where none does."""
+    name = benchmark(system.run)
+    if loss is None and name is None:
+        return None
+    results = system.runs if loss is None else system.valid_runs
+    needs = tuple(_official(each.run) if loss is None else _to_loss(each, loss) for each in results)
+    reached = sorted(filter(None, needs), key=lambda need: need["seconds"] if loss is None else need["steps"])
+    if not reached:
+        return None
+    failed = len(needs) - len(reached)
+    notes = [f"{failed} of {len(needs)} runs did not reach the target"] if failed else []
+    if loss is not None:
+        return Target(loss, needs, tuple(reached), _mean(reached), notes=tuple(notes))
+    expected = RUNS.get(name or "", 0)
+    is_olympic = len(needs) >= LEAST_RUNS and failed <= 1
+    is_official = is_olympic and len(needs) == expected
+    if not is_official:
+        asked = (
+            f"of {expected} runs, of which one may fail" if expected else "of a number of runs that isn't known here"
+        )
+        notes.append(f"no official score: MLPerf's is {asked}; these are {len(needs)}")
+    factors = {each.run.native_metrics.get("scaling_factor") for each in results}
+    known = factors.pop() if len(factors) == 1 else None
+    scaling = known if isinstance(known, float) else None
+    if scaling is None:
+        notes.append("normalisation unknown: no scaling.json beside the logs; counted as 1")
+    counted = tuple(reached[1 : len(needs) - 1] if is_olympic else reached)
+    mean = _mean(counted)
+    official = mean["seconds"] / 60 * (scaling or 1.0) if is_official else None
+    return Target(None, needs, counted, mean, scaling, official, tuple(notes))
+
+
+def ratio(baseline: SystemResult, system: SystemResult, loss: float | None = None) -> TargetRatio | None:
+    """Return how much sooner a system is at the target than the baseline; None where there is no target."""
+    one, other = target(baseline, loss), target(system, loss)
+    if loss is not None and (reason := _unlike_losses(baseline.run, system.run)):
+        return TargetRatio({}, reason)
+    if one is None or other is None:
+        return None if loss is None else TargetRatio({}, f"not both reach a loss of {loss:g}")
+    names, targets = zip(*((benchmark(each.run), _accuracy(each.run)) for each in (baseline, system)), strict=True)
+    if loss is None and (names[0] != names[1] or (None not in targets and targets[0] != targets[1])):
+        return TargetRatio({}, "their benchmarks or targets differ")
+    factors = {}
+    for name, parts in (_PARTS if loss is None else _LOSS_PARTS).items():
+        needed = [_per(each.mean, *parts) for each in (one, other)]
+        if needed[0] and needed[1]:
+            logs = [
+                [math.log(per) for need in each.runs if need and (per := _per(need, *parts))] for each in (one, other)
+            ]
+            difference = intervals.difference(*logs)
+            low, high = (None, None) if difference is None else map(math.exp, difference.interval())
+            factors[name] = Factor(needed[0] / needed[1], low, high)
+    if loss is None:
+        factors["normalisation"] = Factor((one.scaling or 1.0) / (other.scaling or 1.0))
+    if one.official_minutes and other.official_minutes:
+        factors["official"] = Factor(one.official_minutes / other.official_minutes)
+    notes = [f"{each.name}: {note}" for each, of in ((system, other), (baseline, one)) for note in of.notes]
+    return TargetRatio(factors, notes=tuple(notes))
+
+
+def benchmark(run: Run) -> str | None:
+    """Return MLPerf's name of the benchmark that a run is of; None for no run of MLPerf."""
+    dialect = run.source.dialect if run.source and run.framework == "mlperf" else None
+    return (dialect or "").removeprefix("mlperf").strip(" ()") or None
+
+
+def _accuracy(run: Run) -> object:
+    return run.native_metrics.get("target_accuracy")
+
+
+def _mean(needs: Sequence[Need]) -> Need:
+    names = [name for name in needs[0] if all(name in need for need in needs)]
+    return {name: statistics.fmean(need[name] for need in needs) for name in names}
+
+
+def _per(need: Need, name: str, other: str | None) -> float | None:
+    value, divisor = need.get(name), 1.0 if other is None else need.get(other)
+    return value / divisor if value and divisor else None
+
+
+def _known(**values: float | None) -> Need:
+    return {name: value for name, value in values.items() if value}
+
+
+def _official(run: Run) -> Need | None:
+    """Return what a run of MLPerf needs to its target; None where it doesn't reach it."""
+    minutes = run.native_metrics.get("time_to_train_minutes")
+    if run.status != "complete" or not isinstance(minutes, float):
+        return None
+    steps = max((entry.last_step or 0 for entry in run.timeline), default=0)
+    training = math.fsum(block.duration for block in account.blocks(run))
+    samples = steps * (run.training_config.global_batch_size or 0)
+    return _known(seconds=minutes * 60, training=training, steps=steps, samples=samples)
+
+
+def _to_loss(result: RunResult, loss: float) -> Need | None:
+    """Return what a run needs until the mean loss of its last records is no higher than this."""
+    run, last = result.run, list[float]()
+    for step, value in zip(run.steps, run.loss_values, strict=True):
+        if value is not None:
+            last = [*last[1 - AVERAGED :], value]
+            if len(last) == AVERAGED and statistics.fmean(last) <= loss:
+                seconds = result.summary.performance.avg_step_time_seconds
+                return _known(steps=step, tokens=step * (run.tokens_per_step or 0), seconds=step * (seconds or 0.0))
+    return None
+
+
+def _unlike_losses(one: Run, other: Run) -> str | None:
+    """Return why a loss of one run isn't the same quality as that of another; None where data and vocabulary agree."""
+    if (name := benchmark(one)) and name == benchmark(other):
+        return None
+    for run in (one, other):
+        nature, evidence = nature_of_data(run)
+        if nature in ("uniform random", "predictable"):
+            return evidence
+    digests, kinds = (one.data.digest, other.data.digest), (one.data.kind, other.data.kind)
+    if None not in digests and digests[0] != digests[1]:
+        return "different data (checksums differ)"
+    if None in digests and (None in kinds or kinds[0] != kinds[1]):
+        return f"the data is {kinds[0] or 'unknown'} and {kinds[1] or 'unknown'}"
+    sizes = [shape.vocab_size if (shape := flops.model_shape(run)[0]) else None for run in (one, other)]
+    if sizes[0] != sizes[1] or (None in sizes and None in digests):
+        return (
+            f"the vocabulary has {sizes[0] or 'an unknown number of'} and {sizes[1] or 'an unknown number of'} tokens"
+        )
+    return None

@@ -1,0 +1,89 @@
+"""Time to the target: what each system needs, and why one is sooner there, for the document and for --json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from tprimat import units
+from tprimat.compare import Comparison, ModelComparison, Pair, SystemResult
+from tprimat.compare.target import Factor, Target, TargetRatio, ratio, target
+from tprimat.report.blocks import Block, Paragraph, Table, plain_bullets
+from tprimat.report.tables import Cell, Row, grid
+
+OPENING = (
+    "MLPerf's official time is that from run_start to run_stop; the score is its mean without the fastest and the "
+    "slowest run, times the normalisation in scaling.json. Ratios are of the whole systems, above 1 where the first is "
+    "sooner, with 95% confidence intervals of the ratio of all runs' geometric means."
+)
+
+_ROWS = (
+    ("seconds", "Time, min", lambda value: f"{value / 60:.2f}"),
+    ("training", "Of it training, min", lambda value: f"{value / 60:.2f}"),
+    ("steps", "Steps", lambda value: units.number(value, 0)),
+    ("samples", "Samples", lambda value: units.number(value, 0)),
+    ("tokens", "Tokens, 10⁶", lambda value: units.number(value / 1e6, 1)),
+)
+
+
+def of_system(comparison: Comparison, system: SystemResult) -> dict[str, Any] | None:
+    """Return what a system needs to the target, by name; None where there is none."""
+    return msgspec.to_builtins(target(system, comparison.options.target_loss))  # type: ignore[no-any-return]
+
+
+def of_pair(comparison: Comparison | None, pair: Pair) -> dict[str, Any] | None:
+    """Return how much sooner the pair's system is at the target than its baseline; None where there is no target."""
+    found = comparison and ratio(pair.baseline, pair.system, comparison.options.target_loss)
+    return msgspec.to_builtins(found)  # type: ignore[no-any-return]
+
+
+def blocks(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
+    """Yield a table of what the systems of each group need, and one of the ratios; nothing without a target."""
+    loss = comparison.options.target_loss
+    for group in model.groups:
+        found = {system.name: target(system, loss) for system in group.systems}
+        ratios = {
+            f"{pair.system.name} vs {pair.baseline.name}": each
+            for pair in group.pairs
+            if (each := ratio(pair.baseline, pair.system, loss))
+        }
+        known = {name: each for name, each in found.items() if each}
+        if not known and not ratios:
+            continue
+        if loss is not None:
+            yield Paragraph(f"Until the mean training loss of ten records is {loss:g} or less, at the mean step time:")
+        if known:
+            yield _needs(known)
+        if factors := dict.fromkeys(name for each in ratios.values() for name in each.factors):
+            rows = [[name, *(_factor(each.factors.get(factor)) for factor in factors)] for name, each in ratios.items()]
+            yield Table(["Ratio", *factors], rows)
+        yield plain_bullets(_notes(known, ratios))
+
+
+def _needs(known: dict[str, Target]) -> Table:
+    every = known.values()
+    rows = [
+        Row(title, "", tuple(Cell(text(each.mean[name]) if name in each.mean else units.UNKNOWN) for each in every))
+        for name, title, text in _ROWS
+        if any(name in each.mean for each in every)
+    ]
+    rows.append(Row("Runs that count", "", tuple(Cell(f"{len(each.counted)} of {len(each.runs)}") for each in every)))
+    if any(each.official_minutes for each in every):
+        scaling = (units.UNKNOWN if each.scaling is None else f"{each.scaling:.4f}" for each in every)
+        official = (units.number(each.official_minutes, 2) for each in every)
+        rows += [Row("Normalisation", "", tuple(map(Cell, scaling))), Row("Score, min", "", tuple(map(Cell, official)))]
+    return grid(list(known), rows, lambda row, index: row.cells[index].text)
+
+
+def _notes(known: dict[str, Target], ratios: dict[str, TargetRatio]) -> list[str]:
+    texts = [f"{name}: {each.reason}" for name, each in ratios.items() if each.reason]
+    return texts + [f"{name}: {note}" for name, each in known.items() for note in each.notes]
+
+
+def _factor(factor: Factor | None) -> str:
+    if factor is None:
+        return units.UNKNOWN
+    bounds = "" if factor.low is None or factor.high is None else f" [{factor.low:.3f}–{factor.high:.3f}]"
+    return f"{factor.value:.3f}×{bounds}"
