@@ -95,6 +95,7 @@ class Reader:
             if last is not None and layout is not None and not dumped and last.is_repeated_by(raw, layout):
                 self._trainings[-1].lines_of_other_ranks += 1
                 if self._stretch.held:
+                    self._trainings[-1].around.events.absorb_marks(self._stretch.events)
                     self._stretch = Context()
             else:
                 if unread < start:
@@ -184,6 +185,7 @@ class Reader:
             self._begin(record, text, stretch)
             return
         if not follows:
+            stretch.read().events.restart(record.line)
             training.restart(record)
             training.around.absorb(stretch)
         else:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 from tprimat.catalog import gpus, models
-from tprimat.read.parsing import records
+from tprimat.read.parsing import records, timeline
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining
+from tprimat.read.parsing.timeline import Row
 from tprimat.read.parsing.values import LoggedValues
 from tprimat.results.fields import LARGEST_VALUE
 from tprimat.results.run import (
@@ -126,6 +127,9 @@ class RunBuilder:
         status, reason = self.fixed_status or self.status(sizes.max_steps, series, warnings)
         timestamp = self.started(warnings)
         warnings += self.last_remarks()
+        times = timeline.of(self.rows(series), self.training.around.events, self.training.again)
+        if cost := timeline.lost(times):
+            warnings.insert(0, cost)
         series["native_metrics"] = {**_finite(self.figures), **series["native_metrics"]}
         stack = stated.word("software_stack")
         return Run(
@@ -158,6 +162,7 @@ class RunBuilder:
             memory_metrics=MemoryMetrics(**{name: gb for name, gb in self.memory.items() if 0 <= gb < math.inf}),
             breakdown=_finite(self.breakdown),
             trace=self.trace,
+            timeline=times,
             **series,
         )
 
@@ -215,6 +220,19 @@ class RunBuilder:
     def started(self, warnings: list[str]) -> str | None:
         """Return when the training began, with its offset; None, and a warning, where that is unknown."""
         return self.timestamp or records.timestamp(self.training.around.first_stamp, warnings)
+
+    def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, bool | None, float]]:
+        """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
+        kept = self.training.ordered()
+        lost = [(record, None) for record in self.training.lost]
+        for record, window in sorted([*((each, each.window) for each in kept), *lost], key=lambda pair: pair[0].line):
+            seconds = None if self.timing.kind == "stamps" else record.seconds
+            row = Row(record.step + self.shift, record.line, 0.0, seconds, window if self.timing.kind == "timer" else None)
+            stamp = record.stamp
+            if stamp is None:
+                yield row, None, 0.0
+            else:
+                yield row._replace(at=stamp.seconds), stamp.time.tzinfo is not None, stamp.resolution
 
     def last_remarks(self) -> list[str]:
         """Return warnings that go last."""

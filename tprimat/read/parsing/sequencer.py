@@ -51,6 +51,7 @@ class RecordSequencer:
             self._begin(record, pending)
             return
         if not goes_on:
+            pending.events.restart(record.line)
             _restart(training, record)
         _add(training, record, pending)
 
@@ -87,8 +88,8 @@ def _add(training: LoggedTraining, record: Record, pending: LogContext) -> None:
 def _restart(training: LoggedTraining, record: Record) -> None:
     """Drop the records from a step on: a new attempt repeats them."""
     again = sorted(step for step in training.records if step >= record.step)
-    for step in again:
-        del training.records[step]
+    training.lost += [training.records.pop(step) for step in again]
+    training.again.append(record.line)
     training.warnings.append(
         f"restarted on line {record.line} from step {record.step}: steps {again[0]} to {again[-1]} before the "
         "restart were dropped"
