@@ -22,10 +22,11 @@ LIMIT = 0.01
 
 def errors(content: bytes, truth: dict[str, float]) -> dict[str, float]:
     """Return the error of each part of a log, as shares of its wall time."""
-    (log,) = read.parse_chunks([content], "job.log")
     found = dict.fromkeys((*truth, "unknown"), 0.0)
-    for entry in log.run().timeline:
-        found[entry.kind] += entry.duration
+    logs = read.parse_chunks([content], "job.log")
+    if len(logs) == 1:
+        for entry in logs[0].run().timeline:
+            found[entry.kind] += entry.duration
     whole = sum(truth.values())
     return {part: (seconds - truth.get(part, 0.0)) / whole for part, seconds in found.items()}
 

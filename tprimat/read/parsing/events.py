@@ -76,6 +76,9 @@ RAW_SIGNS = tuple(sign.encode() for sign in SIGNS)
 STAMPED_WITHIN = 100
 """Characters of a line in which its own time stands: a later one may be a part of its message."""
 
+BEFORE_START = 0.1
+"""Share of the longest silence that one right before a start must have to be the time without a process."""
+
 LONGEST_LINE = 2_000
 
 
@@ -155,7 +158,7 @@ class Events:
     def _see(self, at: Moment) -> None:
         if self.last is not None and self.last[1] is at[1]:
             longest = self.silence[1][0] - self.silence[0][0] if self.silence else 0.0
-            if at[0] - self.last[0] > longest:
+            if at[0] - self.last[0] > longest * (BEFORE_START if self._open else 1.0):
                 self.silence = (self.last, at)
         self.first, self.last = self.first or at, at
         self._close(at)

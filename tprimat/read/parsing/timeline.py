@@ -87,6 +87,15 @@ class TimelineBuilder:
 
     def build(self) -> tuple[Entry, ...]:
         """Return the entries."""
+        self._walk()
+        if len(self._attempts) > 1:
+            # How long an event took before a crash is known from those after it.
+            self._walk()
+        return tuple(Entry(**entry) for entry in self._entries)
+
+    def _walk(self) -> None:
+        """Set the entries."""
+        self._entries = []
         before: Row | None = None
         origin = 0.0
         for attempt in self._attempts:
@@ -103,7 +112,6 @@ class TimelineBuilder:
         self._carve(self._between(before.line, None), self._last, "end")
         for entry in self._entries:
             entry["start"], entry["duration"] = round(entry["start"] - origin, 6), round(entry["duration"], 6)
-        return tuple(Entry(**entry) for entry in self._entries)
 
     def _at(self, moment: Moment | None) -> float | None:
         """Return a time on the clock of the records; None for one on another clock."""
@@ -160,7 +168,13 @@ class TimelineBuilder:
         self._lose_steps(resumed)
         down = self._silences(starts, marks)
         until = down[0][1] if down else row.at - self._expected(row._replace(step=resumed), row)
-        note = f"down after step {before.step}"
+        if resumed > before.step:
+            # Steps that no record tells of were saved.
+            steps = range(before.step + 1, min(resumed, row.step) + 1)
+            begins = [self._at(mark.at) for mark in marks[:place] if mark.kind == "checkpoint" and mark.phase == "begins"]
+            ends = self._now + self._usual * self._scale * len(steps)
+            self._put("training", begins[-1] if begins and begins[-1] else ends, steps, before.line)
+        note = f"down after step {max(before.step, resumed)}"
         self._carve(marks[:place], until, "lost", note=note)
         for begins, ends in down[1:]:
             self._put("start-up", begins)
@@ -170,11 +184,12 @@ class TimelineBuilder:
     def _silences(self, starts: Sequence[Mark], marks: Sequence[Mark]) -> list[tuple[float, float]]:
         """Return from when to when no process ran before each start behind the last record."""
         down: list[tuple[float, float]] = []
-        for start in {start.at or start.line: start for start in reversed(starts)}.values():
-            first = self._at(start.first)
+        # Several lines may tell of one start.
+        for moment, silence in dict.fromkeys((start.first, start.silence) for start in starts):
+            first = self._at(moment)
             found = [(self._now, first)] if first is not None and not down else []
-            if start.silence:
-                begins, ends = (self._at(each) for each in start.silence)
+            if silence:
+                begins, ends = (self._at(each) for each in silence)
                 if begins is not None and ends is not None and (not down or ends - begins >= AGAIN):
                     found.append((begins, ends))
             # What is printed after the longest silence is of the next attempt, what is before it of the last one.
@@ -272,10 +287,10 @@ class TimelineBuilder:
             most = min(excess if event.stated == 0 else until - begin, (event.ends or until) - begin + self._resolution)
             both = event.begins is not None and event.ends is not None and event.ends > event.begins
             seconds = event.stated or ((event.ends or 0.0) - (event.begins or 0.0) if both else None)
-            if seconds is None and rest in ("lost", "start-up"):
+            if seconds is None and rest != "training" and (rest != "end" or event.ends is None):
                 # Without a record behind it nothing bounds it but others of its kind.
                 others = self._spent[event.kind]
-                seconds = statistics.median(others) if others else 0.0
+                seconds = statistics.median(others) if others else None if rest == "end" else 0.0
             found.append(None if seconds is None else max(min(seconds, most), 0.0))
         known = sum(each for each in found if each is not None)
         more, unknown = excess - known, [place for place, each in enumerate(found) if each is None]
@@ -289,15 +304,18 @@ class TimelineBuilder:
             events.append(_Event("unknown", events[unknown[0]].line))
             found.append(max(more, 0.0))
         elif unknown:
-            event = events[unknown[0]]
-            ends = event.ends if event.ends is not None and rest == "end" else until
-            found[unknown[0]] = max(min(more, ends - begin + self._resolution), 0.0)
+            place = unknown[0]
+            ends = events[place].ends
+            if ends is not None and rest == "end":
+                more = min(more, ends - begin - sum(each or 0.0 for each in found[:place]) + self._resolution)
+            found[place] = max(more, 0.0)
         elif events and rest == "training" and more > max(PAUSE * expected, self._resolution):
             longest = max(range(len(found)), key=lambda place: found[place] or 0.0)
             found[longest] = (found[longest] or 0.0) + more
         durations = [each or 0.0 for each in found]
-        if rest == "training" and len(events) == 1:
-            self._spent[events[0].kind].append(durations[0])
+        if rest == "training" and len(unknown) < 2:
+            for event, seconds in zip(events, durations, strict=True):
+                self._spent[event.kind].append(seconds)
         return durations
 
     def _put(
