@@ -208,6 +208,7 @@ class Job:
         """Be down after a crash, or between two jobs."""
         if crashed and self.form == "torchtitan":
             self.say("Traceback (most recent call last):")
+            self.lines.append("[rank3]: RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited")
         elif crashed:
             stamp = f"[{self.stamp()}] " if self.error_stamped else ""
             self.say(f"{stamp}[rank3]: RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited")

@@ -180,7 +180,10 @@ class Reader:
         if (
             (stretch.dumped and is_another_model(training.around.stated, stretch.read().stated))
             or (onward and is_foreign(table, record))
-            or (not follows and record.iteration <= table.first)
+            or (
+                not follows and record.iteration <= table.first
+                and (is_foreign(table, record) or not training.around.starts_over(stretch.read()))
+            )
         ):
             self._begin(record, text, stretch)
             return

@@ -122,6 +122,14 @@ class LogContext:
             self.first_stamp = first_stamp(text[:400])
         self.causes.feed(number, text[:10_000])
 
+    def starts_over(self, later: LogContext) -> bool:
+        """Return whether the training failed, and what a later part begins is another attempt at the very same one."""
+        has_failed = later.causes.reason() is not None and "success" not in later.marks
+        if not has_failed or all(mark.kind != "start" for mark in later.events.marks):
+            return False
+        common = (self.stated.keys() & later.stated.keys()) - {"hostname"}
+        return all(self.stated[name].value == later.stated[name].value for name in common)
+
     def absorb(self, later: LogContext) -> None:
         """Add a later part: the training went on, so what looked like an end was none."""
         self.stated.absorb(later.stated)

@@ -77,6 +77,8 @@ class TimelineBuilder:
         groups = itertools.groupby(rows, lambda row: bisect.bisect_right(bounds, row.line))
         # Within an attempt a record that was only logged late takes its place.
         self._attempts = [sorted(group) for _, group in groups]
+        apart = [row.step - before.step for each in self._attempts for before, row in itertools.pairwise(each)]
+        self._window = statistics.mode(apart) if apart else 1
         printed = [row.seconds for row in rows if row.seconds]
         self._usual = statistics.median(printed) if printed else 1.0
         self._scale = 1.0
@@ -151,7 +153,7 @@ class TimelineBuilder:
         """Return the step that an attempt goes on from."""
         marks = self._between(before.line if before else 0, row.line)
         stated = [mark.step for mark in marks if mark.kind == "resume" and mark.step is not None]
-        return stated[-1] if stated and stated[-1] < row.step else max(row.step - (row.window or 1), 0)
+        return stated[-1] if stated and stated[-1] < row.step else max(row.step - (row.window or self._window), 0)
 
     def _start(self, row: Row, marks: Sequence[Mark], resumed: int) -> None:
         """Add the start-up of an attempt and the steps of its first record."""
