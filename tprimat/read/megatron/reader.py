@@ -5,7 +5,8 @@ log can hold doubled lines, several attempts at one training, and several traini
 
     the same iteration, the same moment        a double; skipped
     an iteration again, later in time          a restart: its records take the place of the former
-    again from the first iteration or before   another training: a Reading of its own
+    again from the first iteration or before   another training: a Reading of its own, unless this one has failed and
+                                               the same is started again
     a later one that doesn't follow from it    another training too: other GPUs, batch or plan
     any, behind the dump of another model      another training too
 
@@ -182,7 +183,7 @@ class Reader:
             or (onward and is_foreign(table, record))
             or (
                 not follows and record.iteration <= table.first
-                and (is_foreign(table, record) or not training.around.starts_over(stretch.read()))
+                and (signs_of_another(table.latest, record) or not training.around.starts_over(stretch.read()))
             )
         ):
             self._begin(record, text, stretch)
