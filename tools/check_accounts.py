@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tprimat import read  # noqa: E402 - a clone needs no installation
+from tprimat import read
 
 LIMIT = 0.01
 """Of a job's wall time."""

@@ -88,7 +88,11 @@ class Job:
             done = saved
             since_s, since, in_log = self.now, done, 0.0
             while done < self.steps:
-                seconds = self.step_s * max(0.3, self.chance.gauss(1, self.noise)) * (8 if done == saved and not in_log else 1)
+                seconds = (
+                    self.step_s
+                    * max(0.3, self.chance.gauss(1, self.noise))
+                    * (8 if done == saved and not in_log else 1)
+                )
                 in_log = 1.0
                 self.spend("training", seconds)
                 self.timed = getattr(self, "timed", 0.0) + seconds
@@ -141,7 +145,12 @@ class Job:
             return
         self.say("using world size: 64, data-parallel size: 8, tensor-model-parallel size: 8, pipeline size: 1")
         self.say("------------------------ arguments ------------------------")
-        for name, value in (("num_layers", 32), ("hidden_size", 4096), ("num_attention_heads", 32), ("seq_length", 4096)):
+        for name, value in (
+            ("num_layers", 32),
+            ("hidden_size", 4096),
+            ("num_attention_heads", 32),
+            ("seq_length", 4096),
+        ):
             self.say(f"  {name} {'.' * (46 - len(name))} {value}")
         self.say("-------------------- end of arguments ---------------------")
         if is_first:

@@ -303,7 +303,7 @@ class Recording:
             memory_metrics=memory,
             environment=msgspec.structs.replace(setup.environment, nodes=machines),
             preflight=self._preflight,
-            timing=Timing(clock=self.clock.name, covers=self._covers, over_ranks=gathered.over_ranks),
+            timing=Timing(kind="timer", clock=self.clock.name, covers=self._covers, over_ranks=gathered.over_ranks),
             **series(gathered.records),
         )
         if self.batch_varies:

@@ -182,7 +182,8 @@ class Reader:
             (stretch.dumped and is_another_model(training.around.stated, stretch.read().stated))
             or (onward and is_foreign(table, record))
             or (
-                not follows and record.iteration <= table.first
+                not follows
+                and record.iteration <= table.first
                 and (signs_of_another(table.latest, record) or not training.around.starts_over(stretch.read()))
             )
         ):

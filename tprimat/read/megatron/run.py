@@ -15,6 +15,7 @@ from tprimat.catalog import gpus
 from tprimat.read.megatron import setup, times
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MOST_RESTARTS, MegatronTraining
+from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import RATE_AGREEMENT, check_stamps, spans, unread_labels
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
@@ -164,12 +165,14 @@ class MegatronRun(RunBuilder):
             "native_metrics": native,
         }, warnings
 
-    def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, bool | None, float]]:
+    def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
         table = self.training.table
         columns = (table.iterations, table.lines, table.micros, series["step_times"], series["window_steps"])
         kept = zip(zip(*columns, strict=True), table.kinds, strict=True)
-        lost = (((each.iteration, each.line, each.micros, each.seconds, None), each.kind) for each in self.training.lost)
+        lost = (
+            ((each.iteration, each.line, each.micros, each.seconds, None), each.kind) for each in self.training.lost
+        )
         for (step, line, micros, seconds, window), kind in sorted((*kept, *lost), key=lambda each: each[0][1]):
             yield Row(step, line, micros / 1e6, seconds, window), kind.aware, kind.resolution
 

@@ -6,10 +6,13 @@ import dataclasses
 import re
 from typing import Literal, NamedTuple
 
-from tprimat.read.parsing.text import Stamp, last_stamp
+from tprimat.read.parsing.text import last_stamp
 
-Moment = tuple[float, bool]
-"""Seconds since 1970, and whether the log states an offset; a time without one counts on its own clock."""
+Time = bool | Literal["elapsed"] | None
+"""What clock a time is on: one whose offset is stated, or isn't; the time since the start; None: there is no time."""
+
+Moment = tuple[float, Time]
+"""Seconds since 1970, or since the start, and the clock."""
 
 
 class EventLine(NamedTuple):
@@ -170,4 +173,3 @@ class Events:
             self.marks[place] = mark._replace(at=mark.at or at, first=self.first, silence=self.silence)
         if self._open:
             self._open, self.silence = [], None
-

@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 from tprimat.catalog import gpus, models
 from tprimat.read.parsing import records, timeline
+from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.timeline import Row
@@ -221,18 +222,22 @@ class RunBuilder:
         """Return when the training began, with its offset; None, and a warning, where that is unknown."""
         return self.timestamp or records.timestamp(self.training.around.first_stamp, warnings)
 
-    def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, bool | None, float]]:
+    def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
         kept = self.training.ordered()
         lost = [(record, None) for record in self.training.lost]
         for record, window in sorted([*((each, each.window) for each in kept), *lost], key=lambda pair: pair[0].line):
             seconds = None if self.timing.kind == "stamps" else record.seconds
-            row = Row(record.step + self.shift, record.line, 0.0, seconds, window if self.timing.kind == "timer" else None)
-            stamp = record.stamp
-            if stamp is None:
-                yield row, None, 0.0
-            else:
+            row = Row(
+                record.step + self.shift, record.line, 0.0, seconds, window if self.timing.kind == "timer" else None
+            )
+            elapsed = record.figure("elapsed_seconds") or record.figure("cumulative_train_seconds")
+            if (stamp := record.stamp) is not None:
                 yield row._replace(at=stamp.seconds), stamp.time.tzinfo is not None, stamp.resolution
+            elif elapsed is not None:
+                yield row._replace(at=elapsed), "elapsed", 1.0 if elapsed == int(elapsed) else 1e-3
+            else:
+                yield row, None, 0.0
 
     def last_remarks(self) -> list[str]:
         """Return warnings that go last."""

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tprimat.read.parsing.events import Events, Mark, Moment
+from tprimat.read.parsing.events import Events, Mark, Moment, Time
 from tprimat.results.account import Entry
 from tprimat.text import counted
 from tprimat.units import duration
@@ -57,17 +57,17 @@ class TimelineBuilder:
     Args:
         rows: its records with a time, in the order of the log; those that a restart repeats too. At least one.
         events: what the lines around them say.
-        aware: whether the times of the records state an offset: times of the other kind are on another clock.
+        clock: of the records: lines with times on another one count as lines without.
         resolution: of these times, s.
         again: lines of records that repeat a step after a restart.
     """
 
     def __init__(
-        self, rows: Sequence[Row], events: Events, aware: bool, resolution: float, again: Sequence[int] = ()
+        self, rows: Sequence[Row], events: Events, clock: Time, resolution: float, again: Sequence[int] = ()
     ) -> None:
         self._marks = events.marks
         self._lines = [mark.line for mark in events.marks]
-        self._aware = aware
+        self._clock = clock
         self._resolution = resolution
         first, last = self._at(events.first), self._at(events.last)
         self._first = first if first is not None and first <= rows[0].at else None
@@ -117,7 +117,7 @@ class TimelineBuilder:
 
     def _at(self, moment: Moment | None) -> float | None:
         """Return a time on the clock of the records; None for one on another clock."""
-        return moment[0] if moment is not None and moment[1] is self._aware else None
+        return moment[0] if moment is not None and moment[1] is self._clock else None
 
     def _between(self, line: int, end: int | None) -> list[Mark]:
         """Return the marks between two lines."""
@@ -157,9 +157,11 @@ class TimelineBuilder:
 
     def _start(self, row: Row, marks: Sequence[Mark], resumed: int) -> None:
         """Add the start-up of an attempt and the steps of its first record."""
-        steps = self._expected(row._replace(step=resumed), row)
-        self._carve(marks, row.at - steps, "start-up")
-        self._put("training", row.at, range(resumed + 1, row.step + 1), row.line)
+        time = self._expected(row._replace(step=resumed), row)
+        self._carve(marks, row.at - time, "start-up")
+        # Where the log begins within them, their time is unknown.
+        steps = range(resumed + 1, row.step + 1) if row.at - self._now > time / 2 else range(0)
+        self._put("training", row.at, steps, row.line)
 
     def _restart(self, before: Row, row: Row) -> None:
         """Add what lies between two attempts: what is lost, and how the next one begins."""
@@ -173,7 +175,9 @@ class TimelineBuilder:
         if resumed > before.step:
             # Steps that no record tells of were saved.
             steps = range(before.step + 1, min(resumed, row.step) + 1)
-            begins = [self._at(mark.at) for mark in marks[:place] if mark.kind == "checkpoint" and mark.phase == "begins"]
+            begins = [
+                self._at(mark.at) for mark in marks[:place] if mark.kind == "checkpoint" and mark.phase == "begins"
+            ]
             ends = self._now + self._usual * self._scale * len(steps)
             self._put("training", begins[-1] if begins and begins[-1] else ends, steps, before.line)
         note = f"down after step {max(before.step, resumed)}"
@@ -259,7 +263,9 @@ class TimelineBuilder:
             else:
                 place = (begins - begin - gone) / left if left else 0.0
             place = min(max(place, past), 1.0)
-            self._put(rest, self._now + left * (place - past), steps[round(past * count) : round(place * count)], line, note)
+            self._put(
+                rest, self._now + left * (place - past), steps[round(past * count) : round(place * count)], line, note
+            )
             self._put(event.kind, self._now + seconds, line=event.line)
             past, gone = place, gone + seconds
         self._put(rest, until, steps[round(past * count) :], line, note)
@@ -340,25 +346,27 @@ class TimelineBuilder:
         self._now += seconds
 
 
-def of(
-    rows: Iterable[tuple[Row, bool | None, float]], events: Events, again: Sequence[int] = ()
-) -> tuple[Entry, ...]:
+def of(rows: Iterable[tuple[Row, Time, float]], events: Events, again: Sequence[int] = ()) -> tuple[Entry, ...]:
     """Return the timeline of a training; none where its records have no times.
 
     Args:
-        rows: its records in the order of the log, those that a restart repeats too, each with whether its time states
-            an offset (None for no time) and the resolution of that, s.
+        rows: its records in the order of the log, those that a restart repeats too, each with the clock of its time,
+            and the resolution of that, s.
         events: what the lines around them say.
         again: lines of records that repeat a step after a restart.
     """
     timed = [each for each in rows if each[1] is not None]
-    clocks = collections.Counter(aware for _, aware, _ in timed)
+    clocks = collections.Counter(clock for _, clock, _ in timed)
     if not clocks:
         return ()
-    aware = clocks.most_common(1)[0][0] is True
-    on_clock = [(row, resolution) for row, each, resolution in timed if each is aware]
-    resolution = max(resolution for _, resolution in on_clock)
-    return TimelineBuilder([row for row, _ in on_clock], events, aware, resolution, again).build()
+    clock = clocks.most_common(1)[0][0]
+    on_clock, resolutions = zip(*((row, each) for row, other, each in timed if other is clock), strict=True)
+    if clock == "elapsed":
+        if any(later.at < row.at for row, later in itertools.pairwise(on_clock)):
+            return ()
+        marks = [mark._replace(at=None, first=None, silence=None) for mark in events.marks]
+        events = Events(marks, first=(0.0, "elapsed"))
+    return TimelineBuilder(on_clock, events, clock, max(resolutions), again).build()
 
 
 def lost(timeline: Sequence[Entry]) -> str | None:

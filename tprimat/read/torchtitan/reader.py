@@ -25,6 +25,7 @@ from typing import Any
 
 from tprimat.read.megatron import times as megatron_times
 from tprimat.read.parsing import records
+from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
@@ -199,15 +200,17 @@ class TorchtitanRun(RunBuilder):
             )
         return records.series(found), [*warnings, *self.left_out, *doubts]
 
-    def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, bool | None, float]]:
+    def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time.
 
         The rates tell how long the steps take in proportion, saving included; the times of the lines tell the rest.
         """
         rows = list(super().rows(series))
         rates = {each.line: each.native.get(RATE) for each in (*self.training.ordered(), *self.training.lost)}
-        pairs = [(rates[row.line], row.step - before.step, row.at - before.at)
-                 for (before, _, _), (row, _, _) in itertools.pairwise(rows)]
+        pairs = [
+            (rates[row.line], row.step - before.step, row.at - before.at)
+            for (before, _, _), (row, _, _) in itertools.pairwise(rows)
+        ]
         tokens = [rate * time / steps for rate, steps, time in pairs if rate and steps > 0 and time > 0]
         marks = self.training.around.events.marks
         saved = [mark for mark in marks if mark.kind == "checkpoint" and mark.seconds]
