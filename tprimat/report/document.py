@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tprimat import units
 from tprimat.analysis import metrics
 from tprimat.analysis.efficiency import Efficiency
+from tprimat.analysis.run_account import account_of
 from tprimat.checks import Finding
 from tprimat.checks.settings import joined
 from tprimat.checks.training import TrainingMatch
@@ -32,6 +33,7 @@ from tprimat.report.blocks import (
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.tables import Cell, Row
 from tprimat.report.verdict import Report
+from tprimat.results.account import PARTS
 from tprimat.results.run import Run
 from tprimat.text import join_names, plain
 from tprimat.units import UNKNOWN
@@ -239,6 +241,9 @@ def _details(model: ModelComparison) -> Iterator[Block]:
             yield Bullets([_pair(pair) for pair in (*leaders, *group.pairs)])
         yield Paragraph("Runs:")
         yield _runs(group)
+        if accounts := _accounts(group):
+            yield Paragraph("Wall time of each run, by what it went to (docs/metrics.md):")
+            yield accounts
     yield from titled_bullets("Warnings:", _by_text(model, lambda system: system.run_warnings))
     explanation = explain.of_model(model)
     if explanation is not None:
@@ -341,6 +346,24 @@ def _runs(group: Group) -> Table:
     unit = rates.rate_unit(group.systems)
     header = ["System", "File", "Start", "Status", "Steps", "Steady state", "Warm-up", "Mean step", unit]
     return Table(header, rows, right_from=4)
+
+
+def _accounts(group: Group) -> Table | None:
+    """Return where the wall time of each run went; None where no source has a clock."""
+    found = [(system.name, result, account_of(result.run, result.summary)) for system in group.systems for result in system.runs]
+    known = [(name, result, account) for name, result, account in found if account is not None and account.is_whole]
+    parts = [part for part in PARTS if any(part in account.parts for _, _, account in known)]
+    rows: list[list[Content]] = [
+        [name, Code(result.file), units.duration(account.whole)]
+        + [
+            f"{units.duration(account.parts[part])} ({account.parts[part] / account.whole:.1%})" if part in account.parts else ""
+            for part in parts
+        ]
+        for name, result, account in known
+        if account.whole
+    ]
+    header = ["System", "File", "Wall time", *(part.capitalize() for part in parts)]
+    return Table(header, rows, right_from=2) if rows else None
 
 
 def files(comparison: Comparison) -> Iterator[Block]:

@@ -11,12 +11,12 @@ import datetime
 import math
 import operator
 import re
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from tprimat.results.account import Clock, Entry
+from tprimat.results.account import Account, Clock, Entry
 from tprimat.results.fields import (
     LARGEST_VALUE,
     LONGEST_STEP,
@@ -404,6 +404,13 @@ class Run(RunRecord, frozen=True, kw_only=True):
         dict[str, bool | int | float | str | None],
         doc("further settings as they ran, in the framework's own names"),
     ] = {}
+
+    accountant: ClassVar[Callable[[Run], Account | None] | None] = None
+    """Makes the account: analysis.run_account, which knows the warm-up, sets it."""
+
+    def account(self) -> Account | None:
+        """Return where the wall time went; None where neither the timeline nor the records have a time."""
+        return self.accountant() if self.accountant is not None else None
 
     @property
     def tokens_per_step(self) -> int | None:
