@@ -350,13 +350,19 @@ def _runs(group: Group) -> Table:
 
 def _accounts(group: Group) -> Table | None:
     """Return where the wall time of each run went; None where no source has a clock."""
-    found = [(system.name, result, account_of(result.run, result.summary)) for system in group.systems for result in system.runs]
+    found = [
+        (system.name, result, account_of(result.run, result.summary))
+        for system in group.systems
+        for result in system.runs
+    ]
     known = [(name, result, account) for name, result, account in found if account is not None and account.is_whole]
     parts = [part for part in PARTS if any(part in account.parts for _, _, account in known)]
     rows: list[list[Content]] = [
         [name, Code(result.file), units.duration(account.whole)]
         + [
-            f"{units.duration(account.parts[part])} ({account.parts[part] / account.whole:.1%})" if part in account.parts else ""
+            f"{units.duration(account.parts[part])} ({account.parts[part] / account.whole:.1%})"
+            if part in account.parts
+            else ""
             for part in parts
         ]
         for name, result, account in known

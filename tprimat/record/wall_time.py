@@ -1,0 +1,54 @@
+"""The timeline of a recording: what its process spent its time on, from its beginning to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from tprimat.results.account import Entry, EntryKind
+
+
+class Pause(NamedTuple):
+    """A pause of the steps: from when to when, s since the first step began, and what it is for where that is known."""
+
+    begin: float
+    end: float
+    kind: EntryKind | None = None
+
+
+def timeline(
+    start_up: float, ends: Mapping[int, float], pauses: Iterable[Pause], first_step: int, until: float | None
+) -> tuple[Entry, ...]:
+    """Return the entries of a recording.
+
+    Args:
+        start_up: time before the first step, s.
+        ends: by the last step of each record, when it ended, s since the first step began; ascending.
+        pauses: in order.
+        first_step: that was recorded.
+        until: when the recording ended; None where nobody knows.
+    """
+    entries: list[Entry] = []
+    now, step = -start_up, first_step - 1
+
+    def add(kind: EntryKind, end: float, last: int | None = None) -> None:
+        nonlocal now, step
+        if end > now:
+            steps = {"first_step": step + 1, "last_step": last} if last is not None and last > step else {}
+            entries.append(Entry(kind=kind, start=round(now + start_up, 6), duration=round(end - now, 6), **steps))
+        now, step = max(now, end), max(step, last or 0)
+
+    add("start-up", 0.0)
+    steps = sorted(ends.items())
+    place = 0
+    for begin, end, kind in [*pauses, Pause(steps[-1][1], steps[-1][1])] if steps else pauses:
+        last = None
+        while place < len(steps) and steps[place][1] <= begin:
+            last, place = steps[place][0], place + 1
+        # What delays the first step is no pause.
+        is_begun = last is not None or step >= first_step
+        add("training" if is_begun else "start-up", begin, last)
+        add(kind or ("unknown" if is_begun else "start-up"), end)
+    if until is not None:
+        add("end", until)
+    return tuple(entries)
