@@ -46,6 +46,7 @@ def account(run: Run, first_steady: int | None) -> Account | None:
     """Return the parts of a run's wall time; None where neither its timeline nor its records have a time.
 
     Args:
+        run: with its timeline, or with step times alone.
         first_steady: the first step after the warm-up; None where there is no warm-up to take out.
     """
     inside = [entry for entry in run.timeline if entry.start >= 0]

@@ -9,7 +9,7 @@ from tprimat.results.run import Run
 
 
 def account_of(run: Run, summary: Summary | None = None) -> Account | None:
-    """Return the parts of a run's wall time; None where nothing in it has a time. `summary` is the run's, where known."""
+    """Return the parts of a run's wall time, given its summary where that is known; None where nothing has a time."""
     return account(run, (summary or summarize(run)).steady.first_step)
 
 

@@ -253,9 +253,9 @@ class Recording:
         """Journal a step with its time, and report it if due; a step that doesn't count is only recorded."""
         if self.measured_until is not None and record.step > self.measured_until:
             return
-        for pause in self.recorder.pauses[self._journalled :]:
+        while self._journalled < len(self.recorder.pauses):
+            self._journal.pause(self.recorder.pauses[self._journalled])
             self._journalled += 1
-            self._journal.pause(pause)
         self._journal.step(record)
         if record.step - record.window > self.first_step and record.seconds is not None:
             self._seconds_after_first += record.seconds * record.window

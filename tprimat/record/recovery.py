@@ -167,7 +167,9 @@ def _timeline(setup: Run, records: Sequence[_Record], pauses: Sequence[Pause]) -
             paused += pause.end - pause.begin
         ends[step] = trained + paused
     first = records[0][0] - records[0][1] + 1 if records else 1
-    return timeline(sum(entry.duration for entry in setup.timeline), ends, pauses, first, None)
+    return timeline(
+        sum(entry.duration for entry in setup.timeline if entry.kind == "start-up"), ends, pauses, first, None
+    )
 
 
 def _updated(setup: Run, updates: Sequence[Update]) -> Run:

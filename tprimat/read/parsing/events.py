@@ -1,4 +1,4 @@
-"""Lines of a log that say what happens beside its steps: a process starts, an evaluation, the saving of a checkpoint."""
+"""Lines of a log that say what happens beside its steps: starts of processes, evaluations, saving of checkpoints."""
 
 from __future__ import annotations
 

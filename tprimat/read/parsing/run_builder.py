@@ -111,7 +111,9 @@ class RunBuilder:
     def reading(self) -> ParsedLog:
         """Return what a reader hands over."""
         notes = (*self.notes, *self.training.notes())
-        return ParsedLog(self.training.step_count, dict(self.stated), notes, self.run)
+        events = self.training.around.events
+        resumed = next((mark.step for mark in events.marks if mark.kind == "resume"), None)
+        return ParsedLog(self.training.step_count, dict(self.stated), notes, self.run, resumed or None, events.first)
 
     def run(self, given: Mapping[str, Any]) -> Run:
         """Return the Run.

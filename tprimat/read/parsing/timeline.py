@@ -13,6 +13,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tprimat.read.parsing.events import Events, Mark, Moment, Time
 from tprimat.results.account import Entry
 from tprimat.text import counted
@@ -169,7 +171,7 @@ class TimelineBuilder:
         starts = [mark for mark in marks if mark.kind == "start"]
         place = marks.index(starts[0]) if starts else len(marks)
         resumed = self._resumed(before, row)
-        self._lose_steps(resumed)
+        _lose_steps(self._entries, resumed)
         down = self._silences(starts, marks)
         until = down[0][1] if down else row.at - self._expected(row._replace(step=resumed), row)
         if resumed > before.step:
@@ -205,25 +207,6 @@ class TimelineBuilder:
             if mark.kind == "started" and len(down) == 1 and self._at(mark.at) == down[0][1]:
                 down = [(self._now, max(self._now, down[0][1] - (mark.seconds or 0.0)))]
         return down
-
-    def _lose_steps(self, resumed: int) -> None:
-        """Count the training behind a step, which another attempt repeats, as lost."""
-        for place in range(len(self._entries) - 1, -1, -1):
-            entry = self._entries[place]
-            if entry["kind"] != "training":
-                continue
-            first, last = entry["first_step"], entry["last_step"]
-            if last <= resumed:
-                return
-            lost = {**entry, "kind": "lost", "first_step": max(first, resumed + 1), "note": "done twice"}
-            if first > resumed:
-                self._entries[place] = lost
-                continue
-            lost["duration"] *= (last - resumed) / (last - first + 1)
-            entry["duration"] -= lost["duration"]
-            lost["start"] += entry["duration"]
-            entry["last_step"] = resumed
-            self._entries.insert(place + 1, lost)
 
     def _go_on(self, before: Row, row: Row) -> None:
         """Add what lies between two records of an attempt."""
@@ -344,6 +327,31 @@ class TimelineBuilder:
             entry = {"kind": kind, "start": self._now, "duration": seconds, "first_step": first, "last_step": final}
             self._entries.append({**entry, "line": line, "note": note})
         self._now += seconds
+
+
+def _lose_steps(entries: list[dict[str, Any]], resumed: int) -> None:
+    """Count the training behind a step, which another attempt repeats, as lost."""
+    for place in range(len(entries) - 1, -1, -1):
+        entry = entries[place]
+        first, last = entry["first_step"], entry["last_step"]
+        if entry["kind"] != "training" or last is None or last <= resumed:
+            continue
+        lost = {**entry, "kind": "lost", "first_step": max(first, resumed + 1), "note": "done twice"}
+        if first > resumed:
+            entries[place] = lost
+            continue
+        lost["duration"] *= (last - resumed) / (last - first + 1)
+        entry["duration"] -= lost["duration"]
+        lost["start"] += entry["duration"]
+        entry["last_step"] = resumed
+        entries.insert(place + 1, lost)
+
+
+def with_lost_steps(timeline: Sequence[Entry], resumed: int) -> tuple[Entry, ...]:
+    """Return the timeline of an attempt whose steps behind one are done again by the next attempt."""
+    entries = [msgspec.structs.asdict(entry) for entry in timeline]
+    _lose_steps(entries, resumed)
+    return tuple(Entry(**entry) for entry in entries)
 
 
 def of(rows: Iterable[tuple[Row, Time, float]], events: Events, again: Sequence[int] = ()) -> tuple[Entry, ...]:
