@@ -54,7 +54,7 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
     one, other = former.run, later.run
     cut = sum(step < other.steps[0] for step in one.steps)
     columns = {name: (*getattr(one, name)[:cut], *getattr(other, name)) for name in SERIES}
-    native = {}
+    native: dict[str, float | tuple[float | None, ...] | None] = {}
     for name in dict.fromkeys((*one.native_metrics, *other.native_metrics)):
         parts = [run.native_metrics.get(name) for run in (one, other)]
         if any(isinstance(part, tuple) for part in parts):

@@ -33,9 +33,17 @@ def timeline(
 
     def add(kind: EntryKind, end: float, last: int | None = None) -> None:
         nonlocal now, step
+        has_steps = last is not None and last > step
         if end > now:
-            steps = {"first_step": step + 1, "last_step": last} if last is not None and last > step else {}
-            entries.append(Entry(kind=kind, start=round(now + start_up, 6), duration=round(end - now, 6), **steps))
+            entries.append(
+                Entry(
+                    kind=kind,
+                    start=round(now + start_up, 6),
+                    duration=round(end - now, 6),
+                    first_step=step + 1 if has_steps else None,
+                    last_step=last if has_steps else None,
+                )
+            )
         now, step = max(now, end), max(step, last or 0)
 
     add("start-up", 0.0)

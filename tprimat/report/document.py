@@ -350,24 +350,15 @@ def _runs(group: Group) -> Table:
 
 def _accounts(group: Group) -> Table | None:
     """Return where the wall time of each run went; None where no source has a clock."""
-    found = [
-        (system.name, result, account_of(result.run, result.summary))
-        for system in group.systems
-        for result in system.runs
-    ]
-    known = [(name, result, account) for name, result, account in found if account is not None and account.is_whole]
+    pairs = [(system.name, result) for system in group.systems for result in system.runs]
+    found = [(name, result.file, account_of(result.run, result.summary)) for name, result in pairs]
+    known = [(name, file, account) for name, file, account in found if account and account.is_whole and account.whole]
     parts = [part for part in PARTS if any(part in account.parts for _, _, account in known)]
-    rows: list[list[Content]] = [
-        [name, Code(result.file), units.duration(account.whole)]
-        + [
-            f"{units.duration(account.parts[part])} ({account.parts[part] / account.whole:.1%})"
-            if part in account.parts
-            else ""
-            for part in parts
-        ]
-        for name, result, account in known
-        if account.whole
-    ]
+    rows: list[list[Content]] = []
+    for name, file, account in known:
+        times = [account.parts.get(part) for part in parts]
+        shown = [f"{units.duration(time)} ({time / account.whole:.1%})" if time else UNKNOWN for time in times]
+        rows.append([name, Code(file), units.duration(account.whole), *shown])
     header = ["System", "File", "Wall time", *(part.capitalize() for part in parts)]
     return Table(header, rows, right_from=2) if rows else None
 

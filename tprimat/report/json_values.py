@@ -77,7 +77,7 @@ def run_values(run: Run, path: Path | str | None) -> dict[str, Any]:
 def account_values(run: Run, summary: Summary) -> dict[str, Any] | None:
     """Return where a run's wall time went, s by part; None where nothing in it has a time."""
     account = account_of(run, summary)
-    return account and {"whole": account.whole, **msgspec.to_builtins(account)}
+    return None if account is None else {"whole": account.whole, **msgspec.to_builtins(account)}
 
 
 def efficiency_values(tables: Sequence[EfficiencyTable]) -> list[dict[str, Any]]:

@@ -39,8 +39,8 @@ EVENT_LINES = tuple(
         ("started", "ends", r"\btime to initialize megatron \(seconds\): (?P<seconds>\d{1,6}(?:\.\d{1,9})?)"),
         ("resume", "", r"\bsuccessfully loaded checkpoint from .{0,1000} at iteration (?P<step>\d{1,12})"),
         ("checkpoint", "begins", r"\bsaving checkpoint at iteration +(?P<step>\d{1,12})"),
-        ("checkpoint", "ends", r"\b[Ss]uccessfully saved checkpoint from iteration +\d|\bcheckpoint save for step \d+.*final"),
-        ("checkpoint", "ends", r"\b[Ss]cheduled (?:an )?async checkpoint save\b"),
+        ("checkpoint", "ends", r"\b[Ss]uccessfully saved checkpoint from iteration +\d"),
+        ("checkpoint", "ends", r"\b[Ss]cheduled (?:an )?async checkpoint save\b|\bcheckpoint save for step \d+.*final"),
         ("checkpoint", "", r"\bsave-checkpoint \.+: \([\d.]{1,20}, (?P<ms>\d{1,12}(?:\.\d{1,9})?)\)"),
         ("evaluation", "", r"\b[Ee]valuating (?:iter|on) \d+"),
         ("evaluation", "", r"\bevaluate \.+: \([\d.]{1,20}, (?P<ms>\d{1,12}(?:\.\d{1,9})?)\)"),
@@ -70,8 +70,10 @@ EVENT_LINES = tuple(
 )  # fmt: skip
 """All of them, with the framework that prints them; a line is of the first row that fits."""
 
-SIGNS = ("heckpoint", "val", "Starting job", "arguments --", "using world size", "initialize megatron", "Running training",
-         "raining starts at", "raining from global")  # fmt: skip
+SIGNS = (
+    "heckpoint", "val", "Starting job", "arguments --", "using world size", "initialize megatron", "Running training",
+    "raining starts at", "raining from global",
+)  # fmt: skip
 """A line without any of these is no event."""
 
 RAW_SIGNS = tuple(sign.encode() for sign in SIGNS)

@@ -177,11 +177,11 @@ class TimelineBuilder:
         if resumed > before.step:
             # Steps that no record tells of were saved.
             steps = range(before.step + 1, min(resumed, row.step) + 1)
-            begins = [
-                self._at(mark.at) for mark in marks[:place] if mark.kind == "checkpoint" and mark.phase == "begins"
-            ]
-            ends = self._now + self._usual * self._scale * len(steps)
-            self._put("training", begins[-1] if begins and begins[-1] else ends, steps, before.line)
+            saved = self._now + self._usual * self._scale * len(steps)
+            for mark in marks[:place]:
+                if mark.kind == "checkpoint" and mark.phase == "begins":
+                    saved = self._at(mark.at) or saved
+            self._put("training", saved, steps, before.line)
         note = f"down after step {max(before.step, resumed)}"
         self._carve(marks[:place], until, "lost", note=note)
         for begins, ends in down[1:]:

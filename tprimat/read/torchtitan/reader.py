@@ -217,7 +217,7 @@ class TorchtitanRun(RunBuilder):
         # Each of these starts the clock of the rates anew.
         anew = [0, *(mark.line for mark in marks if mark.kind in ("evaluation", "start"))]
         before = last = 0
-        for row, *clock in rows:
+        for row, clock, resolution in rows:
             rate, window = rates[row.line], row.window or max(row.step - last, 1)
             before = max(before, anew[bisect.bisect_left(anew, row.line) - 1])
             spent = sum(mark.seconds or 0.0 for mark in saved if before < mark.line < row.line)
@@ -225,7 +225,7 @@ class TorchtitanRun(RunBuilder):
                 time = statistics.median(tokens) / rate - spent / window
                 row = row._replace(seconds=time if time > 0 else None)
             before, last = row.line, row.step
-            yield row, *clock
+            yield row, clock, resolution
 
     def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
         """Return a warning where the GPU is unknown."""
