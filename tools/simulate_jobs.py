@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write logs of simulated training jobs, with crashes, requeues, evaluations and checkpoints, and what their time went to.
+"""Write logs of simulated training jobs, with crashes, requeues, evaluations and checkpoints, and the truth of them.
 
     tools/simulate_jobs.py FOLDER [--jobs 200] [--seed 0]
 
@@ -177,10 +177,11 @@ class Job:
             )
             return
         self.say(
-            f" [{self.stamp()}] iteration {step:8d}/{self.steps:8d} | consumed samples: {step * 512:12d} | elapsed time per "
-            f"iteration (ms): {1e3 * self.timed / (step - since):.1f} | throughput per GPU (TFLOP/s/GPU): 412.0 | learning "
-            f"rate: 1.0E-04 | global batch size:   512 | lm loss: {loss:.6E} | loss scale: 1.0 | grad norm: 1.234 | number "
-            "of skipped iterations:   0 | number of nan iterations:   0 |"
+            f" [{self.stamp()}] iteration {step:8d}/{self.steps:8d} | consumed samples: {step * 512:12d} | "
+            f"elapsed time per iteration (ms): {1e3 * self.timed / (step - since):.1f} | "
+            "throughput per GPU (TFLOP/s/GPU): 412.0 | learning rate: 1.0E-04 | global batch size:   512 | "
+            f"lm loss: {loss:.6E} | loss scale: 1.0 | grad norm: 1.234 | number of skipped iterations:   0 | "
+            "number of nan iterations:   0 |"
         )
 
     def evaluate(self, step: int) -> None:
