@@ -35,15 +35,12 @@ def timeline(
         nonlocal now, step
         has_steps = last is not None and last > step
         if end > now:
-            entries.append(
-                Entry(
-                    kind=kind,
-                    start=round(now + start_up, 6),
-                    duration=round(end - now, 6),
-                    first_step=step + 1 if has_steps else None,
-                    last_step=last if has_steps else None,
-                )
-            )
+            start, first = round(now + start_up, 6), step + 1 if has_steps else None
+            if entries and entries[-1].kind == kind == "start-up":
+                start = entries.pop().start
+            seconds = round(end + start_up - start, 6)
+            final = last if has_steps else None
+            entries.append(Entry(kind=kind, start=start, duration=seconds, first_step=first, last_step=final))
         now, step = max(now, end), max(step, last or 0)
 
     add("start-up", 0.0)

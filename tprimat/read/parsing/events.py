@@ -71,7 +71,7 @@ EVENT_LINES = tuple(
 """All of them, with the framework that prints them; a line is of the first row that fits."""
 
 SIGNS = (
-    "heckpoint", "val", "Starting job", "arguments --", "using world size", "initialize megatron", "Running training",
+    "heckpoint", "val", "Val", "Starting job", "arguments --", "using world size", "initialize megatron", "Running training",
     "raining starts at", "raining from global",
 )  # fmt: skip
 """A line without any of these is no event."""
