@@ -8,7 +8,7 @@ import re
 from tprimat.read.megatron import setup
 from tprimat.read.megatron.line import FIELDS, MARKERS, Record, shows
 from tprimat.read.megatron.table import Table
-from tprimat.read.parsing.events import RAW_SIGNS
+from tprimat.read.parsing.events import RAW_SIGNS, is_told
 from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.records import LogContext, LoggedTraining
 from tprimat.read.parsing.text import clean, first_stamp, lines_of
@@ -62,7 +62,7 @@ class Context(LogContext):
         self.unread.append((number, block))
         self.dumped = self.dumped or dumped
         self._size += len(block)
-        if self._size > MOST_HELD or self.events.marks or any(sign in block for sign in RAW_SIGNS):
+        if self._size > MOST_HELD or self.events.marks or is_told(block, RAW_SIGNS):
             self.read()
 
     def read(self) -> Context:

@@ -227,8 +227,11 @@ class RunBuilder:
     def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
         kept = self.training.ordered()
-        lost = [(record, None) for record in self.training.lost]
-        for record, window in sorted([*((each, each.window) for each in kept), *lost], key=lambda pair: pair[0].line):
+        # Without lines nobody knows where they were in the order of things.
+        lost = [(record, None) for record in self.training.lost if self.lines]
+        for record, window in sorted(
+            [*((each, each.window) for each in kept), *lost], key=lambda pair: (pair[0].line, pair[0].step)
+        ):
             seconds = None if self.timing.kind == "stamps" else record.seconds
             row = Row(
                 record.step + self.shift, record.line, 0.0, seconds, window if self.timing.kind == "timer" else None

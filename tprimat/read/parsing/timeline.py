@@ -216,7 +216,10 @@ class TimelineBuilder:
         is_exact = row.seconds is not None and row.window == len(steps)
         if not marks and is_exact and excess > max(PAUSE * expected, self._resolution):
             self._put("unknown", self._now + excess, line=before.line)
-        self._carve(marks, row.at, "training", steps, expected, row.line)
+        if marks:
+            self._carve(marks, row.at, "training", steps, expected, row.line)
+        else:
+            self._put("training", row.at, steps, row.line)
 
     def _carve(
         self,
@@ -325,7 +328,7 @@ class TimelineBuilder:
         else:
             first, final = (steps[0], steps[-1]) if steps else (None, None)
             entry = {"kind": kind, "start": self._now, "duration": seconds, "first_step": first, "last_step": final}
-            self._entries.append({**entry, "line": line, "note": note})
+            self._entries.append({**entry, "line": line or None, "note": note})
         self._now += seconds
 
 

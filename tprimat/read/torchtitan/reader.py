@@ -211,7 +211,8 @@ class TorchtitanRun(RunBuilder):
             (rates[row.line], row.step - before.step, row.at - before.at)
             for (before, _, _), (row, _, _) in itertools.pairwise(rows)
         ]
-        tokens = [rate * time / steps for rate, steps, time in pairs if rate and steps > 0 and time > 0]
+        found = [rate * time / steps for rate, steps, time in pairs if rate and steps > 0 and time > 0]
+        tokens = statistics.median(found) if found else 0.0
         marks = self.training.around.events.marks
         saved = [mark for mark in marks if mark.kind == "checkpoint" and mark.seconds]
         # Each of these starts the clock of the rates anew.
@@ -222,7 +223,7 @@ class TorchtitanRun(RunBuilder):
             before = max(before, anew[bisect.bisect_left(anew, row.line) - 1])
             spent = sum(mark.seconds or 0.0 for mark in saved if before < mark.line < row.line)
             if rate and tokens:
-                time = statistics.median(tokens) / rate - spent / window
+                time = tokens / rate - spent / window
                 row = row._replace(seconds=time if time > 0 else None)
             before, last = row.line, row.step
             yield row, clock, resolution
