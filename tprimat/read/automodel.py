@@ -92,7 +92,7 @@ class Reader(RecordReader):
         text = line.text
         if '"step"' in text and '"tps' in text and self._json(line):
             return
-        if " | epoch " in text and self._console(line):
+        if " | epoch " in text and self.torn.read(line, self._console):
             return
         around = self.sorter.pending
         if self.sorter.trainings:

@@ -91,7 +91,7 @@ class Reader(RecordReader):
     def feed(self, line: Line) -> None:
         """Take the next line."""
         text = line.text
-        if "completed " in text and "step:" in text and self._step(line):
+        if "completed " in text and "step:" in text and self.torn.read(line, self._step):
             return
         if any(sign in text for sign in _SIGNS):
             self._read_context(line.number, text[:4_000])
@@ -108,8 +108,6 @@ class Reader(RecordReader):
                 del pairs[-1]
             record = Record(int(anchor[1]), line.number, window=1, stamp=last_stamp(line.text[: anchor.start()]))
             record.put_all({" ".join(pair[1].lower().split()): pair[2] for pair in reversed(pairs)}, _NAMES)
-            names = [" ".join(pair[1].lower().split()) for pair in pairs]
-            self.shaped(record, names, _NAMES.get(names[-1], "") if names else "")
             self._diffusion = self._diffusion or any("frames" in name for name in record.native)
             if record.seconds is None and "seconds" not in record.not_finite:
                 if not line.whole:

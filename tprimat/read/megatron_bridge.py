@@ -68,17 +68,8 @@ class Reader(RecordReader):
             self._iterations += [int(anchor[1]) for anchor in ANCHOR.finditer(text) if int(anchor[1]) >= 1]
             if sequence := _SEQUENCE.search(text):
                 state(around.stated, "sequence_length", int(sequence[1]), sequence[0], line.number, 3)
-        if "Step Time" in text or "Step time:" in text:
-            matches = list(_LINE.finditer(text))
-            for match in matches:
-                if not line.cuts(match.end()):
-                    record = Record(0, line.number, window=1, stamp=last_stamp(text[: match.start()]))
-                    record.put("seconds", match[1])
-                    record.put("tflops_per_gpu", match[2])
-                    self._records.append(record)
-                    self._before.append(len(self._iterations))
-            if matches:
-                return
+        if ("Step Time" in text or "Step time:" in text) and self.torn.read(line, self._step):
+            return
         if not self.may_state():
             return
         self._bare = self._bare and (not text or text.isspace())
@@ -92,6 +83,17 @@ class Reader(RecordReader):
             around.marks["success"] = line.number
         if self._records:
             around.feed(line.number, text)
+
+    def _step(self, line: Line) -> bool:
+        matches = list(_LINE.finditer(line.text))
+        for match in matches:
+            if not line.cuts(match.end()):
+                record = Record(0, line.number, window=1, stamp=last_stamp(line.text[: match.start()]))
+                record.put("seconds", match[1])
+                record.put("tflops_per_gpu", match[2])
+                self._records.append(record)
+                self._before.append(len(self._iterations))
+        return bool(matches)
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings; one per line where the file holds only a few such lines."""

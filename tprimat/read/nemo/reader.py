@@ -79,7 +79,7 @@ class Reader(RecordReader):
     def feed(self, line: Line) -> None:
         """Take the next line."""
         text = line.text
-        if "Training epoch " in text and self._printed(line):
+        if "Training epoch " in text and self.torn.read(line, self._printed):
             return
         if "reduced_train_loss=" in text and self._bar(line):
             return
@@ -130,7 +130,6 @@ class Reader(RecordReader):
             return
         record = Record(step, line.number, stamp=last_stamp(before))
         record.put_all(pairs, NAMES)
-        self.shaped(record, pairs, NAMES.get(next(reversed(pairs), ""), ""))
         if batch is not None:
             self._batches[step] = batch
         around = self.sorter.pending

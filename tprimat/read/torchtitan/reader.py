@@ -85,7 +85,7 @@ class Reader(RecordReader):
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
-        if "step:" in line.text and self._step(line):
+        if "step:" in line.text and self.torn.read(line, self._step):
             return
         around = self.sorter.pending
         if self.may_state():
@@ -117,8 +117,6 @@ class Reader(RecordReader):
                 record.put(_NAMES[label], value)
         if world := re.search(r"\[rank-\d{1,6}/(\d{1,6})\]", before):
             self.sorter.pending.state("num_gpus", int(world[1]), line.number, world[0])
-        if fields:
-            self.shaped(record, (field[1] for field in fields), _NAMES[fields[-1][1].lower()])
         labels = (label.lower() for label in _UNREAD.findall(line.text, anchor.end()))
         record.unread = tuple(label for label in labels if label not in _NAMES)
         self.sorter.pending.first_stamp = self.sorter.pending.first_stamp or record.stamp
