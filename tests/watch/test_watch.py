@@ -229,7 +229,12 @@ def test_a_failure_ends_the_watch(tmp_path):
 
 @pytest.mark.parametrize(
     "ending",
-    ["HW Exception by GPU node-9 (Agent handle: 0x6a10) reason :GPU Hang", "Aborted (core dumped)", "Bus error", "Killed"],
+    [
+        "HW Exception by GPU node-9 (Agent handle: 0x6a10) reason :GPU Hang",
+        "Aborted (core dumped)",
+        "Bus error",
+        "Killed",
+    ],
 )
 def test_an_ending_without_an_exception_ends_the_watch(tmp_path, ending):
     updates = Training(tmp_path / "train.log", [*log_lines((40, 1.0)), ending]).watched()

@@ -26,6 +26,7 @@ _LINE = re.compile(
     r"Step [Tt]ime ?: *(\d{1,9}(?:\.\d{1,9})?) ?s(?:econds)?"
     r"(?: *\|? *(?:GPU utilization|model TFLOP/s/GPU): *(\d{1,9}(?:\.\d{1,9})?)(?: ?(?:MODEL_)?TFLOPs?/s/GPU)?)?"
 )
+_TORN = re.compile(r"Step [Tt]ime ?: *\?")
 _SEQUENCE = re.compile(r"\| seq_length: (\d{1,12}) \|")
 _MEMORY = re.compile(r"mem-max-(allocated|reserved)-gigabytes: (\d{1,9}(?:\.\d{1,9})?)")
 _SIZES = re.compile(
@@ -93,7 +94,11 @@ class Reader(RecordReader):
                 record.put("tflops_per_gpu", match[2])
                 self._records.append(record)
                 self._before.append(len(self._iterations))
-        return bool(matches)
+        if not matches and (torn := _TORN.search(line.text)) and not line.cuts(torn.end()):
+            # The lines are counted.
+            self._records.append(Record(0, line.number, window=1))
+            self._before.append(len(self._iterations))
+        return bool(matches or torn)
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings; one per line where the file holds only a few such lines."""

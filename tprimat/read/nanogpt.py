@@ -188,7 +188,9 @@ class Reader(StepReader):
             run.unknown["batch"] = "batch size and sequence length may change during the run (not logged)"
         against = {"iter": "that of an A100 (312 TFLOP/s) on any GPU: not comparable"}
         if not self._own_peak:
-            against["chat"] = "the GPU's own or, in earlier versions, that of an H100 (989 TFLOP/s): the log doesn't say"
+            against["chat"] = (
+                "the GPU's own or, in earlier versions, that of an H100 (989 TFLOP/s): the log doesn't say"
+            )
         if self._form in against and any("mfu_percent" in each.native for each in run.training.records.values()):
             run.training.warnings.append(f"the peak behind the printed MFU is {against[self._form]}")
         if self._validations:

@@ -14,8 +14,8 @@ from tprimat.read.parsing.text import without_prefixes
 _HINTS = (
     "rror", "ERROR", "CRITICAL", "xception", "ignal", "gated repo", "HSA_STATUS", "Memory access fault", "TIME LIMIT",
     "oom-kill", "out of memory", "egmentation fault", "No space left", "KeyboardInterrupt", "exited with code",
-    "finished", "slurmstepd", "Killed", "Aborted", "Terminated", "core dumped", "SIG", "Xid", "atchdog", "OOM", "amdgpu",
-    "what():", "Illegal instruction", "exit code", "exitcode: -", "eartbeat",
+    "finished", "slurmstepd", "Killed", "Aborted", "Terminated", "core dumped", "SIG", "Xid", "atchdog", "OOM",
+    "amdgpu", "what():", "Illegal instruction", "exit code", "exitcode: -", "eartbeat",
 )  # fmt: skip
 """A line without any of these is not looked at more closely."""
 

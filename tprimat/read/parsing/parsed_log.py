@@ -80,11 +80,14 @@ class InputFile:
         """Yield the rows of a CSV file, the header first, with their lines.
 
         Columns are parted by commas, semicolons or tabs. Numbers come with a decimal point, also where the file has
-        decimal commas. Raises ValueError, with the line, where it is no CSV file, or its numbers can be read in two ways.
+        decimal commas. Raises ValueError, with the line, where it is no CSV file, or its numbers are ambiguous.
         """
         found = _comma_columns(self._rows()) if any(map(_MAYBE_COMMA.search, self.stream)) else set()
         for line, row, _ in self._rows():
-            yield line, [_with_point(cell) if place in found else cell for place, cell in enumerate(row)] if found else row
+            yield (
+                line,
+                [_with_point(cell) if place in found else cell for place, cell in enumerate(row)] if found else row,
+            )
 
     def _rows(self) -> Iterator[tuple[int, list[str], str]]:
         """Yield line, cells as they are, and delimiter of the rows, from the start of the file."""

@@ -8,11 +8,11 @@ Torn numbers are taken out before a reader sees the line. Knows no log format.
 from __future__ import annotations
 
 import collections
-import os.path
 import re
 from collections.abc import Callable
 
 from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.values import number as number_of
 
 LEAST = 3
 """Lines of a shape, or decimals of a number, that make it a known one."""
@@ -22,6 +22,12 @@ MOST_SHAPES = 256
 
 LONGEST = 20_000
 """Characters of a line that is looked at."""
+
+ENOUGH = 8
+"""Characters of a number with decimals, from which on one that lacks some is wrong by less than a millionth."""
+
+FALL = 4
+"""Times as large as a whole number at the end of a line is the one before, if it is a part of one."""
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*\.?(?:[eE][-+]?\d*)?")
 _DECIMALS = re.compile(r"[.eE].*")
@@ -34,11 +40,15 @@ class _Shape:
     def __init__(self, numbers: int) -> None:
         self.count = 0
         self.decimals = [collections.Counter[str]() for _ in range(numbers)]
-        self.shortest: float = float("inf")
+        self.last: float = 0.0
+        self.falls = 0
 
-    def known(self, place: int) -> list[str]:
-        """Return the decimals that a number mostly has."""
-        return [each for each, count in self.decimals[place].items() if count >= LEAST]
+    def is_whole(self, place: int, number: str) -> bool:
+        """Return whether the decimals of a number are known ones, of which none goes on, or ENOUGH."""
+        own, seen = _decimals(number), self.decimals[place]
+        if len(number) >= ENOUGH and own.startswith(".") and not any("e" in each.lower() for each in (own, *seen)):
+            return True
+        return own != "" and seen[own] >= LEAST and not any(each != own and each.startswith(own) for each in seen)
 
 
 class TornLines:
@@ -66,8 +76,9 @@ class TornLines:
             shape.count += 1
             for known, number in zip(shape.decimals, printed, strict=True):
                 known[_decimals(number)] += 1
+            shape.falls = 0 if place is None else shape.falls + 1
             if place is None:
-                shape.shortest = min(shape.shortest, len(printed[-1]))
+                shape.last = number_of(printed[-1]) or 0.0
         return taken
 
     def _torn(self, outline: str, printed: list[str]) -> int | None:
@@ -75,29 +86,38 @@ class TornLines:
         shape = self._shapes.get(outline)
         if shape is not None and shape.count >= LEAST:
             place = len(printed) - 1
-            if not outline.rstrip().endswith("0") or _is_whole(printed[place], shape.known(place)):
+            if not outline.rstrip().endswith("0") or shape.is_whole(place, printed[place]):
                 return None
-            longer = any(each.startswith(_decimals(printed[place])) for each in shape.known(place))
-            unseen = shape.decimals[place][_decimals(printed[place])] < LEAST
-            return place if len(printed[place]) < shape.shortest or (longer and unseen) else None
-        alike, nearest = 0, None
+            own, seen = _decimals(printed[place]), shape.decimals[place]
+            is_part = seen[own] < LEAST <= max((seen[each] for each in seen if each.startswith(own)), default=0)
+            # A digit less is a tenth.
+            fell = own == "" and FALL * (number_of(printed[place]) or 0.0) < shape.last and shape.falls < LEAST
+            return place if is_part or fell else None
+        alike, nearest, is_longer = 0, None, False
         for other, shape in self._shapes.items():
-            if shape.count >= LEAST and (shared := len(os.path.commonprefix((outline, other)))) > alike:
-                alike, nearest = shared, shape
+            if shape.count >= LEAST and (shared := _shared(outline, other)) > alike:
+                alike, nearest, is_longer = shared, shape, shared == len(other.rstrip())
         end = outline.rfind("0", 0, alike) + 1
         if nearest is None or not end or outline[end:alike].strip():
             return None
+        if is_longer and outline[end:].lstrip()[:1] in tuple(",;|)]"):
+            return None
         place = outline.count("0", 0, end) - 1
-        return None if _is_whole(printed[place], nearest.known(place)) else place
+        # Digits of what is glued to a number may be taken for its decimals.
+        glued = end == alike and outline[end : end + 1].strip(" \t,;|)]}%") != ""
+        return place if glued or not nearest.is_whole(place, printed[place]) else None
+
+
+def _shared(one: str, other: str) -> int:
+    """Return how many characters two texts begin with alike."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if other.startswith(one[:middle]) else (low, middle - 1)
+    return low
 
 
 def _decimals(number: str) -> str:
     """Return the decimals and the exponent of a number, digits as 0; empty for a whole number."""
     found = _DECIMALS.search(number)
     return _DIGIT.sub("0", found[0]) if found else ""
-
-
-def _is_whole(number: str, known: list[str]) -> bool:
-    """Return whether the decimals of a number are among the known ones, of which none goes on from there."""
-    own = _decimals(number)
-    return own != "" and own in known and not any(each != own and each.startswith(own) for each in known)

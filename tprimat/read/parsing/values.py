@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 from tprimat.results.fields import LARGEST_COUNT, LARGEST_VALUE
 from tprimat.units import GB, gib_to_gb
 
-
 _GROUPED = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
 
 def number(value: object) -> float | None:
-    """Return a value as a number: 1,234 or "1.2e+03" or 45.1%; NaN and infinity as they are; None for all else, as 7,95."""
+    """Return a value as a number: 1,234 or "1.2e+03" or 45.1%; NaN and infinity as they are; None for else, as 7,95."""
     if type(value) is float:
         return value
     if isinstance(value, str):
