@@ -153,8 +153,6 @@ class Reader(RecordReader):
         if anchor is None:
             return False
         fields = list(_FIELD.finditer(line.text, anchor.start()))
-        if fields and line.cuts(fields[-1].end()):
-            del fields[-1]
         values: dict[str, str] = {}
         for field in fields:
             values.setdefault(field[1].lower(), field[2])

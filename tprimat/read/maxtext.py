@@ -103,9 +103,6 @@ class Reader(RecordReader):
         ends = [anchor.start() for anchor in anchors[1:]] + [len(line.text)]
         for anchor, end in zip(anchors, ends, strict=False):
             pairs = list(_PAIR.finditer(line.text, anchor.end(), end))
-            if pairs and line.cuts(pairs[-1].end()):
-                # The file ends here: the last figure may be cut.
-                del pairs[-1]
             record = Record(int(anchor[1]), line.number, window=1, stamp=last_stamp(line.text[: anchor.start()]))
             record.put_all({" ".join(pair[1].lower().split()): pair[2] for pair in reversed(pairs)}, _NAMES)
             self._diffusion = self._diffusion or any("frames" in name for name in record.native)

@@ -88,13 +88,12 @@ class Reader(RecordReader):
     def _step(self, line: Line) -> bool:
         matches = list(_LINE.finditer(line.text))
         for match in matches:
-            if not line.cuts(match.end()):
-                record = Record(0, line.number, window=1, stamp=last_stamp(line.text[: match.start()]))
-                record.put("seconds", match[1])
-                record.put("tflops_per_gpu", match[2])
-                self._records.append(record)
-                self._before.append(len(self._iterations))
-        if not matches and (torn := _TORN.search(line.text)) and not line.cuts(torn.end()):
+            record = Record(0, line.number, window=1, stamp=last_stamp(line.text[: match.start()]))
+            record.put("seconds", match[1])
+            record.put("tflops_per_gpu", match[2])
+            self._records.append(record)
+            self._before.append(len(self._iterations))
+        if not matches and (torn := _TORN.search(line.text)) and line.whole:
             # The lines are counted.
             self._records.append(Record(0, line.number, window=1))
             self._before.append(len(self._iterations))

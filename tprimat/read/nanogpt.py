@@ -147,8 +147,6 @@ class Reader(StepReader):
         text = line.text[:2000]
         for form, (sign, pattern) in _FORMS.items():
             if sign in text and (match := pattern.search(text)):
-                if line.cuts(match.end()) or (form == "chat" and not line.whole):
-                    return False
                 self._form = form
                 self._take(match, text, line)
                 return True

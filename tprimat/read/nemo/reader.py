@@ -94,8 +94,6 @@ class Reader(RecordReader):
         start = 0
         for anchor, following in zip(anchors, [*anchors[1:], None], strict=False):
             segments = line.text[anchor.end() : following.start() if following else None].split("|")
-            if not following and not line.whole:
-                del segments[-1]
             pairs: dict[str, str] = {}
             for name, _, value in (segment.partition(":") for segment in segments):
                 pairs.setdefault(" ".join(name.lower().split()), value)

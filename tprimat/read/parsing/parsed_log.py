@@ -82,12 +82,9 @@ class InputFile:
         Columns are parted by commas, semicolons or tabs. Numbers come with a decimal point, also where the file has
         decimal commas. Raises ValueError, with the line, where it is no CSV file, or its numbers are ambiguous.
         """
-        found = _comma_columns(self._rows()) if any(map(_MAYBE_COMMA.search, self.stream)) else set()
+        has_commas = any(map(_MAYBE_COMMA.search, self.stream)) and _has_commas(self._rows())
         for line, row, _ in self._rows():
-            yield (
-                line,
-                [_with_point(cell) if place in found else cell for place, cell in enumerate(row)] if found else row,
-            )
+            yield line, [*map(_with_point, row)] if has_commas else row
 
     def _rows(self) -> Iterator[tuple[int, list[str], str]]:
         """Yield line, cells as they are, and delimiter of the rows, from the start of the file."""
@@ -190,38 +187,28 @@ _MAYBE_COMMA = re.compile(rb'(?:^|[\t;"]) *[-+]?\d[\d.]*,\d+(?:[eE][-+]?\d+)? *(
 _KINDS = {
     kind: re.compile(rf"[-+]?(?:{pattern})(?:[eE][-+]?\d+)?%?")
     for kind, pattern in {
-        "dot": r"[1-9]\d{0,2}\.\d{3}",
         "point": r"\d*\.\d+|[1-9]\d{0,2}(?:(?:,\d{3})+\.\d*|(?:,\d{3}){2,})",
         "either": r"[1-9]\d{0,2},\d{3}",
         "comma": r"(?:\d+|\d{1,3}(?:\.\d{3})+),\d+",
     }.items()
 }
-"""Numbers by what they show: 7.95 and 1,234.5 a decimal point, 7,95 a decimal comma, 2.351 and 2,351 neither."""
+"""Numbers by what they show: 7.95 and 1,234.5 a decimal point, 7,95 a decimal comma, 2,351 neither."""
 
 
-def _comma_columns(rows: Iterable[tuple[int, list[str], str]]) -> set[int]:
-    """Return which columns have decimal commas, not commas between thousands. Raises ValueError for doubt."""
-    columns: dict[int, dict[str, tuple[int, str]]] = {}
+def _has_commas(rows: Iterable[tuple[int, list[str], str]]) -> bool:
+    """Return whether a file has decimal commas, not commas between thousands. Raises ValueError for doubt."""
+    seen: dict[str, tuple[int, str]] = {}
     mark = ""
     for line, row, mark in rows:  # noqa: B007 - the same for all
-        for column, cell in enumerate(map(str.strip, row)):
+        for cell in map(str.strip, row):
             if kind := next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(cell)), None):
-                columns.setdefault(column, {}).setdefault(kind, (line, cell))
-    kinds = {kind for seen in columns.values() for kind in seen}
-    has_points = "point" in kinds
+                seen.setdefault(kind, (line, cell))
     # Columns are parted by semicolons where commas have another use.
-    has_commas = "comma" in kinds or (mark == ";" and not has_points)
-    found = set()
-    for column, seen in columns.items():
-        doubts = set[str]()
-        if "comma" in seen or ("point" not in seen and has_commas and not has_points):
-            found.add(column)
-            doubts = {"point", "dot"}
-        elif "point" not in seen and has_commas == has_points:
-            doubts = {"either"}
-        for line, cell in (seen[kind] for kind in doubts & seen.keys()):
-            raise ValueError(f"line {line}: {cell} can be read in two ways: write numbers with a decimal point alone")
-    return found
+    doubtful = "point" if "comma" in seen else "either" if "point" not in seen and mark != ";" else ""
+    if doubtful in seen:
+        line, cell = seen[doubtful]
+        raise ValueError(f"line {line}: {cell} can be read in two ways: write numbers with a decimal point alone")
+    return "point" not in seen
 
 
 def _with_point(cell: str) -> str:

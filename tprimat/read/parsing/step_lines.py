@@ -180,9 +180,7 @@ class BlockReader(StepReader):
             self.begin(None, line.number)
         if not self._block and self._step is None:
             self._line = line.number
-        # The last word of a file that ends within a line may be half a figure.
-        if line.whole:
-            self._block[name] = value
+        self._block[name] = value
 
     def close(self) -> None:
         """Make a record of the open block."""

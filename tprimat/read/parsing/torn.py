@@ -66,7 +66,8 @@ class TornLines:
         printed = [number[0] for number in numbers]
         # Each number is one 0 there, and nothing else is.
         outline = _NUMBER.sub("0", text)
-        place = self._torn(outline, printed)
+        # The file may end within a number.
+        place = self._torn(outline, printed) if line.whole or outline[-1] != "0" else len(printed) - 1
         if place is not None:
             begin, end = numbers[place].span()
             line = line._replace(text=f"{text[:begin]}?{text[end:]}")

@@ -97,7 +97,7 @@ class Reader(RecordReader):
         anchor = _STEP.search(line.text)
         if anchor is None or not (step := int(anchor[1].replace(",", "") or 0)):
             return False
-        fields = [field for field in _FIELD.finditer(line.text, anchor.end()) if not line.cuts(field.end())]
+        fields = list(_FIELD.finditer(line.text, anchor.end()))
         printed = {field[1].lower(): field[2] for field in reversed(fields)}
         rated = "tps" in printed or "wps" in printed
         if not rated and not ({"loss", "global_avg_loss"} & printed.keys() and "memory" in printed):
