@@ -47,7 +47,7 @@ class Reader(StepReader):
     def take(self, line: Line) -> bool:
         """Read an iteration."""
         match = _LINE.search(line.text)
-        if match is None or (line.cuts(match.end()) and not match["ends"]):
+        if match is None or not (line.whole or match["ends"]):
             return False
         iteration, step = int(match["iteration"]), int(match["step"])
         if iteration <= self._last:

@@ -16,6 +16,7 @@ from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, state, whole_ratio
 from tprimat.results.run import Timing
+from tprimat.text import counted
 
 _HEADER = re.compile(r"\[step=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?(?:,[^\]]{0,100})?\]")
 _METRIC = re.compile(r"^\s{1,20}([\w/ ()@.-]{2,100}?)=([-+\d.,eEnaif]{1,40}%?)\s*$")
@@ -96,11 +97,11 @@ class Reader(BlockReader):
             self.figures["tokens_per_step"] = pairs[0]
             rates = [(record.figure("batches_per_second"), record.figure(run.rate or "")) for record in found]
             rates = [each for each in rates if all(each)]
-            devices = {whole_ratio((pairs[0], batches), (rate,)) for batches, rate in rates}
+            devices = {whole_ratio((pairs[0], batches), (rate,)) for batches, rate in rates} - {None}
             ratio = statistics.median([pairs[0] * (batches or 0) / (rate or 1) for batches, rate in rates] or [0])
             if len(devices) == 1 and (gpus := devices.pop()):
                 run.training.warnings.append(
-                    f"tokens per step and the printed rates suggest {gpus} GPUs; the log doesn't state the number"
+                    f"tokens per step and the printed rates suggest {counted(gpus, 'GPU')}; the log doesn't state it"
                 )
             elif 0 < ratio < LEAST_SHARE:
                 run.training.warnings.append(

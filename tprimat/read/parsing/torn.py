@@ -30,7 +30,6 @@ FALL = 4
 """Times as large as a whole number at the end of a line is the one before, if it is a part of one."""
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*\.?(?:[eE][-+]?\d*)?")
-_DECIMALS = re.compile(r"[.eE].*")
 _DIGIT = re.compile(r"\d")
 
 
@@ -96,7 +95,9 @@ class TornLines:
             return place if is_part or fell else None
         alike, nearest, is_longer = 0, None, False
         for other, shape in self._shapes.items():
-            if shape.count >= LEAST and (shared := _shared(outline, other)) > alike:
+            pairs = enumerate(zip(outline, other, strict=False))
+            shared = next((place for place, (one, two) in pairs if one != two), min(len(outline), len(other)))
+            if shape.count >= LEAST and shared > alike:
                 alike, nearest, is_longer = shared, shape, shared == len(other.rstrip())
         end = outline.rfind("0", 0, alike) + 1
         if nearest is None or not end or outline[end:alike].strip():
@@ -109,16 +110,6 @@ class TornLines:
         return place if glued or not nearest.is_whole(place, printed[place]) else None
 
 
-def _shared(one: str, other: str) -> int:
-    """Return how many characters two texts begin with alike."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if other.startswith(one[:middle]) else (low, middle - 1)
-    return low
-
-
 def _decimals(number: str) -> str:
     """Return the decimals and the exponent of a number, digits as 0; empty for a whole number."""
-    found = _DECIMALS.search(number)
-    return _DIGIT.sub("0", found[0]) if found else ""
+    return _DIGIT.sub("0", number.lstrip("0123456789,"))

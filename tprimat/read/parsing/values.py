@@ -58,15 +58,15 @@ SMALLEST_ERROR = 1e-4
 def whole_ratio(above: Sequence[object], below: Sequence[object]) -> int | None:
     """Return the product of values over that of others, such as the rate of all GPUs over that of one, if it is whole.
 
-    Each is taken as rounded to its printed digits. None for less than 1, for what lies between two whole numbers, and
-    where the digits don't tell one from the next: 3 digits tell up to 49, 4 up to 499.
+    Each is taken as rounded to its printed digits; a float, which has lost its zeros, to 3 at least. None for less than
+    1, for what lies between two whole numbers, and where digits don't tell one from the next: 3 tell up to 49.
     """
     values = [number(value) or 0.0 for value in (*above, *below)]
     if not all(1 / LARGEST_COUNT < value < LARGEST_COUNT for value in values):
         return None
     ratio = math.prod(values[: len(above)]) / math.prod(values[len(above) :])
-    printed = (value if isinstance(value, str) else f"{value:.15g}" for value in (*above, *below))
-    error = max(10.0 ** (1 - min(map(digits, printed))), SMALLEST_ERROR)
+    known = (digits(value) if isinstance(value, str) else max(digits(f"{value:.15g}"), 3) for value in (*above, *below))
+    error = max(10.0 ** (1 - min(known)), SMALLEST_ERROR)
     whole = round(ratio)
     return whole if whole and abs(ratio - whole) <= error * whole < 0.5 else None
 
