@@ -293,4 +293,4 @@ class TestFiles:
         (tmp_path / "trace.json").write_bytes(trace.text())
         ((imported,),) = self.read(tmp_path / "trace.json")
         assert imported.run.breakdown["total"] == pytest.approx(100e-6)
-        assert "1 step annotation without a kernel left out" in imported.run.warnings
+        assert "skipped 1 step annotation without a kernel" in imported.run.warnings

@@ -76,7 +76,7 @@ def _beside(hints: Sequence[StepHint]) -> Iterator[tuple[int, ...]]:
     before = tuple(each.before for each in hints)
     behind = tuple(each.after or 0 for each in hints)
     if before == behind:
-        yield before
+        yield from [before] if before[0] else []
     elif before[1:] == behind[:-1] and len({b - a for a, b in itertools.pairwise(before[1:])}) == 1:
         # A log that ends with a record lacks the bar behind it.
         behind = (*behind[:-1], behind[-1] or 2 * before[-1] - before[-2])

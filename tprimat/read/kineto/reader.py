@@ -69,7 +69,7 @@ def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[Pars
         first = first or timeline
         breakdown.add(timeline)
     if breakdown.empty:
-        training.warnings.append(f"{counted(breakdown.empty, 'step annotation')} without a kernel left out")
+        training.warnings.append(f"skipped {counted(breakdown.empty, 'step annotation')} without a kernel")
     trace = breakdown.trace()
     if trace is None or first is None:
         why = "; ".join(training.warnings) or "profile with ProfilerActivity.CUDA on a GPU"
