@@ -606,3 +606,35 @@ def test_long_hostile_lines_take_no_longer_than_their_length(unit):
     hostile = unit * (800_000 // len(unit)) + "elapsed time per iteration (ms): 5 | Error (int)\n"
     content = (hostile + "\n".join(lines(steps(3000.0, 500.0), Setup(planned=2))) + "\n").encode()
     assert any(run.steps[-1:] == (2,) for run in read.read(text.lines([content]), "hostile.log"))
+
+
+def of_nodes(prefix: str, *shares: float, loss: float | None = 2.5) -> list[str]:
+    """A log of several nodes, each of whose last ranks prints its own time."""
+    times = [9000.0, *[3200.0 + 3 * index for index in range(11)]]
+    nodes = [
+        lines([Step(each.iteration, each.ms * share, loss) for each in steps(*times)], Setup("upstream"), stamps=False)
+        for share in shares
+    ]
+    return [prefix.format(node) + each for printed in zip(*nodes, strict=True) for node, each in enumerate(printed)]
+
+
+@pytest.mark.parametrize("prefix", ["node-{}: [default7]: ", "{}: ", "[{}]: ", ""])
+@pytest.mark.parametrize("shares", [(1, 1.002, 0.998, 1.001), (1, 1.049)])
+def test_nodes_whose_times_differ_a_little_are_one_training(prefix, shares):
+    run = single(of_nodes(prefix, *shares))
+    assert (run.steps, run.step_times[:2]) == (tuple(range(1, 13)), (9.0, 3.2))
+    assert not said(run, "restarted")
+    assert not said(run, "printed twice")
+
+
+def test_nodes_of_a_training_without_a_loss_are_one_training():
+    run = single(of_nodes("{}: ", 1, 1.01, loss=None))
+    assert (len(run.steps), run.step_times[0]) == (12, 9.0)
+
+
+def test_another_time_of_the_same_iteration_is_another_attempt():
+    """Just above what nodes differ by; and of another loss at the same time."""
+    assert len(runs_of(of_nodes("", 1, 1.06))) == 2
+    first, second = (lines([Step(1, 3200.0, 2.5), Step(2, 3200.0, loss)], Setup("upstream"), stamps=False)
+                     for loss in (2.4, 2.3))  # fmt: skip
+    assert said(single([*first, second[1].replace("3200.0", "3201.0")]), "restarted on line 3 from iteration 2")

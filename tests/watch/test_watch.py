@@ -227,6 +227,22 @@ def test_a_failure_ends_the_watch(tmp_path):
     assert told[3:] == ["the training failed"]
 
 
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "HW Exception by GPU node-9 (Agent handle: 0x6a10) reason :GPU Hang",
+        "Aborted (core dumped)",
+        "Bus error",
+        "Killed",
+    ],
+)
+def test_an_ending_without_an_exception_ends_the_watch(tmp_path, ending):
+    updates = Training(tmp_path / "train.log", [*log_lines((40, 1.0)), ending]).watched()
+    assert updates[-1].status == ExitStatus.TRAINING_FAILED
+    assert events(updates)[1].endswith(ending)
+    assert events(updates)[-1] == "the training failed"
+
+
 def test_a_failure_before_the_first_step_ends_the_watch(tmp_path):
     text = ["Traceback (most recent call last):", "torch.OutOfMemoryError: CUDA out of memory."]
     updates = Training(tmp_path / "train.log", [*HEAD, *text]).watched()

@@ -31,10 +31,6 @@ class Line(NamedTuple):
     text: str
     whole: bool
 
-    def cuts(self, end: int) -> bool:
-        """Return whether the file ends here, so that a value up to this place may be a part of one."""
-        return not self.whole and end == len(self.text)
-
 
 def lines(chunks: Iterable[bytes]) -> Iterator[Line]:
     """Yield the lines of a file that comes in chunks of any size.
