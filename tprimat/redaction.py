@@ -39,7 +39,7 @@ _RULES = {
     "hf_": r"(?<![a-z0-9])(hf_[a-z0-9]{16,})",
     "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_": r"(?<![a-z0-9])((?:gh[pousr]|github_pat)_\w{16,})",
     "glpat- nvapi- xox": r"(?<![a-z0-9])((?:glpat|nvapi|xox[a-z])-[\w-]{8,})",
-    "sk-": r"(?<![a-z0-9])(sk-(?=[\w-]*\d)[\w-]{16,})",
+    "sk-": r"(?<![a-z0-9])(sk-(?=[\w-]{0,99}\d)[\w-]{16,})",
     "aiza akia asia eyj": r"(?<![a-z0-9])(?-i:(AIza[\w-]{20,}|A[KS]IA[A-Z0-9]{12,}|eyJ[\w-]{8,}(?:\.[\w-]*)*))",
     "key": _named("key", _KEYS),
     "token": _named("token", _TOKENS),

@@ -21,6 +21,7 @@ from tprimat import cli, read
 from tprimat.errors import ExitStatus
 from tprimat.log_import import bundle, extract
 from tprimat.log_import.inputs import Log
+from tprimat.measure import training_files
 from tprimat.read.parsing import text
 from tprimat.redaction import redacted
 from tprimat.store import store
@@ -154,6 +155,14 @@ def test_in_the_quote_of_a_contradiction(tmp_path, capsys):
     (tmp_path / "train.log").write_text(log_text().replace("batch_size ........ 64", f"batch_size ........ 64 {line}"))
     assert cli.run("read", [str(tmp_path / "train.log"), "--global-batch-size", "63"]) == ExitStatus.USAGE
     assert found_in("".join(capsys.readouterr())) == []
+
+
+def test_in_the_last_words_of_a_training_that_failed(logs, tmp_path):
+    lines = [line for line, _ in SECRETS]
+    (tmp_path / "run.log").write_text("".join(f"error: {line}\n" for line in lines))
+    words = training_files.last_words(tmp_path / "run.log", lines)
+    assert len(words) > training_files.TAIL_LINES
+    assert found_in("\n".join(words)) == []
 
 
 def test_in_the_file_of_an_internal_error(logs, tmp_path, capsys, monkeypatch):
