@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -92,12 +92,16 @@ def decode(content: bytes) -> tuple[Run, ...]:
     return runs_of(msgspec.json.decode(content, type=ResultFile))
 
 
-def without_secrets(value: Any) -> Any:
+Kind = TypeVar("Kind")
+
+
+def without_secrets(value: Kind) -> Kind:
     """Return a run, or any value in one, without what looks like a secret; the same object where nothing does."""
+    new: Any = value
     if isinstance(value, str):
-        return redacted(value)
-    if isinstance(value, dict):
-        new: Any = {name: _named(name, each) for name, each in value.items()}
+        new = redacted(value)
+    elif isinstance(value, dict):
+        new = {name: _named(name, each) for name, each in value.items()}
     elif isinstance(value, (tuple, list)) and value and isinstance(value[0], (str, msgspec.Struct, dict)):
         # An option and its value are two words of a command.
         words = redacted("\t".join(value)).split("\t") if all(isinstance(each, str) for each in value) else []
@@ -105,10 +109,9 @@ def without_secrets(value: Any) -> Any:
     elif isinstance(value, msgspec.Struct):
         fields = {name: without_secrets(each) for name, each in msgspec.structs.asdict(value).items()}
         changed = {name: each for name, each in fields.items() if each is not getattr(value, name)}
-        return msgspec.structs.replace(value, **changed) if changed else value
-    else:
-        return value
-    return new if new != value else value
+        new = msgspec.structs.replace(value, **changed) if changed else value
+    kept: Kind = new if new is not value and new != value else value
+    return kept
 
 
 def _named(name: str, value: Any) -> Any:
