@@ -39,11 +39,11 @@ ARGUMENTS = frozenset({
     "lr_decay_style", "adam_beta1", "adam_beta2", "adam_eps", "weight_decay", "clip_grad", "seed", "mock_data",
     "data_path", "num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "group_query_attention",
     "kv_channels", "ffn_hidden_size", "padded_vocab_size", "vocab_size", "window_size", "window_attn_skip_freq",
-    "swiglu", "untie_embeddings_and_output_weights", "num_experts", "moe_router_topk", "moe_ffn_hidden_size", "moe_layer_freq",
-    "moe_shared_expert_intermediate_size", "multi_latent_attention", "q_lora_rank", "kv_lora_rank", "qk_head_dim",
-    "qk_pos_emb_head_dim", "v_head_dim", "is_hybrid_model", "hybrid_override_pattern", "hybrid_layer_pattern",
-    "experimental_attention_variant", "compress_ratios", "hc_mult", "model", "exp_name", "save", "tokenizer_model",
-    "use_torch_fsdp2", "use_megatron_fsdp", "reset_attention_mask",
+    "swiglu", "untie_embeddings_and_output_weights", "num_experts", "moe_router_topk", "moe_ffn_hidden_size",
+    "moe_layer_freq", "moe_shared_expert_intermediate_size", "multi_latent_attention", "q_lora_rank", "kv_lora_rank",
+    "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim", "is_hybrid_model", "hybrid_override_pattern",
+    "hybrid_layer_pattern", "experimental_attention_variant", "compress_ratios", "hc_mult", "model", "exp_name",
+    "save", "tokenizer_model", "use_torch_fsdp2", "use_megatron_fsdp", "reset_attention_mask",
 })
 # fmt: on
 """Arguments that are read; all others of the several hundred are skipped."""
