@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from megatron_writer import NEWER, PREFIXES, SHAPES, Setup, Step, doubled, dump, line, lines, prefixed
 
 from tprimat import read
+from tprimat.analysis import flops
+from tprimat.analysis.summary import summarize
 from tprimat.errors import UnreadableError
 from tprimat.read.parsing import text
 from tprimat.results.run import Run
@@ -638,3 +640,68 @@ def test_another_time_of_the_same_iteration_is_another_attempt():
     first, second = (lines([Step(1, 3200.0, 2.5), Step(2, 3200.0, loss)], Setup("upstream"), stamps=False)
                      for loss in (2.4, 2.3))  # fmt: skip
     assert said(single([*first, second[1].replace("3200.0", "3201.0")]), "restarted on line 3 from iteration 2")
+
+
+def dumped(**values: object) -> Run:
+    """A training of GPT-OSS' attention whose dump has these arguments, too."""
+    shape = {
+        "num_layers": 24, "hidden_size": 2880, "num_attention_heads": 64, "group_query_attention": True,
+        "num_query_groups": 8, "kv_channels": 64, "ffn_hidden_size": 2880, "swiglu": True, "padded_vocab_size": 201088,
+        "world_size": 8, "global_batch_size": 16, "seq_length": 8192, "train_iters": 4,
+    }  # fmt: skip
+    arguments = [f"  {name} {'.' * (48 - len(name))} {value}" for name, value in {**shape, **values}.items()]
+    return single([*arguments, *lines(steps(2000.0, 1000.0, 1000.0, 1000.0), Setup("upstream", planned=4))])
+
+
+class TestLayersOfSeveralKinds:
+    @pytest.mark.parametrize(
+        ("arguments", "window", "unbounded"),
+        [
+            ({"window_size": "(127, 0)", "window_attn_skip_freq": 2}, 127, 12),
+            ({"window_size": "(4095, 0)", "window_attn_skip_freq": 6}, 4095, 4),
+            ({"window_size": "(127, 0)", "window_attn_skip_freq": "[1, 1, 1, 0, 1, 1, 1, 0]"}, 127, 2),
+            ({"window_size": "(127, 0)", "window_attn_skip_freq": "([1]*22+[0]*2)"}, 127, 2),
+            ({"window_size": "(127, 0)", "window_attn_skip_freq": None}, 127, 0),
+            ({"window_size": "(127, 0)"}, 127, 0),
+            ({"window_size": None, "window_attn_skip_freq": 2}, None, None),
+        ],
+    )
+    def test_the_layers_without_a_window_are_counted(self, arguments, window, unbounded):
+        shape = dumped(**arguments).model_config
+        assert (shape.sliding_window, shape.full_attention_layers) == (window, unbounded)
+        assert shape.ffn_hidden_size == 2880
+
+    @pytest.mark.parametrize("pattern", ["0", "every other", "True"])
+    def test_windows_in_an_unknown_order_leave_no_flops(self, pattern):
+        run = dumped(window_size="(127, 0)", window_attn_skip_freq=pattern)
+        assert run.model_config.ffn_hidden_size is None
+        assert said(run, "windows in an unknown order of layers")
+
+    def test_flops_are_those_of_both_kinds(self):
+        run = dumped(
+            window_size="(127, 0)", window_attn_skip_freq=2, num_experts=32, moe_router_topk=4, moe_ffn_hidden_size=2880
+        )
+        per_token = flops.flops_per_token(run.model_config, 8192)
+        assert per_token * 16 * 8192 / 8 / 1e12 == pytest.approx(395.4, abs=0.05)
+
+
+class TestOtherEntryScripts:
+    @pytest.mark.parametrize(
+        ("encoder", "decoder"),
+        # An image's patches, those of several tiles, and T5's source.
+        [(576, 4096), (1024, 8192), (512, 128)],
+    )
+    def test_the_decoders_sequence_counts(self, encoder, decoder):
+        run = dumped(seq_length=encoder, encoder_seq_length=encoder, decoder_seq_length=decoder)
+        assert run.training_config.sequence_length == decoder
+        rate = summarize(run).performance.tokens_per_second_per_gpu
+        assert rate == pytest.approx(16 * decoder / 8, rel=0.4)
+        # Nobody knows how much the encoder computes.
+        assert flops.flops_per_token(run.model_config, decoder) is None
+        assert said(run, f"seq_length {encoder} is the encoder's, decoder_seq_length {decoder} counts")
+
+    @pytest.mark.parametrize("others", [{}, {"encoder_seq_length": 8192, "decoder_seq_length": None}])
+    def test_a_decoder_alone_has_its_usual_length(self, others):
+        run = dumped(**others)
+        assert run.training_config.sequence_length == 8192
+        assert flops.flops_per_token(run.model_config, 8192)

@@ -263,3 +263,36 @@ def test_where_samples_are_compared_nothing_speaks_of_tokens(form):
         text = form.render(shown, Sources("0", ""), None).decode()
     for words in ("cheaper per token", "cost per token", "USD/10⁹ tokens", "USD per 10⁹ tokens"):
         assert words not in text
+
+
+class TestContradictions:
+    """A contradiction that was found stands in the headline, and is the first caveat."""
+
+    WARNING = "global_batch_size 128 was stated, but the training shows 8: they can't both be true"
+
+    def test_of_one_of_two_systems(self):
+        found = answer(make_run(), make_run(**AMD, step_time=1.6, warnings=(self.WARNING,)))
+        assert found.headline.endswith("; but values of 8×MI300X (BF16) contradict each other")
+        assert (found.caveats[0].code, found.caveats[0].severity) == ("contradiction", "warning")
+        assert self.WARNING in found.caveats[0].text
+
+    def test_of_both(self):
+        runs = make_run(warnings=(self.WARNING,)), make_run(**AMD, step_time=1.6, warnings=(self.WARNING,))
+        told = "; but values of 8×MI300X (BF16) and 8×H100 80GB HBM3 (BF16) contradict each other"
+        assert answer(*runs).headline.endswith(told)
+
+    def test_of_a_single_system(self):
+        assert answer(make_run(warnings=(self.WARNING,))).headline.endswith(f"; but {self.WARNING}")
+
+    def test_of_several_models(self):
+        pairs = [
+            run
+            for model in ("llama", "qwen")
+            for run in (make_run(model=model), make_run(**AMD, model=model, step_time=1.6, warnings=(self.WARNING,)))
+        ]
+        assert "contradict each other" in (report(comparison(*pairs)).headline or "")
+
+    def test_none_without_one(self):
+        found = answer(make_run(warnings=("padding unknown",)), make_run(**AMD, step_time=1.6))
+        assert "contradict" not in found.headline
+        assert all(caveat.code != "contradiction" for caveat in found.caveats)
