@@ -24,7 +24,7 @@ LEVEL_SIGMAS = 1.0
 with more, the end of a slow start that fades stays."""
 
 DISTURBED = 0.35
-"""Share of the next LEAST_RECORDS before a cut that may be slow where the slow start is over: these are disturbances."""
+"""Share of the next LEAST_RECORDS before a cut that may be slow where the slow start is over: disturbances."""
 
 UNSETTLED_SIGMAS, UNSETTLED_FRACTION = 2.5, 0.03
 """How far above its end the middle of a run may lie: the larger of the two."""
@@ -49,7 +49,7 @@ def detect_warmup(values: Sequence[float]) -> SteadyState | None:
     """Find the slow start of a series; None where there are too few values, or where it isn't over by the middle.
 
     The cut is the one at or before the middle that minimises variance / kept count (MSER) on a running median of
-    three. What comes before it and is no slower than the rest is taken back: neither noise nor a faster part is warm-up.
+    three. What is no slower than the rest is taken back: neither noise nor a faster part is warm-up.
     """
     import numpy as np
 
