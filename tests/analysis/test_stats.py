@@ -128,6 +128,26 @@ def test_a_disturbance_after_twenty_records_at_the_level_is_no_slow_start(stop):
     assert warmup.first_steady_index(series.tolist()) == 8
 
 
+@pytest.mark.parametrize("pause", [2, 3])
+def test_a_long_pause_later_hides_no_slow_start(pause):
+    series = [*[1.3] * 12, *wavy(88)]
+    series[70 : 70 + pause] = [110.0] * pause
+    assert warmup.first_steady_index(series) == 12
+
+
+@pytest.mark.parametrize("step", [0.1, 0.02])
+def test_coarse_figures_are_no_slow_start(step):
+    random = np.random.default_rng(3)
+    for level in (1.0, 1.4, 1.5):
+        kept = [
+            1
+            - (warmup.first_steady_index((step * np.round(level + 0.3 * random.standard_normal(100))).tolist()) or 0)
+            / 100
+            for _ in range(20)
+        ]
+        assert np.mean(kept) >= 0.9
+
+
 def test_a_series_that_never_settles_has_no_steady_state():
     assert warmup.detect_warmup([2.0**-index for index in range(60)]) is None
 

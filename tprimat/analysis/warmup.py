@@ -26,6 +26,9 @@ with more, the end of a slow start that fades stays."""
 DISTURBED = 0.35
 """Share of the next LEAST_RECORDS before a cut that may be slow where the slow start is over: disturbances."""
 
+PAUSE_SIGMAS, PAUSE_QUANTILE = 4.0, 0.9
+"""How far above its median, and above how many of its values, a record of the rest is one of a pause."""
+
 UNSETTLED_SIGMAS, UNSETTLED_FRACTION = 2.5, 0.03
 """How far above its end the middle of a run may lie: the larger of the two."""
 
@@ -117,8 +120,11 @@ def _least_variance(smooth: Values, last: int) -> int:
     """Return the number of values to cut, up to `last`, that leaves the least variance / count."""
     import numpy as np
 
+    rest = smooth[last:]
+    # A pause of several records behind `last` says nothing of the cut, and would hide every slow start.
+    most = max(median(rest) + PAUSE_SIGMAS * robust_sigma(rest.tolist()), float(np.quantile(rest, PAUSE_QUANTILE)))
     # Around a value in the middle of the rest, so that sums of squares lose no digits.
-    shifted = (smooth - median(smooth[last:]))[::-1]
+    shifted = np.concatenate([smooth[:last], np.minimum(rest, most)])[::-1] - median(rest)
     counts = np.arange(1, len(smooth) + 1)
     variances = np.cumsum(shifted**2) / counts - (np.cumsum(shifted) / counts) ** 2
     return int(np.argmin((variances / counts)[::-1][: last + 1]))
