@@ -26,7 +26,7 @@ with more, the end of a slow start that fades stays."""
 DISTURBED = 0.35
 """Share of the next LEAST_RECORDS before a cut that may be slow where the slow start is over: disturbances."""
 
-PAUSE_SIGMAS, PAUSE_QUANTILE = 4.0, 0.9
+PAUSE_SIGMAS, PAUSE_QUANTILE = 15.0, 0.9
 """How far above its median, and above how many of its values, a record of the rest is one of a pause."""
 
 UNSETTLED_SIGMAS, UNSETTLED_FRACTION = 2.5, 0.03
