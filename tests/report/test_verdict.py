@@ -232,6 +232,37 @@ def test_runs_that_never_settle_are_too_short_to_compare():
     assert "[" not in found.certainty
 
 
+@pytest.mark.parametrize(
+    ("slow", "headline"),
+    [
+        ((16, 16), f"Too short to compare {MI300X_NAME} and {H100_NAME} in any of 2 models"),
+        ((3, 16), f"{MI300X_NAME} is 2.1× as fast per GPU as {H100_NAME} in 1 of 2 models; too short to compare in 1"),
+    ],
+)
+def test_the_headline_of_several_models_says_which_are_too_short(slow, headline):
+    runs = [
+        run
+        for model, count in zip(("llama", "qwen"), slow, strict=True)
+        for step_time, fields in ((3.2, {}), (1.5, AMD))
+        for run in runs_with(count, 30, step_time, model=model, **fields)
+    ]
+    found = report(comparison(*runs))
+    assert found.headline == headline
+    costs = cost_texts(with_prices(comparison(*runs), ["H100=3", "MI300X=2"]), found.answers)
+    assert len(costs) == slow.count(3)
+
+
+@pytest.mark.parametrize(("steps", "assumed"), [(29, True), (30, False)])
+def test_below_thirty_steps_the_headline_of_several_models_has_its_assumption(steps, assumed):
+    runs = [
+        run
+        for model in ("llama", "qwen")
+        for step_time, fields in ((3.2, {}), (1.5, AMD))
+        for run in runs_with(3, steps, step_time, model=model, **fields)
+    ]
+    assert report(comparison(*runs)).headline.endswith("if the start-up was over by step 14") == assumed
+
+
 @pytest.mark.parametrize(("steps", "assumed"), [(29, True), (30, False)])
 def test_below_thirty_steps_the_headline_has_its_assumption(steps, assumed):
     found = answer(runs_with(3, steps, 3.2), runs_with(3, steps, 1.7, **AMD))

@@ -247,20 +247,27 @@ def _headline_models(answers: Sequence[tuple[Group, Verdict]]) -> str:
     leaders = [(group.leaders, answer.standing) for group, answer in answers if group.leaders is not None]
     decided = [pair for pair, standing in leaders if standing in ("significant", "preliminary")]
     doubt = _contradicted([pair for pair, _ in leaders])
-    if not decided and any(standing == "none" for _, standing in leaders):
-        names = list(dict.fromkeys(system.name for group, _ in answers for system in group.systems))
-        return f"No significant difference between {join_names(names)} in any of {len(leaders)} models{doubt}"
+    names = join_names(list(dict.fromkeys(system.name for group, _ in answers for system in group.systems)))
+    settled = [(pair, standing) for pair, standing in leaders if standing != "unsettled"]
+    if not settled:
+        return f"Too short to compare {names} in any of {len(leaders)} models"
+    short = f"; too short to compare in {len(leaders) - len(settled)}" if len(settled) < len(leaders) else ""
+    if not decided and any(standing == "none" for _, standing in settled):
+        return f"No significant difference between {names} in any of {len(settled)} models{short}{doubt}"
+    assumed = [step for pair, _ in settled if (step := _assumed_start(pair)) is not None]
+    if assumed:
+        short += f", if the start-up was over by step {max(min(assumed), 1)}"
     won: dict[str, list[Pair]] = {}
-    for pair in decided or [pair for pair, _ in leaders]:
+    for pair in decided or [pair for pair, _ in settled]:
         won.setdefault(pair.faster.name, []).append(pair)
     text = "; ".join(_headline_wins(pairs, len(leaders)) for pairs in won.values())
     if any(len(pair.clocks) > 1 for pair, _ in leaders):
         text += "; but not all are timed by one clock"
     if not decided:
-        return f"{text}; run-to-run variation unknown{doubt}"
-    undecided = len(leaders) - len(decided)
+        return f"{text}; run-to-run variation unknown{short}{doubt}"
+    undecided = len(settled) - len(decided)
     preliminary = "Preliminary: " if any(standing == "preliminary" for _, standing in leaders) else ""
-    return f"{preliminary}{text}" + (f"; no significant difference in {undecided}" if undecided else "") + doubt
+    return f"{preliminary}{text}" + (f"; no significant difference in {undecided}" if undecided else "") + short + doubt
 
 
 def _headline_wins(pairs: Sequence[Pair], models: int) -> str:
@@ -341,8 +348,7 @@ def _factor(ratio: float) -> str:
 
 def cost_texts(comparison: Comparison, answers: Sequence[Answer]) -> list[str]:
     """Return which system costs least per token in each answer; one sentence where it is the same in several models."""
-    decided = [answer.group.leaders for answer in answers if answer.group.leaders]
-    found = [None if pair.is_unsettled else cost(comparison, pair) for pair in decided]
+    found = [cost(comparison, answer.group.leaders) for answer in answers if answer.group.leaders]
     names = {(each.cheaper.name, each.dearer.name) if each and each.cheaper and each.saving else None for each in found}
     if len(answers) == len(found) > 1 and len(names) == 1 and None not in names:
         ((cheaper, dearer),) = filter(None, names)
