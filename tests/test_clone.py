@@ -16,6 +16,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 pytestmark = pytest.mark.slow
 
 
+SETUP = ("tools/make_venv.py", "--venv", ".venv", "--requirements", "requirements-analysis.txt")
+
+
 def said(*command: object, cwd: Path) -> str:
     """What a command prints; the test fails with its words when it doesn't end well."""
     # A PYTHONPATH would let the clone's environment see packages that it hasn't got.
@@ -49,14 +52,24 @@ def clone(tmp_path_factory):
 @pytest.fixture(scope="module")
 def python(clone, package_index):
     """The clone's own environment, with the analysis tier only."""
-    setup = ("tools/make_venv.py", "--venv", ".venv", "--requirements", "requirements-analysis.txt")
-    said(sys.executable, *setup, cwd=clone)
+    said(sys.executable, *SETUP, cwd=clone)
     return clone / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 def test_the_environment_has_no_torch(clone, python):
     code = "from importlib.util import find_spec; print(find_spec('torch'), find_spec('lightning'))"
     assert said(python, "-c", code, cwd=clone) == "None None\n"
+
+
+def test_set_up_a_second_time_nothing_is_installed(clone, python, monkeypatch):
+    def installed() -> list[int]:
+        return sorted(path.stat().st_mtime_ns for path in (clone / ".venv").rglob("*.dist-info/RECORD"))
+
+    before = installed()
+    assert len(before) > 10
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    said(sys.executable, *SETUP, cwd=clone)
+    assert installed() == before
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="this system has no bash")
@@ -70,20 +83,26 @@ def test_the_readmes_examples_run(clone, python):
         assert "Traceback" not in done.stdout
 
 
-def test_installed_it_has_a_command_and_all_its_tables(clone, python, tmp_path):
-    said(python, "-m", "pip", "install", "-qq", ".", cwd=clone)
+@pytest.fixture(scope="module")
+def installed(clone, python):
+    """The environment with the package itself, and pandas, in it; the tests that need neither come first."""
+    said(python, "-m", "pip", "install", "-qq", ".[pandas]", "-c", "constraints.txt", cwd=clone)
+    return python
+
+
+def test_installed_it_has_a_command_and_all_its_tables(clone, installed, tmp_path):
+    python = installed
     command = python.parent / ("tprimat.exe" if os.name == "nt" else "tprimat")
     assert said(command, "compare", "--help", cwd=tmp_path).startswith("usage: ")
     # The installed package, not the clone: nothing of it lies in this folder.
     code = "import tprimat; print(tprimat.__path__[0])"
-    installed = Path(said(python, "-c", code, cwd=tmp_path).strip())
-    assert clone / "tprimat" != installed
+    package = Path(said(python, "-c", code, cwd=tmp_path).strip())
+    assert clone / "tprimat" != package
     tracked = said("git", "ls-files", "tprimat", cwd=clone).split()
-    assert [name for name in tracked if not (installed.parent / name).is_file()] == []
+    assert [name for name in tracked if not (package.parent / name).is_file()] == []
 
 
-def test_with_pandas_the_notebook_runs(clone, python, tmp_path):
-    said(python, "-m", "pip", "install", "-qq", ".[pandas]", "-c", "constraints.txt", cwd=clone)
+def test_with_pandas_the_notebook_runs(clone, installed, tmp_path):
     shutil.copytree(clone / "docs" / "examples", tmp_path / "examples")
     code = (
         "import json\n"
@@ -91,7 +110,7 @@ def test_with_pandas_the_notebook_runs(clone, python, tmp_path):
         "    if cell['cell_type'] == 'code': exec(''.join(cell['source']))\n"
         "print(len(steps), tprimat.__file__)\n"
     )
-    rows, _, file = said(python, "-c", code, cwd=tmp_path / "examples").strip().partition(" ")
+    rows, _, file = said(installed, "-c", code, cwd=tmp_path / "examples").strip().partition(" ")
     assert int(rows) > 100
     assert not Path(file).is_relative_to(clone / "tprimat")
 

@@ -329,22 +329,6 @@ class TestSetUp:
         inside = {path.name.split("-")[0] for path in (tmp_path / "env").glob("lib/*/site-packages/*.dist-info")}
         assert inside <= {"pip", "setuptools"}
 
-    @pytest.mark.slow
-    def test_a_second_time_installs_nothing(self, tmp_path, package_index):
-        command = [
-            sys.executable,
-            "tools/make_venv.py",
-            "--venv",
-            tmp_path / "env",
-            "--requirements",
-            "requirements-analysis.txt",
-        ]
-        subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
-        before = sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*.dist-info/RECORD"))
-        done = subprocess.run(command, cwd=REPOSITORY, env={**os.environ, "PIP_NO_INDEX": "1"}, capture_output=True)
-        assert done.returncode == 0, done.stderr
-        assert sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*.dist-info/RECORD")) == before
-
 
 PINS = tuple(
     Requirement(line)

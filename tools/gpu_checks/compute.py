@@ -46,7 +46,7 @@ def fp8(report: Report) -> None:
     with report.part("fp8"):
         _ceiling(report, row, "fp8")
     with report.part("fp8 is right"):
-        size = 64 if report.dry_run else 2048
+        size = 64 if report.dry_run else COMPARED_SIZE
         left, right = device.normal(size, size), device.normal(size, size)
         _right(report, "fp8", multiply(left.to(dtype), right.to(dtype).t()), left @ right.t(), 0.1)
     with report.part("fp8 in Transformer Engine"):
