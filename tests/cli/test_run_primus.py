@@ -203,7 +203,7 @@ class TestBadly:
         ("behaviour", "status", "steps", "words"),
         [
             ("crash", 1, 4, "HIP out of memory"),
-            ("kill", 137, 3, "exited with code 137"),
+            ("kill", 137, 3, "Killed"),
             ("quiet", 5, 0, "no iteration line"),
         ],
     )
