@@ -6,7 +6,9 @@ import functools
 import json
 import math
 import statistics
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from read_truth import runs_of
@@ -28,7 +30,7 @@ def run_of(path: Path):
     return with_system(run, path)
 
 
-def logs():
+def logs() -> Iterator[Any]:
     for row in TRUTH["rows"]:
         name, within = row["log"]["file"], FOLDER / "sets" / f"v{row['repo'][-3:]}" / row["log"]["path"]
         path = FOLDER / name if name else within
@@ -40,7 +42,7 @@ def test_there_are_logs_to_read(samples):
     assert len(list(logs())) > 50
 
 
-@pytest.mark.parametrize(("path", "known"), logs())
+@pytest.mark.parametrize(("path", "known"), list(logs()))
 def test_a_log_has_its_parts_and_its_speed(path, known):
     run = run_of(path)
     found = account.account(run, None)
