@@ -259,7 +259,7 @@ def main() -> None:
         "--pairs",
         type=int,
         default=1200,
-        help="pairs of a series; runs of 10 to 30 steps: of a line, twice as many (default: %(default)s)",
+        help="pairs of a series; runs of 10 to 30 steps: of a line, 2,500 per 1,200 (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--part", choices=("bias", "long", "short"))
@@ -267,7 +267,7 @@ def main() -> None:
     parts = {
         "bias": lambda random: print_biases(max(10, arguments.pairs // 6), random),
         "long": lambda random: print_long(arguments.pairs, random),
-        "short": lambda random: print_short(2 * arguments.pairs, random),
+        "short": lambda random: print_short(math.ceil(arguments.pairs * 2500 / 1200), random),
     }
     for number, (name, part) in enumerate(parts.items()):
         if arguments.part in (None, name):

@@ -10,7 +10,8 @@ from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Options, Value, largest_micro_batch, of_runs
 from tprimat.analysis.summary import summarize
 from tprimat.catalog.prices import Price
-from tprimat.results.run import Disturbance, MemoryMetrics, Run
+from tprimat.results.conditions import Disturbance
+from tprimat.results.run import MemoryMetrics, Run
 from tprimat.results.telemetry import Telemetry
 from tprimat.store import store
 

@@ -7,7 +7,8 @@ import pytest
 from made_runs import H100, MI300X, comparison, make_run
 
 from tprimat.compare.caveats import CODES
-from tprimat.results.run import Disturbance, Environment, Timing, Tuning
+from tprimat.results.conditions import Disturbance
+from tprimat.results.run import Environment, Timing, Tuning
 
 AMD = {"device": MI300X, "stack": "rocm"}
 

@@ -16,7 +16,7 @@ from tprimat.compare import Loaded, compare
 from tprimat.compare.cost import efficiencies
 from tprimat.report import console
 from tprimat.report.verdict import report
-from tprimat.results.run import Preflight
+from tprimat.results.conditions import Preflight
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
 
 SEEDS = (1, 2, 3)

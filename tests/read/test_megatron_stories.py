@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from megatron_stories import stories
 from megatron_writer import Story
@@ -50,6 +50,8 @@ def test_the_log_of_a_training_with_all_its_starts(story, seed):
 @given(stories(most=1), stories(most=1), st.integers(0, 2**32))
 @settings(max_examples=100, deadline=None)
 def test_two_trainings_of_any_two_shapes_in_one_file(one, other, seed):
+    # One that failed and the same once more are attempts at one training.
+    assume(one.processes[-1].crash is None or one.setup.planned != other.setup.planned)
     rng = random.Random(seed)
     first, second = runs_of(one.written(rng) + other.written(rng, day=1))
     check(first, one)

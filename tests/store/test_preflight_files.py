@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from made_preflights import device, preflight, rate
 
-from tprimat.results.run import Preflight
+from tprimat.results.conditions import Preflight
 from tprimat.store import preflight as stored
 from tprimat.store import store
 

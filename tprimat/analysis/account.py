@@ -40,11 +40,15 @@ def common_clock(runs: Sequence[Run]) -> Clock | None:
     return next((clock for clock in ("blocks", "timer", "stamps") if clock in shared), None)
 
 
+ROUNDING = 1e-5
+"""s; less is what rounding leaves."""
+
+
 def account(run: Run, first_steady: int | None) -> Account | None:
     """Return the parts of a run's wall time; None where neither its timeline nor its records have a time.
 
     Args:
-        run: with its timeline, or at least step times.
+        run: with its timeline, or with step times alone.
         first_steady: the first step after the warm-up; None where there is no warm-up to take out.
     """
     inside = [entry for entry in run.timeline if entry.start >= 0]
@@ -62,7 +66,10 @@ def account(run: Run, first_steady: int | None) -> Account | None:
     sums["warm-up"] = min(warm_up, sums["training"])
     sums["training"] -= sums["warm-up"]
     sums["unknown"] += max(0.0, whole - math.fsum(sums.values()))
-    return Account({name: value for name, value in sums.items() if value}, before)
+    waits = run.breakdown.get("data_wait_s")
+    steps = sum(entry.steps for entry in inside if entry.kind == "training")
+    waiting = None if waits is None else waits * steps
+    return Account({name: round(value, 6) for name, value in sums.items() if value > ROUNDING}, before, waiting)
 
 
 def _until(run: Run, first_steady: int | None) -> float:

@@ -92,7 +92,9 @@ def first_steady_index(values: Sequence[float]) -> int | None:
     # Slow noise after a warm-up may be cut with it: it is no segment.
     brief = _slow_start(series, _running_median(series), longest)
     between = series[brief.start : state.start]
-    if max(median(between), median(between[:NEAR])) < state.reference * (1 + LEAST_CHANGE):
+    noise = max(median(between), median(between[:NEAR])) - state.reference
+    drop = median(series[: brief.start]) - median(between) if brief.start else 0.0
+    if noise < max(LEAST_CHANGE * state.reference, drop):
         return brief.start
     earlier = first_steady_index(values[: state.start])
     return brief.start if earlier is None else earlier

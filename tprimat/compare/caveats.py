@@ -238,7 +238,7 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             text = f"{several} of {counted(len(runs), 'run')} changed speed midway"
             yield Caveat("speed-changed", "info", text)
     for system in systems:
-        if text := next((each for each in system.value_warnings if each.startswith(OVER_BLOCKS)), None):
+        for text in [each for each in system.value_warnings if each.startswith(OVER_BLOCKS)][:1]:
             yield Caveat("unlike-blocks", "warning", f"{system.name}: {text}")
     drifts = {
         system.name: max(abs(drift) for drift in known)

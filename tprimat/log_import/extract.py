@@ -23,6 +23,7 @@ from tprimat.frameworks.primus import start_record
 from tprimat.log_import.inputs import STANDARD_INPUT, Log, read_small
 from tprimat.machine import platforms
 from tprimat.read.mlperf import system as mlperf_system
+from tprimat.read.parsing.events import Moment
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import LoggedValue, json_object, number
 from tprimat.results.run import MODEL_FROM_DIRECTORY, GpuInfo, Run
@@ -106,6 +107,7 @@ class ImportedRun:
         notes: what the reader did.
         lines: where the log states a field.
         structured: whether the source is machine-readable.
+        resumed, began: those of a ParsedLog.
     """
 
     title: str
@@ -113,6 +115,8 @@ class ImportedRun:
     notes: tuple[str, ...]
     lines: Mapping[str, int]
     structured: bool = False
+    resumed: int | None = None
+    began: Moment | None = None
 
 
 def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
@@ -187,7 +191,9 @@ def imported(
     )
     lines = {name: value.line for name, value in parsed.stated.items()}
     run = _checked(completed(with_system(run, Path(logs[0].path)), given), given, logs[0].name)
-    return ImportedRun(title, _with_directory_model(run, logs[0].path), parsed.notes, lines, structured)
+    return ImportedRun(
+        title, _with_directory_model(run, logs[0].path), parsed.notes, lines, structured, parsed.resumed, parsed.began
+    )
 
 
 def _with_directory_model(run: Run, path: str) -> Run:

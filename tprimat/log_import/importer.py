@@ -13,6 +13,7 @@ import msgspec
 
 from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import UnreadableError
+from tprimat.log_import import attempts
 from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.sources import LogSource, Outcome, SkippedFile
 from tprimat.read import merge
@@ -110,8 +111,10 @@ class LogImport:
 def merged(waiting: list[ImportedRun], skipped: list[SkippedFile]) -> list[ImportedRun]:
     """Return the trainings of a directory, each once: the structured source's, completed from the others.
 
-    A source that another one describes better is added to `skipped`.
+    A source that another one describes better, or that is another attempt, is added to `skipped`.
     """
+    waiting, again = attempts.joined(waiting)
+    skipped += [SkippedFile(title, f"another attempt at the training of {first}: joined") for title, first in again]
     kept: dict[int, ImportedRun] = {}
     # Whole ones before parts of them, what was written for machines before consoles.
     order = sorted(range(len(waiting)), key=lambda i: (not waiting[i].structured, -len(waiting[i].run.steps)))

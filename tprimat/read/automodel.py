@@ -76,6 +76,7 @@ _STATEMENTS = statements(
 )
 
 TIMING = Timing(
+    kind="timer",
     clock="host clock; the step time is worked out from the printed tokens of the step and tokens per second",
     covers="all between two steps: data loading, forward and backward of all micro-batches, optimizer",
     over_ranks="rank 0 prints",
@@ -97,6 +98,8 @@ class Reader(RecordReader):
         around = self.sorter.pending
         if self.sorter.trainings:
             around.feed(line.number, text)
+        else:
+            around.events.feed(line.number, text)
         if "_size" in text or "orld" in text or "max_steps" in text or "pretrained_model" in text:
             text = text[:2_000]
             read_statements(_STATEMENTS, text, line.number, around.stated, without_prefixes(text))

@@ -54,6 +54,7 @@ class Reader(BlockReader):
     name = "composer"
     signs = ("Train ", "batch=", "Eval ")
     timing = Timing(
+        kind="timer",
         clock="host clock of Composer's SpeedMonitor",
         covers="whole batches without evaluation, a rolling mean of up to 100 of them",
         over_ranks="local rank 0",

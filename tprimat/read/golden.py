@@ -43,6 +43,7 @@ _FIELDS = {
 }
 _STATUS = "golden values, not a log: planned steps and the run's end are unknown"
 _TIMING = Timing(
+    kind="timer",
     clock="host clock at Megatron's interval timer, as written to TensorBoard",
     covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer",
     over_ranks="the rank that writes",

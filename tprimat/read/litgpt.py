@@ -32,6 +32,7 @@ class Reader(StepReader):
     name = "litgpt"
     signs = ("iter time:",)
     timing = Timing(
+        kind="timer",
         clock="host clock of litgpt's loop",
         covers="sum of the iterations (micro-batches) of the step: data, forward, backward, optimizer; no validation",
         over_ranks="rank 0",

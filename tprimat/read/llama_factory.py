@@ -39,6 +39,7 @@ class Reader(ElapsedReader):
     name = "llama_factory"
     signs = ('"current_steps"',)
     timing = Timing(
+        kind="stamps",
         clock="host clock of LLaMA-Factory's LogCallback, in whole seconds",
         covers="all between two log entries: data loading, evaluation and saving included",
         over_ranks="rank 0",

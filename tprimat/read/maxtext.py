@@ -72,6 +72,7 @@ _TABLED = re.compile(r"\bUsing \(GB\) [\d.]+ / [\d.]+ \([\d.]+%\) on (?:TPU|CUDA
 _SIGNS = ("Config param", "evices: ", "Using (GB)", "Train loop", "Finished training")
 
 TIMING = Timing(
+    kind="stamps",
     clock="host clock from one step's end to the next, while the device works on (asynchronous dispatch)",
     covers="a step with its data; evaluations and checkpoints fall into the step that they follow",
     over_ranks="process 0 prints",

@@ -35,6 +35,7 @@ _SIZES = re.compile(
 )
 _NAMES = {"seq_length": "sequence_length", "train_iters": "max_steps", "world_size": "num_gpus"}
 _TIMING = Timing(
+    kind="timer",
     clock="host clock at Megatron's interval timer, printed with two decimals",
     covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
     "not evaluation and checkpoints",
@@ -92,6 +93,8 @@ class Reader(RecordReader):
             around.marks["success"] = line.number
         if self._records:
             around.feed(line.number, text)
+        else:
+            around.events.feed(line.number, text)
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings; one per line where the file holds only a few such lines."""

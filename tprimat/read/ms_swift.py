@@ -39,6 +39,7 @@ class Reader(ElapsedReader):
     name = "ms_swift"
     signs = ('"global_step/max_steps"', '"iteration"')
     timing = Timing(
+        kind="stamps",
         clock="host clock of ms-swift's callback",
         covers="all between two log entries: data loading, evaluation and saving included",
         over_ranks="rank 0",

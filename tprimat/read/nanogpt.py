@@ -123,6 +123,7 @@ class Reader(StepReader):
     name = "nanogpt"
     signs = ("time ", "train_time:", "trl:", "dt:", "tel:", " tok/s", ": train loss ")
     timing = Timing(
+        kind="timer",
         clock="host clock of the training script",
         covers="one iteration with its data and optimizer; an evaluation or checkpoint within it counts",
         over_ranks="rank 0",

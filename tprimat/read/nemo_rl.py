@@ -52,6 +52,7 @@ class Reader(BlockReader):
     signs = (" Step ", " Epoch ", "• ", "- ")
     names = _NAMES
     timing = Timing(
+        kind="timer",
         clock="host clock of NeMo RL's controller",
         covers="the whole step: generation, rewards, log probabilities, weight transfer, training; validation and "
         "checkpoints where they occur",

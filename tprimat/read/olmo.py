@@ -44,6 +44,7 @@ class Reader(BlockReader):
     name = "olmo"
     signs = ("[step=", "=")
     timing = Timing(
+        kind="timer",
         clock="host clock of OLMo's speed monitor",
         covers="whole batches, data included, a mean of a window of them; the first ones are left out",
         over_ranks="rank 0",

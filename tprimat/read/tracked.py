@@ -107,6 +107,7 @@ def _set_times(training: LoggedTraining, clock: str) -> None:
         if "elapsed_seconds" in record.native:
             record.native["elapsed_seconds"] -= started
     set_times(records)
+    training.around.marks["stamps"] = records[0].line
     training.warnings.append(
         f"step times are differences of {clock}: evaluation and saving are included where they occur"
     )
@@ -136,6 +137,7 @@ def parsed(training: LoggedTraining, tracker: str, form: str, **known: Any) -> P
         f"{tracker} ({form})",
         training,
         Timing(
+            kind="stamps" if "stamps" in training.around.marks else "timer",
             clock="the tracker's record of when a row was logged, or what the training's own code measured",
             covers="unknown: the file has the figure alone",
             over_ranks="the process that logs",

@@ -60,6 +60,7 @@ class Reader(StepReader):
     rate = None
     signs = _SIGNS
     timing = Timing(
+        kind="timer",
         clock="host clock of verl's trainer",
         covers="the whole step: generation, rewards, log probabilities and updates, in versions before mid-2025 also "
         "validation and saving; or a batch of fine-tuning",

@@ -7,6 +7,7 @@ a result.
     {"journal": 1, "owner": {…}}      whose it is
     {"run": {…}}                      the setup, without records; the last such line counts
     [step, window, seconds, loss, learning rate, gradient norm]
+    {"pause": [begin, end, kind]}     s since the first step began, before the step that ends after it
     {"update": {…}}                   an epoch that has ended, and the metrics so far
     {"final": {…}}                    the whole Run, written just before the result is
 """
@@ -23,6 +24,7 @@ import msgspec
 
 from tprimat.record.folders import JOURNALS
 from tprimat.record.process_identity import ProcessIdentity, current_process, lock
+from tprimat.record.wall_time import Pause
 from tprimat.results.run import Run
 
 if TYPE_CHECKING:
@@ -85,6 +87,10 @@ class Journal:
     def step(self, record: Record) -> None:
         """Write one step; costs a system call."""
         self._write(record)
+
+    def pause(self, pause: Pause) -> None:
+        """Write a pause of the steps that is over."""
+        self._write({"pause": pause})
 
     def update(self, update: Update) -> None:
         """Write new facts beyond the steps."""

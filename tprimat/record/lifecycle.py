@@ -29,7 +29,10 @@ from tprimat.record.recorder import Record, Recorder, Values, series
 from tprimat.record.scalars import StepValues
 from tprimat.record.sigterm import SigtermWatch
 from tprimat.record.telemetry.timeline import Timeline
-from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Preflight, Run, Timing
+from tprimat.record.wall_time import timeline
+from tprimat.results.account import Entry
+from tprimat.results.conditions import Preflight
+from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Run, Timing
 from tprimat.store import preflight, store
 
 TIMEOUT_S = 5.0
@@ -127,6 +130,8 @@ class Recording:
         self._warnings, self._amend, self._complete = warnings, amend, complete
         self._shown = Run(framework="lightning")  # which alone prepares before it can describe the training
         self._timestamp = _now()
+        self._created_ns = self.clock.host_ns()
+        self._journalled = 0
         self._name = f"tprimat/training/{next(_RECORDINGS)}"
         self._journal = Journal(None)
         self._sampler: Sampler | None = None
@@ -249,6 +254,9 @@ class Recording:
         """Journal a step with its time, and report it if due; a step that doesn't count is only recorded."""
         if self.measured_until is not None and record.step > self.measured_until:
             return
+        while self._journalled < len(self.recorder.pauses):
+            self._journal.pause(self.recorder.pauses[self._journalled])
+            self._journalled += 1
         self._journal.step(record)
         if record.step - record.window > self.first_step and record.seconds is not None:
             self._seconds_after_first += record.seconds * record.window
@@ -303,13 +311,23 @@ class Recording:
             memory_metrics=memory,
             environment=msgspec.structs.replace(setup.environment, nodes=machines),
             preflight=self._preflight,
-            timing=Timing(clock=self.clock.name, covers=self._covers, over_ranks=gathered.over_ranks),
+            timeline=self._timeline(),
+            timing=Timing(kind="timer", clock=self.clock.name, covers=self._covers, over_ranks=gathered.over_ranks),
             **series(gathered.records),
         )
         if self.batch_varies:
             one_less = msgspec.structs.replace(run.training_config, global_batch_size=None)
             run = msgspec.structs.replace(run, training_config=one_less)
         return self._complete(run)
+
+    def _timeline(self) -> tuple[Entry, ...]:
+        """Return what this process has spent its time on: the steps are those that this process saw end."""
+        now, began, recorder = self.clock.host_ns() / 1e9, self.recorder.started_s, self.recorder
+        created = self._created_ns / 1e9
+        if not began:
+            return timeline(now - created, {}, (), 1, None)
+        until = now - began if self.is_ending else None
+        return timeline(began - created, recorder.ends, recorder.pauses, self.first_step + 1, until)
 
     def _joined(self, run: Run) -> Run:
         """Return the run with what the sampler has read."""

@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -165,9 +165,9 @@ class LoopRecorder(Benchmark):
         self._recorder.lap()
 
     @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Exclude the block from all steps: validation, saving, sampling."""
-        self._recorder.pause()
+    def paused(self, kind: Literal["evaluation", "checkpoint"] | None = None) -> Iterator[None]:
+        """Exclude the block from all steps: validation, saving, sampling; the account of the run has it by its kind."""
+        self._recorder.pause(kind)
         try:
             yield
         finally:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tprimat.record.clocks import Clock
+from tprimat.record.wall_time import Pause
+from tprimat.results.account import EntryKind
 from tprimat.results.fields import LARGEST_VALUE, SHORTEST_STEP
 
 DISAGREEMENT = 0.01
@@ -55,8 +57,9 @@ class Record(NamedTuple):
 
 # Plain tuples, as a step makes several and named ones take several times as long to make:
 # of a mark, its stamp, whether the time after it belongs to a step, and for a step's end the step,
-# how many steps it stands for, its learning rate and its values; a lap has no step and stands for one;
-_Mark = tuple[Any, bool, "int | None", int, "float | None", "Values"]
+# how many steps it stands for, its learning rate and its values; a lap has no step and stands for one, a pause has what
+# it is for in the place of the values;
+_Mark = tuple[Any, bool, "int | None", int, "float | None", Any]
 # of how far the marks were taken in, the last mark, the seconds of the step in progress, and those
 # since the start, pauses included.
 _Position = tuple[_Mark, float, float]
@@ -72,6 +75,7 @@ class Recorder:
         warnings: doubts about the times.
         laps: of steps in which lap() was called, the time from the step's start to there, s.
         ends: by step, the time from the start to its end, pauses included, s.
+        pauses: that are over.
     """
 
     def __init__(self, clock: Clock, sink: Callable[[Record], None] | None = None, *, takes_laps: bool = True) -> None:
@@ -79,6 +83,9 @@ class Recorder:
         self.warnings: list[str] = []
         self.laps: list[float] = []
         self.ends: dict[int, float] = {}
+        self.pauses: list[Pause] = []
+        self._pause: tuple[float, EntryKind | None] | None = None
+        self._kind: EntryKind | None = None
         self._lapped = 0
         self._takes_laps = takes_laps
         self._clock = clock
@@ -110,11 +117,11 @@ class Recorder:
         self._position = (mark, 0.0, 0.0)
         self._running = True
 
-    def pause(self) -> None:
-        """Leave the time until resume() out of all steps."""
-        if self._running:
-            self._running = False
-            self._marks.append((self._clock.mark(), False, None, 0, None, NOTHING))
+    def pause(self, kind: EntryKind | None = None) -> None:
+        """Leave the time until resume() out of all steps; what it is for may change within it."""
+        if self._running or (self._position and kind not in (None, self._kind)):
+            self._running, self._kind = False, kind
+            self._marks.append((self._clock.mark(), False, None, 0, None, kind))
 
     def resume(self) -> None:
         """Go on with the step in progress."""
@@ -221,6 +228,10 @@ class Recorder:
             seconds = 0.0
         elif window:
             self.laps.append(seconds)
+        else:
+            if self._pause is not None:
+                self.pauses.append(Pause(self._pause[0], total + passed, self._pause[1]))
+            self._pause = None if mark[1] or values == NOTHING else (total + passed, values)
         self._position = (mark, seconds, total + passed)
 
     def _record(self, record: Record) -> None:

@@ -18,6 +18,8 @@ from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, JournalHeader, Upda
 from tprimat.record.outcome import KILLED
 from tprimat.record.process_identity import has_exited, lock
 from tprimat.record.recorder import series
+from tprimat.record.wall_time import Pause, timeline
+from tprimat.results.account import Entry
 from tprimat.results.fields import LARGEST_COUNT
 from tprimat.results.run import Run
 from tprimat.store import store
@@ -39,6 +41,7 @@ _Record = tuple[int, int, float | None, float | None, float | None, float | None
 class _Line(msgspec.Struct):
     run: Run | None = None
     update: Update | None = None
+    pause: Pause | None = None
     final: Run | None = None
 
 
@@ -115,6 +118,7 @@ def read(content: bytes) -> tuple[Run, bool] | None:
     setup = final = None
     records: list[_Record] = []
     updates: list[Update] = []
+    pauses: list[Pause] = []
     decode_record = msgspec.json.Decoder(_Record).decode
     warnings = []
     for line in lines[1:-1]:
@@ -125,6 +129,7 @@ def read(content: bytes) -> tuple[Run, bool] | None:
                 final = entry.final or final
                 setup = entry.run or setup
                 updates += [entry.update] if entry.update else []
+                pauses += [entry.pause] if entry.pause else []
             else:
                 record = decode_record(line)
                 if record[0] <= (records[-1][0] if records else 0) or not 1 <= record[1] <= LARGEST_COUNT:
@@ -143,9 +148,28 @@ def read(content: bytes) -> tuple[Run, bool] | None:
         status=KILLED.status,
         status_reason=KILLED.reason,
         warnings=tuple(dict.fromkeys((*setup.warnings, RECOVERED, *warnings))),
+        timeline=_timeline(setup, records, pauses),
         **series(records),
     )
     return run, False
+
+
+def _timeline(setup: Run, records: Sequence[_Record], pauses: Sequence[Pause]) -> tuple[Entry, ...]:
+    """Return what the training spent its time on until its last record."""
+    ends: dict[int, float] = {}
+    trained, left = 0.0, list(pauses)
+    for step, window, seconds, *_ in records:
+        trained += (seconds or 0.0) * window
+        paused = 0.0
+        for pause in left:
+            if pause.begin >= trained + paused:
+                break
+            paused += pause.end - pause.begin
+        ends[step] = trained + paused
+    first = records[0][0] - records[0][1] + 1 if records else 1
+    return timeline(
+        sum(entry.duration for entry in setup.timeline if entry.kind == "start-up"), ends, pauses, first, None
+    )
 
 
 def _updated(setup: Run, updates: Sequence[Update]) -> Run:

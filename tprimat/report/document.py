@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tprimat import units
 from tprimat.analysis import metrics
 from tprimat.analysis.efficiency import Efficiency
+from tprimat.analysis.run_account import account_of
 from tprimat.checks import Finding
 from tprimat.checks.settings import joined
 from tprimat.checks.training import TrainingMatch
@@ -32,6 +33,7 @@ from tprimat.report.blocks import (
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.tables import Cell, Row
 from tprimat.report.verdict import Report
+from tprimat.results.account import PARTS
 from tprimat.results.run import Run
 from tprimat.text import join_names, plain
 from tprimat.units import UNKNOWN
@@ -243,6 +245,9 @@ def _details(model: ModelComparison) -> Iterator[Block]:
             yield Bullets([_pair(pair) for pair in (*leaders, *group.pairs)])
         yield Paragraph("Runs:")
         yield _runs(group)
+        if accounts := _accounts(group):
+            yield Paragraph("Wall time of each run, by what it went to (docs/metrics.md):")
+            yield accounts
     yield from titled_bullets("Warnings:", _by_text(model, lambda system: system.run_warnings))
     explanation = explain.of_model(model)
     if explanation is not None:
@@ -345,6 +350,21 @@ def _runs(group: Group) -> Table:
     unit = rates.rate_unit(group.systems)
     header = ["System", "File", "Start", "Status", "Steps", "Steady state", "Warm-up", "Mean step", unit]
     return Table(header, rows, right_from=4)
+
+
+def _accounts(group: Group) -> Table | None:
+    """Return where the wall time of each run went; None where no source has a clock."""
+    pairs = [(system.name, result) for system in group.systems for result in system.runs]
+    found = [(name, result.file, account_of(result.run, result.summary)) for name, result in pairs]
+    known = [(name, file, account) for name, file, account in found if account and account.is_whole and account.whole]
+    parts = [part for part in PARTS if any(part in account.parts for _, _, account in known)]
+    rows: list[list[Content]] = []
+    for name, file, account in known:
+        times = [account.parts.get(part) for part in parts]
+        shown = [f"{units.duration(time)} ({time / account.whole:.1%})" if time else UNKNOWN for time in times]
+        rows.append([name, Code(file), units.duration(account.whole), *shown])
+    header = ["System", "File", "Wall time", *(part.capitalize() for part in parts)]
+    return Table(header, rows, right_from=2) if rows else None
 
 
 def files(comparison: Comparison) -> Iterator[Block]:

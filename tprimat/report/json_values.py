@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tprimat.analysis.summary import summarize
+from tprimat.analysis.run_account import account_of
+from tprimat.analysis.summary import Summary, summarize
 from tprimat.compare import Comparison, Pair, SystemResult
 from tprimat.compare.cost import cost
 from tprimat.compare.regression import Check, RegressionCheck
@@ -68,9 +69,16 @@ def run_values(run: Run, path: Path | str | None) -> dict[str, Any]:
         "training_config": run.training_config.known(),
         "performance_metrics": summary.performance.known(),
         "memory_metrics": run.memory_metrics.known(),
+        "account": account_values(run, summary),
         "native_metrics": {name: value for name, value in run.native_metrics.items() if not isinstance(value, tuple)},
         "warnings": list(dict.fromkeys((*run.warnings, *summary.warnings))),
     }
+
+
+def account_values(run: Run, summary: Summary) -> dict[str, Any] | None:
+    """Return where a run's wall time went, s by part; None where nothing in it has a time."""
+    account = account_of(run, summary)
+    return None if account is None else {"whole": account.whole, **msgspec.to_builtins(account)}
 
 
 def efficiency_values(tables: Sequence[EfficiencyTable]) -> list[dict[str, Any]]:
@@ -159,6 +167,7 @@ def _system(comparison: Comparison, system: SystemResult) -> dict[str, Any]:
         "target": target.of_system(comparison, system),
         "warnings": [*system.value_warnings, *system.run_warnings],
         "files": list(dict.fromkeys(result.file for result in system.runs)),
+        "accounts": [account_values(result.run, result.summary) for result in system.runs],
     }
 
 

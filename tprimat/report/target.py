@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ OPENING = (
     "sooner, with 95% confidence intervals of the ratio of all runs' geometric means."
 )
 
-_ROWS = (
+_ROWS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("seconds", "Time, min", lambda value: f"{value / 60:.2f}"),
     ("training", "Of it training, min", lambda value: f"{value / 60:.2f}"),
     ("steps", "Steps", lambda value: units.number(value, 0)),

@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from tprimat.results.conditions import Preflight
 from tprimat.results.fields import Natural, NonNegative
-from tprimat.results.run import Platform, Preflight
+from tprimat.results.run import Platform
 from tprimat.units import round_figure
 
 

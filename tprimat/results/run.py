@@ -11,13 +11,14 @@ import datetime
 import math
 import operator
 import re
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from tprimat.results.account import Entry
+from tprimat.results.account import Account, Entry
 from tprimat.results.account import Timing as Timing
+from tprimat.results.conditions import Disturbance, Preflight
 from tprimat.results.fields import (
     LARGEST_VALUE,
     LONGEST_STEP,
@@ -28,7 +29,6 @@ from tprimat.results.fields import (
     Positive,
     Section,
     Seed,
-    Share,
     StepTime,
     Value,
     doc,
@@ -220,35 +220,6 @@ class MemoryMetrics(Section, frozen=True, kw_only=True):
     avg_memory_process_gb: Annotated[NonNegative | None, doc("the same, mean (CPU)")] = None
 
 
-class Disturbance(Section, frozen=True, kw_only=True):
-    """Other use of the training's CPUs, from its first to its last step."""
-
-    other_programs_cpu_share: Annotated[Share | None, doc("share of CPU time used by other programs, 0 to 1")] = None
-    steal_cpu_share: Annotated[
-        Share | None, doc("share of CPU time that the hypervisor gave to other machines, 0 to 1")
-    ] = None
-    load_average_at_start: Annotated[NonNegative | None, doc("one-minute load average before the first step")] = None
-    cpu_frequency_mhz: Annotated[Positive | None, doc("mean over the CPUs at the end, MHz, if reported")] = None
-
-
-class Preflight(Section, frozen=True, kw_only=True):
-    """What `tprimat preflight` measured on this machine before the run; medians over the devices."""
-
-    timestamp: Annotated[str | None, doc("when it was measured, ISO 8601 with offset; null without a preflight")] = None
-    devices: Annotated[Count | None, doc("devices measured, all at once")] = None
-    matmul_tflops: Annotated[
-        dict[str, NonNegative], doc("sustained matrix products by precision, best shape, TFLOP/s per device")
-    ] = {}
-    memory_gb_per_s: Annotated[NonNegative | None, doc("memory bandwidth (STREAM triad), GB/s per device")] = None
-    host_to_device_gb_per_s: Annotated[NonNegative | None, doc("copy from pinned memory, GB/s; GPUs only")] = None
-    device_to_host_gb_per_s: Annotated[NonNegative | None, doc("copy to pinned memory, GB/s; GPUs only")] = None
-    all_reduce_gb_per_s: Annotated[NonNegative | None, doc("highest bus bandwidth of an all-reduce, GB/s")] = None
-    disk_write_gb_per_s: Annotated[NonNegative | None, doc("writing to the output directory, GB/s")] = None
-    disk_read_gb_per_s: Annotated[NonNegative | None, doc("reading from it, without the page cache, GB/s")] = None
-    slow_devices: Annotated[tuple[str, ...], doc("devices that are slower than the others")] = ()
-    findings: Annotated[tuple[str, ...], doc("what may slow benchmarks on this machine")] = ()
-
-
 class SourceFile(Section, frozen=True, kw_only=True):
     """A file that a run was imported from."""
 
@@ -390,6 +361,13 @@ class Run(RunRecord, frozen=True, kw_only=True):
         dict[str, bool | int | float | str | None],
         doc("further settings as they ran, in the framework's own names"),
     ] = {}
+
+    accountant: ClassVar[Callable[[Run], Account | None] | None] = None
+    """Makes the account: analysis.run_account, which knows the warm-up, sets it."""
+
+    def account(self) -> Account | None:
+        """Return where the wall time went; None where neither the timeline nor the records have a time."""
+        return self.accountant() if self.accountant is not None else None
 
     @property
     def tokens_per_step(self) -> int | None:

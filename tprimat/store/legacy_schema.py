@@ -34,11 +34,13 @@ INVENTED_DEVICE = "(from log)"
 """End of the device name that was written, with a card's constants, where torch was missing."""
 
 CALLBACK_TIMING = Timing(
+    kind="timer",
     clock="host clock (time.time)",
     covers="one batch from its start hook to its end hook, the GPU synchronized at both; "
     "not the wait for data or the time between batches",
 )
 LOG_TIMING = Timing(
+    kind="timer",
     clock="host clock at Megatron's interval timer, after a barrier of all ranks and a device synchronize",
     covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
     "not evaluation and checkpoints",

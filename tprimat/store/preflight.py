@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from tprimat import files
+from tprimat.results.conditions import Preflight
 from tprimat.results.preflight import PreflightFile, in_short
-from tprimat.results.run import Preflight
 
 LARGEST_FILE = 16 << 20
 """Bytes; a thousand devices take a megabyte."""

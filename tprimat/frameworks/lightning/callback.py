@@ -93,10 +93,12 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
                 self._recording.step_end(step, self._metrics.step_end(step))
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """Pause: neither validation nor what an epoch ends with is part of a step."""
-        self._recorder.pause()
+        """Pause: validation is no part of a step."""
+        self._recorder.pause("evaluation")
 
-    on_train_epoch_end = on_validation_start
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Pause: what an epoch ends with is no part of a step."""
+        self._recorder.pause()
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         """Go on with the step, or with the next one and its loader's start."""
@@ -109,7 +111,7 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
         if self._in_batch:
             self._metrics.saved_within.append(trainer.global_step + 1)
         else:
-            self._recorder.pause()
+            self._recorder.pause("checkpoint")
 
     def completed(self, run: Run) -> Run:
         """Return the run with what a subclass knows of it beyond this class; called before each writing."""

@@ -125,15 +125,15 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
             self._recording.step_end(state.global_step, self._values.of([loss for loss, _ in losses], norm, scale))
         # The Trainer's own callbacks come first and have decided this.
         if control.should_evaluate or control.should_save:
-            self._recorder.pause()
+            self._recorder.pause("evaluation" if control.should_evaluate else "checkpoint")
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Pause: evaluation is no part of a step."""
-        self._recorder.pause()
+        """Pause: evaluation, which is over now, is no part of a step, and saving follows it."""
+        self._recorder.pause("checkpoint" if control.should_save else None)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Pause: what an epoch ends with is no part of a step."""
-        self._recorder.pause()
+        self._recorder.pause("evaluation" if control.should_evaluate else "checkpoint" if control.should_save else None)
         whole = sizes_of(args, self._options.known.training_config).global_batch_size
         dataset: Any = getattr(kwargs.get("train_dataloader"), "dataset", None)
         if self._recording and whole and hasattr(dataset, "__len__"):

@@ -10,9 +10,12 @@ pipeline's line is the mean of the steps since the one before.
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 from collections.abc import Mapping
+
+import msgspec
 
 from tprimat.read.deepspeed import setup
 from tprimat.read.deepspeed.profile import Profile
@@ -71,12 +74,14 @@ _ENGINE = re.compile(
 
 _TIMING = {
     "timer": Timing(
+        kind="sampled",
         clock="DeepSpeed's throughput timer on the host, with a device synchronize before and after",
         covers="the last step alone: from the loader's batch (DeepSpeed's own loader) or the forward pass (another "
         "loader, whose waiting isn't in it) to the optimizer's end",
         over_ranks="rank 0",
     ),
     "pipeline": Timing(
+        kind="timer",
         clock="host clock of DeepSpeed's pipeline engine",
         covers="train_batch: data, all micro-batches and the optimizer, mean of the steps between two lines",
         over_ranks="rank 0 of the pipeline",
@@ -203,6 +208,8 @@ class Reader(StepReader):
         kinds = ", ".join(sorted(self._kinds)) or ("flops profiler" if profile_only else "engine")
         run.log_format = f"deepspeed ({kinds})"
         run.timing = _TIMING["pipeline" if "pipeline" in self._kinds else "timer"]
+        if all(later.step == record.step + 1 for record, later in itertools.pairwise(records)):
+            run.timing = msgspec.structs.replace(run.timing, kind="timer")
         run.fixed_status = ("complete", None) if profile_only else None
         self.figures = profile.figures()
         # The first print of the parts is excluded as warm-up.

@@ -17,11 +17,13 @@ _TIMING = Timing(
     over_ranks="rank 0",
 )
 _CUMULATIVE_TIMING = Timing(
+    kind="stamps",
     clock="host clock of the Trainer: differences of the time since the start",
     covers="all between two logs, with data, evaluation and saving, mean of their steps",
     over_ranks="rank 0",
 )
 _TRL_TIMING = Timing(
+    kind="partial",
     clock="host clock of TRL's trainer, without a device synchronize",
     covers="the calls of training_step: generation, rewards, forward and backward; not the optimizer, data and saving",
     over_ranks="rank 0",
@@ -103,12 +105,15 @@ def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
     return (int(step) if step is not None and 1 <= step < 2**53 else None), None
 
 
-def summary_of(entry: Mapping[str, object], steps: int | None = None) -> dict[str, float | None]:
-    """Return the values of a whole training, and the mean time of a step where the number of steps is known."""
+def summary_of(entry: Mapping[str, object], steps: int | None = None, before: int = 0) -> dict[str, float | None]:
+    """Return the values of a whole training, and the mean time of a step where the number of steps is known.
+
+    The time is that of the last session, which goes on after the steps `before` it; the Trainer's rates aren't.
+    """
     figures = {name: number(entry[key]) for key, name in _SUMMARY.items() if key in entry}
     runtime = figures.get("train_runtime_seconds")
-    if runtime and runtime > 0 and steps:
-        figures["whole_run_seconds_per_step"] = runtime / steps
+    if runtime and runtime > 0 and steps and steps > before:
+        figures["whole_run_seconds_per_step"] = runtime / (steps - before)
     return figures
 
 
@@ -116,6 +121,10 @@ def add_record(training: LoggedTraining, step: int, line: int, entry: Mapping[st
     """Add the record of a dictionary to a training, as its last one."""
     record = Record(step, line, window=window)
     record.put_all(entry, _NAMES)
+    tokens, rate = record.native.get("tokens_seen"), number(entry.get("train_tokens_per_second"))
+    if tokens and rate and "train_runtime" not in entry:
+        # All tokens so far over the time of this session.
+        record.put("cumulative_train_seconds", round(tokens / rate, 6))
     if "reward" in entry and record.loss is not None:
         # Of reinforcement learning: it isn't that of a language model.
         record.put("policy_loss", record.loss)
@@ -170,6 +179,14 @@ def _set_step_times(records: Sequence[Record]) -> bool:
             record.put("seconds", round(apart / (record.window or 1), 7))
             before = seconds
     return True
+
+
+def resumed_warning(step: int) -> str:
+    """Return a warning on the rates of a training that went on after a step."""
+    return (
+        f"resumed after step {step}: the Trainer's own train_…_per_second divide the work of all sessions by the time "
+        "of the last one; whole_run_seconds_per_step counts the steps of the last session"
+    )
 
 
 def evaluations_note(evaluations: int) -> list[str]:

@@ -212,13 +212,19 @@ class Reader:
             notes.insert(0, f"the run summary is printed {len(summaries)} times; the first is used")
         if self._cut:
             notes.append("the file ends within a dictionary, which was dropped")
+        marks = [mark.step for mark in training.around.events.marks if mark.kind == "resume"]
+        resumed = (marks[-1] or 0) if marks else 0
+        if resumed and summaries:
+            training.warnings.append(fields.resumed_warning(resumed))
         is_axolotl = self._axolotl or any(key in entry.values for entry in entries for key in fields.AXOLOTL)
         return fields.builder(
             training,
             "console",
             "axolotl" if is_axolotl else "hf_trainer",
             numbered=steps.evidence is not None,
-            figures=fields.summary_of(summaries[0], training.reached or stated.count("max_steps")) if summaries else {},
+            figures=fields.summary_of(summaries[0], training.reached or stated.count("max_steps"), resumed)
+            if summaries
+            else {},
             unknown=unknown,
             ended=bool(summaries) or None,
             notes=tuple(notes),

@@ -49,7 +49,7 @@ def _state(part: InputFile) -> ParsedLog:
     planned, interval, reached = stated.count("max_steps"), stated.count("logging_steps"), count(top.get("global_step"))
     summary: dict[str, float | None] = {}
     evaluations = []
-    last = 0
+    last = session = 0
     for entry in history:
         step = count(entry.get("step"))
         if step is not None and fields.is_record(entry):
@@ -61,7 +61,9 @@ def _state(part: InputFile) -> ParsedLog:
             fields.add_record(training, step, 0, entry, window)
             last = step
         elif "train_runtime" in entry:
-            summary = fields.summary_of(entry, reached)
+            if session:
+                training.warnings.append(fields.resumed_warning(session))
+            summary, session = fields.summary_of(entry, step or reached, session), step or session
         elif "eval_loss" in entry:
             evaluations.append(number(entry["eval_loss"]))
     if reached:

@@ -5,7 +5,8 @@ log can hold doubled lines, several attempts at one training, and several traini
 
     the same iteration, the same moment        a double; skipped
     an iteration again, later in time          a restart: its records take the place of the former
-    again from the first iteration or before   another training: a Reading of its own
+    again from the first iteration or before   another training: a Reading of its own, unless this one has failed and
+                                               the same is started again
     a later one that doesn't follow from it    another training too: other GPUs, batch or plan
     any, behind the dump of another model      another training too
 
@@ -95,6 +96,7 @@ class Reader:
             if last is not None and layout is not None and not dumped and last.is_repeated_by(raw, layout):
                 self._trainings[-1].lines_of_other_ranks += 1
                 if self._stretch.held:
+                    self._trainings[-1].around.events.absorb_marks(self._stretch.events)
                     self._stretch = Context()
             else:
                 if unread < start:
@@ -179,11 +181,16 @@ class Reader:
         if (
             (stretch.dumped and is_another_model(training.around.stated, stretch.read().stated))
             or (onward and is_foreign(table, record))
-            or (not follows and record.iteration <= table.first)
+            or (
+                not follows
+                and record.iteration <= table.first
+                and (signs_of_another(table.latest, record) or not training.around.starts_over(stretch.read()))
+            )
         ):
             self._begin(record, text, stretch)
             return
         if not follows:
+            stretch.read().events.restart(record.line)
             training.restart(record)
             training.around.absorb(stretch)
         else:

@@ -15,9 +15,11 @@ from tprimat.catalog import gpus
 from tprimat.read.megatron import setup, times
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MOST_RESTARTS, MegatronTraining
+from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import RATE_AGREEMENT, check_stamps, spans, unread_labels
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
+from tprimat.read.parsing.timeline import Row
 from tprimat.read.parsing.values import LoggedValue, LoggedValues
 from tprimat.results.fields import LARGEST_COUNT
 from tprimat.results.run import ModelConfig, ParallelismConfig, Status, Timing, TrainingConfig
@@ -35,6 +37,7 @@ _NATIVE: dict[str, tuple[str, Callable[[float], float]]] = {
 """Series of native_metrics: the record's field, and how its unit is changed."""
 
 _TIMING = Timing(
+    kind="timer",
     clock="host clock at Megatron's interval timer, after a barrier of all ranks and a device synchronize",
     covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
     "not evaluation and checkpoints",
@@ -161,6 +164,17 @@ class MegatronRun(RunBuilder):
             "lines": tuple(table.lines),
             "native_metrics": native,
         }, warnings
+
+    def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
+        """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
+        table = self.training.table
+        columns = (table.iterations, table.lines, table.micros, series["step_times"], series["window_steps"])
+        kept = zip(zip(*columns, strict=True), table.kinds, strict=True)
+        lost = (
+            ((each.iteration, each.line, each.micros, each.seconds, None), each.kind) for each in self.training.lost
+        )
+        for (step, line, micros, seconds, window), kind in sorted((*kept, *lost), key=lambda each: each[0][1]):
+            yield Row(step, line, micros / 1e6, seconds, window), kind.aware, kind.resolution
 
     def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
         """Return nothing: what else is unknown is among the last remarks."""

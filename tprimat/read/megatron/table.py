@@ -126,14 +126,16 @@ class Table:
         else:
             self._column(name)[bisect.bisect_left(self.iterations, iteration)] = value
 
-    def cut(self, iteration: int) -> array[int]:
-        """Remove the records from an iteration on, which isn't the first; return these iterations."""
+    def cut(self, iteration: int, removed_to: list[Record]) -> array[int]:
+        """Remove the records from an iteration on to a list; return these iterations."""
         self.settle()
         place = bisect.bisect_left(self.iterations, iteration)
         removed = self.iterations[place:]
+        removed_to += map(self.record, range(place, len(self.iterations)))
         for column in self._columns.values():
             del column[place:]
-        self.latest = self.record(place - 1)
+        if place:
+            self.latest = self.record(place - 1)
         return removed
 
     def column(self, name: str) -> tuple[float | None, ...]:

@@ -8,6 +8,7 @@ import re
 from tprimat.read.megatron import setup
 from tprimat.read.megatron.line import FIELDS, MARKERS, Record, shows
 from tprimat.read.megatron.table import Table
+from tprimat.read.parsing.events import RAW_SIGNS, is_told
 from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.records import LogContext, LoggedTraining
 from tprimat.read.parsing.text import clean, first_stamp, lines_of
@@ -61,7 +62,7 @@ class Context(LogContext):
         self.unread.append((number, block))
         self.dumped = self.dumped or dumped
         self._size += len(block)
-        if self._size > MOST_HELD:
+        if self._size > MOST_HELD or self.events.marks or is_told(block, RAW_SIGNS):
             self.read()
 
     def read(self) -> Context:
@@ -194,6 +195,8 @@ class MegatronTraining(LoggedTraining):
         """Add what a part of the log before the records states."""
         if self.young or stretch.dumped:
             self.around.absorb(stretch)
+        else:
+            self.around.events.absorb_marks(stretch.events)
 
     def attempt(self, iteration: int) -> None:
         """Note that a process started with an iteration."""
@@ -202,7 +205,8 @@ class MegatronTraining(LoggedTraining):
 
     def restart(self, record: Record) -> None:
         """Drop the records from an iteration on: a new attempt repeats them."""
-        dropped = self.table.cut(record.iteration)
+        dropped = self.table.cut(record.iteration, self.lost)
+        self.again.append(record.line)
         while self.attempts and self.attempts[-1] >= record.iteration:
             self.attempts.pop()
         self.restarts += 1

@@ -60,6 +60,7 @@ REGULAR = 0.8
 """Share of the lines that must stand where an interval has them."""
 
 TIMING = Timing(
+    kind="timer",
     clock="host clock in NeMo's TimingCallback, from a batch's start to its end, without waiting for the device",
     covers="data loading, forward and backward of all micro-batches and the optimizer; not what lies between batches, "
     "such as checkpoints and validation",
@@ -88,6 +89,8 @@ class Reader(RecordReader):
             setup.feed(line.number, text, around)
             if self.sorter.trainings or "NeMo" in text or "rror" in text:
                 around.feed(line.number, text)
+            else:
+                around.events.feed(line.number, text)
 
     def _printed(self, line: Line) -> bool:
         anchors = list(_LINE.finditer(line.text))

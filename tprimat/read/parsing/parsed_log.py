@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, BinaryIO, Protocol
 
+from tprimat.read.parsing.events import Moment
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import LoggedValue
 from tprimat.results.run import Run
@@ -28,12 +29,16 @@ class ParsedLog:
         stated: what the log says of the setup, by field.
         notes: what the reader did that leaves no doubt, such as passing over doubled lines.
         build: makes the Run; see run().
+        resumed: the step that the training goes on from, where the log says that it is another attempt.
+        began: the first time in the log.
     """
 
     steps: int
     stated: Mapping[str, LoggedValue]
     notes: tuple[str, ...]
     build: Callable[[Mapping[str, Any]], Run]
+    resumed: int | None = None
+    began: Moment | None = None
 
     def run(self, given: Mapping[str, Any] | None = None) -> Run:
         """Return the training as a Run without source files; what the user gives replaces what the log states."""

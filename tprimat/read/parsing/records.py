@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tprimat.read.parsing.events import Events
 from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.text import Stamp, first_stamp
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, name_and_unit, number
@@ -107,6 +108,7 @@ class LogContext:
     marks: dict[str, int] = dataclasses.field(default_factory=dict)
     first_stamp: Stamp | None = None
     causes: FailureReasons = dataclasses.field(default_factory=FailureReasons)
+    events: Events = dataclasses.field(default_factory=Events)
     begun: bool = False
 
     def state(self, name: str, value: Any, line: int, text: str, weight: int = 1) -> None:
@@ -114,10 +116,19 @@ class LogContext:
         self.stated.add(name, LoggedValue(value, line, " ".join(text.split())[:300], weight))
 
     def feed(self, number: int, text: str) -> None:
-        """Read a line for its timestamp and for what may have stopped the training."""
+        """Read a line for its timestamp, for events and for what may have stopped the training."""
+        self.events.feed(number, text)
         if self.first_stamp is None and not text.isspace():
             self.first_stamp = first_stamp(text[:400])
         self.causes.feed(number, text[:10_000])
+
+    def starts_over(self, later: LogContext) -> bool:
+        """Return whether the training failed, and what a later part begins is another attempt at the very same one."""
+        has_failed = later.causes.reason() is not None and "success" not in later.marks
+        if not has_failed or all(mark.kind != "start" for mark in later.events.marks):
+            return False
+        common = (self.stated.keys() & later.stated.keys()) - {"hostname"}
+        return all(self.stated[name].value == later.stated[name].value for name in common)
 
     def absorb(self, later: LogContext) -> None:
         """Add a later part: the training went on, so what looked like an end was none."""
@@ -125,6 +136,7 @@ class LogContext:
         for name, line in later.marks.items():
             self.marks.setdefault(name, line)
         self.first_stamp = self.first_stamp or later.first_stamp
+        self.events.absorb(later.events)
         self.causes = later.causes
 
 
@@ -138,6 +150,8 @@ class LoggedTraining:
         doubles: records skipped because they repeat another one.
         attempts: first step of each start.
         lines: first and last line of a record.
+        lost: records of steps that a restart repeats.
+        again: lines of the records that repeat them first.
         cut_off: the step in whose record the file ends.
     """
 
@@ -147,6 +161,8 @@ class LoggedTraining:
     attempts: list[int] = dataclasses.field(default_factory=list)
     conflicts: list[str] = dataclasses.field(default_factory=list)
     warnings: list[str] = dataclasses.field(default_factory=list)
+    lost: list[Any] = dataclasses.field(default_factory=list)
+    again: list[int] = dataclasses.field(default_factory=list)
     last: Record | None = None
     cut_off: int | None = None
 

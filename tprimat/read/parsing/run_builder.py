@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 from tprimat.catalog import gpus, models
-from tprimat.read.parsing import records
+from tprimat.read.parsing import records, timeline
+from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining
+from tprimat.read.parsing.timeline import Row
 from tprimat.read.parsing.values import LoggedValues
 from tprimat.results.fields import LARGEST_VALUE
 from tprimat.results.run import (
@@ -109,7 +111,9 @@ class RunBuilder:
     def reading(self) -> ParsedLog:
         """Return what a reader hands over."""
         notes = (*self.notes, *self.training.notes())
-        return ParsedLog(self.training.step_count, dict(self.stated), notes, self.run)
+        events = self.training.around.events
+        resumed = next((mark.step for mark in events.marks if mark.kind == "resume"), None)
+        return ParsedLog(self.training.step_count, dict(self.stated), notes, self.run, resumed or None, events.first)
 
     def run(self, given: Mapping[str, Any]) -> Run:
         """Return the Run.
@@ -129,6 +133,9 @@ class RunBuilder:
         status, reason = self.fixed_status or self.status(sizes.max_steps, series, warnings)
         timestamp = self.started(warnings)
         warnings += self.last_remarks()
+        times = timeline.of(self.rows(series), self.training.around.events, self.training.again)
+        if cost := timeline.lost(times):
+            warnings.insert(0, cost)
         series["native_metrics"] = {**_finite(self.figures), **series["native_metrics"]}
         stack = stated.word("software_stack")
         return Run(
@@ -161,6 +168,7 @@ class RunBuilder:
             memory_metrics=MemoryMetrics(**{name: gb for name, gb in self.memory.items() if 0 <= gb < math.inf}),
             breakdown=_finite(self.breakdown),
             trace=self.trace,
+            timeline=times,
             **series,
         )
 
@@ -218,6 +226,26 @@ class RunBuilder:
     def started(self, warnings: list[str]) -> str | None:
         """Return when the training began, with its offset; None, and a warning, where that is unknown."""
         return self.timestamp or records.timestamp(self.training.around.first_stamp, warnings)
+
+    def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
+        """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
+        kept = self.training.ordered()
+        # Without lines nobody knows where they were in the order of things.
+        lost = [(record, None) for record in self.training.lost if self.lines]
+        for record, window in sorted(
+            [*((each, each.window) for each in kept), *lost], key=lambda pair: (pair[0].line, pair[0].step)
+        ):
+            seconds = None if self.timing.kind == "stamps" else record.seconds
+            row = Row(
+                record.step + self.shift, record.line, 0.0, seconds, window if self.timing.kind == "timer" else None
+            )
+            elapsed = record.figure("elapsed_seconds") or record.figure("cumulative_train_seconds")
+            if (stamp := record.stamp) is not None:
+                yield row._replace(at=stamp.seconds), stamp.time.tzinfo is not None, stamp.resolution
+            elif elapsed is not None:
+                yield row._replace(at=elapsed), "elapsed", 1.0 if elapsed == int(elapsed) else 1e-3
+            else:
+                yield row, None, 0.0
 
     def last_remarks(self) -> list[str]:
         """Return warnings that go last."""

@@ -2,7 +2,8 @@
 
 the same step, the same moment or values   a double (several ranks print); skipped
 a step again, later                         a restart: its records take the place of the former
-again from the first step or before         another training: one of its own
+again from the first step or before         another training: one of its own, unless this one has failed and the same
+                                            is started again
 """
 
 from __future__ import annotations
@@ -47,10 +48,12 @@ class RecordSequencer:
             return
         goes_on = known is None and (record.step > last.step or _late(record, last, training))
         jumps = known is None and "success" in pending.marks and _jumps(record, training)
-        if jumps or (not goes_on and record.step <= min(training.records)):
+        is_first = not goes_on and record.step <= min(training.records)
+        if jumps or (is_first and not training.around.starts_over(pending)):
             self._begin(record, pending)
             return
         if not goes_on:
+            pending.events.restart(record.line)
             _restart(training, record)
         _add(training, record, pending)
 
@@ -87,8 +90,8 @@ def _add(training: LoggedTraining, record: Record, pending: LogContext) -> None:
 def _restart(training: LoggedTraining, record: Record) -> None:
     """Drop the records from a step on: a new attempt repeats them."""
     again = sorted(step for step in training.records if step >= record.step)
-    for step in again:
-        del training.records[step]
+    training.lost += [training.records.pop(step) for step in again]
+    training.again.append(record.line)
     training.warnings.append(
         f"restarted on line {record.line} from step {record.step}: steps {again[0]} to {again[-1]} before the "
         "restart were dropped"

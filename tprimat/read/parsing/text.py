@@ -304,6 +304,12 @@ class Stamp(NamedTuple):
     time: datetime.datetime
     resolution: float
 
+    @property
+    def seconds(self) -> float:
+        """Seconds since 1970; of a time without an offset on its own clock."""
+        time = self.time if self.time.tzinfo else self.time.replace(tzinfo=datetime.timezone.utc)
+        return time.timestamp()
+
     def seconds_after(self, earlier: Stamp) -> float | None:
         """Return the seconds from another timestamp to this one; None where only one states an offset."""
         if (self.time.tzinfo is None) != (earlier.time.tzinfo is None):

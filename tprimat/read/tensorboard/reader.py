@@ -67,6 +67,7 @@ _MEGATRON = Layout(
         "memory_max_allocated_gb": ("mem-max-allocated-bytes",),
     },
     timing=Timing(
+        kind="timer",
         clock="host clock at Megatron's interval timer, after a barrier of all ranks and a device synchronize",
         covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
         "not evaluation and checkpoints",
@@ -91,6 +92,7 @@ _NEMO = Layout(
     },
     shift=1,
     timing=Timing(
+        kind="timer",
         clock="host clock of NeMo's timing callback, without a device synchronize by default",
         covers="from the start to the end of a training batch, data loading of NeMo 2 included; not the time between",
         over_ranks="rank 0",
@@ -111,6 +113,7 @@ _TORCHTITAN = Layout(
         "memory_max_active_gb": ("memory/max_active(GiB)",),
     },
     timing=Timing(
+        kind="timer",
         clock="host clock of torchtitan's metrics processor",
         covers="all between two logs, data loading, garbage collection and checkpoints included, mean of their steps",
         over_ranks="the rank that writes",

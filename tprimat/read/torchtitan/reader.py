@@ -14,19 +14,24 @@ native_metrics: `tokens_per_second_per_gpu`, `tflops_per_gpu`, `mfu_percent`, `m
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
+import itertools
 import math
 import re
-from collections.abc import Mapping
+import statistics
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tprimat.read.megatron import times as megatron_times
 from tprimat.read.parsing import records
+from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp
+from tprimat.read.parsing.timeline import Row
 from tprimat.read.parsing.values import LoggedValues, number
 from tprimat.read.torchtitan import setup
 from tprimat.results.run import ParallelismConfig, Timing, TrainingConfig
@@ -61,6 +66,7 @@ DEFAULT_LOG_FREQ = 10
 
 
 TIMING = Timing(
+    kind="timer",
     clock="host clock at the log line, from which torchtitan works out tps; the step time follows from that",
     covers="all between two log lines: data wait, forward and backward, optimizer; garbage collection and checkpoints "
     "too; not validation",
@@ -92,6 +98,8 @@ class Reader(RecordReader):
             self.has_own_lines |= self._setup.feed(line.number, line.text, around)
         if self.recognised:
             around.feed(line.number, line.text)
+        else:
+            around.events.feed(line.number, line.text)
 
     def _step(self, line: Line) -> bool:
         anchor = _STEP.search(line.text)
@@ -191,6 +199,34 @@ class TorchtitanRun(RunBuilder):
                 f"{self.stated.count('log_freq') or DEFAULT_LOG_FREQ} steps"
             )
         return records.series(found), [*warnings, *self.left_out, *doubts]
+
+    def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
+        """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time.
+
+        The rates tell how long the steps take in proportion, saving included; the times of the lines tell the rest.
+        """
+        rows = list(super().rows(series))
+        rates = {each.line: each.native.get(RATE) for each in (*self.training.ordered(), *self.training.lost)}
+        pairs = [
+            (rates[row.line], row.step - before.step, row.at - before.at)
+            for (before, _, _), (row, _, _) in itertools.pairwise(rows)
+        ]
+        found = [rate * time / steps for rate, steps, time in pairs if rate and steps > 0 and time > 0]
+        tokens = statistics.median(found) if found else 0.0
+        marks = self.training.around.events.marks
+        saved = [mark for mark in marks if mark.kind == "checkpoint" and mark.seconds]
+        # Each of these starts the clock of the rates anew.
+        anew = [0, *(mark.line for mark in marks if mark.kind in ("evaluation", "start"))]
+        before = last = 0
+        for row, clock, resolution in rows:
+            rate, window = rates[row.line], row.window or max(row.step - last, 1)
+            before = max(before, anew[bisect.bisect_left(anew, row.line) - 1])
+            spent = sum(mark.seconds or 0.0 for mark in saved if before < mark.line < row.line)
+            if rate and tokens:
+                time = tokens / rate - spent / window
+                row = row._replace(seconds=time if time > 0 else None)
+            before, last = row.line, row.step
+            yield row, clock, resolution
 
     def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
         """Return a warning where the GPU is unknown."""

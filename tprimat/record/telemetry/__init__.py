@@ -13,7 +13,8 @@ from tprimat.machine.telemetry.trace import REPLAYED, Sample, Trace
 from tprimat.record.telemetry import energy, findings, series
 from tprimat.record.telemetry.energy import Energy
 from tprimat.record.telemetry.timeline import Timeline, within
-from tprimat.results.run import Disturbance, Run
+from tprimat.results.conditions import Disturbance
+from tprimat.results.run import Run
 from tprimat.results.telemetry import VALID_ENERGY, Telemetry
 
 EXCLUDED_BY_GPUS = ("CPUs and memory of the host", "fans", "network", "losses of power supplies", "other machines")

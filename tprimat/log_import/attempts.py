@@ -1,0 +1,103 @@
+"""Logs of several attempts at one training, each in a file of its own -> one run, with what was lost between them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from tprimat.log_import.extract import ImportedRun
+from tprimat.read.parsing import timeline
+from tprimat.results.account import Entry
+from tprimat.results.run import SERIES, Run
+from tprimat.text import plain
+
+
+def joined(runs: Sequence[ImportedRun]) -> tuple[list[ImportedRun], list[tuple[str, str]]]:
+    """Return the trainings of a directory with their attempts joined, and each file that was, with the one it joins."""
+    kept: list[ImportedRun] = []
+    files: list[tuple[str, str]] = []
+    for each in sorted(runs, key=lambda each: (each.began or (0.0, None))[0]):
+        place = next((i for i in reversed(range(len(kept))) if _goes_on(kept[i], each)), None)
+        if place is None:
+            kept.append(each)
+            continue
+        former = kept[place]
+        run, notes = _join(former, each), dict.fromkeys((*former.notes, *each.notes))
+        kept[place] = dataclasses.replace(former, run=run, notes=tuple(notes))
+        files.append((each.title, former.title))
+    order = {each.title: place for place, each in reversed(list(enumerate(runs)))}
+    return sorted(kept, key=lambda each: order[each.title]), files
+
+
+def _goes_on(former: ImportedRun, later: ImportedRun) -> bool:
+    """Return whether a log is of another attempt at a training, which begins at a step that this one has done."""
+    one, other, resumed = former.run, later.run, later.resumed
+    if resumed is None or not one.steps or not other.steps or one.status == "complete" or former.title == later.title:
+        return False
+    if former.began and later.began and (former.began[1] is not later.began[1] or former.began[0] > later.began[0]):
+        return False
+    same = ("framework", "model", "label", "model_config", "num_gpus", "tokens_per_step")
+    interval = other.steps[-1] - other.steps[-2] if len(other.steps) > 1 else 1
+    return (
+        all(getattr(one, name) == getattr(other, name) for name in same)
+        and one.training_config.max_steps == other.training_config.max_steps
+        and one.steps[0] <= resumed < one.steps[-1] + interval
+        and other.steps[0] > resumed
+    )
+
+
+def _join(former: ImportedRun, later: ImportedRun) -> Run:
+    """Return the run of both logs: the steps that both have are those of the later one."""
+    one, other = former.run, later.run
+    cut = sum(step < other.steps[0] for step in one.steps)
+    columns = {name: (*getattr(one, name)[:cut], *getattr(other, name)) for name in SERIES}
+    native: dict[str, float | tuple[float | None, ...] | None] = {}
+    for name in dict.fromkeys((*one.native_metrics, *other.native_metrics)):
+        parts = [run.native_metrics.get(name) for run in (one, other)]
+        if any(isinstance(part, tuple) for part in parts):
+            pairs = zip((one, other), parts, strict=True)
+            left, right = (part if isinstance(part, tuple) else (None,) * len(run.steps) for run, part in pairs)
+            native[name] = (*left[:cut], *right)
+        else:
+            native[name] = parts[0] if parts[1] is None else parts[1]
+    times = _timelines(former, later)
+    names = [plain(Path(each.title).name, 80) for each in (former, later)]
+    warnings = [
+        warning for run in (one, other) for warning in run.warnings if not warning.startswith(("lost: ", "log begins"))
+    ]
+    cost = timeline.lost(times)
+    assert one.source is not None
+    assert other.source is not None
+    return msgspec.structs.replace(
+        one,
+        **columns,
+        native_metrics=native,
+        timeline=times,
+        status=other.status,
+        status_reason=other.status_reason,
+        source=msgspec.structs.replace(one.source, files=(*one.source.files, *other.source.files)),
+        warnings=tuple(dict.fromkeys((
+            *([cost] if cost else []),
+            f"{names[1]} goes on after step {later.resumed} of {names[0]}: one training; from step {other.steps[0]} on "
+            "lines are those of the later log",
+            *warnings,
+        ))),
+    )  # fmt: skip
+
+
+def _timelines(former: ImportedRun, later: ImportedRun) -> tuple[Entry, ...]:
+    """Return the timelines of two attempts as one, with what was lost; none where one of them has no clock."""
+    one, other = former.run.timeline, later.run.timeline
+    if not one or not other or former.began is None or later.began is None:
+        return ()
+    shift, end = later.began[0] - former.began[0], one[-1].start + one[-1].duration
+    kept = timeline.with_lost_steps(one, later.resumed or 0)
+    down = Entry(kind="lost", start=end, duration=max(shift - end, 0.0), note=f"down after step {former.run.steps[-1]}")
+    # What comes after the last record of an attempt that doesn't end the training is no end.
+    kept = tuple(
+        msgspec.structs.replace(entry, kind="lost", note=down.note) if entry.kind == "end" else entry for entry in kept
+    )
+    return (*kept, down, *(msgspec.structs.replace(entry, start=entry.start + shift) for entry in other))

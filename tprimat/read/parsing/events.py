@@ -1,0 +1,190 @@
+"""Lines of a log that say what happens beside its steps: starts of processes, evaluations, saving of checkpoints."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Sequence
+from typing import AnyStr, Literal, NamedTuple
+
+from tprimat.read.parsing.text import last_stamp
+
+Time = bool | Literal["elapsed"] | None
+"""What clock a time is on: one whose offset is stated, or isn't; the time since the start; None: there is no time."""
+
+Moment = tuple[float, Time]
+"""Seconds since 1970, or since the start, and the clock."""
+
+
+class EventLine(NamedTuple):
+    """A line that tells of an event.
+
+    Attributes:
+        kind: start of a process; started, which tells how long that took; resume, which tells what step it goes on
+            from; or an entry's kind.
+        phase: of the event at this line: it begins, it ends, or either.
+        pattern: of the line. Groups: its duration in `seconds` or `ms`, and the last `step` before it or the `first`
+            one after it.
+    """
+
+    kind: Literal["start", "started", "resume", "evaluation", "checkpoint"]
+    phase: Literal["begins", "ends", ""]
+    pattern: re.Pattern[str]
+
+
+EVENT_LINES = tuple(
+    EventLine(kind, phase, re.compile(pattern))  # type: ignore[arg-type]
+    for kind, phase, pattern in (
+        # Megatron, and with a prefix Primus, NeMo and Megatron-Bridge
+        ("start", "begins", r"-- arguments --|\busing world size: \d"),
+        ("started", "ends", r"\btime to initialize megatron \(seconds\): (?P<seconds>\d{1,6}(?:\.\d{1,9})?)"),
+        ("resume", "", r"\bsuccessfully loaded checkpoint from .{0,1000} at iteration (?P<step>\d{1,12})"),
+        ("checkpoint", "begins", r"\bsaving checkpoint at iteration +(?P<step>\d{1,12})"),
+        ("checkpoint", "ends", r"\b[Ss]uccessfully saved checkpoint from iteration +\d"),
+        ("checkpoint", "ends", r"\b[Ss]cheduled (?:an )?async checkpoint save\b|\bcheckpoint save for step \d+.*final"),
+        ("checkpoint", "", r"\bsave-checkpoint \.+: \([\d.]{1,20}, (?P<ms>\d{1,12}(?:\.\d{1,9})?)\)"),
+        ("evaluation", "", r"\b[Ee]valuating (?:iter|on) \d+"),
+        ("evaluation", "", r"\bevaluate \.+: \([\d.]{1,20}, (?P<ms>\d{1,12}(?:\.\d{1,9})?)\)"),
+        ("evaluation", "ends", r"\bvalidation loss at (?:iteration (?P<step>\d{1,12})|the end of training)"),
+        # NeMo and Lightning
+        ("evaluation", "", r"\bValidation: iteration \d+/\d+|\bValidation DataLoader \d+:"),
+        ("checkpoint", "", r"\bGlobal Checkpoint Save : .{0,120}Save duration: (?P<seconds>\d{1,6}\.\d{1,9})s"),
+        # torchtitan
+        ("start", "begins", r"\bStarting job: "),
+        ("resume", "", r"\bTraining starts at step (?P<first>\d{1,12})"),
+        ("checkpoint", "begins", r"\bSaving (?:the|a full|a model only) checkpoint\b"),
+        ("checkpoint", "ends", r"\bFinished saving the checkpoint\b.{0,60}in *(?P<seconds>\d{1,6}\.\d{1,9}) seconds"),
+        ("checkpoint", "ends", r"\bLast step checkpoint completed in (?P<seconds>\d{1,6}\.\d{1,9})s"),
+        ("evaluation", "ends", r"\bvalidate step: +(?P<step>\d{1,12})\b"),
+        # Hugging Face's Trainer
+        ("start", "begins", r"\*{5} Running training \*{5}"),
+        ("resume", "", r"\bContinuing training from global step (?P<step>\d{1,12})"),
+        ("evaluation", "begins", r"\*{5} Running Evaluation \*{5}"),
+        ("evaluation", "ends", r"'eval_runtime': '?(?P<seconds>\d{1,9}(?:\.\d{1,9})?)"),
+        # DeepSpeed, LitGPT, OLMo, MaxText
+        ("evaluation", "begins", r"\*{5} Evaluating \w+, Epoch|\bValidating \.\.\.|\bRunning evaluation for "),
+        ("evaluation", "ends", r"\bval(?:idation)? time: (?P<ms>\d{1,9}(?:\.\d{1,9})?) ?ms"),
+        ("evaluation", "ends", r"\beval metrics after step: (?P<step>\d{1,12})"),
+        ("checkpoint", "begins", r"\bSaving (?:model )?checkpoint\b|\bCheckpoint \S+ is about to be saved"),
+        ("checkpoint", "ends", r"\bCheckpoint saved to\b|\bsaved a checkpoint at step \d|\bcheckpoint saved \S"),
+    )
+)  # fmt: skip
+"""All of them, with the framework that prints them; a line is of the first row that fits."""
+
+SIGNS = (
+    "heckpoint", "alidat", "valuat", "eval_runtime", "eval metrics", "val time", "Starting job", "arguments --",
+    "using world size", "initialize megatron", "Running training", "raining starts at", "raining from global",
+)  # fmt: skip
+"""A line without any of these is no event."""
+
+RAW_SIGNS = tuple(sign.encode() for sign in SIGNS)
+
+STAMPED_WITHIN = 100
+"""Characters of a line in which its own time stands: a later one may be a part of its message."""
+
+BEFORE_START = 0.1
+"""Share of the longest silence that one right before a start must have to be the time without a process."""
+
+LONGEST_LINE = 2_000
+
+
+class Mark(NamedTuple):
+    """A line of an event.
+
+    Attributes:
+        kind, phase: of its EventLine.
+        line: in the log.
+        at: its time; of a start, or its end, the next one where it has none.
+        seconds: duration that it states.
+        step: last one before the event.
+        first: of a start, the first time since the last record.
+        silence: of a start, the longest time without a line before it: from when to when.
+    """
+
+    kind: str
+    phase: str
+    line: int
+    at: Moment | None = None
+    seconds: float | None = None
+    step: int | None = None
+    first: Moment | None = None
+    silence: tuple[Moment, Moment] | None = None
+
+
+@functools.lru_cache(maxsize=4)
+def told_by(text: str) -> tuple[Moment | None, Mark | None]:
+    """Return the time of a line and what event it tells of; many readers ask for the same line one after the other."""
+    # Every time of our days has these digits, and looking for them is quick.
+    stamp = last_stamp(text[:STAMPED_WITHIN]) if "20" in text[:STAMPED_WITHIN] else None
+    at = (stamp.seconds, stamp.time.tzinfo is not None) if stamp else None
+    if is_told(text, SIGNS):
+        for row in EVENT_LINES:
+            if match := row.pattern.search(text[:LONGEST_LINE]):
+                said = {name: float(value) for name, value in match.groupdict().items() if value}
+                step = said.get("step", said["first"] - 1 if "first" in said else None)
+                seconds = said["ms"] / 1e3 if "ms" in said else said.get("seconds")
+                return at, Mark(row.kind, row.phase, 0, at, seconds, None if step is None else int(step))
+    return at, None
+
+
+def is_told(text: AnyStr, signs: Sequence[AnyStr]) -> bool:
+    """Return whether a text has one of the SIGNS; any() would take three times as long."""
+    for sign in signs:  # noqa: SIM110
+        if sign in text:
+            return True
+    return False
+
+
+@dataclasses.dataclass(slots=True)
+class Events:
+    """The events of a stretch of a log, in its order, and the first and the last time in it."""
+
+    marks: list[Mark] = dataclasses.field(default_factory=list)
+    first: Moment | None = None
+    last: Moment | None = None
+    silence: tuple[Moment, Moment] | None = None
+    _open: tuple[int, ...] = ()
+
+    def feed(self, line: int, text: str) -> None:
+        """Read a line that isn't one of a step."""
+        at, mark = told_by(text)
+        if mark is not None:
+            if mark.kind in ("start", "started"):
+                self._open += (len(self.marks),)
+            self.marks.append(mark._replace(line=line))
+        if at is not None:
+            self._see(at)
+
+    def restart(self, line: int) -> None:
+        """Note that a process has started in this stretch, though no line says so."""
+        if not any(mark.kind == "start" for mark in self.marks):
+            self._open += (len(self.marks),)
+            self.marks.append(Mark("start", "begins", line))
+            self._close()
+
+    def absorb(self, later: Events) -> None:
+        """Add a later stretch."""
+        self.absorb_marks(later)
+        self.first, self.last = self.first or later.first, later.last or self.last
+
+    def absorb_marks(self, later: Events) -> None:
+        """Add a later stretch, of which only the lines with events may have been read."""
+        later._close()
+        self.marks += later.marks
+
+    def _see(self, at: Moment) -> None:
+        if self.last is not None and self.last[1] is at[1]:
+            longest = self.silence[1][0] - self.silence[0][0] if self.silence else 0.0
+            if at[0] - self.last[0] > longest * (BEFORE_START if self._open else 1.0):
+                self.silence = (self.last, at)
+        self.first, self.last = self.first or at, at
+        self._close(at)
+
+    def _close(self, at: Moment | None = None) -> None:
+        """Complete the marks of starts with their time and what was before them."""
+        for place in self._open:
+            mark = self.marks[place]
+            self.marks[place] = mark._replace(at=mark.at or at, first=self.first, silence=self.silence)
+        if self._open:
+            self._open, self.silence = (), None

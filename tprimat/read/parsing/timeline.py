@@ -1,0 +1,396 @@
+"""The timeline of a log: its times, records and events as entries that follow each other, each second with one owner.
+
+Every entry ends at a time of the log or within two of them, so times in whole seconds add up no errors.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import dataclasses
+import itertools
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tprimat.read.parsing.events import Events, Mark, Moment, Time
+from tprimat.results.account import Entry
+from tprimat.text import counted
+from tprimat.units import duration
+
+PAUSE = 0.1
+"""Share of the printed time of the steps between two records, and at least the resolution of the log's times, by which
+these may lie further apart before the rest is no training."""
+
+STAMPED_STEPS = 20.0
+"""Time of a stretch over the resolution of the log's times, from which it shows how long a step takes."""
+
+AGAIN = 5.0
+"""s of silence before a start that follows another one: shorter, they are processes of one attempt."""
+
+
+class Row(NamedTuple):
+    """A record: its step and line, when it was printed and the mean time of its steps (s), and how many these are."""
+
+    step: int
+    line: int
+    at: float
+    seconds: float | None = None
+    window: int | None = None
+
+
+@dataclasses.dataclass
+class _Event:
+    """What the lines of an event between two records say."""
+
+    kind: str
+    line: int
+    begins: float | None = None
+    ends: float | None = None
+    stated: float = 0.0
+    step: int | None = None
+
+
+class TimelineBuilder:
+    """Builder of the timeline of one training.
+
+    Args:
+        rows: its records with a time, in the order of the log; those that a restart repeats too. At least one.
+        events: what the lines around them say.
+        clock: of the records: lines with times on another one count as lines without.
+        resolution: of these times, s.
+        again: lines of records that repeat a step after a restart.
+    """
+
+    def __init__(
+        self, rows: Sequence[Row], events: Events, clock: Time, resolution: float, again: Sequence[int] = ()
+    ) -> None:
+        self._marks = events.marks
+        self._lines = [mark.line for mark in events.marks]
+        self._clock = clock
+        self._resolution = resolution
+        first, last = self._at(events.first), self._at(events.last)
+        self._first = first if first is not None and first <= rows[0].at else None
+        self._last = max(rows[-1].at, last or 0.0)
+        starts = {mark.line for mark in self._marks if mark.kind == "start" and mark.line > rows[0].line}
+        bounds = sorted(starts.union(again))
+        groups = itertools.groupby(rows, lambda row: bisect.bisect_right(bounds, row.line))
+        # Within an attempt a record that was only logged late takes its place.
+        self._attempts = [sorted(group) for _, group in groups]
+        apart = [row.step - before.step for each in self._attempts for before, row in itertools.pairwise(each)]
+        self._window = statistics.mode(apart) if apart else 1
+        printed = [row.seconds for row in rows if row.seconds]
+        self._usual = statistics.median(printed) if printed else 1.0
+        self._scale = 1.0
+        self._scale = self._measured_scale(is_timed=bool(printed))
+        self._spent: dict[str, list[float]] = {"evaluation": [], "checkpoint": []}
+        self._entries: list[dict[str, Any]] = []
+        self._now = 0.0
+
+    def build(self) -> tuple[Entry, ...]:
+        """Return the entries."""
+        self._walk()
+        if len(self._attempts) > 1:
+            # How long an event took before a crash is known from those after it.
+            self._walk()
+        return tuple(Entry(**entry) for entry in self._entries)
+
+    def _walk(self) -> None:
+        """Set the entries."""
+        self._entries = []
+        before: Row | None = None
+        origin = 0.0
+        for attempt in self._attempts:
+            for place, row in enumerate(attempt):
+                if before is None:
+                    origin = self._now = self._first if self._first is not None else row.at - self._time_of(row)
+                    self._start(row, self._between(0, row.line), self._resumed(None, row))
+                elif place == 0:
+                    self._restart(before, row)
+                else:
+                    self._go_on(before, row)
+                before = row
+        assert before is not None
+        self._carve(self._between(before.line, None), self._last, "end")
+        for entry in self._entries:
+            entry["start"], entry["duration"] = round(entry["start"] - origin, 6), round(entry["duration"], 6)
+
+    def _at(self, moment: Moment | None) -> float | None:
+        """Return a time on the clock of the records; None for one on another clock."""
+        return moment[0] if moment is not None and moment[1] is self._clock else None
+
+    def _between(self, line: int, end: int | None) -> list[Mark]:
+        """Return the marks between two lines."""
+        last = len(self._lines) if end is None else bisect.bisect_left(self._lines, end)
+        return self._marks[bisect.bisect_right(self._lines, line) : last]
+
+    def _measured_scale(self, *, is_timed: bool) -> float:
+        """Return the time of steps without an event over what the records print; where they print none, of a step."""
+        found: list[float] = []
+        for attempt in self._attempts:
+            time = printed = 0.0
+            for before, row in itertools.pairwise(attempt):
+                if self._between(before.line, row.line):
+                    time = printed = 0.0
+                    continue
+                time, printed = time + row.at - before.at, printed + self._expected(before, row)
+                if time >= STAMPED_STEPS * self._resolution:
+                    found.append(time / printed)
+                    time = printed = 0.0
+        scale = statistics.median(found) if found else 1.0 if is_timed else 0.0
+        # A timer misses a part of a step, but counts nothing twice.
+        return max(scale, 1.0) if is_timed else scale
+
+    def _expected(self, before: Row, row: Row) -> float:
+        """Return how long the steps between two records should take, s."""
+        return (row.seconds or self._usual) * (row.step - before.step) * self._scale
+
+    def _time_of(self, row: Row) -> float:
+        """Return the time of the steps of a record itself, s."""
+        return (row.seconds or 0.0) * (row.window or 1)
+
+    def _resumed(self, before: Row | None, row: Row) -> int:
+        """Return the step that an attempt goes on from."""
+        marks = self._between(before.line if before else 0, row.line)
+        stated = [mark.step for mark in marks if mark.kind == "resume" and mark.step is not None]
+        return stated[-1] if stated and stated[-1] < row.step else max(row.step - (row.window or self._window), 0)
+
+    def _start(self, row: Row, marks: Sequence[Mark], resumed: int) -> None:
+        """Add the start-up of an attempt and the steps of its first record."""
+        time = self._expected(row._replace(step=resumed), row)
+        self._carve(marks, row.at - time, "start-up")
+        # Where the log begins within them, their time is unknown.
+        steps = range(resumed + 1, row.step + 1) if row.at - self._now > time / 2 else range(0)
+        self._put("training", row.at, steps, row.line)
+
+    def _restart(self, before: Row, row: Row) -> None:
+        """Add what lies between two attempts: what is lost, and how the next one begins."""
+        marks = self._between(before.line, row.line)
+        starts = [mark for mark in marks if mark.kind == "start"]
+        place = marks.index(starts[0]) if starts else len(marks)
+        resumed = self._resumed(before, row)
+        _lose_steps(self._entries, resumed)
+        down = self._silences(starts, marks)
+        until = down[0][1] if down else row.at - self._expected(row._replace(step=resumed), row)
+        if resumed > before.step:
+            # Steps that no record tells of were saved.
+            steps = range(before.step + 1, min(resumed, row.step) + 1)
+            saved = self._now + self._usual * self._scale * len(steps)
+            for mark in marks[:place]:
+                if mark.kind == "checkpoint" and mark.phase == "begins":
+                    saved = self._at(mark.at) or saved
+            self._put("training", saved, steps, before.line)
+        note = f"down after step {max(before.step, resumed)}"
+        self._carve(marks[:place], until, "lost", note=note)
+        for begins, ends in down[1:]:
+            self._put("start-up", begins)
+            self._put("lost", ends, note=note)
+        self._start(row, marks[place:], resumed)
+
+    def _silences(self, starts: Sequence[Mark], marks: Sequence[Mark]) -> list[tuple[float, float]]:
+        """Return from when to when no process ran before each start behind the last record."""
+        down: list[tuple[float, float]] = []
+        # Several lines may tell of one start.
+        for moment, silence in dict.fromkeys((start.first, start.silence) for start in starts):
+            first = self._at(moment)
+            found = [(self._now, first)] if first is not None and not down else []
+            if silence:
+                begins, ends = (self._at(each) for each in silence)
+                if begins is not None and ends is not None and (not down or ends - begins >= AGAIN):
+                    found.append((begins, ends))
+            # What is printed after the longest silence is of the next attempt, what is before it of the last one.
+            down += [max(found, key=lambda pair: pair[1] - pair[0])] if found else []
+        for mark in marks:
+            # Megatron's first line with a time says how long ago its process began.
+            if mark.kind == "started" and len(down) == 1 and self._at(mark.at) == down[0][1]:
+                down = [(self._now, max(self._now, down[0][1] - (mark.seconds or 0.0)))]
+        return down
+
+    def _go_on(self, before: Row, row: Row) -> None:
+        """Add what lies between two records of an attempt."""
+        marks = self._between(before.line, row.line)
+        expected, steps = self._expected(before, row), range(before.step + 1, row.step + 1)
+        excess = row.at - self._now - expected
+        is_exact = row.seconds is not None and row.window == len(steps)
+        if not marks and is_exact and excess > max(PAUSE * expected, self._resolution):
+            self._put("unknown", self._now + excess, line=before.line)
+        if marks:
+            self._carve(marks, row.at, "training", steps, expected, row.line)
+        else:
+            self._put("training", row.at, steps, row.line)
+
+    def _carve(
+        self,
+        marks: Sequence[Mark],
+        until: float,
+        rest: str,
+        steps: range = range(0),
+        expected: float = 0.0,
+        line: int | None = None,
+        note: str | None = None,
+    ) -> None:
+        """Add the events of marks up to a time, and the rest of the time around them: steps, which take `expected`."""
+        begin, count = self._now, len(steps)
+        until = max(until, begin)
+        events = self._events(marks)
+        spent = self._durations(events, until, rest, expected)
+        left = max(until - begin - sum(spent), 0.0)
+        past, gone = 0.0, 0.0
+        for event, seconds in zip(events, spent, strict=True):
+            begins = event.begins if event.begins is not None else event.ends and event.ends - seconds
+            if event.step is not None and count:
+                place = (event.step - steps[0] + 1) / count
+            elif begins is None:
+                place = 0.0
+            elif count:
+                place = round((begins - begin - gone) / expected * count) / count if expected else 0.0
+            else:
+                place = (begins - begin - gone) / left if left else 0.0
+            place = min(max(place, past), 1.0)
+            self._put(
+                rest, self._now + left * (place - past), steps[round(past * count) : round(place * count)], line, note
+            )
+            self._put(event.kind, self._now + seconds, line=event.line)
+            past, gone = place, gone + seconds
+        self._put(rest, until, steps[round(past * count) :], line, note)
+
+    def _events(self, marks: Sequence[Mark]) -> list[_Event]:
+        """Return the events of marks, each kind once."""
+        events: dict[str, _Event] = {}
+        for mark in marks:
+            if mark.kind not in self._spent:
+                continue
+            event = events.setdefault(mark.kind, _Event(mark.kind, mark.line))
+            at = self._at(mark.at)
+            if mark.phase != "ends" and event.begins is None:
+                event.begins = at
+            if mark.phase != "begins" and at is not None:
+                event.ends = at
+            event.stated += mark.seconds or 0.0
+            event.step = event.step if mark.step is None else mark.step
+        return list(events.values())
+
+    def _durations(self, events: list[_Event], until: float, rest: str, expected: float) -> list[float]:
+        """Return how long each event took, s; `events` gets one of the kind unknown where they can't be told apart."""
+        begin = self._now
+        excess = max(until - begin - expected, 0.0)
+        found: list[float | None] = []
+        for event in events:
+            most = min(excess if event.stated == 0 else until - begin, (event.ends or until) - begin + self._resolution)
+            both = event.begins is not None and event.ends is not None and event.ends > event.begins
+            seconds = event.stated or ((event.ends or 0.0) - (event.begins or 0.0) if both else None)
+            if seconds is None and rest != "training" and (rest != "end" or event.ends is None):
+                # Without a record behind it nothing bounds it but others of its kind.
+                others = self._spent[event.kind]
+                seconds = statistics.median(others) if others else None if rest == "end" else 0.0
+            found.append(None if seconds is None else max(min(seconds, most), 0.0))
+        known = sum(each for each in found if each is not None)
+        more, unknown = excess - known, [place for place, each in enumerate(found) if each is None]
+        if len(unknown) > 1 and all(self._spent[events[place].kind] for place in unknown[1:]):
+            for place in unknown[1:]:
+                found[place] = min(statistics.median(self._spent[events[place].kind]), max(more, 0.0))
+                more -= found[place] or 0.0
+            unknown = unknown[:1]
+        if len(unknown) > 1:
+            found = [each or 0.0 for each in found]
+            events.append(_Event("unknown", events[unknown[0]].line))
+            found.append(max(more, 0.0))
+        elif unknown:
+            place = unknown[0]
+            ends = events[place].ends
+            if ends is not None and rest == "end":
+                more = min(more, ends - begin - sum(each or 0.0 for each in found[:place]) + self._resolution)
+            found[place] = max(more, 0.0)
+        elif events and rest == "training" and more > max(PAUSE * expected, self._resolution):
+            longest = max(range(len(found)), key=lambda place: found[place] or 0.0)
+            found[longest] = (found[longest] or 0.0) + more
+        durations = [each or 0.0 for each in found]
+        if rest == "training" and len(unknown) < 2:
+            for event, seconds in zip(events, durations, strict=True):
+                self._spent[event.kind].append(seconds)
+        return durations
+
+    def _put(
+        self, kind: str, until: float, steps: range = range(0), line: int | None = None, note: str | None = None
+    ) -> None:
+        """Add an entry up to a time, or lengthen the last one of its kind."""
+        seconds = max(until - self._now, 0.0)
+        if not seconds and not steps:
+            return
+        last = self._entries[-1] if self._entries else {}
+        if last.get("kind") == kind and last["note"] == note:
+            last["duration"] += seconds
+            if steps:
+                last["first_step"] = steps[0] if last["first_step"] is None else last["first_step"]
+                last["last_step"] = steps[-1]
+        else:
+            first, final = (steps[0], steps[-1]) if steps else (None, None)
+            entry = {"kind": kind, "start": self._now, "duration": seconds, "first_step": first, "last_step": final}
+            self._entries.append({**entry, "line": line or None, "note": note})
+        self._now += seconds
+
+
+def _lose_steps(entries: list[dict[str, Any]], resumed: int) -> None:
+    """Count the training behind a step, which another attempt repeats, as lost."""
+    for place in range(len(entries) - 1, -1, -1):
+        entry = entries[place]
+        first, last = entry["first_step"], entry["last_step"]
+        if entry["kind"] != "training" or last is None or last <= resumed:
+            continue
+        lost = {**entry, "kind": "lost", "first_step": max(first, resumed + 1), "note": "done twice"}
+        if first > resumed:
+            entries[place] = lost
+            continue
+        lost["duration"] *= (last - resumed) / (last - first + 1)
+        entry["duration"] -= lost["duration"]
+        lost["start"] += entry["duration"]
+        entry["last_step"] = resumed
+        entries.insert(place + 1, lost)
+
+
+def with_lost_steps(timeline: Sequence[Entry], resumed: int) -> tuple[Entry, ...]:
+    """Return the timeline of an attempt whose steps behind one are done again by the next attempt."""
+    entries = [msgspec.structs.asdict(entry) for entry in timeline]
+    _lose_steps(entries, resumed)
+    return tuple(Entry(**entry) for entry in entries)
+
+
+def of(rows: Iterable[tuple[Row, Time, float]], events: Events, again: Sequence[int] = ()) -> tuple[Entry, ...]:
+    """Return the timeline of a training; none where its records have no times.
+
+    Args:
+        rows: its records in the order of the log, those that a restart repeats too, each with the clock of its time,
+            and the resolution of that, s.
+        events: what the lines around them say.
+        again: lines of records that repeat a step after a restart.
+    """
+    timed = [each for each in rows if each[1] is not None]
+    clocks = collections.Counter(clock for _, clock, _ in timed)
+    if not clocks:
+        return ()
+    clock = clocks.most_common(1)[0][0]
+    on_clock, resolutions = zip(*((row, each) for row, other, each in timed if other is clock), strict=True)
+    if clock == "elapsed":
+        if any(later.at < row.at for row, later in itertools.pairwise(on_clock)):
+            return ()
+        marks = [mark._replace(at=None, first=None, silence=None) for mark in events.marks]
+        events = Events(marks, first=(0.0, "elapsed"))
+    return TimelineBuilder(on_clock, events, clock, max(resolutions), again).build()
+
+
+def lost(timeline: Sequence[Entry]) -> str | None:
+    """Return what restarts cost, as a warning; None where nothing is lost."""
+    entries = [entry for entry in timeline if entry.kind == "lost"]
+    if not entries:
+        return None
+    down = [entry for entry in entries if not entry.steps]
+    steps = sum(entry.steps for entry in entries)
+    parts = []
+    if down:
+        time = duration(sum(entry.duration for entry in down))
+        parts.append(f"{time} {down[0].note}" if len(down) == 1 else f"{time} down in {len(down)} restarts")
+    if steps:
+        parts.append(f"{counted(steps, 'step')} done twice")
+    return f"lost: {duration(sum(entry.duration for entry in entries))} ({', '.join(parts)})"

@@ -1,0 +1,59 @@
+"""The timeline of a recording: what its process spent its time on, from its beginning to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from tprimat.results.account import Entry, EntryKind
+
+
+class Pause(NamedTuple):
+    """A pause of the steps: from when to when, s since the first step began, and what it is for where that is known."""
+
+    begin: float
+    end: float
+    kind: EntryKind | None = None
+
+
+def timeline(
+    start_up: float, ends: Mapping[int, float], pauses: Iterable[Pause], first_step: int, until: float | None
+) -> tuple[Entry, ...]:
+    """Return the entries of a recording.
+
+    Args:
+        start_up: time before the first step, s.
+        ends: by the last step of each record, when it ended, s since the first step began; ascending.
+        pauses: in order.
+        first_step: that was recorded.
+        until: when the recording ended; None where nobody knows.
+    """
+    entries: list[Entry] = []
+    now, step = -start_up, first_step - 1
+
+    def add(kind: EntryKind, end: float, last: int | None = None) -> None:
+        nonlocal now, step
+        has_steps = last is not None and last > step
+        if end > now:
+            start, first = round(now + start_up, 6), step + 1 if has_steps else None
+            if entries and entries[-1].kind == kind == "start-up":
+                start = entries.pop().start
+            seconds = round(end + start_up - start, 6)
+            final = last if has_steps else None
+            entries.append(Entry(kind=kind, start=start, duration=seconds, first_step=first, last_step=final))
+        now, step = max(now, end), max(step, last or 0)
+
+    add("start-up", 0.0)
+    steps = sorted(ends.items())
+    place = 0
+    for begin, end, kind in [*pauses, Pause(steps[-1][1], steps[-1][1])] if steps else pauses:
+        last = None
+        while place < len(steps) and steps[place][1] <= begin:
+            last, place = steps[place][0], place + 1
+        # What delays the first step is no pause.
+        is_begun = last is not None or step >= first_step
+        add("training" if is_begun else "start-up", begin, last)
+        add(kind or ("unknown" if is_begun else "start-up"), end)
+    if until is not None:
+        add("end", until)
+    return tuple(entries)
