@@ -179,18 +179,38 @@ class TestUnlikeBlocks:
         warnings = summarize(read_log(mlperf_log(blocks))).warnings
         assert any("typical block" in each for each in warnings) == is_named
 
-    def test_a_stall_stands_in_the_note_with_its_steps(self):
+    @staticmethod
+    def notes(slow: dict[int, int]) -> list[str | None]:
+        """The notes on three blocks of twenty steps of 1 s, some of which take so many ms more."""
         log = Log()
         log.setup()
         for block in range(3):
             log.event("block_start", samples_count=block * 20 * BATCH)
             for step in range(block * 20 + 1, block * 20 + 21):
-                log.now += 7_000 if step == 33 else 1_000
+                log.now += 1_000 + slow.get(step, 0)
                 log.event("tracked_stats", {"train_loss": 3.0}, samples_count=step * BATCH)
             log.event("block_stop", samples_count=(block + 1) * 20 * BATCH)
         log.event("run_stop", samples_count=60 * BATCH, status="success")
-        notes = [entry.note for entry in read_log(log.text()).timeline if entry.kind == "training"]
-        assert notes == [None, "steps 33–33 take 6 s more than typical steps", None]
+        return [entry.note for entry in read_log(log.text()).timeline if entry.kind == "training"]
+
+    @pytest.mark.parametrize(
+        ("slow", "note"),
+        [
+            ({33: 6_000}, "steps 33–33 take 6 s more than typical steps"),
+            # A hundredth of the block.
+            ({33: 199}, None),
+            ({33: 202}, "steps 33–33 take 0.202 s more than typical steps"),
+            # Four fifths of what it takes more.
+            ({33: 8_100, 39: 1_900}, "steps 33–33 take 8.1 s more than typical steps"),
+            ({33: 7_900, 39: 2_100}, "steps 33–39 take 10 s more than typical steps"),
+            # Slow all over, or but for the last step.
+            (dict.fromkeys(range(21, 41), 500), None),
+            (dict.fromkeys(range(21, 40), 500), "steps 21–36 take 8 s more than typical steps"),
+            ({**dict.fromkeys(range(21, 40), 500), 40: 25}, None),
+        ],
+    )
+    def test_a_stall_stands_in_the_note_with_its_steps(self, slow, note):
+        assert self.notes(slow) == [None, note, None]
 
     def test_what_the_submitters_mean_leaves_out_of_the_first_block(self):
         log = Log()
