@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from tprimat.catalog import gpus
 from tprimat.results import run
 from tprimat.store import store
 
@@ -157,22 +158,64 @@ class TestSetUp:
         assert {name for name in [*kept, *OTHERS] if make_venv.KEPT.fullmatch(name)} == {*kept, "nvidia-ml-py"}
 
     @pytest.mark.parametrize(
-        ("answer", "is_older"),
+        ("answer", "build"),
         [
-            ("", False),
-            ("580.65.06, 9.0\n580.65.06, 9.0", False),
-            ("550.54.15, 9.0", True),
-            ("580.65.06, 7.0", True),
+            ("", ""),
+            ("580.65.06, 9.0\n580.65.06, 9.0", ""),
+            ("579.99.99, 9.0", "cu126"),
+            ("525.60.13, 9.0", "cu126"),
+            ("580.65.06, 7.5", ""),
+            ("580.65.06, 7.0", "cu126"),
+            ("579.99.99, 10.0", "cu128"),
+            ("570.86.15, 12.0", "cu128"),
+            ("580.65.06, 10.0\n580.65.06, 10.0", ""),
         ],
     )
-    def test_the_build_fits_the_driver_and_the_gpu(self, make_venv, monkeypatch, answer, is_older):
+    def test_the_build_fits_the_driver_and_the_gpu(self, make_venv, monkeypatch, answer, build):
         monkeypatch.setattr(make_venv, "_output", lambda command: answer)
-        assert make_venv.cuda_12_index() == (make_venv.CUDA_12_INDEX if is_older else "")
+        torch, index = make_venv.fitting_torch()
+        assert index.rpartition("/")[2] == build
+        assert torch == ("torch==2.11.0" if build == "cu128" else make_venv.pinned("torch"))
 
-    def test_a_driver_that_fits_no_build_stops(self, make_venv, monkeypatch):
-        monkeypatch.setattr(make_venv, "_output", lambda command: "470.82.01, 8.0")
-        with pytest.raises(make_venv.SetupError, match="update it to 580"):
-            make_venv.cuda_12_index()
+    @pytest.mark.parametrize("driver", [524, 525, 569, 570, 579, 580, 610])
+    def test_every_gpu_of_the_catalog_gets_a_build_with_kernels_for_it(self, make_venv, monkeypatch, driver):
+        # PyTorch's CUDA support matrix, Linux: releases 2.12 and 2.13, and for 12.8 the last one that has it, 2.11.
+        builds = {
+            "cu126": (525, (5.0, 6.0, 7.0, 7.5, 8.0, 8.6, 9.0)),
+            "cu128": (570, (7.5, 8.0, 8.6, 9.0, 10.0, 12.0)),
+            "": (580, (7.5, 8.0, 8.6, 9.0, 10.0, 12.0)),
+        }
+        architectures = {row.architecture for row in gpus.gpus() if row.vendor == "NVIDIA"}
+        assert {"sm_70", "sm_90", "sm_100", "sm_103", "sm_120"} <= architectures
+        for architecture in sorted(architectures):
+            capability = int(architecture.removeprefix("sm_")) / 10
+            monkeypatch.setattr(
+                make_venv, "_output", lambda command, capability=capability: f"{driver}.1, {capability}"
+            )
+            if driver < (570 if capability >= 10 else 525):
+                with pytest.raises(make_venv.SetupError, match="update it to 580"):
+                    make_venv.fitting_torch()
+                continue
+            least_driver, kernels = builds[make_venv.fitting_torch()[1].rpartition("/")[2]]
+            # Kernels run on the same generation's later chips.
+            assert [each for each in kernels if int(each) == int(capability) and each <= capability], architecture
+            assert driver >= least_driver
+
+    def test_the_older_torch_of_a_blackwell_gpu_replaces_the_pin(self, make_venv, monkeypatch, tmp_path):
+        monkeypatch.setattr(
+            make_venv, "_output", lambda command: "570.86.15, 10.0" if "nvidia-smi" in command[0] else ""
+        )
+        monkeypatch.delenv("TORCH_INDEX_URL", raising=False)
+        environment = make_venv.Environment(tmp_path, ["requirements.txt"])
+        calls = []
+        monkeypatch.setattr(environment, "_pip", lambda *words, **_: calls.append(words))
+        environment._install_torch()
+        environment._install("-c", str(environment.constraints))
+        assert calls[0] == ("install", "torch==2.11.0", "--index-url", "https://download.pytorch.org/whl/cu128")
+        pins = Path(calls[1][-1]).read_text().splitlines()
+        assert "torch==2.11.0" in pins
+        assert make_venv.pinned("torch") not in pins
+        assert len(pins) == len((make_venv.ROOT / "constraints.txt").read_text().splitlines())
 
     def test_a_cuda_build_is_announced_with_its_size_and_the_way_round(self, make_venv, monkeypatch):
         monkeypatch.setattr(make_venv, "download_size", lambda urls: 2_900_000_000)

@@ -34,6 +34,10 @@ CUDA_12_INDEX = "https://download.pytorch.org/whl/cu126"
 # CUDA Toolkit release notes, table of minimum driver versions.
 CUDA_13_DRIVER, CUDA_12_DRIVER = 580, 525
 CUDA_13_CAPABILITY = 7.5
+# Blackwell needs CUDA 12.8, and its first driver is 570. The last release of torch with a build for CUDA 12.8 is 2.11:
+# PyTorch's RELEASE.md, CUDA support matrix.
+BLACKWELL_CAPABILITY, BLACKWELL_DRIVER = 10.0, 570
+BLACKWELL_INDEX, BLACKWELL_TORCH = "https://download.pytorch.org/whl/cu128", "torch==2.11.0"
 MEASURE = "requirements.txt"
 OUTER_VERSIONS = "outer-versions.txt"
 
@@ -182,11 +186,16 @@ class Environment:
                 "PyTorch has no current build for Macs with an Intel processor: "
                 "compare results there with pip install -r requirements-analysis.txt, and measure elsewhere"
             )
-        torch = pinned("torch")
+        torch, index = pinned("torch"), os.environ.get("TORCH_INDEX_URL", "").strip()
+        if not index:
+            torch, index = fitting_torch()
+        if torch != pinned("torch"):
+            pins = self.constraints.read_text(encoding="utf-8").replace(pinned("torch"), torch)
+            self.constraints = self.folder / "constraints.txt"
+            self.constraints.write_text(pins, encoding="utf-8")
         installed = self._version("torch")
         if installed and installed.split("+")[0] == torch.split("==")[1]:
             return
-        index = os.environ.get("TORCH_INDEX_URL", "").strip() or cuda_12_index()
         if index:
             show(f"installing {torch} from {index}")
             self._pip("install", torch, "--index-url", index)
@@ -213,25 +222,30 @@ class Environment:
         return done.returncode
 
 
-def cuda_12_index() -> str:
-    """Return the index of torch's build with CUDA 12 where the GPU or its driver is too old for CUDA 13; else "".
+def fitting_torch() -> tuple[str, str]:
+    """Return the torch that drives the GPU with its driver, and the index with that build; no index for the default.
 
-    Raises SetupError for a driver that is too old for both.
+    Raises SetupError for a driver that is too old for every build.
     """
     answer = _output(["nvidia-smi", "--query-gpu=driver_version,compute_cap", "--format=csv,noheader"])
     rows = re.findall(r"^(\d+)\.[\d.]+, *(\d+\.\d+)$", answer, re.MULTILINE)
     if not rows:
-        return ""
+        return pinned("torch"), ""
     driver, capability = int(rows[0][0]), min(float(row[1]) for row in rows)
-    if driver < CUDA_12_DRIVER:
+    is_blackwell = capability >= BLACKWELL_CAPABILITY
+    least = BLACKWELL_DRIVER if is_blackwell else CUDA_12_DRIVER
+    if driver < least:
         raise SetupError(
             f"NVIDIA's driver {driver} is too old for PyTorch: update it to {CUDA_13_DRIVER} or newer "
-            f"({CUDA_12_DRIVER} at least), or for a benchmark of the CPU set TORCH_INDEX_URL={CPU_INDEX}"
+            f"({least} at least), or for a benchmark of the CPU set TORCH_INDEX_URL={CPU_INDEX}"
         )
     if driver >= CUDA_13_DRIVER and capability >= CUDA_13_CAPABILITY:
-        return ""
-    show(f"driver {driver}, compute capability {capability}: torch with CUDA 12, since CUDA 13 doesn't support these")
-    return CUDA_12_INDEX
+        return pinned("torch"), ""
+    torch, index = (BLACKWELL_TORCH, BLACKWELL_INDEX) if is_blackwell else (pinned("torch"), CUDA_12_INDEX)
+    show(f"driver {driver}, compute capability {capability}: {torch} with CUDA 12, as CUDA 13 doesn't support these")
+    if is_blackwell:
+        show(f"(later releases of torch need driver {CUDA_13_DRIVER} for this GPU)")
+    return torch, index
 
 
 def announcement(report: dict[str, Any]) -> list[str]:

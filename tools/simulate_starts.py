@@ -54,25 +54,28 @@ def noise(kind: str, steps: int, random: np.random.Generator) -> np.ndarray:
     return base * (1 + 4 * (number % 100 == 0))
 
 
+FORMS = {"flat": np.ones_like, "line": lambda places: 1 - places, "curve": lambda places: np.exp(-4 * places)}
+
+
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """A slow start: flat or fading, over at a step, so many times as slow."""
+    """A slow start, over at a step, so many times as slow: flat, or fading along a line or a curve."""
 
     last: int
     factor: float
-    fades: bool
+    form: str
 
     def of(self, steps: int) -> np.ndarray:
         """Return factors, shape (steps,)."""
         factors = np.ones(steps)
-        slope = 1 - np.arange(self.last) / max(self.last, 1) if self.fades else 1.0
-        factors[: self.last] += (self.factor - 1) * slope
+        places = np.arange(self.last) / max(self.last, 1)
+        factors[: self.last] += (self.factor - 1) * FORMS[self.form](places)
         return factors
 
 
 def drawn_start(random: np.random.Generator, low: int, high: int) -> Start:
     """Draw a slow start that is over at one of these steps."""
-    return Start(int(random.integers(low, high + 1)), float(random.uniform(1.3, 3)), bool(random.integers(2)))
+    return Start(int(random.integers(low, high + 1)), float(random.uniform(1.3, 3)), str(random.choice(list(FORMS))))
 
 
 def run_of(times: np.ndarray, number: int) -> Run:
@@ -187,7 +190,7 @@ def per_run(low, high):
 
 def known_end(random: np.random.Generator, steps: int) -> list[Start]:
     """Draw no slow start: what remains to be found if its end were known and cut exactly."""
-    return [Start(0, 1.0, False)] * (2 * RUNS)
+    return [Start(0, 1.0, "flat")] * (2 * RUNS)
 
 
 def bias(kind: str, steps: int, start: Start, runs: int, random: np.random.Generator) -> tuple[float, float]:
@@ -212,9 +215,9 @@ def print_biases(runs: int, random: np.random.Generator) -> None:
                 if last > min(60, steps // 3):
                     continue
                 for factor in (1.3, 2.0, 3.0):
-                    for fades in (False, True):
-                        off, share = bias(kind, steps, Start(last, factor, fades), runs, random)
-                        where = f"{steps} steps, ×{factor} {'fading' if fades else 'flat'} to {last}"
+                    for form in FORMS:
+                        off, share = bias(kind, steps, Start(last, factor, form), runs, random)
+                        where = f"{steps} steps, ×{factor} {form} to {last}"
                         pause = kind == "+30%/50" and 48 <= last <= 50
                         (near if pause else rows).append((off, where))
                         kept.append(share)

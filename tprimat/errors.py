@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
+from tprimat.redaction import redacted
 from tprimat.text import plain
 
 INSTALL = "pip install -r requirements.txt"
@@ -54,8 +55,9 @@ class TensorPrimatError(Exception):
     status = ExitStatus.USAGE
 
     def __init__(self, problem: str, *, heading: str, hint: str | None = None) -> None:
-        self.problem = problem
-        self.hint = hint
+        # Messages quote files, commands and what programs say.
+        self.problem = problem = redacted(problem)
+        self.hint = hint = hint if hint is None else redacted(hint)
         self.message = problem if hint is None else f"{problem}: {hint}"
         self.heading = heading
         super().__init__(self.message)

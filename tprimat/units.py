@@ -59,6 +59,14 @@ def number(value: float | None, digits: int = 1) -> str:
     return UNKNOWN if value is None else f"{value:,.{digits}f}"
 
 
+def count(value: float) -> str:
+    """Return a large number with three digits: 4.2k, 7.48M, 8.03B (10⁹)."""
+    for suffix, size in (("B", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g}{suffix}"
+    return f"{value:g}"
+
+
 def gigabytes(value: float | None) -> str:
     """Return memory for people. Units: GB of 10⁹ bytes."""
     return UNKNOWN if value is None else f"{value:.2f} GB"

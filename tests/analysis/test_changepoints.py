@@ -85,7 +85,7 @@ def test_a_change_of_level_is_found_where_it_is(change, place):
     series = steps(500, spikes=0.04, seed=place)
     series[place:] *= change
     first, second = find_segments(warmed(series))
-    assert first.start == 8
+    assert first.start in (8, 9)
     assert abs(first.stop - place) <= 3
     assert second.median / first.median == pytest.approx(change, rel=0.005)
 
@@ -98,7 +98,7 @@ def test_three_levels():
     assert [level.stop for level in found] == pytest.approx([200, 400, 600], abs=3)
 
 
-@pytest.mark.parametrize(("start", "stop"), [(120, 200), (440, 500)])
+@pytest.mark.parametrize(("start", "stop"), [(60, 120), (120, 200), (440, 500)])
 def test_a_disturbance_of_less_than_a_fifth_is_no_change(start, stop):
     series = steps(500, seed=4)
     series[start:stop] *= 1.2

@@ -52,6 +52,30 @@ def test_a_window_bounds_the_attention():
     assert flops_per_token(shape, 8192) - flops_per_token(windowed, 8192) == pytest.approx(saved)
 
 
+@pytest.mark.parametrize(("unbounded", "alike"), [(0, None), (16, 0.5), (32, 1.0), (33, 1.0)])
+def test_layers_without_the_window_see_the_whole_sequence(unbounded, alike):
+    shape = models.by_name("mistral").shape
+    windowed = msgspec.structs.replace(shape, sliding_window=4096)
+    mixed = msgspec.structs.replace(windowed, full_attention_layers=unbounded)
+    whole, bounded = flops_per_token(shape, 8192), flops_per_token(windowed, 8192)
+    expected = bounded + (alike or 0) * (whole - bounded)
+    assert flops_per_token(mixed, 8192) == pytest.approx(expected, rel=1e-12)
+    assert flops_per_token(mixed, 4096) == flops_per_token(shape, 4096)
+
+
+def test_flops_of_alternating_windows_by_hand():
+    # GPT-OSS 20B at 8,192 tokens: every second of 24 layers sees 128 tokens, the others all.
+    shape = ModelConfig(
+        num_layers=24, hidden_size=2880, num_attention_heads=64, num_query_groups=8, head_dim=64, vocab_size=201088,
+        num_experts=32, experts_per_token=4, expert_ffn_hidden_size=2880, sliding_window=128, full_attention_layers=12,
+    )  # fmt: skip
+    layer = 2 * 2880 * 4096 + 2 * 2880 * 512 + 4 * 3 * 2880 * 2880 + 2880 * 32
+    seen = 12 * 8192 / 2 + 12 * sum(min(place, 128) for place in range(1, 8193)) / 8192
+    by_hand = 6 * (24 * layer + 2880 * 201088) + 12 * 4096 * seen
+    assert flops_per_token(shape, 8192) == pytest.approx(by_hand, rel=1e-9)
+    assert by_hand * 16 * 8192 / 8 / 1e12 == pytest.approx(395.4, abs=0.05)
+
+
 @pytest.mark.parametrize("field", ["num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size"])
 def test_without_a_part_of_the_shape_there_are_no_flops(field):
     shape = msgspec.structs.replace(models.by_name("llama").shape, **{field: None})

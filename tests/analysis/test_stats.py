@@ -6,6 +6,7 @@ import json
 import math
 import statistics
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -59,10 +60,24 @@ def test_a_warm_up_is_cut_to_the_step(warm_up):
     assert warmup.detect_warmup([5.0] * warm_up + wavy(40)).start == warm_up
 
 
-def test_a_warm_up_that_fades_is_cut_where_it_is_within_two_percent():
-    series = [1 + 0.5 * 0.7**index for index in range(100)]
-    first = next(index for index, value in enumerate(series) if value <= 1 + warmup.LEVEL_FRACTION)
-    assert warmup.detect_warmup(series).start == first
+@pytest.mark.parametrize("factor", [1.3, 3.0])
+@pytest.mark.parametrize("shape", [lambda place: np.exp(-4 * place), lambda place: 1 - place])
+def test_of_a_warm_up_that_fades_hardly_anything_stays(factor, shape):
+    random = np.random.default_rng(1)
+    off = []
+    for _ in range(40):
+        series = 1 + 0.02 * random.standard_normal(180)
+        steady = series[60:].mean()
+        series[:60] *= 1 + (factor - 1) * shape(np.arange(60) / 60)
+        off.append(series[warmup.detect_warmup(series.tolist()).start :].mean() / steady - 1)
+    assert abs(np.mean(off)) <= 0.0015
+
+
+@pytest.mark.parametrize(("height", "start"), [(0.99, 0), (1.01, 12)])
+def test_a_slow_record_lies_above_the_level_by_a_robust_sigma(height, start):
+    series = np.array([1.0] * 12 + [0.99, 1.0, 1.01] * 60)
+    smooth = np.where(np.arange(len(series)) < 12, 1 + height * warmup.LEVEL_SIGMAS * 0.01 * 1.4826, 1.0)
+    assert warmup._slow_start(series, smooth, 90).start == start
 
 
 @pytest.mark.parametrize("place", [20, 30, 59])
@@ -98,12 +113,39 @@ def test_a_disturbance_in_the_middle_is_no_slow_start():
     assert warmup.detect_warmup([5.0, *wavy(28), *([1.5] * 10), *wavy(21)]).start == 1
 
 
-@pytest.mark.parametrize(("slow", "start"), [(2, 0), (3, 8)])
-def test_steps_before_the_cut_are_taken_back_if_few_of_them_are_slow(slow, start):
-    # Of ten, the last of which are slow, two are a disturbance and three a slow start that began quickly.
-    series = [1.0] * (10 - slow) + [1.5] * slow + [1.0] * 10
-    state = warmup.detect_warmup(series)
-    assert (state.start > 0) == (start > 0)
+@pytest.mark.parametrize(("slow", "is_cut"), [(7, False), (8, True)])
+def test_a_few_slow_records_after_a_fast_beginning_are_a_disturbance(slow, is_cut):
+    # Of the twenty records before the cut, 35 % at most.
+    series = [*[1.0] * (20 - slow), *[1.5] * slow, *[1.0] * 20]
+    assert (warmup.detect_warmup(series).start > 0) == is_cut
+
+
+@pytest.mark.parametrize("stop", [60, 100, 120])
+def test_a_disturbance_after_twenty_records_at_the_level_is_no_slow_start(stop):
+    series = np.array(wavy(500))
+    series[40:stop] *= 1.2
+    series[:8] *= 5
+    assert warmup.first_steady_index(series.tolist()) == 8
+
+
+@pytest.mark.parametrize("pause", [2, 3])
+def test_a_long_pause_later_hides_no_slow_start(pause):
+    series = [*[1.3] * 12, *wavy(88)]
+    series[70 : 70 + pause] = [110.0] * pause
+    assert warmup.first_steady_index(series) == 12
+
+
+@pytest.mark.parametrize("step", [0.1, 0.02])
+def test_coarse_figures_are_no_slow_start(step):
+    random = np.random.default_rng(3)
+    for level in (1.0, 1.4, 1.5):
+        kept = [
+            1
+            - (warmup.first_steady_index((step * np.round(level + 0.3 * random.standard_normal(100))).tolist()) or 0)
+            / 100
+            for _ in range(20)
+        ]
+        assert np.mean(kept) >= 0.9
 
 
 def test_a_series_that_never_settles_has_no_steady_state():

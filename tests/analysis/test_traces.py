@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,18 @@ def steps_of(trace: MadeTrace):
     breakdown.add(read_timeline(io.BytesIO(trace.text()))[0])
     found = breakdown.trace()
     return [({part: round(time * MICRO, 3) for part, time in step.parts.items()}, step) for step in found.steps]
+
+
+TWO_STEPS = [("ProfilerStep#1", 100), ("ProfilerStep#2", 100)]
+
+
+def two_steps() -> MadeTrace:
+    trace = MadeTrace()
+    for number in (1, 2):
+        begin = 100 * number - 100
+        trace.step(number, begin, begin + 100)
+        trace.kernel("gemm", begin + 1, begin + 5, begin + 90)
+    return trace
 
 
 def work(start, end, name="gemm", stream=7):
@@ -129,6 +142,54 @@ class TestSteps:
         assert step.seconds * MICRO == pytest.approx(200)
         assert parts == {"attention": 90, "idle_host_launch": 110}
         assert step.gpu_seconds * MICRO == pytest.approx(90)
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_the_order_of_events_in_the_file_changes_nothing(self, seed):
+        """Times are relative to the file's first event, which need not be the earliest."""
+        trace = two_steps()
+        random.Random(seed).shuffle(trace.events)
+        assert [(step.name, round(step.seconds * MICRO)) for _, step in steps_of(trace)] == TWO_STEPS
+
+    def test_a_late_first_event(self):
+        trace = two_steps()
+        trace.events.insert(0, {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "tid": 1, "ts": 60, "dur": 2})
+        assert [(step.name, round(step.seconds * MICRO)) for _, step in steps_of(trace)] == TWO_STEPS
+
+    def test_events_without_a_time_are_left_out(self):
+        trace = two_steps()
+        trace.events.append({"ph": "X", "cat": "kernel", "name": "gemm", "tid": 7, "dur": 900, "args": {"device": 0}})
+        trace.events.append({"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#9", "tid": 1, "dur": 900})
+        assert [(step.name, round(step.seconds * MICRO)) for _, step in steps_of(trace)] == TWO_STEPS
+
+    @pytest.mark.parametrize("late", ["", "copy", "launched after it"])
+    def test_a_last_annotation_in_which_nothing_is_computed_is_no_step(self, late):
+        trace = two_steps()
+        trace.step(3, 200, 203)
+        if late == "copy":
+            trace.kernel("Memcpy DtoH", 201, 202, 203, category="gpu_memcpy")
+        elif late:
+            trace.kernel("gemm", 203, 210, 220)
+        assert [(step.name, round(step.seconds * MICRO)) for _, step in steps_of(trace)] == TWO_STEPS
+
+    def test_a_last_annotation_with_a_kernel_is_a_step(self):
+        trace = two_steps()
+        trace.step(3, 200, 204)
+        trace.kernel("gemm", 203, 210, 220)
+        assert [round(step.seconds * MICRO) for _, step in steps_of(trace)] == [100, 100, 20]
+
+    def test_the_time_of_an_annotation_without_work_belongs_to_no_step(self):
+        trace = two_steps()
+        trace.step(3, 200, 280)
+        trace.step(4, 280, 380)
+        trace.kernel("gemm", 290, 300, 370)
+        assert [round(step.seconds * MICRO) for _, step in steps_of(trace)] == [100, 100, 100]
+
+    def test_without_any_launch_the_whole_is_one_period(self):
+        trace = MadeTrace()
+        trace.step(1, 0, 50)
+        trace.step(2, 50, 100)
+        trace.kernel("gemm", None, 10, 60)
+        assert [(step.name, round(step.seconds * MICRO)) for _, step in steps_of(trace)] == [("", 50)]
 
     @pytest.mark.parametrize(
         ("names", "right"),

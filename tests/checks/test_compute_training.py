@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from stored_runs import series
 
-from tprimat.checks import compute, training
+from tprimat.checks import compute, settings, training
 from tprimat.results.run import Data, Environment, ModelConfig, ParallelismConfig, Run, TrainingConfig
 from tprimat.store import store
 
@@ -74,6 +74,25 @@ def test_padded_vocabulary_is_the_same_shape():
     padded = msgspec.structs.replace(SHAPE, vocab_size=1000)
     second = msgspec.structs.replace(first, model_config=padded)
     assert compute.config_diff(first, second).verdict != "not comparable"
+
+
+@pytest.mark.parametrize(
+    ("change", "conflict"),
+    [
+        ({"sliding_window": 64, "full_attention_layers": 1}, None),
+        ({"sliding_window": 65, "full_attention_layers": 1}, None),
+        ({"sliding_window": 66, "full_attention_layers": 1}, "sliding_window 64 and 66"),
+        ({"sliding_window": 64}, "full_attention_layers 1 and 0"),
+        ({"sliding_window": 64, "full_attention_layers": 2}, "full_attention_layers 1 and 2"),
+        ({"sliding_window": None}, None),
+    ],
+)
+def test_windows_are_a_part_of_the_shape(change, conflict):
+    first = msgspec.structs.replace(SHAPE, sliding_window=64, full_attention_layers=1)
+    second = msgspec.structs.replace(SHAPE, **change)
+    assert settings.shape_conflict(first, second) == conflict
+    both = [msgspec.structs.replace(run_of([7.0] * 3), model_config=each) for each in (first, second)]
+    assert (compute.config_diff(*both).verdict == "not comparable") is (conflict is not None)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from made_runs import make_run
 from stored_runs import series
 
+from tprimat import read_log
 from tprimat.analysis import flops
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
@@ -377,3 +378,83 @@ def test_no_explanation_leaves_the_rate_above_the_peak(published):
     (finding,) = [each for each in judge(faster) if each.rule == "above-peak"]
     assert not any("FP8" in text or "half the declared" in text for text in finding.explanations)
     assert "would be 39% of peak" in finding.explanations[0]
+
+
+def printing(rate, *, recomputation="none", **shape):
+    """Llama 3.1 8B, 16 sequences of 8,192 tokens on 8 GPUs in 2.0 s, with so many TFLOP/s printed."""
+    config = TrainingConfig(global_batch_size=16, sequence_length=8192, num_gpus=8, recomputation=recomputation)
+    known = msgspec.structs.replace(models.by_name("llama").shape, **shape)
+    return made_up(2.0, model_config=known, training_config=config, native_metrics={"tflops_per_gpu": (rate,) * 40})
+
+
+def contradicts(run):
+    return [finding.text for finding in judge(run) if finding.rule == "contradiction"]
+
+
+class TestPrintedFlops:
+    SHAPE = models.by_name("llama").shape
+    TFLOPS = 16 * 8192 / 8 / 2.0 / 1e12
+    LEAST = 0.9 * flops.flops_per_token(SHAPE, 0) * TFLOPS
+    ONE_LAYER_MORE = (
+        flops.flops_per_token(msgspec.structs.replace(SHAPE, num_layers=33), 8192, causal=False) + 6 * 4096 * 128256
+    )
+    MOST = 1.1 * ONE_LAYER_MORE * TFLOPS
+
+    @pytest.mark.parametrize("causal", [True, False])
+    def test_every_way_of_counting_attention_is_let_be(self, causal):
+        assert not contradicts(printing(flops.flops_per_token(self.SHAPE, 8192, causal=causal) * self.TFLOPS))
+
+    def test_fewer_than_those_of_the_weights_contradict(self):
+        assert not contradicts(printing(self.LEAST * 1.001))
+        (text,) = contradicts(printing(self.LEAST * 0.999))
+        assert "its shape, batch, sequence length and step time give 421.6" in text
+
+    def test_more_than_those_of_full_attention_and_a_layer_contradict(self):
+        assert not contradicts(printing(self.MOST * 0.999))
+        assert contradicts(printing(self.MOST * 1.001))
+
+    @pytest.mark.parametrize("recomputation", ["full", "selective", None])
+    def test_a_second_forward_pass_may_be_counted(self, recomputation):
+        most = 4 / 3 * self.MOST
+        assert not contradicts(printing(most * 0.999, recomputation=recomputation))
+        assert contradicts(printing(most * 1.001, recomputation=recomputation))
+
+    def test_frozen_weights_may_be_counted_as_trained(self):
+        rate = flops.flops_per_token(self.SHAPE, 8192) * self.TFLOPS
+        assert not contradicts(printing(rate, trainable_parameters=20_000_000))
+
+    def test_a_window_may_not_be_counted(self):
+        rate = flops.flops_per_token(self.SHAPE, 8192, causal=False) * self.TFLOPS
+        assert not contradicts(printing(rate, sliding_window=128))
+
+    def test_another_sequence_length_that_fits_is_named(self):
+        other = flops.flops_per_token(self.SHAPE, 2048) * self.TFLOPS / 4
+        (finding,) = [each for each in judge(printing(other)) if each.rule == "contradiction"]
+        assert finding.explanations[0].startswith("sequence length 2048 instead of 8192")
+        assert finding.explanations[-1].startswith("a formula of the framework")
+
+    @pytest.mark.parametrize("field", ["num_layers", "ffn_hidden_size"])
+    def test_without_a_shape_nothing_is_said(self, field):
+        assert not contradicts(printing(1.0, **{field: None}))
+
+    def test_no_honest_log_contradicts_itself(self, samples):
+        checked = 0
+        names = ("primus", "torchtitan", "megatron")
+        for path in sorted(each for name in names for each in samples.glob(f"{name}/*.log")):
+            for run in read_log(path):
+                checked += "tflops_per_gpu" in run.native_metrics
+                assert not contradicts(run), path.name
+        assert checked > 15
+
+
+@pytest.mark.parametrize(
+    ("warning", "told"),
+    [
+        ("global_batch_size 4 was stated, but the training shows 2: they can't both be true", True),
+        ("timer mismatch: CUDA events 1.000 s, host clock 2.000 s; step times may be wrong", True),
+        ("time stamps are 2× the printed step times apart (median): one of them is wrong, or steps are missing", True),
+        ("sequence length unknown", False),
+    ],
+)
+def test_a_contradiction_that_was_found_earlier_is_found_again(warning, told):
+    assert contradicts(msgspec.structs.replace(made_up(), warnings=(warning,))) == ([warning] if told else [])

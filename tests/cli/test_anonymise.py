@@ -101,6 +101,25 @@ class TestBundle:
 
 
 class TestPseudonyms:
+    def test_addresses_with_a_name_for_them_and_accounts_on_machines(self):
+        text = (
+            "MASTER_ADDR=10.1.2.3 --master_addr 198.51.100.7 'addr': '198.51.100.8' --rdzv_endpoint 198.51.100.9:294\n"
+            "ssh -p 22 grace@198.51.100.10 true; scp x mary@store-7:/data/y; ssh linus@login2\n"
+            "SSH_CLIENT=203.0.113.77 5 22, later 203.0.113.77\n"
+            "torch==10.2.0.1 pkg-10.1.2.4 driver 570.86.10.01 clip: 1.2.3.4 checkout@v4 pass@1 recall@10\n"
+        )
+        shown = Pseudonyms([text]).text(text)
+        names = ("10.1.2.3 ", "198.51", "203.0", "grace", "mary", "linus", "store-7", "login2")
+        assert not [name for name in names if name in shown]
+        assert shown.splitlines()[-1] == text.splitlines()[-1]
+        assert shown.splitlines()[2] == "SSH_CLIENT=address-5 5 22, later address-5"
+
+    def test_the_host_and_the_paths_of_a_result(self):
+        result = b'{"environment": {"hostname": "gpu-17"}, "source": {"files": [{"path": "runs/ada/x.log"}], '
+        result += b'"command": ["/home/ada/venv/bin/python", "/srv/ada/train.py"]}}'
+        shown = Pseudonyms([result.decode()]).json(result)
+        assert not [name for name in (b"gpu-17", b"ada", b"/home", b"/srv") if name in shown]
+
     def test_a_host_is_the_same_in_its_short_and_its_full_form(self):
         names = Pseudonyms([PRIVATE])
         lines = names.text(PRIVATE).splitlines()

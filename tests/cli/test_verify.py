@@ -12,6 +12,7 @@ from tprimat import cli
 from tprimat.errors import ExitStatus
 from tprimat.log_import import bundle
 
+GIVEN = ("--gpu", "MI300X", "--model-name", "llama3.1_8B")
 HEAD = "  seq_length ........ 2048\n  world_size ........ 8\n  global_batch_size ........ 64\n"
 
 
@@ -29,9 +30,7 @@ def packed(tmp_path, capsys):
     log = tmp_path / "train.log"
     log.write_text(log_text())
     output = tmp_path / "output"
-    assert (
-        cli.run("read", [str(log), "--output-dir", str(output), "--gpu", "MI300X", "--model-name", "llama3.1_8B"]) == 0
-    )
+    assert cli.run("read", [str(log), "--output-dir", str(output), *GIVEN]) == 0
     path = tmp_path / "mine.tar.gz"
     bundle.write(path, list(output.glob("*.json")), [log])
     capsys.readouterr()
@@ -78,7 +77,7 @@ def test_an_untouched_bundle_is_the_same(packed, capsys):
     (run,) = found["runs"]
     # Five series of 30 steps, the metrics and the settings.
     assert run["values"] > 150
-    assert (run["log"], run["differences"]) == ("train.log", [])
+    assert (run["log"], run["original"], run["differences"]) == ("train.log", True, [])
     assert cli.run("verify", [str(packed)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"The same: {run['values']} values recomputed."
 
@@ -150,7 +149,23 @@ def test_a_result_without_its_log_is_checked_against_its_steps(packed, capsys):
     assert status == ExitStatus.INCONCLUSIVE
     assert found["runs"][0]["log"] is None
     assert found["runs"][0]["values"] > 10
-    assert "1 run without a log in the bundle" in found["answer"]
+    assert "1 run without a log in the bundle, so its steps can't be checked" in found["answer"]
+
+
+def test_logs_of_one_name_from_two_folders(tmp_path, capsys):
+    output = tmp_path / "output"
+    logs = [tmp_path / f"run{number}" / "train.log" for number in (1, 2)]
+    for number, log in enumerate(logs, 1):
+        log.parent.mkdir()
+        log.write_text(log_text(30, 1000.0 * number).replace("seq_length", f"hf_{'a' * number * 16}\n seq_length"))
+    assert cli.run("read", [*map(str, logs), "--output-dir", str(output), *GIVEN]) == 0
+    bundle.write(tmp_path / "b.zip", sorted(output.glob("*.json")), logs)
+    capsys.readouterr()
+    status, found = verified(tmp_path / "b.zip", capsys)
+    assert status == ExitStatus.OK
+    assert sorted(run["log"] for run in found["runs"]) == ["train.log", "train_2.log"]
+    # Of a copy in which something was removed the hash in the result can't be checked.
+    assert [run["original"] for run in found["runs"]] == [False, False]
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", None])

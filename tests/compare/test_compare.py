@@ -33,6 +33,41 @@ class TestSystemsAndModels:
         (model,) = comparison(make_run(scale="tiny", model_config=config)).models
         assert model.title == "Llama tiny, 7.48M parameters"
 
+    @pytest.mark.parametrize(
+        ("name", "config", "title"),
+        [
+            ("llama", {"num_parameters": 4_200}, "a model of 4.2k parameters, named llama"),
+            ("llama3 70B", {"num_layers": 4, "num_parameters": 5_523_972_096},
+             "a model of 5.52B parameters, named llama3 70B"),
+            ("llama", {"num_layers": 31}, "a model of another shape, named llama"),
+            ("llama3.1_8b-pretrain", {"num_layers": 4}, "a model of another shape, named llama3.1_8b-pretrain"),
+            ("qwen3 0.6B", {"num_parameters": 299_999_999}, "a model of 300M parameters, named qwen3 0.6B"),
+            ("qwen3 0.6B", {"num_parameters": 300_000_000}, "qwen3 0.6B"),
+            ("llama3.2_1B", {"num_parameters": 2_000_000_000}, "llama3.2_1B"),
+            ("llama3.2_1B", {"num_parameters": 2_010_000_000}, "a model of 2.01B parameters, named llama3.2_1B"),
+            # Of which experts the size is, nobody knows.
+            ("mixtral 8x7b", {"num_parameters": 46_700_000_000}, "mixtral 8x7b"),
+            ("my-model", {"num_parameters": 4_200}, "my-model"),
+            ("llama", {}, "Llama 3.1 8B"),
+            ("llama", {"num_parameters": 8_050_000_000, "num_layers": 32}, "Llama 3.1 8B"),
+        ],
+    )  # fmt: skip
+    def test_a_name_without_its_shape_is_no_model(self, name, config, title):
+        (model,) = comparison(make_run(model=name, scale=None, model_config=ModelConfig(**config))).models
+        assert model.title == title
+
+    def test_parameters_that_are_not_stated_follow_from_the_shape(self):
+        four = shape(num_layers=4, hidden_size=8192, num_attention_heads=64, ffn_hidden_size=28672)
+        (model,) = comparison(make_run(model="llama3 70B", scale=None, model_config=four)).models
+        assert model.title == "a model of 5.52B parameters, named llama3 70B"
+
+    def test_several_scales_are_never_called_as_the_full_one(self):
+        runs = [make_run(scale=scale, step_time=3.0 + number) for number, scale in enumerate(("tiny", "small", "1b"))]
+        assert comparison(*runs).models[0].title == "Llama tiny, Llama small and Llama 1b"
+        assert comparison(*runs[:1], make_run()).models[0].title == "Llama tiny and Llama 3.1 8B"
+        more = [*runs, make_run(scale="medium", step_time=9.0)]
+        assert comparison(*more).models[0].title == "4 models named llama"
+
     def test_a_model_of_no_row_keeps_its_name(self):
         assert comparison(make_run(model="gpt-x")).models[0].title == "gpt-x"
 

@@ -1,8 +1,15 @@
 """A handful of the simulated slow starts; tools/simulate_starts.py has 1,200 pairs of each series."""
 
+import msgspec
 import numpy as np
 import pytest
 from tool_modules import load_tool
+
+from tprimat.analysis.summary import summarize
+from tprimat.compare.regression import check_regression
+from tprimat.compare.threshold import parse
+from tprimat.errors import ExitStatus
+from tprimat.results.result_file import Loaded
 
 PAIRS = 12
 
@@ -31,8 +38,42 @@ def test_short_runs_whose_start_ends_after_the_middle_decide_nothing(tool, rando
     assert (found.short, found.different, found.found, found.wrong) == (PAIRS, 0, 0, 0)
 
 
-@pytest.mark.parametrize(("last", "fades"), [(0, False), (20, False), (25, False), (45, True), (60, False)])
-def test_the_kept_mean_is_that_of_the_steps_after_the_slow_start(tool, random, last, fades):
-    off, kept = tool.bias("iid 1%", 200, tool.Start(last, 2.0, fades), 20, random)
+@pytest.mark.parametrize(
+    ("last", "form"), [(0, "flat"), (20, "flat"), (25, "flat"), (45, "line"), (60, "flat"), (60, "curve")]
+)
+def test_the_kept_mean_is_that_of_the_steps_after_the_slow_start(tool, random, last, form):
+    off, kept = tool.bias("iid 1%", 200, tool.Start(last, 1.3, form), 20, random)
     assert abs(off) <= 0.0015
     assert kept >= 0.9
+
+
+@pytest.mark.parametrize(("slow", "steps", "factor"), [(20, 200, 1.5), (25, 200, 1.5), (21, 150, 2.0), (45, 500, 2.0)])
+def test_a_flat_slow_start_is_no_part_of_the_mean(tool, random, slow, steps, factor):
+    noise = tool.noise("iid 0.3%", steps, random)
+    times = noise * tool.Start(slow, factor, "flat").of(steps)
+    kept = summarize(tool.run_of(times, 0)).performance.avg_step_time_seconds
+    assert kept == pytest.approx(noise[slow:].mean(), rel=1e-4)
+
+
+def test_systems_whose_slow_starts_differ_by_five_steps_are_the_same(tool, random):
+    starts = [tool.Start(slow, 1.5, "flat") for slow in (20, 25) for _ in range(3)]
+    pair, standing = tool.answer([tool.noise("iid 1%", 200, random) * start.of(200) for start in starts])
+    assert standing == "none"
+    assert pair.ratio.value == pytest.approx(1, abs=0.003)
+
+
+def test_slow_starts_of_any_length_hide_no_regression_from_the_gate(tool, random):
+    for _ in range(10):
+        runs = [
+            tool.run_of(
+                tool.noise("iid 1%", 150, random)
+                * tool.Start(int(random.integers(3, 30)), 2.0, "flat").of(150)
+                * (1.03 if number >= 3 else 1),
+                number,
+            )
+            for number in range(6)
+        ]
+        # One device: the candidate is another build.
+        runs = [msgspec.structs.replace(run, gpu_info=runs[0].gpu_info) for run in runs]
+        files = [[Loaded(name, name * 64, tuple(part))] for name, part in (("a", runs[:3]), ("b", runs[3:]))]
+        assert check_regression(*files, parse("0%", ())).status == ExitStatus.SLOWER

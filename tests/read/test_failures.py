@@ -48,6 +48,67 @@ def test_memory_devices_and_limits_count_before_what_came_first(grave):
     assert reason("RuntimeError: something else", f"[rank3]: {grave}") == f"line 2: {grave}"
 
 
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "HW Exception by GPU node-9 (Agent handle: 0x6a10) reason :GPU Hang",
+        "Aborted (core dumped)",
+        "Bus error",
+        "Bus error (core dumped)",
+        "Segmentation fault",
+        "Illegal instruction (core dumped)",
+        "Fatal Python error: Aborted",
+        "Killed",
+        "./train.sh: line 14: 40721 Killed                  torchrun --nproc-per-node 8 train.py",
+        "./train.sh: line 14: 40721 Aborted                 (core dumped) torchrun train.py",
+        "  what():  CUDA error: an illegal memory access was encountered",
+        "[rank2]:[E512 03:11:02.11 ProcessGroupNCCL.cpp:629] [Rank 2] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=812, OpType=ALLREDUCE)",
+        "[rank2]:[E512 03:11:02.11 ProcessGroupNCCL.cpp:1484] [PG 0 Rank 2] Process group watchdog thread terminated",
+        "[rank2]:[F512 03:11:02.11 ProcessGroupNCCL.cpp:1557] [PG ID 0 Rank 2] Heartbeat monitor timed out! Process...",
+        "[ 8121.1] NVRM: Xid (PCI:0000:1b:00): 79, pid=4711, GPU has fallen off the bus.",
+        "CUDA error: uncorrectable ECC error encountered",
+        "[ 8121.1] amdgpu 0000:c6:00.0: amdgpu: GPU reset begin!",
+        "[ 8121.1] Out of memory: Killed process 4711 (python3) total-vm:1kB",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=71.0. Some of the step tasks have been OOM Killed.",
+        "srun: error: node7: task 3: Out Of Memory",
+        "srun: error: node7: task 3: Killed",
+        "srun: error: Node failure on node7",
+        "mpirun noticed that process rank 3 with PID 0 on node n7 exited on signal 9 (Killed).",
+        "  traceback : Signal 9 (SIGKILL) received by PID 4711",
+        "E1030 07:34:07.927000 107524 torch/elastic/api.py:880] failed (exitcode: -9) local_rank: 5 (pid: 4711)",
+        "[rank: 3] Received SIGTERM: 15",
+        "exiting program after receiving SIGTERM.",
+    ],
+)
+def test_an_ending_that_names_no_exception(ending):
+    assert reason("all is well", ending) is not None
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        "SLURM auto-requeueing enabled. Setting signal handlers.",
+        "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |",
+        "  inprocess_progress_watchdog_interval ............ 1.0",
+        "  max_tokens_to_oom ............................... 12000",
+        "  exit_signal_handler ............................. False",
+        "        possible_oom: false",
+        "Killed 3 stale processes before the start",
+        "Terminated workers of the earlier run: 4",
+        "W1030 07:34:07.697000 107524 torch/api.py:906] Sending process 107591 closing signal SIGTERM",
+        "NVIDIA driver 570.86, no Xid errors",
+    ],
+)
+def test_words_that_only_resemble_an_ending(plain):
+    assert reason(plain) is None
+
+
+def test_codes_of_srun_and_kubectl():
+    assert reason("srun: error: node7: tasks 0-7: Exited with exit code 9") == "the launcher exited with code 9"
+    assert reason("command terminated with exit code 137") == "the launcher exited with code 137"
+
+
 def test_a_message_of_two_lines_is_joined():
     said = reason("OSError: it is gated.", "Make sure to have access to it at https://huggingface.co/x.", "")
     assert said == "line 1: OSError: it is gated. Make sure to have access to it at https://huggingface.co/x."

@@ -207,6 +207,23 @@ def test_a_chart_of_wandb_has_a_training_for_each_run(tmp_path):
     assert (set(first.step_times), set(second.step_times)) == ({0.52}, {0.62})
 
 
+@pytest.mark.parametrize("name", ["perf/step_time", "perf/step_time_seconds", "train/step_time"])
+def test_names_of_a_step_time_in_a_chart(tmp_path, name):
+    columns = [f"{run} - {name}{end}" for run in ("h100", "mi300x - rerun") for end in ("", "__MIN", "__MAX")]
+    rows = [[step, *[2.35] * 3, *[2.59] * 3] for step in range(1, 31)]
+    content = "\n".join(",".join(f'"{cell}"' for cell in row) for row in (["Step", *columns], *rows))
+    found = [(run.label, set(run.step_times)) for run in runs(content, tmp_path, "chart.csv")]
+    assert found == [("h100", {2.35}), ("mi300x - rerun", {2.59})]
+
+
+def test_a_chart_of_another_metric_says_what_is_read(tmp_path):
+    path = tmp_path / "chart.csv"
+    path.write_text('"Step","a - gpu","a - gpu__MIN","a - gpu__MAX"\n"1","2","2","2"\n', encoding="utf-8")
+    reason, _ = sources.read_source(sources.log_sources([str(path)])[0][0])
+    assert "such as train/loss or perf/step_time" in reason
+    assert "--columns step=COLUMN,time=COLUMN" in reason
+
+
 def test_a_chart_over_another_axis_has_the_step_of_each_run(tmp_path):
     titles = [
         f"{name} - {metric}{end}"
@@ -304,6 +321,10 @@ def test_damage_ends_in_no_other_error(name, tmp_path):
         assert isinstance(outcome, tuple) or all(each.run.steps or each.run.status_reason for each in outcome)
 
 
+def table_of(header: str, row: str, mark: str = ".") -> str:
+    return header + "".join(row.format(step, f"{7 - step / 20:.2f}".replace(".", mark)) for step in range(1, 26))
+
+
 class TestColumns:
     """Any table, with columns that the user names."""
 
@@ -330,6 +351,50 @@ class TestColumns:
         assert self.read(content, tmp_path, monkeypatch, "step=i,elapsed=perf.since") == 0
         runs = [each for path in Path("output").glob("*.json") for each in store.read(path)]
         assert {0.5} in [set(each.step_times) for each in runs]
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            table_of("step;time;loss\n", "{};2,351;{}\n", ","),
+            table_of('"step","time","loss"\n', '"{}","2,351","{}"\n', ","),
+            table_of("step\ttime\tloss\n", "{}\t2.351\t{}\n"),
+            table_of("# run of Monday\nstep,time,loss\n", "{},2.351,{}\n"),
+            # As numpy.savetxt and Excel write them.
+            table_of("# step,time,loss\n", "{},2.351,{}\n"),
+            table_of("sep=;\nstep;time;loss\n", "{};2,351;{}\n", ","),
+        ],
+        ids=["semicolons", "quotes", "tabs", "comment", "header in a comment", "sep"],
+    )
+    def test_tables_as_spreadsheets_write_them(self, tmp_path, monkeypatch, content):
+        assert self.read(content, tmp_path, monkeypatch, "step=step,time=time,loss=loss") == 0
+        (found,) = store.read(Path("output/train_own_model.json"))
+        assert (found.steps, set(found.step_times)) == (tuple(range(1, 26)), {2.351})
+        assert found.loss_values[:2] == (6.95, 6.9)
+
+    @pytest.mark.parametrize(
+        ("rows", "rates"),
+        [
+            ('1,2.5,"45,538"\n2,2.5,"45,540"\n', (45538.0, 45540.0)),
+            ('1,"0,351","45,538"\n2,"0,351","45,5"\n', (45.538, 45.5)),
+            # Nothing tells 45.538 from 45,538; a point and a comma contradict each other.
+            ('1,2,"45,538"\n2,2,"45,540"\n', None),
+            ('1,2.5,"45,5"\n2,2.5,"45,6"\n', None),
+        ],
+    )
+    def test_commas_are_decimal_or_between_thousands(self, tmp_path, monkeypatch, capsys, rows, rates):
+        content = "step,time,rate\n" + rows
+        status = self.read(content, tmp_path, monkeypatch, "step=step,time=time,tokens_per_second=rate")
+        if rates is None:
+            assert status == 2
+            assert "can be read in two ways" in capsys.readouterr().err
+            return
+        (found,) = store.read(Path("output/train_own_model.json"))
+        assert found.native_metrics["tokens_per_second"] == rates
+
+    def test_metrics_of_lightning_with_semicolons(self, tmp_path):
+        content = "step;train_loss;step_time\n" + "".join(f"{s};2,{s};0,5\n" for s in range(9))
+        (run,) = runs(content, tmp_path, "metrics.csv")
+        assert (run.framework, run.loss_values[1], set(run.step_times)) == ("lightning", 2.1, {0.5})
 
     @pytest.mark.parametrize(
         ("columns", "words"),

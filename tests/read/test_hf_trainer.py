@@ -284,3 +284,34 @@ def test_a_console_cut_anywhere_is_read_as_far_as_it_goes(samples):
 def test_results_without_a_runtime_say_so():
     with pytest.raises(ValueError, match="truncated"):
         hf_state.FILE_FORMATS[1].read([InputFile("x", io.BytesIO(b'{"epoch": 1.0, "train_runtime": '))], {})
+
+
+def with_bars(*rows: tuple[str, int | None], total: int, bar_first: bool = False) -> str:
+    """A console whose progress bar has lines of its own, behind each dictionary or before it."""
+    parts = []
+    for epoch, step in rows:
+        pair = [f"{{'loss': 2.5, 'grad_norm': 0.5, 'learning_rate': 1e-05, 'epoch': {epoch}}}\n"]
+        if step is not None:
+            pair.append(f" 11%|████      | {step}/{total} [1:00:00<6:53:09, 46.16s/it]\n")
+        parts += pair[::-1] if bar_first else pair
+    return "".join(parts)
+
+
+@pytest.mark.parametrize("bar_first", [False, True])
+def test_a_bar_beside_each_record_is_its_step(bar_first):
+    rows = [(f"{step / 301:.2f}", step) for step in range(100, 170, 10)]
+    (run,) = runs_of_text(with_bars(*rows, total=903, bar_first=bar_first))
+    assert (run.steps, set(run.window_steps)) == (tuple(range(100, 170, 10)), {10})
+
+
+def test_the_last_record_may_lack_its_bar():
+    rows = [(f"{step / 301:.2f}", step if step < 160 else None) for step in range(100, 170, 10)]
+    (run,) = runs_of_text(with_bars(*rows, total=903))
+    assert run.steps == tuple(range(100, 170, 10))
+
+
+def test_bars_that_the_epochs_contradict_are_no_steps():
+    """A log that begins with a record whose own bar was cut off: the bars behind are of the records that follow."""
+    rows = [(f"{step / 301:.4f}", step + 10) for step in range(100, 170, 10)]
+    (run,) = runs_of_text(with_bars(*rows, total=903))
+    assert run.steps != tuple(range(110, 180, 10))

@@ -284,3 +284,13 @@ class TestFiles:
         (tmp_path / "trace.json.gz").write_bytes(content[: len(content) * 3 // 4])
         ((outcome,),) = self.read(tmp_path / "trace.json.gz")
         assert any("read only in part" in warning for warning in outcome.run.warnings)
+
+    def test_annotations_without_a_kernel_are_counted(self, tmp_path):
+        trace = MadeTrace()
+        trace.step(1, 0, 100)
+        trace.kernel("gemm", 1, 5, 90)
+        trace.step(2, 100, 101)
+        (tmp_path / "trace.json").write_bytes(trace.text())
+        ((imported,),) = self.read(tmp_path / "trace.json")
+        assert imported.run.breakdown["total"] == pytest.approx(100e-6)
+        assert "skipped 1 step annotation without a kernel" in imported.run.warnings

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from megatron_writer import NEWER, PREFIXES, SHAPES, Setup, Step, doubled, dump, line, lines, prefixed
 
 from tprimat import read
+from tprimat.analysis import flops
+from tprimat.analysis.summary import summarize
 from tprimat.errors import UnreadableError
 from tprimat.read.parsing import text
 from tprimat.results.run import Run
@@ -606,3 +608,100 @@ def test_long_hostile_lines_take_no_longer_than_their_length(unit):
     hostile = unit * (800_000 // len(unit)) + "elapsed time per iteration (ms): 5 | Error (int)\n"
     content = (hostile + "\n".join(lines(steps(3000.0, 500.0), Setup(planned=2))) + "\n").encode()
     assert any(run.steps[-1:] == (2,) for run in read.read(text.lines([content]), "hostile.log"))
+
+
+def of_nodes(prefix: str, *shares: float, loss: float | None = 2.5) -> list[str]:
+    """A log of several nodes, each of whose last ranks prints its own time."""
+    times = [9000.0, *[3200.0 + 3 * index for index in range(11)]]
+    nodes = [
+        lines([Step(each.iteration, each.ms * share, loss) for each in steps(*times)], Setup("upstream"), stamps=False)
+        for share in shares
+    ]
+    return [prefix.format(node) + each for printed in zip(*nodes, strict=True) for node, each in enumerate(printed)]
+
+
+@pytest.mark.parametrize("prefix", ["node-{}: [default7]: ", "{}: ", "[{}]: ", ""])
+@pytest.mark.parametrize("shares", [(1, 1.002, 0.998, 1.001), (1, 1.049)])
+def test_nodes_whose_times_differ_a_little_are_one_training(prefix, shares):
+    run = single(of_nodes(prefix, *shares))
+    assert (run.steps, run.step_times[:2]) == (tuple(range(1, 13)), (9.0, 3.2))
+    assert not said(run, "restarted")
+    assert not said(run, "printed twice")
+
+
+def test_nodes_of_a_training_without_a_loss_are_one_training():
+    run = single(of_nodes("{}: ", 1, 1.01, loss=None))
+    assert (len(run.steps), run.step_times[0]) == (12, 9.0)
+
+
+def test_another_time_of_the_same_iteration_is_another_attempt():
+    """Just above what nodes differ by; and of another loss at the same time."""
+    assert len(runs_of(of_nodes("", 1, 1.06))) == 2
+    first, second = (lines([Step(1, 3200.0, 2.5), Step(2, 3200.0, loss)], Setup("upstream"), stamps=False)
+                     for loss in (2.4, 2.3))  # fmt: skip
+    assert said(single([*first, second[1].replace("3200.0", "3201.0")]), "restarted on line 3 from iteration 2")
+
+
+def dumped(**values: object) -> Run:
+    """A training of GPT-OSS' attention whose dump has these arguments, too."""
+    shape = {
+        "num_layers": 24, "hidden_size": 2880, "num_attention_heads": 64, "group_query_attention": True,
+        "num_query_groups": 8, "kv_channels": 64, "ffn_hidden_size": 2880, "swiglu": True, "padded_vocab_size": 201088,
+        "world_size": 8, "global_batch_size": 16, "seq_length": 8192, "train_iters": 4,
+    }  # fmt: skip
+    arguments = [f"  {name} {'.' * (48 - len(name))} {value}" for name, value in {**shape, **values}.items()]
+    return single([*arguments, *lines(steps(2000.0, 1000.0, 1000.0, 1000.0), Setup("upstream", planned=4))])
+
+
+class TestLayersOfSeveralKinds:
+    @pytest.mark.parametrize(
+        ("arguments", "window", "unbounded"),
+        [
+            ({"window_size": "(127, 0)", "window_attn_skip_freq": 2}, 127, 12),
+            ({"window_size": "(4095, 0)", "window_attn_skip_freq": 6}, 4095, 4),
+            ({"window_size": "(127, 0)", "window_attn_skip_freq": "[1, 1, 1, 0, 1, 1, 1, 0]"}, 127, 2),
+            ({"window_size": "(127, 0)", "window_attn_skip_freq": "([1]*22+[0]*2)"}, 127, 2),
+            ({"window_size": "(127, 0)", "window_attn_skip_freq": None}, 127, 0),
+            ({"window_size": "(127, 0)"}, 127, 0),
+            ({"window_size": None, "window_attn_skip_freq": 2}, None, None),
+        ],
+    )
+    def test_the_layers_without_a_window_are_counted(self, arguments, window, unbounded):
+        shape = dumped(**arguments).model_config
+        assert (shape.sliding_window, shape.full_attention_layers) == (window, unbounded)
+        assert shape.ffn_hidden_size == 2880
+
+    @pytest.mark.parametrize("pattern", ["0", "every other", "True"])
+    def test_windows_in_an_unknown_order_leave_no_flops(self, pattern):
+        run = dumped(window_size="(127, 0)", window_attn_skip_freq=pattern)
+        assert run.model_config.ffn_hidden_size is None
+        assert said(run, "windows in an unknown order of layers")
+
+    def test_flops_are_those_of_both_kinds(self):
+        run = dumped(
+            window_size="(127, 0)", window_attn_skip_freq=2, num_experts=32, moe_router_topk=4, moe_ffn_hidden_size=2880
+        )
+        per_token = flops.flops_per_token(run.model_config, 8192)
+        assert per_token * 16 * 8192 / 8 / 1e12 == pytest.approx(395.4, abs=0.05)
+
+
+class TestOtherEntryScripts:
+    @pytest.mark.parametrize(
+        ("encoder", "decoder"),
+        # An image's patches, those of several tiles, and T5's source.
+        [(576, 4096), (1024, 8192), (512, 128)],
+    )
+    def test_the_decoders_sequence_counts(self, encoder, decoder):
+        run = dumped(seq_length=encoder, encoder_seq_length=encoder, decoder_seq_length=decoder)
+        assert run.training_config.sequence_length == decoder
+        rate = summarize(run).performance.tokens_per_second_per_gpu
+        assert rate == pytest.approx(16 * decoder / 8, rel=0.4)
+        # Nobody knows how much the encoder computes.
+        assert flops.flops_per_token(run.model_config, decoder) is None
+        assert said(run, f"seq_length {encoder} is the encoder's, decoder_seq_length {decoder} counts")
+
+    @pytest.mark.parametrize("others", [{}, {"encoder_seq_length": 8192, "decoder_seq_length": None}])
+    def test_a_decoder_alone_has_its_usual_length(self, others):
+        run = dumped(**others)
+        assert run.training_config.sequence_length == 8192
+        assert flops.flops_per_token(run.model_config, 8192)

@@ -107,6 +107,30 @@ class TestLightningCsv:
             assert found[:-1] == whole[: len(found) - 1]
 
 
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [
+        (2000, "one GPU processes 2× the tokens of all"),
+        (1015, "one GPU processes 1.01× the tokens of all"),
+        (1005, "suggest 1 GPU;"),
+        (1000, "suggest 1 GPU;"),
+        (125, "suggest 8 GPUs"),
+        (400, ""),
+    ],
+)
+def test_olmos_rates(rate, words):
+    """1,000 tokens of all GPUs per step of a second."""
+    log = "".join(
+        f"[2024-04-17 09:42:{step:02}] INFO     [olmo.train:816, rank=0] [step={step}/100]\n    train/CE loss=10.73\n"
+        f"    throughput/total_tokens={1000 * step}\n    throughput/device/tokens_per_second={rate}\n"
+        "    throughput/device/batches_per_second=1.000\n"
+        for step in range(1, 12)
+    )
+    (run,) = runs_of_text(log)
+    told = [each for each in run.warnings if "suggest" in each or "contradict" in each]
+    assert [words in each for each in told] == ([True] if words else [])
+
+
 class TestNanoGpt:
     def test_its_own_lines(self):
         log = "iter 0: loss 10.9, time 40000.00ms, mfu -100.00%\niter 1: loss 10.5, time 500.00ms, mfu 40.00%\n"
@@ -122,6 +146,57 @@ class TestNanoGpt:
         assert run.step_times == (0.35, 0.35)
         assert run.native_metrics["tokens_per_second"] == (1497965.0, 1497965.0)
         assert run.training_config.max_steps == 100
+
+    @pytest.mark.parametrize(
+        ("dt", "rate", "tokens"),
+        [
+            ((989.44, 991.09, 992.91), (529882, 529000, 528029), 524288),
+            ((350.0,), (1497965,), 524288),
+            # Between two multiples of 1,024; with too few digits; with another number of tokens each time.
+            ((989.44,), (530382,), None),
+            ((9.89, 9.91), (53012, 52906), None),
+            ((989.44, 991.09), (529882, 528000), None),
+        ],
+    )
+    def test_tokens_of_a_step_follow_from_time_and_rate(self, dt, rate, tokens):
+        log = "".join(
+            f"step {step:05d}/21400 (0.02%) | loss: 8.1 | dt: {ms:.2f}ms | tok/sec: {each:,} | mfu: 74.1 |\n"
+            for step, (ms, each) in enumerate(zip(dt, rate, strict=True), start=4)
+        )
+        (run,) = runs_of_text(log)
+        assert run.native_metrics.get("tokens_per_step") == tokens
+        if tokens:
+            assert any("524,288 tokens per step follow" in warning for warning in run.warnings)
+            (parsed,) = read.parse_lines(text.lines([log.encode()]), "a.log")
+            assert parsed.run({"sequence_length": 2048}).training_config.global_batch_size == 256
+
+    @pytest.mark.parametrize(
+        ("label", "head", "words"),
+        [
+            ("mfu", "", "that of an H100 (989 TFLOP/s): the log doesn't say"),
+            ("bf16_mfu", "", ""),
+            ("mfu", "GPU: NVIDIA B200 | Peak FLOPS (BF16): 2.25e+15\n", ""),
+        ],
+    )
+    def test_the_peak_behind_nanochats_mfu(self, label, head, words):
+        line = "step 00004/21400 (0.02%) | loss: 8.1 | dt: 989.44ms | tok/sec: 529,882 | {}: 74.1 | total time: 0m\n"
+        (run,) = runs_of_text(head + line.format(label))
+        assert run.native_metrics["mfu_percent"] == (74.1,)
+        assert [each for each in run.warnings if "peak behind" in each and words in each] == (
+            [each for each in run.warnings if words in each] if words else []
+        )
+        assert not any("A100" in warning for warning in run.warnings)
+
+    @pytest.mark.parametrize(("printed", "known"), [("-100.0", None), ("-0.5", None), ("44.6", 44.6), ("0.0", 0.0)])
+    def test_a_negative_mfu_is_none(self, printed, known):
+        head = "| sequence length T     | 1024     |\n| total batch size      | 4096     |\n| num_processes   | 1   |\n"
+        line = (
+            "step {0:4d}/74 | loss 9.95 (+nanz)| norm 1.4 (+nanz)| lr 3e-04 | 44.56 ms | {1}% bf16 MFU | 91886 tok/s\n"
+        )
+        (run,) = runs_of_text(head + "".join(line.format(step, printed) for step in range(1, 6)))
+        assert run.native_metrics.get("mfu_percent") == (None if known is None else (known,) * 5)
+        config = run.training_config
+        assert (config.global_batch_size, config.sequence_length, run.num_gpus) == (4, 1024, 1)
 
     def test_nanochat_states_tokens(self):
         log = (

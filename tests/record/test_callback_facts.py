@@ -6,7 +6,10 @@ import types
 
 import pytest
 
+from tprimat.compare import Loaded, compare
 from tprimat.errors import UsageError
+from tprimat.record import result
+from tprimat.report.verdict import report
 from tprimat.results.run import Environment, ModelConfig, Run, TrainingConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's advice on trainings as small as these
@@ -38,6 +41,38 @@ def test_a_stated_batch_that_contradicts_the_trainers_is_said(trainings, callbac
     trainings.fit(ours, max_steps=2)
     assert ours.result.training_config.global_batch_size == 128
     assert any("128 was stated, but the trainer is configured for 2" in warning for warning in ours.result.warnings)
+
+
+def test_a_contradiction_stands_in_the_headline_and_a_tiny_model_is_not_called_llama(trainings, callback):
+    ours = callback(model_name="llama", global_batch_size=128, sequence_length=8)
+    trainings.fit(ours, max_steps=12)
+    (answer,) = report(compare([Loaded("result.json", "0" * 64, (ours.result,))])).answers
+    assert "128 was stated, but the trainer is configured for 2" in answer.verdict.headline
+    assert answer.model.title.startswith("a model of ")
+    assert answer.model.title.endswith(" parameters, named llama")
+
+
+@pytest.mark.parametrize(
+    ("stated", "told"),
+    [
+        ({"global_batch_size": 8}, []),
+        ({"global_batch_size": 16}, ["global_batch_size 16 was stated, but the training shows 8"]),
+        ({"sequence_length": 64, "num_gpus": 2}, [
+            "sequence_length 64 was stated, but the training shows 32",
+            "num_gpus 2 was stated, but the training shows 1",
+        ]),
+    ],
+)  # fmt: skip
+def test_what_a_caller_states_otherwise_than_the_training_shows_is_said(stated, told):
+    shown = Run(
+        training_config=TrainingConfig(global_batch_size=8, sequence_length=32, num_gpus=1),
+        model_config=ModelConfig(num_layers=2),
+    )
+    warnings = result.contradictions(Run(training_config=TrainingConfig(**stated)), shown)
+    assert len(warnings) == len(told)
+    assert all(warning.startswith(words) for warning, words in zip(warnings, told, strict=True))
+    (layers,) = result.contradictions(Run(model_config=ModelConfig(num_layers=32)), shown)
+    assert layers.startswith("num_layers 32 was stated, but the training shows 2: they can't both be true")
 
 
 def test_a_setup_is_kept_and_arguments_win(trainings, callback):

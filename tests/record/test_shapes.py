@@ -122,6 +122,57 @@ def test_a_window_counts_where_all_layers_have_it(fields, window):
     assert shapes.of_config(config(**{**LLAMA, **fields})).sliding_window == window
 
 
+@pytest.mark.parametrize(
+    ("fields", "window", "unbounded"),
+    [
+        ({"layer_types": ["sliding_attention", "full_attention"] * 16}, 1024, 16),
+        ({"layer_types": ["sliding_attention"] * 28 + ["full_attention"] * 4}, 1024, 4),
+        # Before layer_types existed.
+        ({"model_type": "gemma2"}, 1024, 16),
+        ({"model_type": "gemma3_text", "sliding_window_pattern": 6}, 1024, 5),
+        ({"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": 28}, 1024, 28),
+        ({"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": 32}, None, None),
+        ({"model_type": "qwen2", "use_sliding_window": False, "max_window_layers": 28}, None, None),
+        ({"model_type": "mistral"}, 1024, 0),
+    ],
+)
+def test_layers_without_the_window_are_counted(fields, window, unbounded):
+    shape = shapes.of_config(config(**{**LLAMA, "sliding_window": 1024, **fields}))
+    assert (shape.sliding_window, shape.full_attention_layers) == (window, unbounded)
+    assert shape.ffn_hidden_size == 14336
+
+
+@pytest.mark.parametrize(
+    ("skipped", "unbounded"), [(2, 16), (None, 0), ([1, 1, 1, 0] * 8, 8)], ids=["every second", "none", "listed"]
+)
+def test_megatrons_layers_without_the_window_are_counted(skipped, unbounded):
+    shape = shapes.of_config(
+        config(
+            num_layers=32,
+            hidden_size=64,
+            num_attention_heads=4,
+            ffn_hidden_size=96,
+            vocab_size=100,
+            window_size=[128, 0],
+            window_attn_skip_freq=skipped,
+        )
+    )
+    assert (shape.sliding_window, shape.full_attention_layers) == (128, unbounded)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"layer_types": ["chunked_attention", "sliding_attention"] * 16, "sliding_window": 1024},
+        {"layer_types": ["sliding_attention", "full_attention"] * 16},
+        {"sliding_window": 1024, "sliding_window_pattern": "LLLG"},
+    ],
+    ids=["another kind", "a window of unknown size", "a pattern of letters"],
+)
+def test_kinds_of_layers_that_are_not_known_leave_no_flops(fields):
+    assert shapes.of_config(config(**{**LLAMA, **fields})).ffn_hidden_size is None
+
+
 def test_a_modules_own_configuration_is_found():
     torch = pytest.importorskip("torch")
 

@@ -232,6 +232,37 @@ def test_runs_that_never_settle_are_too_short_to_compare():
     assert "[" not in found.certainty
 
 
+@pytest.mark.parametrize(
+    ("slow", "headline"),
+    [
+        ((16, 16), f"Too short to compare {MI300X_NAME} and {H100_NAME} in any of 2 models"),
+        ((3, 16), f"{MI300X_NAME} is 2.1× as fast per GPU as {H100_NAME} in 1 of 2 models; too short to compare in 1"),
+    ],
+)
+def test_the_headline_of_several_models_says_which_are_too_short(slow, headline):
+    runs = [
+        run
+        for model, count in zip(("llama", "qwen"), slow, strict=True)
+        for step_time, fields in ((3.2, {}), (1.5, AMD))
+        for run in runs_with(count, 30, step_time, model=model, **fields)
+    ]
+    found = report(comparison(*runs))
+    assert found.headline == headline
+    costs = cost_texts(with_prices(comparison(*runs), ["H100=3", "MI300X=2"]), found.answers)
+    assert len(costs) == slow.count(3)
+
+
+@pytest.mark.parametrize(("steps", "assumed"), [(29, True), (30, False)])
+def test_below_thirty_steps_the_headline_of_several_models_has_its_assumption(steps, assumed):
+    runs = [
+        run
+        for model in ("llama", "qwen")
+        for step_time, fields in ((3.2, {}), (1.5, AMD))
+        for run in runs_with(3, steps, step_time, model=model, **fields)
+    ]
+    assert report(comparison(*runs)).headline.endswith("if the start-up was over by step 14") == assumed
+
+
 @pytest.mark.parametrize(("steps", "assumed"), [(29, True), (30, False)])
 def test_below_thirty_steps_the_headline_has_its_assumption(steps, assumed):
     found = answer(runs_with(3, steps, 3.2), runs_with(3, steps, 1.7, **AMD))
@@ -263,3 +294,36 @@ def test_where_samples_are_compared_nothing_speaks_of_tokens(form):
         text = form.render(shown, Sources("0", ""), None).decode()
     for words in ("cheaper per token", "cost per token", "USD/10⁹ tokens", "USD per 10⁹ tokens"):
         assert words not in text
+
+
+class TestContradictions:
+    """A contradiction that was found stands in the headline, and is the first caveat."""
+
+    WARNING = "global_batch_size 128 was stated, but the training shows 8: they can't both be true"
+
+    def test_of_one_of_two_systems(self):
+        found = answer(make_run(), make_run(**AMD, step_time=1.6, warnings=(self.WARNING,)))
+        assert found.headline.endswith("; but values of 8×MI300X (BF16) contradict each other")
+        assert (found.caveats[0].code, found.caveats[0].severity) == ("contradiction", "warning")
+        assert self.WARNING in found.caveats[0].text
+
+    def test_of_both(self):
+        runs = make_run(warnings=(self.WARNING,)), make_run(**AMD, step_time=1.6, warnings=(self.WARNING,))
+        told = "; but values of 8×MI300X (BF16) and 8×H100 80GB HBM3 (BF16) contradict each other"
+        assert answer(*runs).headline.endswith(told)
+
+    def test_of_a_single_system(self):
+        assert answer(make_run(warnings=(self.WARNING,))).headline.endswith(f"; but {self.WARNING}")
+
+    def test_of_several_models(self):
+        pairs = [
+            run
+            for model in ("llama", "qwen")
+            for run in (make_run(model=model), make_run(**AMD, model=model, step_time=1.6, warnings=(self.WARNING,)))
+        ]
+        assert "contradict each other" in (report(comparison(*pairs)).headline or "")
+
+    def test_none_without_one(self):
+        found = answer(make_run(warnings=("padding unknown",)), make_run(**AMD, step_time=1.6))
+        assert "contradict" not in found.headline
+        assert all(caveat.code != "contradiction" for caveat in found.caveats)

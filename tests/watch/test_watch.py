@@ -111,6 +111,22 @@ def test_a_training_is_followed_to_its_end(tmp_path):
     assert 55 < state.mfu < 65
 
 
+def test_step_time_and_throughput_of_a_line_are_of_the_same_steps(tmp_path):
+    """64 × 2,048 tokens per step on 8 GPUs: 16,384 tokens/s/GPU at 1 s per step, and 4,096 at 4 s."""
+    state = Training(tmp_path / "train.log", log_lines((40, 4.0), (60, 1.0)), at_once=100).watched()[-1].state
+    screen = lines.screen(state, "train.log", None)
+    shown = [line.split(maxsplit=1 + line.startswith("  last"))[-1] for line in screen[3:5]]
+    assert shown[0] == "1.000 s per step, 16,384 tokens/s/GPU"
+    assert shown[1].startswith("2.200 s per step, 7,447 tokens/s/GPU, MFU ")
+    assert "; ".join((shown[0], f"mean {shown[1]}")) in lines.line(state)
+    found = lines.values(state)
+    for time_s, rate in (
+        ("recent_step_time_seconds", "recent_tokens_per_second_per_gpu"),
+        ("avg_step_time_seconds", "tokens_per_second_per_gpu"),
+    ):
+        assert found[time_s] * found[rate] == pytest.approx(64 * 2048 / 8)
+
+
 def test_a_change_of_speed_is_told_once(tmp_path):
     updates = Training(tmp_path / "train.log", log_lines((50, 1.0), (50, 1.25))).watched()
     told = [event for event in events(updates) if "changed" in event]
@@ -225,6 +241,22 @@ def test_a_failure_ends_the_watch(tmp_path):
     assert "OutOfMemoryError: CUDA out of memory" in told[1]
     assert told[2].startswith("no step for 1 min")
     assert told[3:] == ["the training failed"]
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "HW Exception by GPU node-9 (Agent handle: 0x6a10) reason :GPU Hang",
+        "Aborted (core dumped)",
+        "Bus error",
+        "Killed",
+    ],
+)
+def test_an_ending_without_an_exception_ends_the_watch(tmp_path, ending):
+    updates = Training(tmp_path / "train.log", [*log_lines((40, 1.0)), ending]).watched()
+    assert updates[-1].status == ExitStatus.TRAINING_FAILED
+    assert events(updates)[1].endswith(ending)
+    assert events(updates)[-1] == "the training failed"
 
 
 def test_a_failure_before_the_first_step_ends_the_watch(tmp_path):

@@ -12,7 +12,7 @@ Weights that aren't trained (LoRA) need no gradient of their own: 4 M and 2 for 
 A feed-forward part that isn't gated has two matrices instead of three. A layer of experts has
 3 h f_expert for each expert that a token passes, the shared ones, and h E for the router. Latent
 attention (MLA) replaces the four projections by those of its compressions. A sliding window W < s
-bounds what a token sees: (W (W + 1) / 2 + (s - W) W) / s tokens on average.
+bounds what a token sees: (W (W + 1) / 2 + (s - W) W) / s tokens on average, in the layers that have it.
 
 An encoder-decoder (arXiv 1706.03762) of E + L layers, source and target of s tokens each: per token
 of the target, with its token of the source and a = 2 h d (n_q + n_kv),
@@ -57,7 +57,7 @@ def flops_per_token(model: ModelConfig, sequence_length: int, *, causal: bool = 
             return None
         projections, attended = latent
     weights = layers * projections + feed_forward + hidden * vocabulary
-    seen = layers * _context(model, sequence_length, causal=causal)
+    seen = _context(model, layers, sequence_length, causal=causal)
     if model.num_encoder_layers is not None:
         if model.num_experts is not None or model.key_value_lora_rank is not None:
             return None
@@ -78,6 +78,8 @@ def model_shape(run: Run) -> tuple[ModelConfig | None, str | None]:
     if run.model_config.num_layers is not None:
         return run.model_config, None
     known = models.find(run.model)
+    if models.denies(run.model, run.model_config):
+        return None, f"the model has other parameters than {models.title(run.model)}, and no shape is stated: no FLOPs"
     if known is None:
         return None, f"the shape of {models.title(run.model)} is not stated: no FLOPs"
     if run.scale not in (None, "full"):
@@ -118,10 +120,11 @@ def _latent_attention(model: ModelConfig, hidden: int, heads: int, head_dim: int
     return queries + keys_values + heads * value * hidden, head_dim + rotary + value
 
 
-def _context(model: ModelConfig, sequence_length: int, *, causal: bool) -> float:
-    """Return how many tokens a token attends to, on average."""
-    window = model.sliding_window
+def _context(model: ModelConfig, layers: int, sequence_length: int, *, causal: bool) -> float:
+    """Return how many tokens a token attends to, on average, summed over the layers."""
+    window, whole = model.sliding_window, sequence_length * (0.5 if causal else 1.0)
     if window is None or window >= sequence_length:
-        return sequence_length * (0.5 if causal else 1.0)
+        return layers * whole
+    unbounded = min(model.full_attention_layers or 0, layers)
     seen = window * (window + 1) / 2 + (sequence_length - window) * window
-    return seen / sequence_length
+    return unbounded * whole + (layers - unbounded) * seen / sequence_length

@@ -24,8 +24,10 @@ def dispatch_artefacts(run: Run) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the steps that the host only handed over to the device, and those that took their time too.
 
     A host that runs ahead of its device prints milliseconds among seconds, until it has to wait. Faster steps after a
-    slow warm-up are none.
+    slow warm-up are none, nor is anything that our own recorder timed, which waits for the device, or a CPU did.
     """
+    if run.platform == "cpu" or _is_ours(run):
+        return (), ()
     timed = [(step, time) for step, time in zip(run.steps, run.step_times, strict=True) if time is not None]
     times = [time for _, time in timed]
     fast: set[int] = set()
@@ -49,6 +51,12 @@ def dispatch_artefacts(run: Run) -> tuple[tuple[int, ...], tuple[int, ...]]:
         waits = (at for at in range(end, min(end + NEARBY, len(times))) if first < end and times[at] > enough)
         payers.update(itertools.islice(waits, 1))
     return tuple(timed[at][0] for at in sorted(fast)), tuple(timed[at][0] for at in sorted(payers - fast))
+
+
+def _is_ours(run: Run) -> bool:
+    """Return whether our own recorder timed the steps; older results of Primus have the times of its log."""
+    kind = run.source.kind if run.source else None
+    return kind == "live" or (kind == "result" and run.framework != "primus")
 
 
 def unprofiled(run: Run) -> Run:

@@ -133,9 +133,7 @@ def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0) -> Summary
         why = EMULATED if run.environment.emulated else "no step times recorded, so no throughput"
         return Summary(Steady(), empty, (why,), clock=clock)
 
-    # Our own recorder times what the device has done, and a CPU does what it is told at once.
-    dispatched = run.platform != "cpu" and (run.source is None or run.source.kind != "live")
-    fast, payers = records.dispatch_artefacts(run) if dispatched else ((), ())
+    fast, payers = records.dispatch_artefacts(run)
     whole, run = run, records.without(run, (*fast, *payers))
     times = [time for time in run.step_times if time is not None]
     timed = [index for index, time in enumerate(run.step_times) if time is not None]

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tprimat.analysis.changepoints import LEAST_CHANGE, LEAST_SHARE, NEAR, change_points
+from tprimat.analysis.changepoints import LEAST_CHANGE, LEAST_RECORDS, LEAST_SHARE, change_points
 from tprimat.analysis.stats import median, robust_sigma
 
 if TYPE_CHECKING:
@@ -19,14 +19,15 @@ WARM_UP_SHARE, SHORTEST_LIMIT, LONGEST_WARM_UP = 0.4, 20, 80
 """A slow start of up to two fifths of the records is warm-up, but of 80 at most; or of 20, or of LEAST_SHARE of a long
 run. What is too long for that is long enough for a change point: 20 records and LEAST_SHARE."""
 
-LEVEL_SIGMAS, LEVEL_FRACTION = 2.0, 0.02
-"""How far above the level of the rest the running median may lie where records belong to it: the larger of the two."""
+LEVEL_SIGMAS = 1.0
+"""How far above the level of the rest the running median may lie where records belong to it. With less, noise is cut;
+with more, the end of a slow start that fades stays."""
 
-DISTURBED = 0.2
-"""Share of the records before a cut that may be slower, and all of them are taken back: disturbances, no slow start."""
+DISTURBED = 0.35
+"""Share of the next LEAST_RECORDS before a cut that may be slow where the slow start is over: disturbances."""
 
-SLOW_SIGMAS, SLOW_FRACTION = 4.0, 0.02
-"""How far above that level two neighbours lie that are slow for certain: the sum of the two."""
+PAUSE_SIGMAS, PAUSE_QUANTILE = 15.0, 0.9
+"""How far above its median, and above how many of its values, a record of the rest is one of a pause."""
 
 UNSETTLED_SIGMAS, UNSETTLED_FRACTION = 2.5, 0.03
 """How far above its end the middle of a run may lie: the larger of the two."""
@@ -51,7 +52,7 @@ def detect_warmup(values: Sequence[float]) -> SteadyState | None:
     """Find the slow start of a series; None where there are too few values, or where it isn't over by the middle.
 
     The cut is the one at or before the middle that minimises variance / kept count (MSER) on a running median of
-    three. Only a slow start is cut: from the cut, the records before that lie at the level of the rest are taken back.
+    three. What is no slower than the rest is taken back: neither noise nor a faster part is warm-up.
     """
     import numpy as np
 
@@ -64,39 +65,41 @@ def detect_warmup(values: Sequence[float]) -> SteadyState | None:
 
 def _slow_start(series: Values, smooth: Values, last: int) -> SteadyState:
     """Return the steady state that begins at `last` or before."""
+    import numpy as np
+
     cut = _least_variance(smooth, last)
     reference, sigma = median(series[cut:]), robust_sigma(series[cut:].tolist())
-    cut = _first_at_level(smooth[:cut], reference + max(LEVEL_SIGMAS * sigma, LEVEL_FRACTION * reference))
-    while cut and series[cut - 1] <= reference + sigma:
-        cut -= 1
-    slow = reference * (1 + SLOW_FRACTION) + SLOW_SIGMAS * sigma
-    while cut < last and series[cut] > slow and (not cut or series[cut + 1] > slow):
-        cut += 1
-    return SteadyState(cut, reference, sigma)
+    slow = smooth[: cut + 1] > reference + LEVEL_SIGMAS * sigma
+    counts, places = np.concatenate([[0], np.cumsum(slow[:cut])]), np.arange(cut)
+    ends = np.minimum(places + LEAST_RECORDS, cut)
+    # The slow start is over with two records at the level of the rest, and with most of those that follow.
+    over = ~slow[:cut] & ~slow[1:] & (counts[ends] - counts[places] <= DISTURBED * (ends - places))
+    return SteadyState(int(np.argmax(over)) if over.any() else cut, reference, sigma)
 
 
-def first_steady_index(values: Sequence[float]) -> int | None:
+def first_steady_index(values: Sequence[float], longest: int | None = None) -> int | None:
     """Return the index of the first value after the warm-up; None where the series never gets over it.
 
     Where more is slow than a warm-up takes, it is a segment of its own, so the warm-up is looked for in it.
+
+    Args:
+        values: shape (records,), in order of time.
+        longest: how many records a warm-up may take: longest_warm_up() by default, and that of the whole run in a part.
     """
     import numpy as np
 
-    series, longest = np.asarray(values, dtype=np.float64), longest_warm_up(len(values))
+    series, longest = np.asarray(values, dtype=np.float64), longest or longest_warm_up(len(values))
     state = detect_warmup(values)
     if state is None:
         changes = change_points(series) if len(values) >= MINIMUM_RECORDS else []
-        return first_steady_index(values[: changes[0]]) if changes else None
+        return first_steady_index(values[: changes[0]], longest) if changes else None
     if state.start <= longest:
         return state.start
     # Slow noise after a warm-up may be cut with it: it is no segment.
     brief = _slow_start(series, _running_median(series), longest)
-    between = series[brief.start : state.start]
-    noise = max(median(between), median(between[:NEAR])) - state.reference
-    drop = median(series[: brief.start]) - median(between) if brief.start else 0.0
-    if noise < max(LEAST_CHANGE * state.reference, drop):
+    if median(series[brief.start : state.start]) < state.reference * (1 + LEAST_CHANGE):
         return brief.start
-    earlier = first_steady_index(values[: state.start])
+    earlier = first_steady_index(values[: state.start], longest)
     return brief.start if earlier is None else earlier
 
 
@@ -117,23 +120,14 @@ def _least_variance(smooth: Values, last: int) -> int:
     """Return the number of values to cut, up to `last`, that leaves the least variance / count."""
     import numpy as np
 
+    rest = smooth[last:]
+    # A pause of several records behind `last` says nothing of the cut, and would hide every slow start.
+    most = max(median(rest) + PAUSE_SIGMAS * robust_sigma(rest.tolist()), float(np.quantile(rest, PAUSE_QUANTILE)))
     # Around a value in the middle of the rest, so that sums of squares lose no digits.
-    shifted = (smooth - median(smooth[last:]))[::-1]
+    shifted = np.concatenate([smooth[:last], np.minimum(rest, most)])[::-1] - median(rest)
     counts = np.arange(1, len(smooth) + 1)
     variances = np.cumsum(shifted**2) / counts - (np.cumsum(shifted) / counts) ** 2
     return int(np.argmin((variances / counts)[::-1][: last + 1]))
-
-
-def _first_at_level(cut: Values, level: float) -> int:
-    """Return from which of the cut values on they lie at the level of the rest, but for a few; all of them else."""
-    import numpy as np
-
-    if not len(cut):
-        return 0
-    slow = cut > level
-    share = np.cumsum(slow[::-1])[::-1] / np.arange(len(cut), 0, -1)
-    fits = ~slow & ~np.append(slow[1:], False) & (share <= DISTURBED)
-    return int(np.argmax(fits)) if fits.any() else len(cut)
 
 
 def _settles(series: Values, smooth: Values) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+import re
 
 from tprimat.errors import UsageError
 from tprimat.results.run import ModelConfig
@@ -130,6 +131,41 @@ def title(name: str | None) -> str:
     """Return a model's name for people; the name itself for a model without a row."""
     model = find(name)
     return model.title if model else name or "unnamed model"
+
+
+NAMED_SIZE = 2
+"""Times that a model may have more or fewer parameters than its name says, which rounds them."""
+
+_SIZE = re.compile(r"(?:^|[\s_/-])(\d{1,4}(?:\.\d{1,3})?)(b|m)(?![a-z0-9])")
+
+
+def denies(name: str | None, shape: ModelConfig) -> bool:
+    """Return whether a shape is known not to be that of the model that a name means, or of the size that it says."""
+    row = find(name) or recognize(name or "")
+    count = parameters(shape)
+    if row is None:
+        size = _SIZE.search((name or "").lower())
+        meant = float(size[1]) * (1e9 if size[2] == "b" else 1e6) if size else None
+    else:
+        meant = row.shape.num_parameters
+        for field in ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size"):
+            stated, own = getattr(shape, field), getattr(row.shape, field)
+            # Megatron pads vocabularies.
+            if stated is not None and abs(stated - own) >= (1024 if field == "vocab_size" else 1):
+                return True
+    return bool(count and meant and not meant / NAMED_SIZE <= count <= meant * NAMED_SIZE)
+
+
+def parameters(shape: ModelConfig) -> int | None:
+    """Return the parameters of a shape: as stated, else those of its matrices; None where its parts are unknown."""
+    layers, hidden, heads, width = shape.num_layers, shape.hidden_size, shape.num_attention_heads, shape.ffn_hidden_size
+    other = shape.num_experts or shape.key_value_lora_rank or shape.num_encoder_layers
+    if shape.num_parameters or other or not (layers and hidden and heads and width and shape.vocab_size):
+        return shape.num_parameters
+    attention = 2 * (shape.head_dim or hidden // heads) * (heads + (shape.num_query_groups or heads))
+    matrices = 2 if shape.gated_ffn is False else 3
+    tables = 1 if shape.tie_word_embeddings else 2
+    return layers * hidden * (attention + matrices * width) + tables * shape.vocab_size * hidden
 
 
 def with_shape(config: ModelConfig) -> Model | None:

@@ -15,6 +15,7 @@ import functools
 import re
 
 from tprimat.catalog import gpus as hardware
+from tprimat.catalog import models
 from tprimat.results.run import Run
 
 FULL = ("full", None)
@@ -63,6 +64,8 @@ def of_the_same(run: Run) -> tuple[Published, ...]:
     plain = re.sub(r"[^a-z0-9]", "", (run.model or "").lower())
     model = "llama-70b" if _SEVENTY.search(plain) else run.model
     if run.environment.emulated or run.scale not in FULL or None in (model, config.precision, config.sequence_length):
+        return ()
+    if models.denies(run.model, run.model_config):
         return ()
     device = hardware.match(run.gpu_info)
     if device.gpu is None or device.partition is not None:

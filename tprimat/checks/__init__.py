@@ -11,6 +11,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+CONTRADICTION = "contradiction"
+"""The rule of what a source says twice and differently; the headline says so, since a ratio rests on one of the two."""
+
 Severity = Literal["error", "unverified", "warning", "info"]
 
 

@@ -6,11 +6,15 @@ import dataclasses
 import math
 from collections.abc import Iterator
 
-from tprimat.results.run import Run
+from tprimat.analysis import flops
+from tprimat.results.run import ModelConfig, Run
 from tprimat.units import GB, GIB
 
 EXACT = 0.001
 """A correction fits when it explains the discrepancy to 0.1 %."""
+
+NEAR = 0.02
+"""The same for FLOPs, which every framework counts a little differently."""
 
 _SIZES = ("micro_batch_size", "global_batch_size", "sequence_length")
 SEQUENCE_LENGTHS = tuple(1024 * 2**power for power in range(8))
@@ -94,6 +98,18 @@ def above_peak(run: Run, share: float) -> tuple[str, ...]:
         causes.append(f"{lora}: state model_config.trainable_parameters")
     causes.append("skipped steps, or timing without GPU synchronization")
     return tuple(causes)
+
+
+def flops_per_step(shape: ModelConfig, length: int, work: float) -> tuple[str, ...]:
+    """Return what may be behind the printed FLOPs of a sequence that aren't those of the shape and length."""
+    others = [each for each in SEQUENCE_LENGTHS if each != length]
+    causes = [
+        f"sequence length {other} instead of {length}"
+        for other in others
+        for counted in (flops.flops_per_token(shape, other, causal=causal) or 0 for causal in (True, False))
+        if math.isclose(counted * other, work, rel_tol=NEAR)
+    ]
+    return (*causes, "a formula of the framework that doesn't fit this model; another batch, shape or number of GPUs")
 
 
 def _fits(correction: float, factor: float) -> bool:

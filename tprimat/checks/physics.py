@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from tprimat.analysis import flops
 from tprimat.analysis.summary import Summary
 from tprimat.catalog import gpus
 from tprimat.catalog.gpus import Gpu
-from tprimat.checks import Finding, Severity, explain
+from tprimat.checks import CONTRADICTION, Finding, Severity, explain
 from tprimat.results.run import Run
 from tprimat.units import GB, GIB
 
@@ -27,6 +30,12 @@ PACKED_SHARE = 0.9
 """Share of the peak that the products with the weights alone need in no training: where it is unknown whether documents
 are packed, so that attention costs less than the sequence length says, attention counts from there on only."""
 
+PRINTED_FLOPS = 0.1
+"""How far beyond every way of counting a printed TFLOP/s may lie: by parts that one counts and another doesn't."""
+
+_TWICE = re.compile(r"can't both be true|^timer mismatch: |^time stamps are ")
+"""In warnings of a source that says something twice and differently."""
+
 _HALF = ("bf16", "fp16")
 _NARROW = (*_HALF, "fp8", "fp4")
 
@@ -39,6 +48,8 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
         *_memory(run, match.gpu),
         _power(run, match.gpu),
         _own_rate(run, summary),
+        _own_flops(run),
+        *(Finding("warning", CONTRADICTION, text) for text in run.warnings if _TWICE.search(text)),
     )
     return tuple(each for each in results if each is not None)
 
@@ -54,6 +65,35 @@ def printed_tokens_per_second(run: Run) -> float | None:
         known = [rate for rate in per_gpu[1:] if rate]
         per_gpu = statistics.harmonic_mean(known) if known else None
     return per_gpu * run.num_gpus if per_gpu and run.num_gpus else None
+
+
+def _own_flops(run: Run) -> Finding | None:
+    """Compare the printed TFLOP/s with those of batch, sequence, shape and time, by every way of counting attention."""
+    shape, printed = flops.model_shape(run)[0], run.native_metrics.get("tflops_per_gpu")
+    tokens, length = run.tokens_per_step, run.training_config.sequence_length
+    if shape is None or not tokens or not length or not run.num_gpus or not isinstance(printed, tuple):
+        return None
+    # Record by record, since what is printed is of the record's own time.
+    work = [rate * time * run.num_gpus for rate, time in zip(printed, run.step_times, strict=True) if rate and time]
+    least, usual = flops.flops_per_token(shape, 0), flops.flops_per_token(shape, length)
+    if not work or least is None or usual is None:
+        return None
+    # Frameworks count every weight as trained, every layer without a window, and one that predicts a second token.
+    layers, head = (shape.num_layers or 0) + 1, 6 * (shape.hidden_size or 0) * (shape.vocab_size or 0)
+    whole = msgspec.structs.replace(shape, trainable_parameters=None, sliding_window=None, num_layers=layers)
+    most = (flops.flops_per_token(whole, length, causal=False) or 0.0) + head
+    if run.training_config.recomputation != "none":
+        # Megatron-DeepSpeed prints the second forward pass, too.
+        most *= 4 / 3
+    per_token = statistics.median(work) * 1e12 / tokens
+    if (1 - PRINTED_FLOPS) * least <= per_token <= (1 + PRINTED_FLOPS) * most:
+        return None
+    shown = statistics.median(rate for rate in printed if rate)
+    text = (
+        f"it prints {shown:,.4g} TFLOP/s per GPU, but its shape, batch, sequence length and step time give "
+        f"{shown * usual / per_token:,.4g}: they can't both be true"
+    )
+    return Finding("warning", CONTRADICTION, text, explain.flops_per_step(shape, length, per_token * length))
 
 
 def _possible(run: Run) -> tuple[Gpu, ...]:

@@ -84,6 +84,7 @@ def _shape(run: Run) -> str | None:
         (shape.ffn_hidden_size, f"ffn {shape.ffn_hidden_size}"),
         (shape.vocab_size, f"vocabulary {shape.vocab_size}"),
         (shape.sliding_window, f"window {shape.sliding_window}"),
+        (shape.full_attention_layers, f"without it {shape.full_attention_layers} layers"),
     )
     return ", ".join(text for value, text in parts if value) or None
 
@@ -140,13 +141,23 @@ _SHAPE = ("num_layers", "hidden_size", "num_attention_heads", "num_query_groups"
 
 
 def shape_conflict(one: ModelConfig, other: ModelConfig) -> str | None:
-    """Return in what two shapes are known to differ; None where nothing shows that they do."""
+    """Return in what two shapes are known to differ; None where nothing shows that they do.
+
+    A window that only one states says nothing of the other: few sources state it.
+    """
     for name in (*_SHAPE, "num_encoder_layers", "vocab_size"):
         first, second = getattr(one, name), getattr(other, name)
         if first is None or second is None:
             continue
         if abs(first - second) >= (PADDING if name == "vocab_size" else 1):
             return f"{name} {first} and {second}"
+    if one.sliding_window and other.sliding_window:
+        # Some count the token itself, and some don't.
+        if abs(one.sliding_window - other.sliding_window) > 1:
+            return f"sliding_window {one.sliding_window} and {other.sliding_window}"
+        unbounded = [shape.full_attention_layers or 0 for shape in (one, other)]
+        if unbounded[0] != unbounded[1]:
+            return f"full_attention_layers {unbounded[0]} and {unbounded[1]}"
     return None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tprimat.errors import INSTALL, INSTALL_ANALYSIS, ExitStatus, TensorPrimatError, UsageError, missing_package
+from tprimat.redaction import redacted
 from tprimat.text import plain
 
 COMMANDS = {
@@ -124,12 +125,12 @@ def _internal_error(error: Exception) -> int:
     import tempfile
     import traceback
 
-    summary = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    summary = " ".join(redacted(f"{type(error).__name__}: {error}").split())[:200]
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="tprimat-error-", suffix=".txt", delete=False, encoding="utf-8"
         ) as file:
-            traceback.print_exception(error, file=file)
+            file.write(redacted("".join(traceback.format_exception(error))))
         where = file.name
     except OSError:
         where = "this line"  # no space for more

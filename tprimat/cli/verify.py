@@ -50,7 +50,7 @@ def _answer(found: Verification) -> tuple[ExitStatus, str]:
     without = [run for run in found.runs if run.log is None]
     if without:
         logs = f"{counted(len(without), 'run')} without a log in the bundle"
-        return ExitStatus.INCONCLUSIVE, f"The same, as far as it can be recomputed: {values}; {logs}."
+        return ExitStatus.INCONCLUSIVE, f"Verified in part: {values} recomputed; {logs}, so its steps can't be checked."
     return ExitStatus.OK, f"The same: {values} recomputed."
 
 
@@ -58,6 +58,7 @@ def _lines(found: Verification, most: int | None) -> list[str]:
     lines = [plain(each) for each in found.changed]
     for run in found.runs:
         source = f"from {plain(run.log)}" if run.log else "from its own steps; its log is not in the bundle"
+        source += "" if run.original is not False else ", a copy that was decompressed, decoded or redacted"
         same = run.values - len(run.differences)
         lines.append(f"{plain(run.result)}, run {run.number}: {same:,} of {run.values:,} values are the same, {source}")
         shown = run.differences[:most]

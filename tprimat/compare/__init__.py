@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from tprimat import units
 from tprimat.analysis.efficiency import Options
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
@@ -35,7 +36,7 @@ from tprimat.compare.result import (
 from tprimat.compare.systems import System, device, measurement, name_systems, same_system
 from tprimat.errors import UsageError
 from tprimat.results.run import Run
-from tprimat.text import plain
+from tprimat.text import join_names, plain
 
 __all__ = [
     "Caveat",
@@ -252,15 +253,24 @@ WORKLOADS = "{} workloads found; systems are compared within each. Use --referen
 
 
 def _title(name: str | None, systems: Sequence[SystemResult]) -> str:
-    """Return what a model is called; one that is scaled down by its scale and parameters, never as the full one."""
-    title = plain(models.title(name))
-    scales = {system.run.scale for system in systems}
-    scale = next(iter(scales))
-    if len(scales) > 1 or scale in (None, "full"):
-        return title
-    parameters = systems[0].run.model_config.num_parameters
-    size = f", {parameters / 1e6:.3g}M parameters" if parameters else ""
-    return f"{title.split()[0]} {plain(scale)}{size}"
+    """Return what a model is called, or the models of this name where they are several."""
+    titles = list(dict.fromkeys(_title_of(name, system.run) for system in systems))
+    return join_names(titles) if len(titles) <= MOST_TITLES else f"{len(titles)} models named {plain(name or '')}"
+
+
+MOST_TITLES = 3
+"""Models of one name, of several scales or sizes, that its title lists."""
+
+
+def _title_of(name: str | None, run: Run) -> str:
+    """Return what a run's model is called: by scale or size where it isn't the full one, never as that."""
+    title, count = plain(models.title(name)), models.parameters(run.model_config)
+    if run.scale not in (None, "full"):
+        return f"{title.split()[0]} {plain(run.scale)}" + (f", {units.count(count)} parameters" if count else "")
+    if models.denies(name, run.model_config):
+        size = f"of {units.count(count)} parameters" if count else "of another shape"
+        return f"a model {size}, named {plain(name or '')}"
+    return title
 
 
 def _default_baseline(systems: Sequence[SystemResult]) -> SystemResult:

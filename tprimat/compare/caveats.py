@@ -9,12 +9,14 @@ from collections.abc import Iterator, Sequence
 from tprimat import units
 from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import NAMED_WARM_UP, OVER_BLOCKS
+from tprimat.checks import CONTRADICTION, Finding
 from tprimat.checks.compute import ConfigDiff
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.results.run import FROM_DESCRIPTION, MODEL_FROM_DIRECTORY
 from tprimat.text import counted, join_names, plain
 
 CODES = (
+    "contradiction",
     "precision-unknown",
     "throttled",
     "shared",
@@ -71,10 +73,17 @@ OUTLIER_SHARE = 0.01
 def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Caveat, ...]:
     """Return the caveats of systems that are compared in these pairs, each code once, the weightiest first."""
     found: dict[str, Caveat] = {}
+    if texts := [f"{system.name}: {each.text}" for system in systems for each in contradictions(system)]:
+        found["contradiction"] = Caveat("contradiction", "warning", "; ".join(texts))
     every = (*_of_settings(systems, pairs), *_of_events(systems), *_of_runs(systems), *_of_training(systems, pairs))
     for caveat in every:
         found.setdefault(caveat.code, caveat)
     return tuple(found[code] for code in CODES if code in found)
+
+
+def contradictions(system: SystemResult) -> list[Finding]:
+    """Return what a system's sources say twice and differently: the headline says that, too."""
+    return [finding for finding in system.findings if finding.rule == CONTRADICTION]
 
 
 def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:

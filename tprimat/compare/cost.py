@@ -94,8 +94,8 @@ def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficien
 
 
 def cost(comparison: Comparison, pair: Pair) -> PairCost | None:
-    """Return what the speeds of a pair mean in money; None where they aren't compared, or where both have one price."""
-    if pair.speedup is None:
+    """Return what the speeds of a pair mean in money; None where these aren't known, or where both have one price."""
+    if pair.speedup is None or pair.is_unsettled:
         return None
     low, high = pair.speedup.bounds
     fast, slow = (comparison.prices.get(system.name) for system in (pair.faster, pair.slower))

@@ -18,6 +18,7 @@ from tprimat.analysis.efficiency import Options
 from tprimat.analysis.intervals import Difference, Method
 from tprimat.checks.compute import Mode
 from tprimat.compare import NOTHING_KNOWN, WORKLOADS, Loaded, Pair, SystemResult, compare, precision, speedup
+from tprimat.compare.caveats import contradictions
 from tprimat.compare.figures import aligned
 from tprimat.compare.pairs import pair
 from tprimat.compare.systems import measurement
@@ -136,7 +137,9 @@ def check_regression(
     for kind, each in zip(("baseline", "candidate"), sets, strict=True):
         # How each set alone would be ordered says nothing here.
         remarks += [f"{kind}: {note}" for note in each.notes if WORKLOADS.partition("}")[2] not in note]
-    before, after = ({model.title: model.systems for model in each.models} for each in sets)
+    # The title of a model is of all systems of a set, so that those of one model may differ.
+    titles = {model.model: model.title for each in reversed(sets) for model in each.models}
+    before, after = ({titles[model.model]: model.systems for model in each.models} for each in sets)
     checks: list[Check] = []
     pairs: list[Pair] = []
     checked: set[int] = set()
@@ -154,6 +157,8 @@ def check_regression(
         new = ", ".join(system.name for system in systems if id(system) not in checked)
         if new:
             remarks.append(f"{title}: no baseline for {new}; skipped")
+    compared = {system.name: system for each in pairs for system in (each.baseline, each.system)}
+    remarks += [f"{name}: {found.text}" for name, system in compared.items() for found in contradictions(system)]
     if not checks:
         checks.append(Check("all results", None, None, "not comparable", "the baseline holds no result"))
     return RegressionCheck(

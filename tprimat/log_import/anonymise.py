@@ -40,7 +40,8 @@ _HOSTS = (
     r"\b(?:SLURM_(?:JOB_|STEP_)?NODELIST|node_?list)[\"']?\s*[=:]\s*[\"']?((?:[A-Za-z][\w.-]*(?:\[[\d,-]+\])?,?)+)",
     # A launcher's prefix, a shell's prompt, uname.
     r"^\[?([A-Za-z][\w.-]*\d)(?::\d+\]|: \[)",
-    r"^[\w.-]+@([A-Za-z][\w.-]*):[~/]",
+    r"(?<![\w.+/-])\w[\w.-]*@([A-Za-z][\w.-]*):[~/]",
+    r"\bssh (?:-\S+ )*\w[\w.-]*@([A-Za-z][\w.-]*)",
     r"^Linux ([A-Za-z][\w.-]*) \d+\.\d",
 )
 _LISTED = re.compile(r"([A-Za-z][\w.-]*)\[([\d,-]+)\]|([A-Za-z][\w.-]*)")
@@ -53,12 +54,19 @@ _USERS = (
     r"\bwandb[-_]entity[\"']?[\s=:.]+[\"']?(\w[\w-]*)",
     r"\blogged in as:? (\w[\w.-]*)",
     r"\blogged in as:? \w[\w.-]* \((\w[\w.-]*)\)",
-    r"^(\w[\w.-]*)@[A-Za-z][\w.-]*:[~/]",
+    # An account on a machine: a shell's prompt, or the target of ssh and scp.
+    rf"(?<![\w.+/-])(\w[\w.-]*)@(?:[A-Za-z][\w.-]*:[~/]|{_IPV4}\b)",
+    r"\bssh (?:-\S+ )*(\w[\w.-]*)@",
+)
+# Four numbers are a version too: only those with a name for it are an address wherever they stand.
+_ADDRESSES = (
+    rf"(?i:\b(?:[\w-]*[-_])?(?:addr|address|host|endpoint|ip|client|connection)[\"']?[\s=:]+[\"']?(?:\w+://)?)({_IPV4})\b",
+    rf"(?<=@)({_IPV4})\b",
 )
 _PATTERNS = {
     "e-mail address": r"\b[\w.+-]+@[A-Za-z][\w-]*(?:\.[\w-]+)+",
-    # Four numbers are a version too: only private addresses, those with a port, and those with a name for it.
-    "IP address": rf"(?<=SSH_CLIENT=){_IPV4}|(?<=SSH_CONNECTION=){_IPV4}|{_IPV6}"
+    # Private ones, and those with a port.
+    "IP address": rf"{_IPV6}"
     rf"|(?<![\w.=-])(?:(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.{_OCTET}){{2,3}}(?![\w.])"
     rf"|{_IPV4}(?=:\d|<\d))",
     "MAC address": r"\b(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}\b",
@@ -85,9 +93,9 @@ class Pseudonyms:
         self._numbers: collections.Counter[str] = collections.Counter()
         self._used: dict[str, str] = {}
         self._names: dict[str, str] = {}
-        found = {"host": list(hosts), "user": list(users)}
+        found: dict[str, list[str]] = {"host": list(hosts), "user": list(users), "IP address": []}
         for text in texts:
-            for kind, patterns in (("host", _HOSTS), ("user", _USERS)):
+            for kind, patterns in (("host", _HOSTS), ("user", _USERS), ("IP address", _ADDRESSES)):
                 for pattern in patterns:
                     found[kind] += re.findall(pattern, text, re.MULTILINE)
         found["host"] = [host for text in found["host"] for host in _hosts_in(text)]
@@ -149,7 +157,7 @@ class Pseudonyms:
         found, group = match.group(), match.lastgroup or "k0"
         if group == "name" or (group == "host" and found.split(".")[0] in self._names):
             pseudonym = self._names.get(found) or self._names[found.split(".")[0]]
-            self._used[pseudonym] = pseudonym.split("-")[0]
+            self._used[pseudonym] = "IP address" if pseudonym.startswith("address") else pseudonym.split("-")[0]
             return pseudonym
         return self._numbered(found, group if group == "host" else list(_PATTERNS)[int(group[1:])])
 

@@ -21,12 +21,14 @@ from typing import IO
 
 import msgspec
 
-from tprimat import __version__, console, files
+from tprimat import __version__, console, files, read
 from tprimat.errors import TensorPrimatError, UnreadableError, UsageError
 from tprimat.frameworks.primus import start_record
 from tprimat.log_import.anonymise import Pseudonyms
 from tprimat.log_import.extract import NOTHING_GIVEN, extract
 from tprimat.log_import.inputs import MOST_TIMES, UNPACKED_FREELY, Log
+from tprimat.read.parsing.text import clean, decoded
+from tprimat.redaction import REMOVED, redacted
 from tprimat.results.run import SERIES, Run
 from tprimat.store import store
 from tprimat.text import counted
@@ -34,14 +36,7 @@ from tprimat.text import counted
 ENDINGS = (".tar.gz", ".tgz", ".zip")
 MOST_MEMBERS = 10_000
 _GZIP = b"\x1f\x8b"
-# What the hub, hosted git and clouds hand out as tokens. A log holds one when somebody has it on a
-# command line, or prints the environment.
-_SECRET = re.compile(
-    rb"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|AKIA[A-Z0-9]{16}|sk-[\w-]{20,})\b"
-    # Of an environment that is printed: WANDB_API_KEY=…
-    rb"|(?<=_API_KEY=)[\w-]{16,}|(?<=_TOKEN=)[\w-]{16,}|(?<=_SECRET=)[\w-]{16,}|(?<=_PASSWORD=)\S+"
-)
-_BLANK = b"[removed]"
+_COMPRESSED = re.compile(r"\.(?:gz|bz2|xz|zst)$")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)
 """Names that are devices on Windows, whatever their ending."""
 
@@ -73,29 +68,23 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path], anonymise: 
     left_out: list[str] = []
     for result in results:
         runs = store.read(result)
-        members[_free(f"results/{result.name}", members)] = result.read_bytes()
+        members[_free(f"results/{result.name}", members)] = _redacted(result.read_bytes())
         members[_free(f"environment/{result.stem}.json", members)] = _environment(runs)
     for log in logs:
         try:
-            content = files.read_plain(log)
-            # As far as it was read as a log, which has a bound.
-            content = b"".join(Log(str(log)).chunks()) if content.startswith(_GZIP) else content
-            content, blanked = _SECRET.subn(_BLANK, content)
-        except FileNotFoundError:
-            left_out.append(f"{log} no longer exists: not in the bundle")
+            content = _copy(log)
+        except TensorPrimatError as error:
+            left_out.append(f"not in the bundle: {error.problem}")
             continue
-        except OSError as error:
-            left_out.append(f"{log} is not in the bundle: {error.strerror or error}")
-            continue
-        if blanked:
-            left_out.append(f"{log}: {blanked} apparent access tokens removed from the copy in the bundle")
-        members[_free(f"logs/{log.name.removesuffix('.gz')}.gz", members)] = gzip.compress(content, mtime=0)
+        if removed := content.count(REMOVED.encode()):
+            left_out.append(f"{log}: {counted(removed, 'apparent secret')} removed from the copy in the bundle")
+        members[_free(f"logs/{bare(log.name)}.gz", members)] = gzip.compress(content, mtime=0)
         record = start_record.path_for(log)
         if record.is_file():
-            members[_free(f"environment/{record.name}", members)] = record.read_bytes()
+            members[_free(f"environment/{record.name}", members)] = _redacted(record.read_bytes())
     if anonymise:
         members, replaced = _anonymised(members)
-        left_out.append(replaced)
+        left_out += replaced
     members["README.txt"] = _readme(members).encode()
     files.write_output(path, _packed(path, members), "--bundle")
     return f"Bundle:  {path} ({path.stat().st_size / 1e6:.1f} MB, {len(members)} files): send this one", left_out
@@ -206,6 +195,33 @@ def _files_in(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
                 yield member.name, content
 
 
+def bare(name: str) -> str:
+    """Return the name of a log, which may be a path of any system, without the ending of its compression."""
+    return _COMPRESSED.sub("", re.split(r"[\\/]", name)[-1])
+
+
+def _redacted(content: bytes) -> bytes:
+    """Return a text in any encoding that has the letters of ASCII, without secrets."""
+    return redacted(content.decode("latin-1")).encode("latin-1")
+
+
+def _copy(log: Path) -> bytes:
+    """Return a log as far as it is read, decompressed and without secrets, its lines in UTF-8.
+
+    Raises TensorPrimatError for one that can't be read, and for one of a binary format with a secret in it.
+    """
+    content = b"".join(Log(str(log)).chunks())
+    if read.file_format_of(content[: read.HEAD]) is None:
+        text = decoded(content)
+        # Colours, which may stand before a value, stay where they hide nothing.
+        shown = clean(text)
+        return (text if (changed := redacted(shown)) == shown else changed).encode("utf-8", "replace")
+    changed_bytes = _redacted(content)
+    if changed_bytes != content and b"\0" in content:
+        raise UnreadableError(log, "a binary file with apparent secrets", heading="unreadable-file")
+    return changed_bytes
+
+
 def _environment(runs: Iterable[Run]) -> bytes:
     """Return the machine and software of each run, apart from the series."""
     names = ("timestamp", "platform", "framework", "gpu_info", "environment")
@@ -213,8 +229,12 @@ def _environment(runs: Iterable[Run]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(stated), indent=2) + b"\n"
 
 
-def _anonymised(members: dict[str, bytes]) -> tuple[dict[str, bytes], str]:
-    """Return the members with pseudonyms, and what was replaced. Raises UsageError where a log would read otherwise."""
+def _anonymised(members: dict[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
+    """Return the members with pseudonyms, and what was replaced or left out, a line each.
+
+    Raises UsageError where a log would read otherwise.
+    """
+    left_out = []
     plain = {name: gzip.decompress(each) if each.startswith(_GZIP) else each for name, each in members.items()}
     names = Pseudonyms(
         (each.decode("utf-8", "replace") for each in plain.values()),
@@ -227,6 +247,9 @@ def _anonymised(members: dict[str, bytes]) -> tuple[dict[str, bytes], str]:
             result[_free(names.text(name), result)] = names.json(content)
             continue
         changed = names.log(content)
+        if changed != content and b"\0" in content:
+            left_out.append(f"not in the bundle: {names.text(name)}: a binary file with names to replace")
+            continue
         if _values(content) != _values(changed):
             raise UsageError(
                 f"--anonymise: {name} would no longer give the same values",
@@ -235,7 +258,7 @@ def _anonymised(members: dict[str, bytes]) -> tuple[dict[str, bytes], str]:
             )
         result[_free(names.text(name), result)] = gzip.compress(changed, mtime=0)
     counts = ", ".join(counted(number, kind) for kind, number in names.replaced.items()) or "nothing found"
-    return result, f"replaced: {counts}. Check the bundle: names in other forms may remain"
+    return result, [*left_out, f"replaced: {counts}. Check the bundle: names in other forms may remain"]
 
 
 def _values(content: bytes) -> str:
@@ -257,6 +280,8 @@ def _readme(members: dict[str, bytes]) -> str:
         f"Benchmark results with their logs, packed by TensorPrimat {__version__}.\n\n"
         "To compare it with the results of the other machine:\n"
         "  python3 compare_results.py THIS_BUNDLE THE_OTHER_FOLDER\n\n"
+        f"Logs are copies: decompressed, in UTF-8, with {REMOVED} for what looks like a secret.\n"
+        "The sha256 in a result is that of the original log.\n\n"
         f"sha256 of each file:\n{listed}\n"
     )
 

@@ -26,6 +26,7 @@ from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing.events import Moment
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import LoggedValue, json_object, number
+from tprimat.results.result_file import without_secrets
 from tprimat.results.run import MODEL_FROM_DIRECTORY, GpuInfo, Run
 from tprimat.units import GB, GIB
 
@@ -190,7 +191,8 @@ def imported(
         source=msgspec.structs.replace(run.source, overrides=overrides, files=tuple(log.source_file() for log in logs)),
     )
     lines = {name: value.line for name, value in parsed.stated.items()}
-    run = _checked(completed(with_system(run, Path(logs[0].path)), given), given, logs[0].name)
+    # What is no log of lines, such as a W&B file, comes unredacted.
+    run = without_secrets(_checked(completed(with_system(run, Path(logs[0].path)), given), given, logs[0].name))
     return ImportedRun(
         title, _with_directory_model(run, logs[0].path), parsed.notes, lines, structured, parsed.resumed, parsed.began
     )

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from tprimat.analysis.summary import rounded, summarize
 from tprimat.errors import UnreadableError
 from tprimat.log_import import bundle, load
+from tprimat.log_import.inputs import Log
 from tprimat.results.result_file import RecordedRepetition, ResultFile, runs_of
 from tprimat.results.run import SERIES, PerformanceMetrics, Run, Steady
 from tprimat.store import store
@@ -49,12 +50,14 @@ class VerifiedRun:
         result: the result's file name.
         number: of the run in it, from 1.
         log: the log that its steps were read from again; None where the bundle holds none that has it.
+        original: whether that log has the hash that the result states: it was packed as it is; None without a log.
         values: how many were compared.
     """
 
     result: str
     number: int
     log: str | None
+    original: bool | None
     values: int
     differences: tuple[Difference, ...]
 
@@ -83,7 +86,9 @@ def verify(path: Path) -> Verification:
             raise UnreadableError(path, "no results in it", heading="not-a-result")
         found = load.load(map(str, Path(name).rglob("logs")), jobs=1)
         logs = [run for file in found.files for run in file.runs]
-        runs = tuple(each for result in results for each in _verified(result, logs))
+        packed = (Log(str(each)) for each in Path(name).rglob("logs/*.gz") if each.is_file())
+        hashes = {hashlib.sha256(b"".join(log.chunks())).hexdigest() for log in packed}
+        runs = tuple(each for result in results for each in _verified(result, logs, hashes))
         return Verification(runs, tuple(_changed(Path(name))))
 
 
@@ -100,7 +105,7 @@ def _changed(folder: Path) -> Iterator[str]:
                 yield f"{name} was changed after it was packed"
 
 
-def _verified(path: Path, logs: Sequence[Run]) -> Iterator[VerifiedRun]:
+def _verified(path: Path, logs: Sequence[Run], hashes: Collection[str]) -> Iterator[VerifiedRun]:
     runs = store.read(path)
     file: ResultFile | None = None
     try:
@@ -122,7 +127,10 @@ def _verified(path: Path, logs: Sequence[Run]) -> Iterator[VerifiedRun]:
         if log is not None:
             compared += _with_log(run, log)
         differences = tuple(each for each in compared if each is not None)
-        yield VerifiedRun(path.name, number, None if log is None else _name(log), len(compared), differences)
+        files = run.source.files if run.source else ()
+        original = None if log is None else all(file.sha256 in hashes for file in files)
+        name = None if log is None else _name(log)
+        yield VerifiedRun(path.name, number, name, original, len(compared), differences)
 
 
 def _top_level(file: ResultFile) -> Difference | None:
@@ -136,19 +144,20 @@ def _top_level(file: ResultFile) -> Difference | None:
 
 
 def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
-    """Return what was read from the log of a run: the training in it that begins in the same line."""
-    names = {_bare(file.path) for file in (run.source.files if run.source else ())}
-    same = [log for log in logs if log.source and names & {_bare(file.path) for file in log.source.files}]
-    return next((log for log in same if log.lines[:1] == run.lines[:1]), same[0] if same else None)
+    """Return what was read from the log of a run: the training most like it of those in logs of its name."""
+    names = _names(run)
+    same = [log for log in logs if names & _names(log)]
+    return min(same, key=lambda log: (log.lines[:1] != run.lines[:1], log.step_times != run.step_times), default=None)
 
 
-def _bare(path: str) -> str:
-    """Return the name of a log as a bundle has it: packed, and without its folder, be it one of Windows."""
-    return re.split(r"[\\/]", path)[-1].removesuffix(".gz")
+def _names(run: Run) -> set[str]:
+    """Return the names of the logs of a run, without the number that a bundle adds to the second one of a name."""
+    files = run.source.files if run.source else ()
+    return {re.sub(r"^([^.]*?)_\d+(?=\.|$)", r"\1", bundle.bare(file.path)) for file in files}
 
 
 def _name(log: Run) -> str:
-    return _bare(log.source.files[0].path) if log.source and log.source.files else "log"
+    return bundle.bare(log.source.files[0].path) if log.source and log.source.files else "log"
 
 
 def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:

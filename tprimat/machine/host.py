@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from tprimat.redaction import is_secret
 from tprimat.units import GB
 
 COMMAND_SECONDS = 10.0
@@ -48,10 +49,6 @@ _SETTING = re.compile(
     r"|GPU_MAX_HW_QUEUES|NVIDIA_TF32_OVERRIDE|LD_PRELOAD"
 )
 _NO_SETTING = re.compile(r".*_(VERSION|HOME|ROOT|LOGS|LOG_LEVEL|CACHE_DIR|ARCH_LIST)")
-_SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(?<![A-Z])KEY(?![A-Z])", re.IGNORECASE)
-_SECRET_VALUE = re.compile(
-    r"\b(hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|nvapi-|AKIA|eyJ)[\w-]{8,}|://[^/\s:@]*:[^/\s@]+@|[0-9a-fA-F]{32,}"
-)
 
 
 def is_emulated() -> bool:
@@ -243,10 +240,7 @@ def settings(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in sorted(environ.items())
-        if _SETTING.fullmatch(name)
-        and not _NO_SETTING.fullmatch(name)
-        and not _SECRET_NAME.search(name)
-        and not _SECRET_VALUE.search(value)
+        if _SETTING.fullmatch(name) and not _NO_SETTING.fullmatch(name) and not is_secret(name, value)
     }
 
 

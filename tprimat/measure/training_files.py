@@ -32,6 +32,7 @@ from tprimat.read.parsing.text import Line, clean
 from tprimat.record import recovery
 from tprimat.record.outcome import of_log
 from tprimat.record.progress import Saved, Step
+from tprimat.redaction import redacted
 from tprimat.results.run import Data, Run
 from tprimat.store import store
 
@@ -86,7 +87,7 @@ def last_words(log: Path, tail: Iterable[str]) -> list[str]:
     errors: list[str] = []
     with contextlib.suppress(OSError), log.open(encoding="utf-8", errors="replace") as lines:
         errors = list(itertools.islice((line.rstrip("\n") for line in lines if line.startswith("error: ")), TAIL_LINES))
-    return list(dict.fromkeys([*errors, *tail]))
+    return list(dict.fromkeys(map(redacted, [*errors, *tail])))
 
 
 def keep_latest(log: Path, latest: Path) -> None:

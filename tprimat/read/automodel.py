@@ -34,7 +34,7 @@ from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
-from tprimat.read.parsing.values import count, object_at, read_statements, state, statements, whole
+from tprimat.read.parsing.values import count, object_at, read_statements, state, statements, whole, whole_ratio
 from tprimat.results.run import Run, Timing
 
 _CONSOLE = re.compile(r"\bstep (\d{1,12}) \| epoch \d{1,9} \| loss ")
@@ -93,7 +93,7 @@ class Reader(RecordReader):
         text = line.text
         if '"step"' in text and '"tps' in text and self._json(line):
             return
-        if " | epoch " in text and self._console(line):
+        if " | epoch " in text and self.torn.read(line, self._console):
             return
         around = self.sorter.pending
         if self.sorter.trainings:
@@ -156,8 +156,6 @@ class Reader(RecordReader):
         if anchor is None:
             return False
         fields = list(_FIELD.finditer(line.text, anchor.start()))
-        if fields and line.cuts(fields[-1].end()):
-            del fields[-1]
         values: dict[str, str] = {}
         for field in fields:
             values.setdefault(field[1].lower(), field[2])
@@ -209,12 +207,7 @@ class AutomodelRun(RunBuilder):
 
 def _ratio(found: list[Record]) -> int | None:
     """Return tps / tps_per_gpu: the product of data and context parallelism."""
-    ratios = [
-        record.native["tokens_per_second"] / per_gpu
-        for record in found
-        if (per_gpu := record.native.get("tokens_per_second_per_gpu")) and "tokens_per_second" in record.native
-    ]
-    if not ratios:
-        return None
-    middle = statistics.median(ratios)
-    return round(middle) if middle >= 1 and abs(middle - round(middle)) < 0.02 * middle else None
+    rates = [[record.native.get(f"tokens_per_second{one}") for one in ("", "_per_gpu")] for record in found]
+    ratios = [whole_ratio(rate[:1], rate[1:]) for rate in rates]
+    known = statistics.multimode(ratio for ratio in ratios if ratio)
+    return known[0] if len(known) == 1 else None

@@ -13,7 +13,7 @@ from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import count, digits, number, state
+from tprimat.read.parsing.values import count, number, state, whole_ratio
 from tprimat.results.run import Timing
 
 _HEADER = re.compile(r"\[(?:epoch=\d{1,9}(?:/\d{1,9})?\]\[)?batch=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?\]:?")
@@ -103,11 +103,9 @@ class Reader(BlockReader):
         """State devices and batch, from the rates of all and of one."""
         for kind in ("tokens_per_sec", "samples_per_sec"):
             every, one = block.get(f"throughput/{kind}", ""), block.get(f"throughput/device/{kind}", "")
-            if min(digits(every), digits(one)) >= 4:
-                ratio = (number(every) or 0.0) / (number(one) or 1.0)
-                if ratio >= 1 and abs(ratio - round(ratio)) < 0.01:
-                    state(self.stated, "num_gpus", round(ratio), f"{kind} {every} / {one} of a device", line)
-                    return
+            if devices := whole_ratio((every,), (one,)):
+                state(self.stated, "num_gpus", devices, f"{kind} {every} / {one} of a device", line)
+                return
 
     def done(self, run: RunBuilder) -> None:
         """Note what the rates are."""

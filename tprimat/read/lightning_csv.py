@@ -6,6 +6,8 @@ There is no time in it, unless the training logged one.
 
 from __future__ import annotations
 
+import io
+import itertools
 from collections.abc import Iterator, Mapping
 
 from tprimat.read.parsing.options import state_hparams
@@ -47,8 +49,11 @@ def _recognises(head: bytes) -> bool:
         return False
     if not any("loss" in name.lower() or name in ("epoch", "lr") for name in names):
         return False
-    first, second, *rest = [*head.split(b"\n"), b"", b""]
-    return not second or second.count(b",") == first.count(b",") or len(rest) < 3
+    try:
+        widths = [len(row) for _, row in itertools.islice(InputFile("", io.BytesIO(head)).rows(), 4)]
+    except ValueError:
+        return True
+    return len(widths) < 4 or widths[1] == widths[0]
 
 
 def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict[str, str]]]:

@@ -43,19 +43,19 @@ class Reader(StepReader):
         self._iterations: dict[int, float | None] = {}
         self._last = 0
         self._count = 0
-        self._incomplete: set[int] = set()
+        self._incomplete = False
 
     def take(self, line: Line) -> bool:
         """Read an iteration."""
         match = _LINE.search(line.text)
-        if match is None or (line.cuts(match.end()) and not match["ends"]):
+        if match is None or not (line.whole or match["ends"]):
             return False
         iteration, step = int(match["iteration"]), int(match["step"])
         if iteration <= self._last:
-            self._iterations = {}
+            self._iterations, self._incomplete = {}, False
         elif self._last and iteration > self._last + 1:
-            # Only every so many iterations is logged: the sum would be of a part of the step.
-            self._incomplete.add(step)
+            # Only every so many iterations is logged, or a line is torn: the sum would be of other iterations.
+            self._incomplete = True
         self._last = iteration
         self._count += 1
         milliseconds = number(match["milliseconds"])
@@ -66,13 +66,13 @@ class Reader(StepReader):
         record.window = 1
         times = [seconds for seconds in self._iterations.values() if seconds is not None]
         first = not self.sorter.trainings and next(iter(self._iterations)) != 1
-        if len(times) == len(self._iterations) and step not in self._incomplete and not first:
+        if len(times) == len(self._iterations) and not self._incomplete and not first:
             record.put("seconds", sum(times))
+            record.put("iterations", len(self._iterations))
         record.put("loss", match["loss"])
-        record.put("iterations", len(self._iterations))
         record.put("iteration_seconds", times[-1] if times else None)
         self.sorter.take(record)
-        self._iterations = {}
+        self._iterations, self._incomplete = {}, False
         return True
 
     def other(self, line: Line) -> None:

@@ -92,7 +92,7 @@ class Reader(RecordReader):
     def feed(self, line: Line) -> None:
         """Take the next line."""
         text = line.text
-        if "completed " in text and "step:" in text and self._step(line):
+        if "completed " in text and "step:" in text and self.torn.read(line, self._step):
             return
         if any(sign in text for sign in _SIGNS):
             self._read_context(line.number, text[:4_000])
@@ -104,13 +104,8 @@ class Reader(RecordReader):
         ends = [anchor.start() for anchor in anchors[1:]] + [len(line.text)]
         for anchor, end in zip(anchors, ends, strict=False):
             pairs = list(_PAIR.finditer(line.text, anchor.end(), end))
-            if pairs and line.cuts(pairs[-1].end()):
-                # The file ends here: the last figure may be cut.
-                del pairs[-1]
             record = Record(int(anchor[1]), line.number, window=1, stamp=last_stamp(line.text[: anchor.start()]))
             record.put_all({" ".join(pair[1].lower().split()): pair[2] for pair in reversed(pairs)}, _NAMES)
-            names = [" ".join(pair[1].lower().split()) for pair in pairs]
-            self.shaped(record, names, _NAMES.get(names[-1], "") if names else "")
             self._diffusion = self._diffusion or any("frames" in name for name in record.native)
             if record.seconds is None and "seconds" not in record.not_finite:
                 if not line.whole:

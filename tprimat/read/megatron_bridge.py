@@ -26,6 +26,7 @@ _LINE = re.compile(
     r"Step [Tt]ime ?: *(\d{1,9}(?:\.\d{1,9})?) ?s(?:econds)?"
     r"(?: *\|? *(?:GPU utilization|model TFLOP/s/GPU): *(\d{1,9}(?:\.\d{1,9})?)(?: ?(?:MODEL_)?TFLOPs?/s/GPU)?)?"
 )
+_TORN = re.compile(r"Step [Tt]ime ?: *\?")
 _SEQUENCE = re.compile(r"\| seq_length: (\d{1,12}) \|")
 _MEMORY = re.compile(r"mem-max-(allocated|reserved)-gigabytes: (\d{1,9}(?:\.\d{1,9})?)")
 _SIZES = re.compile(
@@ -69,17 +70,8 @@ class Reader(RecordReader):
             self._iterations += [int(anchor[1]) for anchor in ANCHOR.finditer(text) if int(anchor[1]) >= 1]
             if sequence := _SEQUENCE.search(text):
                 state(around.stated, "sequence_length", int(sequence[1]), sequence[0], line.number, 3)
-        if "Step Time" in text or "Step time:" in text:
-            matches = list(_LINE.finditer(text))
-            for match in matches:
-                if not line.cuts(match.end()):
-                    record = Record(0, line.number, window=1, stamp=last_stamp(text[: match.start()]))
-                    record.put("seconds", match[1])
-                    record.put("tflops_per_gpu", match[2])
-                    self._records.append(record)
-                    self._before.append(len(self._iterations))
-            if matches:
-                return
+        if ("Step Time" in text or "Step time:" in text) and self.torn.read(line, self._step):
+            return
         if not self.may_state():
             return
         self._bare = self._bare and (not text or text.isspace())
@@ -95,6 +87,20 @@ class Reader(RecordReader):
             around.feed(line.number, text)
         else:
             around.events.feed(line.number, text)
+
+    def _step(self, line: Line) -> bool:
+        matches = list(_LINE.finditer(line.text))
+        for match in matches:
+            record = Record(0, line.number, window=1, stamp=last_stamp(line.text[: match.start()]))
+            record.put("seconds", match[1])
+            record.put("tflops_per_gpu", match[2])
+            self._records.append(record)
+            self._before.append(len(self._iterations))
+        if not matches and (torn := _TORN.search(line.text)) and line.whole:
+            # The lines are counted.
+            self._records.append(Record(0, line.number, window=1))
+            self._before.append(len(self._iterations))
+        return bool(matches or torn)
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings; one per line where the file holds only a few such lines."""

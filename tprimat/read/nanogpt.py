@@ -12,7 +12,9 @@ s:4768 trl:3.520843                                                llm.c's main.
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder
@@ -25,14 +27,13 @@ from tprimat.units import gib_to_gb, round_figure
 _NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d{1,3})?|nan|inf)"
 _STEP = r"(?P<step>\d{1,12})"
 _ITER = re.compile(
-    # The first ones print -100 %: there is none yet.
     rf"\biter {_STEP}: loss (?P<loss>{_NUMBER}), time (?P<milliseconds>{_NUMBER})ms"
-    rf"(?:, mfu (?:-{_NUMBER}|(?P<mfu_percent>{_NUMBER}))%)?"
+    rf"(?:, mfu (?P<mfu_percent>{_NUMBER})%)?"
 )
 _CHAT = re.compile(rf"\bstep {_STEP}(?:/(\d{{1,12}}))? \([\d.]+%\) \| (?:train )?loss: (?P<loss>{_NUMBER})")
 _CHAT_FIGURE = re.compile(
     rf"\bdt: (?P<milliseconds>{_NUMBER})ms|\btok/sec: (?P<tokens_per_second>{_NUMBER})"
-    rf"|\b(?:bf16_)?mfu: (?P<mfu_percent>{_NUMBER})"
+    rf"|\b(?P<own_peak>bf16_)?mfu: (?P<mfu_percent>{_NUMBER})"
 )
 _MODDED = re.compile(
     rf"\bstep:{_STEP}/(\d{{1,12}})((?: (?:train_loss:(?P<loss>{_NUMBER})|val_loss:{_NUMBER}))*) "
@@ -51,7 +52,7 @@ _LLM_C_CONSOLE = re.compile(
     rf"\bstep +{_STEP}/(\d{{1,12}}) \| (?:train )?loss (?P<loss>{_NUMBER})(?: \(\S{{1,20}}\))? ?\| "
     # Its Python twin puts time and rate in brackets.
     rf"norm (?P<grad_norm>{_NUMBER})(?: \(\S{{1,20}}\))? ?\| lr (?P<learning_rate>{_NUMBER}) \| "
-    rf"\(?(?P<milliseconds>{_NUMBER}) ms \|(?: (?:-?(?P<mfu_percent>{_NUMBER})% )?(?:bf16|fp16|fp32) MFU \|)? "
+    rf"\(?(?P<milliseconds>{_NUMBER}) ms \|(?: (?:(?P<mfu_percent>{_NUMBER})% )?(?:bf16|fp16|fp32) MFU \|)? "
     rf"(?P<tokens_per_second>{_NUMBER}) tok/s"
 )
 _LLM_C_EARLY = re.compile(
@@ -70,6 +71,8 @@ _FORMS = {
     "llm.c console": (" tok/s", _LLM_C_CONSOLE),
     "llm.c, early": (": train loss ", _LLM_C_EARLY),
 }
+_MULTIPLE = 1024
+"""Tokens of a step are a multiple of this."""
 _PEAK = re.compile(r"\bpeak memory (?:allocated: (\d{1,9}) MiB reserved: (\d{1,9}) MiB|consumption: (\d{1,9}) MiB)")
 _TOKENS = r"\d[\d,]{0,18}"
 _STATEMENTS = statements(
@@ -108,6 +111,10 @@ _STATEMENTS = statements(
     ),
     ("| device  ", str.strip, 1, r"^\| device\s+\| (?P<device_name>(?:NVIDIA|AMD|Tesla) [\w .-]{2,40}?)\s+\|"),
     ("| precision  ", precision_of, 1, r"^\| precision\s+\| (?P<precision>\w{2,8})\s+\|"),
+    ("| micro batch size B", count, 1, r"^\| micro batch size B\s+\| (?P<micro_batch_size>\d{1,9})\s+\|"),
+    ("| sequence length T", count, 1, r"^\| sequence length T\s+\| (?P<sequence_length>\d{1,9})\s+\|"),
+    ("| total batch size", count, 1, r"^\| total batch size\s+\| (?P<tokens_per_step>\d{1,15})\s+\|"),
+    ("| num_processes", count, 1, r"^\| num_processes\s+\| (?P<num_gpus>\d{1,7})\s+\|"),
     ("| num_layers L", count, 1, r"^\| num_layers L\s+\| (?P<num_layers>\d{1,5})\s+\|"),
     ("| num_heads NH", count, 1, r"^\| num_heads NH\s+\| (?P<num_attention_heads>\d{1,5})\s+\|"),
     ("| channels C", count, 1, r"^\| channels C\s+\| (?P<hidden_size>\d{1,6})\s+\|"),
@@ -134,14 +141,13 @@ class Reader(StepReader):
         self._form = ""
         self._before: tuple[int, float] | None = None
         self._validations = 0
+        self._own_peak = False
 
     def take(self, line: Line) -> bool:
         """Read a step of any of the forms."""
         text = line.text[:2000]
         for form, (sign, pattern) in _FORMS.items():
             if sign in text and (match := pattern.search(text)):
-                if line.cuts(match.end()) or (form == "chat" and not line.whole):
-                    return False
                 self._form = form
                 self._take(match, text, line)
                 return True
@@ -152,6 +158,7 @@ class Reader(StepReader):
     def other(self, line: Line) -> None:
         """Read modded-nanogpt's header and last line."""
         text = line.text[:500]
+        self._own_peak = self._own_peak or "| Peak FLOPS" in text
         if "peak memory" in text and (peak := _PEAK.search(text)):
             for name, mib in (("peak_memory_allocated_gb", peak[1] or peak[3]), ("peak_memory_reserved_gb", peak[2])):
                 if mib:
@@ -161,13 +168,15 @@ class Reader(StepReader):
     def done(self, run: RunBuilder) -> None:
         """Note what is known of this form of log."""
         stated = run.stated
+        if self._form in ("chat", "build") and (tokens := tokens_of(run.training.ordered())):
+            text = f"{tokens:,} tokens per step follow from dt × tok/sec"
+            state(stated, "tokens_per_step", tokens, text, run.training.ordered()[0].line, 0)
+            self.figures["tokens_per_step"] = float(stated.count("tokens_per_step") or tokens)
+            run.unknown["global_batch_size"] = f"the global batch size isn't stated; {text}"
         # nanochat prints tokens; whole sequences and ranks follow from them.
-        for name, tokens, unit in (
-            ("global_batch_size", "tokens_per_step", stated.count("sequence_length")),
-            ("num_gpus", "tokens_per_micro_batch", stated.count("tokens_per_rank")),
-        ):
-            if (known := stated.count_statement(tokens)) and unit and known.value % unit == 0:
-                state(stated, name, known.value // unit, known.text, known.line)
+        known, one = stated.count_statement("tokens_per_micro_batch"), stated.count("tokens_per_rank")
+        if known and one and known.value % one == 0:
+            state(stated, "num_gpus", known.value // one, known.text, known.line)
         if self._form == "llm.c":
             run.unknown["step_times"] = "no step times: this log format has none"
         if self._form == "modded":
@@ -176,10 +185,13 @@ class Reader(StepReader):
                 "the step after a validation looks long"
             )
             run.unknown["batch"] = "batch size and sequence length may change during the run (not logged)"
-        if self._form != "llm.c console" and any(
-            "mfu_percent" in record.native for record in run.training.records.values()
-        ):
-            run.training.warnings.append("the printed MFU assumes an A100 (312 TFLOP/s) on any GPU: not comparable")
+        against = {"iter": "that of an A100 (312 TFLOP/s) on any GPU: not comparable"}
+        if not self._own_peak:
+            against["chat"] = (
+                "the GPU's own or, in earlier versions, that of an H100 (989 TFLOP/s): the log doesn't say"
+            )
+        if self._form in against and any("mfu_percent" in each.native for each in run.training.records.values()):
+            run.training.warnings.append(f"the peak behind the printed MFU is {against[self._form]}")
         if self._validations:
             self.notes = [f"{self._validations} validation lines skipped"]
 
@@ -188,7 +200,9 @@ class Reader(StepReader):
         state(self.stated, "max_steps", count(figures.pop("max_steps", None)), text, line.number)
         record = Record(int(figures.pop("step")), line.number, window=1)
         for name, printed in figures.items():
-            record.put(name, printed)
+            # The first ones of nanoGPT, and all of llm.c on an unknown GPU, are -100 %: there is none.
+            if name != "mfu_percent" or not str(printed).startswith("-"):
+                record.put(name, printed)
         if self._form == "modded":
             if "val_loss:" in match[3]:
                 self._validations += 1
@@ -198,6 +212,7 @@ class Reader(StepReader):
         elif self._form == "chat":
             for figure in _CHAT_FIGURE.finditer(text):
                 record.put(figure.lastgroup or "", figure[figure.lastindex or 0])
+                self._own_peak = self._own_peak or bool(figure["own_peak"])
         if self._form in ("modded", "chat", "llm.c console"):
             state(self.stated, "max_steps", count(match[2]), text, line.number)
         self.sorter.take(record)
@@ -215,3 +230,19 @@ class Reader(StepReader):
             record.put("seconds", round((seconds - before[1]) / record.window, 9) or None)
         self._before = (step, seconds)
         return True
+
+
+def tokens_of(records: Sequence[Record]) -> int | None:
+    """Return the tokens of a step that the printed times and rates of all records leave; None for none or several.
+
+    Times are rounded to 0.01 ms, rates rounded or cut to a whole number.
+    """
+    low, high = 0.0, math.inf
+    for record in records:
+        seconds, rate = record.seconds, record.native.get("tokens_per_second")
+        if seconds and rate:
+            low, high = max(low, (seconds - 5e-6) * (rate - 0.5)), min(high, (seconds + 5e-6) * (rate + 1))
+    if not 0 < low <= high < low + _MULTIPLE / 10:
+        return None
+    tokens = high // _MULTIPLE * _MULTIPLE
+    return int(tokens) if tokens >= low else None

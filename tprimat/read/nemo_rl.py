@@ -20,9 +20,9 @@ import statistics
 
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.step_lines import LEAST_DIGITS, BlockReader
+from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import count, digits, number, state
+from tprimat.read.parsing.values import count, number, state, whole_ratio
 from tprimat.results.run import Timing
 
 _HEADER = re.compile(r"=+ (Step|Epoch) (\d{1,12})/(\d{1,12}) =+")
@@ -99,9 +99,8 @@ class Reader(BlockReader):
 
     def _all_gpus(self, rate: str, line: Line) -> None:
         one = self._block.get(_ONE_GPU, "")
-        ratio = (number(rate) or 0.0) / (number(one) or 1.0)
-        if digits(one) >= LEAST_DIGITS and ratio >= 1 and abs(ratio - round(ratio)) < 0.01 * ratio:
-            state(self.stated, "num_gpus", round(ratio), f"{_ALL_GPUS} {rate} / {_ONE_GPU} {one}", line.number)
+        words = f"{_ALL_GPUS} {rate} / {_ONE_GPU} {one}"
+        state(self.stated, "num_gpus", whole_ratio((rate,), (one,)), words, line.number)
 
     def counts(self, block: dict[str, str]) -> bool:
         """Return whether a block has a step's time."""

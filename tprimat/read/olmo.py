@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import itertools
 import re
+import statistics
 
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import count, state
+from tprimat.read.parsing.values import count, state, whole_ratio
 from tprimat.results.run import Timing
+from tprimat.text import counted
 
 _HEADER = re.compile(r"\[step=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?(?:,[^\]]{0,100})?\]")
 _METRIC = re.compile(r"^\s{1,20}([\w/ ()@.-]{2,100}?)=([-+\d.,eEnaif]{1,40}%?)\s*$")
@@ -36,6 +38,10 @@ _NAMES = {
     "gpu_memory/peak active (GiB)": "memory_active_gib",
     "gpu_memory/peak reserved (GiB)": "memory_max_reserved_gib",
 }
+
+
+LEAST_SHARE = 0.99
+"""Tokens of all GPUs over those of one: rates that are printed with two digits or more don't give less."""
 
 
 class Reader(BlockReader):
@@ -88,17 +94,19 @@ class Reader(BlockReader):
             for earlier, later in itertools.pairwise(found)
             if "tokens_seen" in earlier.native and "tokens_seen" in later.native
         ]
-        if pairs and len(set(pairs)) == 1:
+        if len(set(pairs)) == 1 and pairs[0] > 0:
             self.figures["tokens_per_step"] = pairs[0]
-            ratios = [
-                pairs[0] / record.seconds / record.native["tokens_per_second_per_gpu"]
-                for record in found
-                if record.seconds and "tokens_per_second_per_gpu" in record.native
-            ]
-            if ratios and all(abs(ratio / round(ratio) - 1) < 0.005 for ratio in ratios if ratio >= 0.5):
+            rates = [(record.figure("batches_per_second"), record.figure(run.rate or "")) for record in found]
+            rates = [each for each in rates if all(each)]
+            devices = {whole_ratio((pairs[0], batches), (rate,)) for batches, rate in rates} - {None}
+            ratio = statistics.median([pairs[0] * (batches or 0) / (rate or 1) for batches, rate in rates] or [0])
+            if len(devices) == 1 and (gpus := devices.pop()):
                 run.training.warnings.append(
-                    f"tokens per step and the printed rates suggest {round(ratios[0])} GPUs; the log doesn't "
-                    "state the number"
+                    f"tokens per step and the printed rates suggest {counted(gpus, 'GPU')}; the log doesn't state it"
+                )
+            elif 0 < ratio < LEAST_SHARE:
+                run.training.warnings.append(
+                    f"the printed rates contradict each other: one GPU processes {1 / ratio:.3g}× the tokens of all"
                 )
         if any(record.seconds for record in found):
             run.training.warnings.append("step times are 1 / printed batches per second: few digits, averaged by OLMo")

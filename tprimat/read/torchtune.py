@@ -50,9 +50,6 @@ class Reader(StepReader):
         if match is None:
             return False
         pairs = dict(_PAIR.findall(match[2]))
-        if not line.whole and pairs:
-            # The last word of a line that the file doesn't finish may be half a figure.
-            pairs.popitem()
         if "loss" not in pairs and not any(name.startswith("tokens_per_second") for name in pairs):
             return False
         record = Record(int(match[1]), line.number)

@@ -170,7 +170,7 @@ def _read_tables(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> li
         try:
             _take((row for _, row in part.rows()), by_folder.setdefault(folder_of(part.name), {}))
         except ValueError as error:
-            raise ValueError(f"{part.name} is not a table: {error.__cause__}") from error
+            raise ValueError(f"{part.name} is not a table: {error.__cause__ or error}") from error
     return _parsed_logs(list(by_folder.values()), "CSV")
 
 

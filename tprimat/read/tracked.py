@@ -27,11 +27,14 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "loss": (*LIGHTNING["loss"], "train/lm_loss"),
     "learning_rate": ("train/learning_rate", "learning_rate", "lr", "train/lr", "actor/lr"),
     "grad_norm": (*LIGHTNING["grad_norm"], "actor/grad_norm"),
-    "seconds": (*LIGHTNING["seconds"], "train/step_time_s", "perf/time_per_step", "timing_s/step"),
+    "seconds": (
+        *LIGHTNING["seconds"], "train/step_time_s", "perf/time_per_step", "timing_s/step", "perf/step_time",
+        "perf/step_time_seconds",
+    ),
     "tokens_per_second_per_gpu": (*LIGHTNING["tokens_per_second_per_gpu"], "perf/throughput", "tps_per_gpu"),
     "tokens_per_second": (*LIGHTNING["tokens_per_second"], "train/tokens_per_second", "tokens_per_second", "tps"),
     "policy_loss": ("actor/pg_loss", "actor/loss"),
-}
+}  # fmt: skip
 _SHARED = ("loss", "learning_rate", "grad_norm", "seconds", "tokens_per_second_per_gpu")
 NAMES: Mapping[str, tuple[str, ...]] = {
     field: (*names, *(tag for layout in LAYOUTS for tag in layout.tags.get(field, ()) if field in _SHARED))

@@ -21,7 +21,7 @@ from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import count, number, state
+from tprimat.read.parsing.values import count, number, state, whole_ratio
 from tprimat.results.run import Timing
 
 _STEP = re.compile(r"\bstep:(\d{1,12}) - ")
@@ -85,12 +85,9 @@ class Reader(StepReader):
         for name, value in printed.items():
             if name.startswith(_PART) and name != "timing_s/step" and (seconds := number(value)) is not None:
                 self._parts.setdefault(name.removeprefix(_PART), []).append(seconds)
-        tokens, rate = record.native.get("tokens_per_step"), record.native.get("tokens_per_second_per_gpu")
-        if tokens and rate and record.seconds:
-            ratio = tokens / rate / record.seconds
-            if ratio >= 1 and abs(ratio - round(ratio)) < 0.01 * ratio:
-                words = f"perf/total_num_tokens {tokens:g} / time_per_step / throughput {rate:g}"
-                state(self.stated, "num_gpus", round(ratio), words, line.number)
+        tokens, rate = printed.get("perf/total_num_tokens"), printed.get("perf/throughput")
+        words = f"perf/total_num_tokens {tokens} / time_per_step / throughput {rate}"
+        state(self.stated, "num_gpus", whole_ratio((tokens,), (record.seconds, rate)), words, line.number)
         self.sorter.take(record)
         return True
 

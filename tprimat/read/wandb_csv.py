@@ -68,7 +68,8 @@ def _chart(part: InputFile) -> list[ParsedLog]:
                 trainings.setdefault(name, LoggedTraining()).records.setdefault(step, record)
     if not trainings:
         raise ValueError(
-            f"no column is a training loss or a step time, or there are no steps (x axis: {plain(axis, 80)})"
+            "no column is a training loss or a step time, such as train/loss or perf/step_time, or there are no steps "
+            f"(x axis: {plain(axis, 80)}); tprimat read --columns step=COLUMN,time=COLUMN reads any column"
         )
     for name, training in trainings.items():
         if name.startswith("Group: "):

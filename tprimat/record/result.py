@@ -23,6 +23,19 @@ COVERS = (
 )
 
 
+def contradictions(known: Run, shown: Run) -> list[str]:
+    """Return a warning for each size that the caller states otherwise than the training shows it."""
+    sections = (known.training_config, shown.training_config), (known.model_config, shown.model_config)
+    sizes = "global_batch_size micro_batch_size sequence_length num_gpus num_layers hidden_size num_attention_heads"
+    return [
+        f"{name} {stated} was stated, but the training shows {seen}: they can't both be true; the stated one is used"
+        for section in sections
+        for name in sizes.split()
+        for stated, seen in [[getattr(each, name, None) for each in section]]
+        if None not in (stated, seen) and stated != seen
+    ]
+
+
 def setup_of(known: Run, shown: Run, module: object, machine: Machine) -> Run:
     """Return a Run without what was measured: what the caller knows, else what the training shows of itself.
 
@@ -32,7 +45,7 @@ def setup_of(known: Run, shown: Run, module: object, machine: Machine) -> Run:
     return msgspec.structs.replace(
         known,
         **progress.given(os.environ),
-        warnings=(*known.warnings, *shown.warnings),
+        warnings=(*known.warnings, *shown.warnings, *contradictions(known, shown)),
         source=known.source or Source(kind="live", command=tuple(sys.orig_argv)),
         environment=known.environment.over(machine.environment),
         platform=machine.platform,

@@ -119,22 +119,39 @@ def _translated(value_of: Any, names: Mapping[str, str], source: str) -> ModelCo
     if fields["num_query_groups"] is None:
         # Both kinds of configuration mean by this that each head has its own keys and values.
         fields["num_query_groups"] = heads
-    layers, kind = value_of("layer_types"), value_of("model_type")
-    all_bounded = not layers or all(each == "sliding_attention" for each in layers)
-    if value_of("use_sliding_window") is not False and all_bounded:
-        fields["sliding_window"] = _window(value_of("sliding_window") or value_of("window_size"))
+    kind, layers = value_of("model_type"), fields["num_layers"]
+    window = _window(value_of("sliding_window") or value_of("window_size"))
+    unbounded = _unbounded(value_of, kind, layers or 0)
+    if window and value_of("use_sliding_window") is not False and unbounded != layers:
+        fields |= {"sliding_window": window, "full_attention_layers": unbounded or 0}
     if kind in _GATED.split():
         fields["gated_ffn"] = True
     # Rather no FLOPs than those of another model: experts, and layers whose matrices or windows
     # aren't known to be alike, are left to the argument model_config.
     elif kind is not None or any((_plain(value_of(name)) or 0) > 1 for name in _EXPERTS):
         fields["ffn_hidden_size"] = None
-    if layers and not all_bounded and "sliding_attention" in layers:
+    if unbounded is None or (unbounded != layers and value_of("layer_types") and not window):
         fields["ffn_hidden_size"] = None
     try:
         return msgspec.convert({**fields, "source": source}, ModelConfig)
     except msgspec.ValidationError as error:
         raise _wrong(str(error)) from None
+
+
+def _unbounded(value_of: Any, kind: Any, layers: int) -> int | None:
+    """Return how many layers see the whole sequence where others have a window; None where that is unknown."""
+    if types := value_of("layer_types"):
+        if "sliding_attention" not in types:
+            return layers
+        known = set(types) <= {"full_attention", "sliding_attention"}
+        return list(types).count("full_attention") if known else None
+    if value_of("use_sliding_window") and (first := value_of("max_window_layers")) is not None:
+        # Qwen's layers from this one on have the window.
+        return min(first, layers) if isinstance(first, int) else None
+    every = value_of("window_attn_skip_freq") or value_of("sliding_window_pattern") or (2 if kind == "gemma2" else None)
+    if isinstance(every, (list, tuple)):
+        return every.count(0)
+    return 0 if every is None else layers // every if isinstance(every, int) else None
 
 
 def _window(value: Any) -> int | None:

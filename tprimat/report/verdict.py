@@ -9,6 +9,7 @@ from tprimat import units
 from tprimat.analysis.intervals import Method
 from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, Pair, Ratio, SystemResult
+from tprimat.compare.caveats import contradictions
 from tprimat.compare.cost import PairCost, cost
 from tprimat.compare.result import DOUBTFUL_SPREAD
 from tprimat.compare.scaling import Scaling
@@ -152,7 +153,8 @@ def _verdict(group: Group, elsewhere: Collection[str]) -> Verdict:
     if len(group.systems) == 1:
         (system,) = group.systems
         shown = system.exclusion is not None or (bool(elsewhere) and system.run.model is None)
-        return Verdict(_headline_single(system, elsewhere), next_steps=steps if shown else (), standing="single")
+        headline = "; but ".join([_headline_single(system, elsewhere), *(each.text for each in contradictions(system))])
+        return Verdict(headline, next_steps=steps if shown else (), standing="single")
     excluded = tuple(_excluded(group))
     if group.leaders is None:
         return Verdict(excluded[0], "", excluded[1:], group.caveats, steps)
@@ -162,7 +164,15 @@ def _verdict(group: Group, elsewhere: Collection[str]) -> Verdict:
         headline += f", if the start-up was over by step {max(assumed, 1)}"
     if len(group.leaders.clocks) > 1:
         headline += f"; but they are timed differently: {' vs '.join(CLOCKS[each] for each in group.leaders.clocks)}"
+    headline += _contradicted([group.leaders])
     return Verdict(headline, certainty, excluded, group.caveats, steps, standing)
+
+
+def _contradicted(pairs: Sequence[Pair]) -> str:
+    """Return whose own values contradict each other, for the end of a headline; empty if nobody's do."""
+    systems = [system for pair in pairs for system in (pair.faster, pair.slower)]
+    names = dict.fromkeys(system.name for system in systems if contradictions(system))
+    return f"; but values of {join_names(list(names))} contradict each other" if names else ""
 
 
 def _headline(pair: Pair, count: int) -> tuple[str, str, str]:
@@ -236,20 +246,28 @@ def _headline_models(answers: Sequence[tuple[Group, Verdict]]) -> str:
     """Return one headline for two systems that trained several models."""
     leaders = [(group.leaders, answer.standing) for group, answer in answers if group.leaders is not None]
     decided = [pair for pair, standing in leaders if standing in ("significant", "preliminary")]
-    if not decided and any(standing == "none" for _, standing in leaders):
-        names = list(dict.fromkeys(system.name for group, _ in answers for system in group.systems))
-        return f"No significant difference between {join_names(names)} in any of {len(leaders)} models"
+    doubt = _contradicted([pair for pair, _ in leaders])
+    names = join_names(list(dict.fromkeys(system.name for group, _ in answers for system in group.systems)))
+    settled = [(pair, standing) for pair, standing in leaders if standing != "unsettled"]
+    if not settled:
+        return f"Too short to compare {names} in any of {len(leaders)} models"
+    short = f"; too short to compare in {len(leaders) - len(settled)}" if len(settled) < len(leaders) else ""
+    if not decided and any(standing == "none" for _, standing in settled):
+        return f"No significant difference between {names} in any of {len(settled)} models{short}{doubt}"
+    assumed = [step for pair, _ in settled if (step := _assumed_start(pair)) is not None]
+    if assumed:
+        short += f", if the start-up was over by step {max(min(assumed), 1)}"
     won: dict[str, list[Pair]] = {}
-    for pair in decided or [pair for pair, _ in leaders]:
+    for pair in decided or [pair for pair, _ in settled]:
         won.setdefault(pair.faster.name, []).append(pair)
     text = "; ".join(_headline_wins(pairs, len(leaders)) for pairs in won.values())
     if any(len(pair.clocks) > 1 for pair, _ in leaders):
         text += "; but not all are timed by one clock"
     if not decided:
-        return f"{text}; run-to-run variation unknown"
-    undecided = len(leaders) - len(decided)
+        return f"{text}; run-to-run variation unknown{short}{doubt}"
+    undecided = len(settled) - len(decided)
     preliminary = "Preliminary: " if any(standing == "preliminary" for _, standing in leaders) else ""
-    return f"{preliminary}{text}" + (f"; no significant difference in {undecided}" if undecided else "")
+    return f"{preliminary}{text}" + (f"; no significant difference in {undecided}" if undecided else "") + short + doubt
 
 
 def _headline_wins(pairs: Sequence[Pair], models: int) -> str:
@@ -330,8 +348,7 @@ def _factor(ratio: float) -> str:
 
 def cost_texts(comparison: Comparison, answers: Sequence[Answer]) -> list[str]:
     """Return which system costs least per token in each answer; one sentence where it is the same in several models."""
-    decided = [answer.group.leaders for answer in answers if answer.group.leaders]
-    found = [None if pair.is_unsettled else cost(comparison, pair) for pair in decided]
+    found = [cost(comparison, answer.group.leaders) for answer in answers if answer.group.leaders]
     names = {(each.cheaper.name, each.dearer.name) if each and each.cheaper and each.saving else None for each in found}
     if len(answers) == len(found) > 1 and len(names) == 1 and None not in names:
         ((cheaper, dearer),) = filter(None, names)

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from tprimat.redaction import redacted
 from tprimat.results.account import Entry
 from tprimat.results.fields import Count, doc
 from tprimat.results.run import RECORD_FIELDS, SERIES, SETUP_FIELDS, PerformanceMetrics, Run, RunRecord, Steady
@@ -89,6 +90,32 @@ def decode(content: bytes) -> tuple[Run, ...]:
     field, when the content has another form.
     """
     return runs_of(msgspec.json.decode(content, type=ResultFile))
+
+
+Kind = TypeVar("Kind")
+
+
+def without_secrets(value: Kind) -> Kind:
+    """Return a run, or any value in one, without what looks like a secret; the same object where nothing does."""
+    new: Any = value
+    if isinstance(value, str):
+        new = redacted(value)
+    elif isinstance(value, dict):
+        new = {name: _named(name, each) for name, each in value.items()}
+    elif isinstance(value, (tuple, list)) and value and isinstance(value[0], (str, msgspec.Struct, dict)):
+        # An option and its value are two words of a command.
+        words = redacted("\t".join(value)).split("\t") if all(isinstance(each, str) for each in value) else []
+        new = type(value)(words if len(words) == len(value) else map(without_secrets, value))
+    elif isinstance(value, msgspec.Struct):
+        fields = {name: without_secrets(each) for name, each in msgspec.structs.asdict(value).items()}
+        changed = {name: each for name, each in fields.items() if each is not getattr(value, name)}
+        new = msgspec.structs.replace(value, **changed) if changed else value
+    kept: Kind = new if new is not value and new != value else value
+    return kept
+
+
+def _named(name: str, value: Any) -> Any:
+    return redacted(f"{name}={value}")[len(name) + 1 :] if isinstance(value, str) else without_secrets(value)
 
 
 def encode(file: ResultFile) -> bytes:

@@ -125,6 +125,9 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     ffn_hidden_size: Annotated[Count | None, doc("feed-forward width")] = None
     vocab_size: Annotated[Count | None, doc("tokens in the output layer, without padding rows")] = None
     sliding_window: Annotated[Count | None, doc("attention window in tokens, if limited")] = None
+    full_attention_layers: Annotated[
+        Natural | None, doc("layers that see the whole sequence beside those with the window; null counts as none")
+    ] = None
     tie_word_embeddings: Annotated[bool | None, doc("whether input and output layer share weights")] = None
     gated_ffn: Annotated[
         bool | None, doc("SwiGLU: three feed-forward matrices instead of two; null counts as true")

@@ -18,6 +18,7 @@ from tprimat.measure import attempt, display, training_files
 from tprimat.measure.attempt import Training
 from tprimat.measure.display import short_path
 from tprimat.record import nodes
+from tprimat.redaction import redacted
 from tprimat.results.run import Environment, GpuInfo, Run
 from tprimat.slurm import client, live, script
 from tprimat.slurm.client import JobState
@@ -146,4 +147,4 @@ def _tail(log: Path) -> Sequence[str]:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
-    return lines[-5:]
+    return list(map(redacted, lines[-5:]))

@@ -24,7 +24,15 @@ from tprimat.analysis import stats
 from tprimat.analysis.summary import Summary, rounded, summarize
 from tprimat.errors import UnreadableError
 from tprimat.results.fields import Count
-from tprimat.results.result_file import SCHEMA_VERSION, Loaded, RecordedRepetition, ResultFile, decode, encode
+from tprimat.results.result_file import (
+    SCHEMA_VERSION,
+    Loaded,
+    RecordedRepetition,
+    ResultFile,
+    decode,
+    encode,
+    without_secrets,
+)
 from tprimat.results.run import RECORD_FIELDS, Run, setup_key
 from tprimat.store import legacy_results, preflight
 from tprimat.store.history import HISTORY, UNFINISHED, files_below, keep_in_history, remove_unfinished
@@ -86,7 +94,7 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
     try:
         version = _version(content)
         if version is None:
-            return legacy_results.decode(content, path.name)
+            return without_secrets(legacy_results.decode(content, path.name))
         if version > SCHEMA_VERSION:
             raise UnreadableError(
                 path,
@@ -94,7 +102,7 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
                 heading="newer-result",
                 hint="update TensorPrimat",
             )
-        return decode(content)
+        return without_secrets(decode(content))
     except msgspec.ValidationError as error:
         raise _not_a_result(path, f"not a result: {_plainly(error)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -201,7 +209,7 @@ def save_as(run: Run, path: Path, summary: Summary | None = None) -> Saved:
 def _save(
     run: Run, path: Path, summary: Summary | None, place: Callable[[Path], tuple[Path, tuple[Run, ...]]]
 ) -> Saved:
-    folder = path.parent
+    folder, run = path.parent, without_secrets(run)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with files.lock_folder(folder):

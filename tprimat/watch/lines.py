@@ -9,7 +9,7 @@ from typing import Any
 
 from tprimat import units
 from tprimat.text import counted, plain, shortened
-from tprimat.watch.state import State
+from tprimat.watch.state import RECENT, State
 
 LEFT = 12
 """Columns of the labels."""
@@ -36,8 +36,8 @@ def screen(state: State, title: str, quiet_s: float | None, until: float | None 
     rows = [
         ("step", _step(state)),
         ("loss", _loss(state)),
-        ("step time", _step_time(state)),
-        ("throughput", ", ".join(filter(None, (_rate(state), _mfu(state))))),
+        (f"last {RECENT}", _speed(state.recent_s, state.recent_rate)),
+        ("mean", _mean(state)),
         ("implausible", state.implausible or ""),
         ("interval", _interval(state, until)),
         ("warm-up", _warm_up(state)),
@@ -57,7 +57,8 @@ def line(state: State) -> str:
     interval = f"±{_percent(state.half_width)} within this run" if state.half_width is not None else ""
     loss = f"loss {said}" if (said := _loss(state)) else ""
     baseline = f"compared with the baseline: {said}" if (said := against_baseline(state)) else ""
-    parts = (f"step {_step(state)}", loss, _step_time(state), _rate(state), _mfu(state), interval, baseline)
+    mean = f"mean {said}" if (said := _mean(state)) else ""
+    parts = (f"step {_step(state)}", loss, _speed(state.recent_s, state.recent_rate), mean, interval, baseline)
     return "; ".join(plain(part) for part in parts if part)
 
 
@@ -69,6 +70,7 @@ def values(state: State) -> Mapping[str, Any]:
         "max_steps": state.max_steps,
         "loss": next((loss for loss in reversed(state.run.loss_values) if loss is not None), None),
         "recent_step_time_seconds": state.recent_s,
+        "recent_tokens_per_second_per_gpu": state.recent_rate,
         "avg_step_time_seconds": state.summary.performance.avg_step_time_seconds,
         "tokens_per_second_per_gpu": state.summary.performance.tokens_per_second_per_gpu,
         "mfu_percent": state.mfu,
@@ -115,21 +117,16 @@ def _loss(state: State) -> str:
     return f"{losses[-1]:.4g}" if losses else ""
 
 
-def _step_time(state: State) -> str:
-    if state.recent_s is None:
-        return ""
-    mean = state.summary.performance.avg_step_time_seconds
-    steady = f", mean {units.seconds(mean)}" if mean and state.summary.steady.found else ""
-    return f"{units.seconds(state.recent_s)}{steady}"
+def _mean(state: State) -> str:
+    performance = state.summary.performance
+    speed = _speed(performance.avg_step_time_seconds, performance.tokens_per_second_per_gpu)
+    return f"{speed}, MFU {state.mfu:.1f}%" if speed and state.mfu is not None else speed
 
 
-def _rate(state: State) -> str:
-    rate = state.summary.performance.tokens_per_second_per_gpu
-    return f"{units.number(rate, 0)} tokens/s/GPU" if rate else ""
-
-
-def _mfu(state: State) -> str:
-    return f"MFU {state.mfu:.1f}%" if state.mfu is not None else ""
+def _speed(step_time: float | None, rate: float | None) -> str:
+    """Return a step time, s, and the tokens/s/GPU of the same steps."""
+    rates = f", {units.number(rate, 0)} tokens/s/GPU" if rate else ""
+    return f"{units.seconds(step_time)} per step{rates}" if step_time else ""
 
 
 def _interval(state: State, until: float | None) -> str:

@@ -53,6 +53,12 @@ class State:
     ranks: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
+    def recent_rate(self) -> float | None:
+        """Tokens/s/GPU at the step time of the last records."""
+        mean, rate = self.summary.performance.avg_step_time_seconds, self.summary.performance.tokens_per_second_per_gpu
+        return rate * mean / self.recent_s if rate and mean and self.recent_s else None
+
+    @property
     def step(self) -> int:
         """The last step that was recorded; 0 before the first one."""
         return self.run.steps[-1] if self.run.steps else 0

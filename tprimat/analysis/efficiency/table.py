@@ -359,7 +359,7 @@ def _days_to_pretrain(subject: Subject) -> Value | None:
     model = models.find(subject.run.model)
     if model is None:
         return Value(None, reason="the model's pretraining is not in the table")
-    if subject.run.scale not in (None, "full"):
+    if subject.run.scale not in (None, "full") or models.denies(subject.run.model, subject.run.model_config):
         return Value(None, reason="a scaled-down model is never pretrained")
     if model.pretraining_tokens is None:
         return Value(None, reason=f"number of pretraining tokens of {model.title} not published")

@@ -44,9 +44,14 @@ _Key = tuple[str, str, "str | None", "str | None", bytes, bytes]
 
 
 class Breakdown:
-    """The breakdown of several processes, added one after the other so that one timeline is held at a time."""
+    """The breakdown of several processes, added one after the other so that one timeline is held at a time.
+
+    Attributes:
+        empty: step annotations in which a GPU computed nothing.
+    """
 
     def __init__(self) -> None:
+        self.empty = 0
         self._steps: list[TracedStep] = []
         self._totals: dict[_Key, _Total] = {}
         self._keys: dict[tuple[str, bool, tuple[RangeKind, ...]], _Key] = {}
@@ -87,7 +92,9 @@ class Breakdown:
         steps = {name for name, *_ in timeline.steps}
         keys = {id(each): self._key(timeline, each, steps) for each in work}
         causes = IdleCauses(timeline, work)
-        for period, concerned in _by_period(periods(timeline, work), work):
+        stretches = periods(timeline, work)
+        self.empty += len(timeline.steps) - sum(bool(period.name) for period in stretches)
+        for period, concerned in _by_period(stretches, work):
             division = divide(period.start, period.end, concerned, [keys[id(each)][1] for each in concerned])
             sums: dict[str, int] = {}
             for each, exposed in zip(concerned, division.exposed, strict=True):

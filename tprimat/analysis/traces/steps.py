@@ -55,24 +55,30 @@ def choose_steps(annotations: Sequence[tuple[str, int, int, int | str]]) -> list
 
 
 def periods(timeline: Timeline, work: Sequence[Work]) -> list[Period]:
-    """Return the periods of the steps on one GPU, whose work is sorted by start."""
-    if not timeline.steps:
+    """Return the periods of the steps on one GPU, whose work is sorted by start.
+
+    An annotation in which no kernel was launched, such as the one that is open when the profiler stops, is no step.
+    Where no launch is known, the whole is one period.
+    """
+    if not timeline.steps or not any(each.correlation in timeline.launches for each in work):
         return [Period("", work[0].start, max(each.end for each in work), None)] if work else []
     starts = [start for _, start, _, _ in timeline.steps]
-    # The end of all work that was launched before each step, and at last of all that was launched.
-    done = [0] * (len(starts) + 1)
+    over = timeline.steps[-1][2]
+    # When each step begins, at the earliest, and at last when the last one ends. Times are relative: 0 is one of them.
+    begins = [*starts, over]
+    computing = set()
     latest: dict[int | str, int] = {}
     for each in work:
         launch = timeline.launches.get(each.correlation)
         # Without its launch, work belongs where the work before it on its stream does; at first, before the trace.
         number = bisect.bisect_right(starts, launch.start) if launch else latest.get(each.stream, 0)
         latest[each.stream] = number
-        done[number] = max(done[number], each.end)
-    for number in range(1, len(done)):
-        done[number] = max(done[number - 1], done[number])
-    begins = [max(start, end) for start, end in zip(starts, done, strict=False)]
-    begins.append(max(timeline.steps[-1][2], done[-1]))
+        begins[number] = max(begins[number], each.end)
+        if not each.is_copy and (launch is None or launch.start < over):
+            computing.add(number)
+    begins = list(itertools.accumulate(begins, max))
     return [
-        Period(name, begin, end, thread)
-        for (name, _, _, thread), begin, end in zip(timeline.steps, begins, begins[1:], strict=False)
+        Period(name, begins[number - 1], begins[number], thread)
+        for number, (name, _, _, thread) in enumerate(timeline.steps, start=1)
+        if number in computing
     ]

@@ -100,7 +100,7 @@ def _sizes(
     data = getattr(trainer, "datamodule", None)
     replicas, accumulation = parallelism.data_parallel_size, parallelism.gradient_accumulation_steps
     configured = _count(data, "global_batch_size")
-    micro = stated.micro_batch_size or _count(data, "micro_batch_size")
+    micro = _count(data, "micro_batch_size") or stated.micro_batch_size
     if micro is None and configured is None:
         loader = getattr(trainer, "train_dataloader", None)
         loaders = (loader, getattr(loader, "batch_sampler", None), data)
@@ -114,11 +114,11 @@ def _sizes(
     if stated.global_batch_size and configured and stated.global_batch_size != configured:
         warnings.append(
             f"global_batch_size {stated.global_batch_size} was stated, but the trainer is configured for {configured} "
-            f"(micro batch {micro} × {replicas} replicas × accumulation {accumulation}): the stated one is used"
+            f"(micro batch {micro} × {replicas} replicas × accumulation {accumulation}): they can't both be true; "
+            "the stated one is used"
         )
-    length = stated.sequence_length or next(
-        (size for name in ("seq_length", "sequence_length", "seq_len") if (size := _count(data, name))), None
-    )
+    names = ("seq_length", "sequence_length", "seq_len")
+    length = next((size for name in names if (size := _count(data, name))), stated.sequence_length)
     for name, size in (("global_batch_size", whole), ("sequence_length", length)):
         if size is None:
             warnings.append(

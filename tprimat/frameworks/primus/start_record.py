@@ -18,6 +18,7 @@ from tprimat import files
 from tprimat.catalog import gpus
 from tprimat.errors import UnreadableError
 from tprimat.read.parsing.text import Line
+from tprimat.results.result_file import without_secrets
 from tprimat.results.run import Environment, GpuInfo, ModelConfig, ParallelismConfig, Platform, Run, TrainingConfig
 
 SUFFIX = ".env.json"
@@ -76,7 +77,8 @@ def _known(fields: dict[str, Any]) -> dict[str, Any]:
 def read(path: Path) -> StartRecord | None:
     """Return the record in a file; None where there is no such file. Raises UnreadableError for another file."""
     try:
-        return msgspec.json.decode(files.read_plain(path), type=StartRecord)
+        record: StartRecord = without_secrets(msgspec.json.decode(files.read_plain(path), type=StartRecord))
+        return record
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -23,8 +23,10 @@ def sizes_of(args: Any, stated: TrainingConfig) -> TrainingConfig:
 def describe(args: Any, model: Any, optimizer: Any, stated: TrainingConfig, platform: Any, max_steps: int) -> Run:
     """Return all that can be known of a training before its first step."""
     warnings = []
-    sizes, strategy, accumulation = sizes_of(args, stated), _strategy(args), args.gradient_accumulation_steps
-    if sizes.sequence_length is None:
+    # Not the stated sizes, so that it is seen where they differ from these.
+    sizes = sizes_of(args, TrainingConfig())
+    strategy, accumulation = _strategy(args), args.gradient_accumulation_steps
+    if stated.sequence_length is None:
         warnings.append(f"sequence_length unknown: no TrainingArguments say it; pass sequence_length= to {NAME}")
     parallelism = undivided(strategy, args.world_size, accumulation)
     shape = (shapes.of_module(model) if model is not None else None) or ModelConfig()

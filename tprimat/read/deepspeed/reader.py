@@ -115,7 +115,7 @@ class Reader(StepReader):
     def take(self, line: Line) -> bool:
         """Read a line of the timer or of a pipeline."""
         for kind, pattern in (("timer", _TIMER), ("pipeline", _PIPELINE)):
-            if (match := pattern.search(line.text)) and not line.cuts(match.end()):
+            if match := pattern.search(line.text):
                 printed = match.groupdict()
                 in_epoch = printed.pop("step_of_epoch", None)
                 step = int(printed.pop("step") or in_epoch or 0)

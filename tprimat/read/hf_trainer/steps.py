@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 
@@ -62,13 +62,25 @@ def number_steps(hints: Sequence[StepHint], total: int | None, epochs: int | Non
         }
         if len(candidates) == 1:
             return StepNumbers(candidates.pop(), f"epochs and progress bars, of {total} steps")
-    beside = tuple(each.after for each in hints if each.after is not None and each.after == each.before)
-    if len(beside) == len(hints) and _rising(beside):
-        return StepNumbers(beside, "the progress bar beside each record")
+    beside = {steps for steps in _beside(hints) if _rising(steps) and _fits(hints, steps, total)}
+    if len(beside) == 1:
+        return StepNumbers(beside.pop(), "the progress bar beside each record")
     if total and (shown_interval := _interval(hints, total)) is not None:
         steps = tuple(shown_interval * step for step in order)
         return StepNumbers(steps, f"one record in {shown_interval} steps, by progress bars")
     return StepNumbers(order, None)
+
+
+def _beside(hints: Sequence[StepHint]) -> Iterator[tuple[int, ...]]:
+    """Yield what the progress bars show that stand next to the records, one to each: around them, before, or behind."""
+    before = tuple(each.before for each in hints)
+    behind = tuple(each.after or 0 for each in hints)
+    if before == behind:
+        yield from [before] if before[0] else []
+    elif before[1:] == behind[:-1] and len({b - a for a, b in itertools.pairwise(before[1:])}) == 1:
+        # A log that ends with a record lacks the bar behind it.
+        behind = (*behind[:-1], behind[-1] or 2 * before[-1] - before[-2])
+        yield from (steps for steps in (before, behind) if steps[0] and _linear(hints, steps))
 
 
 def _on_grid(hints: Sequence[StepHint], interval: int) -> tuple[int, ...] | None:

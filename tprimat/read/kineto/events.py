@@ -8,6 +8,7 @@ that is valid JSON by itself ends between two elements of the array, and nowhere
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -47,13 +48,13 @@ class Arguments(msgspec.Struct, gc=False):
 
 
 class Event(msgspec.Struct, gc=False):
-    """An event. Times are in µs, as in the file."""
+    """An event. Times are in µs, as in the file; NaN where it has none."""
 
     ph: str = ""
     cat: str = ""
     name: str = ""
-    ts: float = 0.0
-    dur: float = 0.0
+    ts: float = math.nan
+    dur: float = math.nan
     tid: int | str = 0
     args: Arguments | None = None
 

@@ -15,6 +15,7 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import state
 from tprimat.results.run import ModelConfig, Timing
 from tprimat.results.trace import IDLE, Trace
+from tprimat.text import counted
 from tprimat.units import GB
 
 NAME = "torch_profiler"
@@ -67,6 +68,8 @@ def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[Pars
             continue
         first = first or timeline
         breakdown.add(timeline)
+    if breakdown.empty:
+        training.warnings.append(f"skipped {counted(breakdown.empty, 'step annotation')} without a kernel")
     trace = breakdown.trace()
     if trace is None or first is None:
         why = "; ".join(training.warnings) or "profile with ProfilerActivity.CUDA on a GPU"

@@ -33,17 +33,17 @@ ARGUMENTS = frozenset({
     *TURBO,
     "world_size", "data_parallel_size", "tensor_model_parallel_size", "pipeline_model_parallel_size",
     "context_parallel_size", "expert_model_parallel_size", "global_batch_size", "micro_batch_size",
-    "rampup_batch_size", "seq_length", "train_iters", "log_interval", "bf16", "fp16", "fp8", "fp8_recipe", "fp4",
-    "fp4_recipe", "params_dtype", "recompute_granularity", "recompute_method", "recompute_num_layers",
-    "recompute_activations", "checkpoint_activations", "optimizer", "lr", "min_lr", "lr_decay_style", "adam_beta1",
-    "adam_beta2", "adam_eps", "weight_decay", "clip_grad", "seed", "mock_data", "data_path", "num_layers",
-    "hidden_size", "num_attention_heads", "num_query_groups", "group_query_attention", "kv_channels",
-    "ffn_hidden_size", "padded_vocab_size", "vocab_size", "window_size", "swiglu",
-    "untie_embeddings_and_output_weights", "num_experts", "moe_router_topk", "moe_ffn_hidden_size", "moe_layer_freq",
-    "moe_shared_expert_intermediate_size", "multi_latent_attention", "q_lora_rank", "kv_lora_rank", "qk_head_dim",
-    "qk_pos_emb_head_dim", "v_head_dim", "is_hybrid_model", "hybrid_override_pattern", "hybrid_layer_pattern",
-    "experimental_attention_variant", "compress_ratios", "hc_mult", "model", "exp_name", "save", "tokenizer_model",
-    "use_torch_fsdp2", "use_megatron_fsdp", "reset_attention_mask",
+    "rampup_batch_size", "seq_length", "decoder_seq_length", "train_iters", "log_interval", "bf16", "fp16",
+    "fp8", "fp8_recipe", "fp4", "fp4_recipe", "params_dtype", "recompute_granularity", "recompute_method",
+    "recompute_num_layers", "recompute_activations", "checkpoint_activations", "optimizer", "lr", "min_lr",
+    "lr_decay_style", "adam_beta1", "adam_beta2", "adam_eps", "weight_decay", "clip_grad", "seed", "mock_data",
+    "data_path", "num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "group_query_attention",
+    "kv_channels", "ffn_hidden_size", "padded_vocab_size", "vocab_size", "window_size", "window_attn_skip_freq",
+    "swiglu", "untie_embeddings_and_output_weights", "num_experts", "moe_router_topk", "moe_ffn_hidden_size",
+    "moe_layer_freq", "moe_shared_expert_intermediate_size", "multi_latent_attention", "q_lora_rank", "kv_lora_rank",
+    "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim", "is_hybrid_model", "hybrid_override_pattern",
+    "hybrid_layer_pattern", "experimental_attention_variant", "compress_ratios", "hc_mult", "model", "exp_name",
+    "save", "tokenizer_model", "use_torch_fsdp2", "use_megatron_fsdp", "reset_attention_mask",
 })
 # fmt: on
 """Arguments that are read; all others of the several hundred are skipped."""
@@ -184,6 +184,9 @@ def fields_of(stated: LoggedValues) -> LoggedValues:
         if value and origin:
             fields[name] = LoggedValue(value, origin.line, origin.text, origin.weight)
 
+    if stated.count("decoder_seq_length"):
+        # T5's and the multimodal scripts' alone: seq_length is that of the encoder there, of an image's patches.
+        fields["sequence_length"] = stated["decoder_seq_length"]
     known, detail = precision(stated)
     derive("precision", known, "fp4", "fp8", "bf16", "fp16")
     derive("precision_detail", detail, "params_dtype", "fp4", "fp8", "bf16", "fp16")
@@ -206,7 +209,11 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     experts = stated.count("num_experts")
     feed_forward = stated.count("ffn_hidden_size")
     expert_width = (stated.count("moe_ffn_hidden_size") or feed_forward) if experts else None
-    if other := _of_another_kind(stated):
+    window, unbounded = _windows(stated, layers)
+    other = _of_another_kind(stated)
+    if window and unbounded is None:
+        other = other or "windows in an unknown order of layers (window_attn_skip_freq)"
+    if other:
         warnings.append(f"feed-forward widths ignored: the model has {other}, so FLOPs from its widths would be wrong")
         feed_forward = expert_width = None
     groups = stated.count("num_query_groups") if stated.value("group_query_attention") is not False else heads
@@ -218,7 +225,6 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
         rounded,
     )
     untied = stated.value("untie_embeddings_and_output_weights")
-    window = re.match(r"\(?(\d{1,15})", str(stated.value("window_size") or ""))
     named = (_LATENT if latent else _PLAIN) | (_EXPERTS if experts else {})
     return (
         ModelConfig(
@@ -227,7 +233,8 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
             num_query_groups=None if latent else groups,
             ffn_hidden_size=feed_forward,
             vocab_size=padded or vocabulary,
-            sliding_window=int(window[1]) if window and int(window[1]) else None,
+            sliding_window=window,
+            full_attention_layers=unbounded,
             tie_word_embeddings=not untied if isinstance(untied, bool) else None,
             # An old dump without the argument is of a version that had no gate.
             gated_ffn=stated.value("swiglu") is True if layers else None,
@@ -264,6 +271,9 @@ def _of_another_kind(stated: LoggedValues) -> str | None:
         stated.word(name) for name in ("hybrid_override_pattern", "hybrid_layer_pattern")
     ):
         return "layers of several kinds (hybrid)"
+    if own := stated.count("decoder_seq_length"):
+        encoder = f"seq_length {stated.value('seq_length')} is the encoder's, decoder_seq_length {own} counts"
+        return f"an encoder of unknown layers ({encoder})"
     for name in ("experimental_attention_variant", "compress_ratios", "hc_mult"):
         if stated.value(name) not in (None, False):
             return f"a special attention ({name})"
@@ -283,7 +293,26 @@ def _dense_layers(frequency: Any, layers: int | None) -> int | None:
         return 0
     if isinstance(frequency, int):
         return layers - -(-layers // frequency) if frequency >= 1 else None
-    text = str(frequency).replace(" ", "")
+    return _zeros(frequency)
+
+
+def _windows(stated: LoggedValues, layers: int | None) -> tuple[int | None, int | None]:
+    """Return the attention window, and how many layers see the whole sequence all the same; None where unknown."""
+    window = re.match(r"\(?(\d{1,15})", str(stated.value("window_size") or ""))
+    if not window or not int(window[1]) or layers is None:
+        return None, None
+    skipped = stated.value("window_attn_skip_freq")
+    if skipped is None:
+        return int(window[1]), 0
+    if type(skipped) is int:
+        # Every so many layers one has no window.
+        return int(window[1]), layers // skipped if skipped >= 1 else None
+    return int(window[1]), _zeros(skipped)
+
+
+def _zeros(pattern: Any) -> int | None:
+    """Return the number of zeros in a list, or in a sum of products of lists, with an entry per layer."""
+    text = str(pattern).replace(" ", "")
     if re.fullmatch(r"\[[01](?:,[01])*\]", text):
         return text.count("0")
     if re.fullmatch(r"\(?\[[01]\]\*\d{1,4}(?:\+\[[01]\]\*\d{1,4})*\)?", text):

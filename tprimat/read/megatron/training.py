@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 
 from tprimat.read.megatron import setup
@@ -11,6 +12,7 @@ from tprimat.read.megatron.table import Table
 from tprimat.read.parsing.events import RAW_SIGNS, is_told
 from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.records import LogContext, LoggedTraining
+from tprimat.read.parsing.sequencer import SAME_FIGURES
 from tprimat.read.parsing.text import clean, first_stamp, lines_of
 from tprimat.read.parsing.values import LoggedValue
 
@@ -218,7 +220,14 @@ class MegatronTraining(LoggedTraining):
         self.attempt(record.iteration)
 
 
+MEASURED = frozenset(
+    ("elapsed_ms", "tflops", "tokens_rate", "samples_rate", "energy", "power", "memory_fraction", "hip_gib", "rocm_gib")
+)
+"""Fields whose values differ a little between the nodes of a training; all others are the same."""
+
+
 def differ(name: str, one: Record, other: Record) -> bool:
-    """Return whether two lines state different values of a field."""
-    values = one.figures.get(name), other.figures.get(name)
-    return None not in values and values[0] != values[1]
+    """Return whether two lines state different values of a field, measured ones by more than nodes differ."""
+    known, value = one.figures.get(name), other.figures.get(name)
+    tolerance = SAME_FIGURES if name in MEASURED else 0.0
+    return known is not None and value is not None and not math.isclose(known, value, rel_tol=tolerance)

@@ -80,7 +80,7 @@ class Reader(RecordReader):
     def feed(self, line: Line) -> None:
         """Take the next line."""
         text = line.text
-        if "Training epoch " in text and self._printed(line):
+        if "Training epoch " in text and self.torn.read(line, self._printed):
             return
         if "reduced_train_loss=" in text and self._bar(line):
             return
@@ -97,8 +97,6 @@ class Reader(RecordReader):
         start = 0
         for anchor, following in zip(anchors, [*anchors[1:], None], strict=False):
             segments = line.text[anchor.end() : following.start() if following else None].split("|")
-            if not following and not line.whole:
-                del segments[-1]
             pairs: dict[str, str] = {}
             for name, _, value in (segment.partition(":") for segment in segments):
                 pairs.setdefault(" ".join(name.lower().split()), value)
@@ -133,7 +131,6 @@ class Reader(RecordReader):
             return
         record = Record(step, line.number, stamp=last_stamp(before))
         record.put_all(pairs, NAMES)
-        self.shaped(record, pairs, NAMES.get(next(reversed(pairs), ""), ""))
         if batch is not None:
             self._batches[step] = batch
         around = self.sorter.pending

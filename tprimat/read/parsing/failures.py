@@ -14,7 +14,8 @@ from tprimat.read.parsing.text import without_prefixes
 _HINTS = (
     "rror", "ERROR", "CRITICAL", "xception", "ignal", "gated repo", "HSA_STATUS", "Memory access fault", "TIME LIMIT",
     "oom-kill", "out of memory", "egmentation fault", "No space left", "KeyboardInterrupt", "exited with code",
-    "finished", "slurmstepd",
+    "finished", "slurmstepd", "Killed", "Aborted", "Terminated", "core dumped", "SIG", "Xid", "atchdog", "OOM",
+    "amdgpu", "what():", "Illegal instruction", "exit code", "exitcode: -", "eartbeat",
 )  # fmt: skip
 """A line without any of these is not looked at more closely."""
 
@@ -22,15 +23,24 @@ _GRAVE = re.compile(
     r"OutOfMemoryError|(?:HIP|CUDA) out of memory|Memory access fault by GPU|HSA_STATUS_ERROR_\w+"
     r"|slurmstepd: error: .*|DUE TO TIME LIMIT|oom-kill|[Cc]annot access gated repo"
     r"|DistBackendError|(?:NCCL|RCCL) error|ncclSystemError|ncclUnhandledCudaError|No space left on device"
-    r"|Segmentation fault"
+    r"|Segmentation fault|Bus error|Illegal instruction|\(core dumped\)|Fatal Python error|what\(\): +\S"
+    r"|[Oo]ut of memory: Kill|OOMKilled|oom_kill|srun: error: .*(?:Killed|Aborted|Out Of Memory|Node failure)"
+    r"|HW Exception by GPU|GPU Hang|\bXid \(|fallen off the bus|[Uu]ncorrectable ECC error"
+    r"|amdgpu.*(?:GPU reset|uncorrectable hardware error)"
+    r"|Watchdog caught collective|watchdog (?:thread terminated|got stuck)|Heartbeat monitor timed out"
+    # Of a shell, behind its script's line and the process's number.
+    r"|^(?:\S+: line \d+: +)?(?:\d+ +)?(?:Killed|Aborted|Terminated)(?:$|  )"
 )
 _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)\b(?::|\s*$)")
-_SIGNAL = re.compile(r"got signal: \d+|Received \d+ death signal")
+_SIGNAL = re.compile(
+    r"got signal: \d+|Received \d+ death signal|exited on signal \d+|Signal \d+ \(SIG\w+\) received"
+    r"|[Rr]eceiv(?:ed|ing)(?: signal)? SIG[A-Z]|failed \(exitcode: -\d+\)"
+)
 _CONSEQUENCE = re.compile(r"ChildFailedError|closing signal|RendezvousConnectionError|BrokenPipeError|ConnectionReset")
 _LOGGED = re.compile(r"\[(?:ERROR|CRITICAL)\s*\]|^ERROR\b")
 _LOGGER = re.compile(r"\[rank-\d+/\d+\]|\[NODE-")
 _CHAINED = re.compile(r"The above exception was the direct cause|During handling of the above exception")
-_EXIT_CODE = re.compile(r"(?:exited with code|finished .*\(code) (\d+)")
+_EXIT_CODE = re.compile(r"(?:exited with code|with exit code|finished .*\(code) (\d+)")
 _SOMEBODY_ELSES = re.compile(r"^\s*(?:Traceback \(|File \"|\[|[WEI]\d{4} |={3,}|-{3,}|[A-Za-z_.]+Error\b|\s)")
 
 LONGEST_REASON = 300

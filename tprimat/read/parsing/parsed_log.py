@@ -9,8 +9,9 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, BinaryIO, Protocol
 
@@ -81,14 +82,29 @@ class InputFile:
     stream: BinaryIO
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the rows of a CSV file with their lines. Raises ValueError, with the line, where it is none."""
+        """Yield the rows of a CSV file, the header first, with their lines.
+
+        Columns are parted by commas, semicolons or tabs. Numbers come with a decimal point, also where the file has
+        decimal commas. Raises ValueError, with the line, where it is no CSV file, or its numbers are ambiguous.
+        """
+        has_commas = any(map(_MAYBE_COMMA.search, self.stream)) and _has_commas(self._rows())
+        for line, row, _ in self._rows():
+            yield line, [*map(_with_point, row)] if has_commas else row
+
+    def _rows(self) -> Iterator[tuple[int, list[str], str]]:
+        """Yield line, cells as they are, and delimiter of the rows, from the start of the file."""
+        self.stream.seek(0)
         text = io.TextIOWrapper(self.stream, encoding="utf-8-sig", errors="replace", newline="")
-        reader = csv.reader(line.replace("\0", "") for line in text)
+        lines = (line.replace("\0", "") for line in text)
+        number = 0
         try:
+            delimiter, before, begin = _header(lines)
+            reader = csv.reader(itertools.chain(begin, lines), delimiter=delimiter)
             for row in reader:
-                yield reader.line_num, row
+                number = before + reader.line_num
+                yield number, row, delimiter
         except csv.Error as error:
-            raise ValueError(f"line {reader.line_num}: {error}") from error
+            raise ValueError(f"line {number + 1}: {error}") from error
         finally:
             text.detach()
 
@@ -141,6 +157,64 @@ def without_rank(path: str) -> str:
 
 
 def columns_of(head: bytes) -> list[str]:
-    """Return the names in the first line of a CSV file that begins with these bytes; none where that is no header."""
-    first = head.decode("utf-8-sig", errors="replace").partition("\n")[0]
-    return [name.strip().strip('"') for name in first.strip().split(",")] if len(first) <= 20_000 else []
+    """Return the names in the header of a CSV file that begins with these bytes; none where there is none."""
+    try:
+        delimiter, _, (first, *_) = _header(iter(head.decode("utf-8-sig", errors="replace").split("\n")[:100]))
+    except csv.Error:
+        return []
+    return [name.strip().strip('"') for name in first.strip("\r\n ").split(delimiter)] if len(first) <= 20_000 else []
+
+
+_SEPARATOR = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)
+_NO_VALUE = re.compile(r"[^-+\d.,;|\s\"nainfe]", re.IGNORECASE)
+
+
+def _header(lines: Iterator[str]) -> tuple[str, int, list[str]]:
+    """Return the delimiter of a CSV file, how many lines lie before its header, and those that were read from there.
+
+    Comments and Excel's “sep=;” may precede the header, or, as in files of numpy.savetxt(), the last comment is it.
+    """
+    delimiters, comment, line, before = ",;\t", "", "", 0
+    for before, line in enumerate(lines):  # noqa: B007 - where it ends
+        if separator := _SEPARATOR.fullmatch(line):
+            delimiters = separator[1]
+        elif line.startswith("#"):
+            comment = line.lstrip("# ")
+        elif line.strip():
+            break
+    is_header = bool(comment) and line != comment and _NO_VALUE.search(line) is None
+    begin = [comment, line] if is_header else [line]
+    widths = {each: len(next(csv.reader([begin[0].replace("\r", "")], delimiter=each), ())) for each in delimiters}
+    return max(widths, key=lambda each: widths[each]), before - is_header, begin
+
+
+_MAYBE_COMMA = re.compile(rb'(?:^|[\t;"]) *[-+]?\d[\d.]*,\d+(?:[eE][-+]?\d+)? *(?:[\t;"\r\n]|$)')
+_KINDS = {
+    kind: re.compile(rf"[-+]?(?:{pattern})(?:[eE][-+]?\d+)?%?")
+    for kind, pattern in {
+        "point": r"\d*\.\d+|[1-9]\d{0,2}(?:(?:,\d{3})+\.\d*|(?:,\d{3}){2,})",
+        "either": r"[1-9]\d{0,2},\d{3}",
+        "comma": r"(?:\d+|\d{1,3}(?:\.\d{3})+),\d+",
+    }.items()
+}
+"""Numbers by what they show: 7.95 and 1,234.5 a decimal point, 7,95 a decimal comma, 2,351 neither."""
+
+
+def _has_commas(rows: Iterable[tuple[int, list[str], str]]) -> bool:
+    """Return whether a file has decimal commas, not commas between thousands. Raises ValueError for doubt."""
+    seen: dict[str, tuple[int, str]] = {}
+    mark = ""
+    for line, row, mark in rows:  # noqa: B007 - the same for all
+        for cell in map(str.strip, row):
+            if kind := next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(cell)), None):
+                seen.setdefault(kind, (line, cell))
+    # Columns are parted by semicolons where commas have another use.
+    doubtful = "point" if "comma" in seen else "either" if "point" not in seen and mark != ";" else ""
+    if doubtful in seen:
+        line, cell = seen[doubtful]
+        raise ValueError(f"line {line}: {cell} can be read in two ways: write numbers with a decimal point alone")
+    return "point" not in seen
+
+
+def _with_point(cell: str) -> str:
+    return cell.replace(".", "").replace(",", ".") if _KINDS["comma"].fullmatch(cell.strip()) else cell

@@ -293,6 +293,9 @@ def sizes_of(
         share = math.prod(size or 1 for size in split)
         replicas = world // share if world % share == 0 else None
     batch = given.get("global_batch_size") or stated.count("global_batch_size")
+    length = given.get("sequence_length") or stated.count("sequence_length")
+    if batch is None and (tokens := stated.count("tokens_per_step")) and length and tokens % length == 0:
+        batch = tokens // length
     if batch is None and micro and replicas and accumulation:
         batch = micro * replicas * accumulation
     if accumulation is None and batch and micro and replicas and batch % (micro * replicas) == 0:
@@ -303,7 +306,7 @@ def sizes_of(
         max_steps=stated.count("max_steps"),
         global_batch_size=batch,
         micro_batch_size=micro,
-        sequence_length=given.get("sequence_length") or stated.count("sequence_length"),
+        sequence_length=length,
         num_gpus=world,
         **{name: stated.word(name) for name in ("precision", "precision_detail", "recomputation")},
         packing=packing if isinstance(packing, bool) else None,

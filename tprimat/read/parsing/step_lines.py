@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import abc
-import collections
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from tprimat.read.parsing.options import options_in
 from tprimat.read.parsing.parsed_log import ParsedLog
@@ -13,14 +12,9 @@ from tprimat.read.parsing.records import LONGEST_SETUP, LoggedTraining, Record, 
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.torn import TornLines
 from tprimat.read.parsing.values import LoggedValues, digits, number
 from tprimat.results.run import Timing
-
-MOST_TORN, RARE = 3, 8
-"""Most lines that are torn at one place, and how many times as many whole lines there must be at least."""
-
-MOST_SHAPES = 256
-"""Lists of labels that are told apart."""
 
 
 class RecordReader(abc.ABC):
@@ -32,9 +26,8 @@ class RecordReader(abc.ABC):
         self.sorter = RecordSequencer()
         self.has_own_lines = False
         """Whether lines show a training of this format, so that there is one even without a record."""
+        self.torn = TornLines()
         self._lines = 0
-        self._shapes: dict[tuple[str, ...], list[tuple[Record, str]]] = {}
-        self._counts: collections.Counter[tuple[str, ...]] = collections.Counter()
 
     @property
     def recognised(self) -> bool:
@@ -50,32 +43,12 @@ class RecordReader(abc.ABC):
         self._lines += 1
         return self.recognised or self._lines <= LONGEST_SETUP
 
-    def shaped(self, record: Record, labels: Iterable[str], last: str) -> None:
-        """Note the labels of a record's line, in order, and the name under which the value of the last one was put."""
-        shape = tuple(labels)
-        if shape not in self._shapes and len(self._shapes) < MOST_SHAPES:
-            # Only behind whole lines: the first lines of a log may have fewer labels than those that follow.
-            torn = any(len(each) > len(shape) and each[: len(shape)] == shape for each in self._shapes)
-            self._shapes[shape] = [(record, last)] if torn else []
-        elif len(ends := self._shapes.get(shape, [])) in range(1, MOST_TORN):
-            ends.append((record, last))
-        self._counts[shape] += shape in self._shapes
-
-    def _drop_torn(self) -> None:
-        """Take back what ends the few lines that stop before labels which many more have: a part of a value, maybe."""
-        for shape, ends in self._shapes.items():
-            longer = (count for each, count in self._counts.items() if each[: len(shape)] == shape != each)
-            if MOST_TORN >= self._counts[shape] <= max(longer, default=0) / RARE:
-                for record, last in ends:
-                    record.drop(last)
-
     @abc.abstractmethod
     def builder(self, training: LoggedTraining) -> RunBuilder:
         """Return what makes the Run of a training whose log is over."""
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings, in the order of the log."""
-        self._drop_torn()
         trainings = self.sorter.finish()
         if not trainings and self.has_own_lines:
             trainings.append(LoggedTraining(around=self.sorter.pending))
@@ -110,7 +83,7 @@ class StepReader(RecordReader):
         text = line.text
         for sign in self.signs:
             if sign in text:
-                if self.take(line):
+                if self.torn.read(line, self.take):
                     return
                 break
         self.other(line)
@@ -207,9 +180,7 @@ class BlockReader(StepReader):
             self.begin(None, line.number)
         if not self._block and self._step is None:
             self._line = line.number
-        # The last word of a file that ends within a line may be half a figure.
-        if line.whole:
-            self._block[name] = value
+        self._block[name] = value
 
     def close(self) -> None:
         """Make a record of the open block."""

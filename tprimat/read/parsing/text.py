@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from tprimat.redaction import redacted
+
 LONGEST_LINE = 1 << 20
 """Bytes that are kept of a line; a file without line ends must not fill the memory."""
 
@@ -30,10 +32,6 @@ class Line(NamedTuple):
     number: int
     text: str
     whole: bool
-
-    def cuts(self, end: int) -> bool:
-        """Return whether the file ends here, so that a value up to this place may be a part of one."""
-        return not self.whole and end == len(self.text)
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[Line]:
@@ -57,7 +55,7 @@ def lines_of(block: bytes, number: int, *, whole: bool = True) -> Iterator[Line]
     """Yield the lines of a block; `number` is that of the first, `whole` whether a last one without an end is whole."""
     if len(block) > LONGEST_LINE:
         block = _PIECE.sub(lambda piece: piece[0][:LONGEST_LINE], block)
-    text = clean(block.decode("utf-8", "replace"))
+    text = redacted(clean(block.decode("utf-8", "replace")))
     pieces = text.split("\n")
     last = pieces.pop()
     if "\r" not in text and _WRAPPED not in text:
@@ -88,7 +86,7 @@ def _unwrapped(piece: str) -> str:
     if not isinstance(message, str):
         return piece
     shown = message.rstrip("\n").replace("\n", "\r")
-    return clean(f"{time} {shown}" if isinstance(time, str) and _STAMP.fullmatch(time) else shown)
+    return redacted(clean(f"{time} {shown}" if isinstance(time, str) and _STAMP.fullmatch(time) else shown))
 
 
 def _parts(number: int, piece: str, raw: bytes, *, whole: bool) -> Iterator[Line]:
@@ -119,6 +117,12 @@ def _encoding(head: bytes) -> tuple[bytes, str]:
         if head.startswith(mark):
             return mark, encoding
     return b"", _ZEROS.get(tuple(byte == 0 for byte in head[:4]), "utf-8")
+
+
+def decoded(content: bytes) -> str:
+    """Return a whole log as text, decoded as lines() does."""
+    mark, encoding = _encoding(content[:4])
+    return content[len(mark) :].decode(encoding, "replace")
 
 
 _LARGER_THAN_CHUNKS = 4 << 20

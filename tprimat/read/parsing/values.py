@@ -5,21 +5,27 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tprimat.results.fields import LARGEST_COUNT, LARGEST_VALUE
 from tprimat.units import GB, gib_to_gb
 
+_GROUPED = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?(?:[eE][-+]?\d+)?")
+
 
 def number(value: object) -> float | None:
-    """Return a value as a number: 1,234 or "1.2e+03" or 45.1%; NaN and infinity as they are; None for anything else."""
+    """Return a value as a number: 1,234 or "1.2e+03" or 45.1%; NaN and infinity as they are; None for else, as 7,95."""
     if type(value) is float:
         return value
     if isinstance(value, str):
+        value = value.strip().rstrip("%")
+        if "," in value and _GROUPED.fullmatch(value):
+            value = value.replace(",", "")
         # Python reads 1_000 as a number, which nothing prints as one.
-        value = "" if "_" in value else value.strip().rstrip("%").replace(",", "")
+        value = "" if "_" in value else value
     elif value is None or isinstance(value, bool):
         return None
     try:
@@ -43,6 +49,26 @@ def digits(text: str) -> int:
     """Return the number of significant digits of a printed number: 0.0869 has three."""
     mantissa = text.lower().partition("e")[0].replace(",", "").lstrip("+-")
     return len(mantissa.replace(".", "").lstrip("0"))
+
+
+SMALLEST_ERROR = 1e-4
+"""Relative error of a ratio of printed values at least: they needn't be of the very same moment."""
+
+
+def whole_ratio(above: Sequence[object], below: Sequence[object]) -> int | None:
+    """Return the product of values over that of others, such as the rate of all GPUs over that of one, if it is whole.
+
+    Each is taken as rounded to its printed digits; a float, which has lost its zeros, to 3 at least. None for less than
+    1, for what lies between two whole numbers, and where digits don't tell one from the next: 3 tell up to 49.
+    """
+    values = [number(value) or 0.0 for value in (*above, *below)]
+    if not all(1 / LARGEST_COUNT < value < LARGEST_COUNT for value in values):
+        return None
+    ratio = math.prod(values[: len(above)]) / math.prod(values[len(above) :])
+    known = (digits(value) if isinstance(value, str) else max(digits(f"{value:.15g}"), 3) for value in (*above, *below))
+    error = max(10.0 ** (1 - min(known)), SMALLEST_ERROR)
+    whole = round(ratio)
+    return whole if whole and abs(ratio - whole) <= error * whole < 0.5 else None
 
 
 def precision_of(value: object) -> str | None:

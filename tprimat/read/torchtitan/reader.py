@@ -91,7 +91,7 @@ class Reader(RecordReader):
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
-        if "step:" in line.text and self._step(line):
+        if "step:" in line.text and self.torn.read(line, self._step):
             return
         around = self.sorter.pending
         if self.may_state():
@@ -105,7 +105,7 @@ class Reader(RecordReader):
         anchor = _STEP.search(line.text)
         if anchor is None or not (step := int(anchor[1].replace(",", "") or 0)):
             return False
-        fields = [field for field in _FIELD.finditer(line.text, anchor.end()) if not line.cuts(field.end())]
+        fields = list(_FIELD.finditer(line.text, anchor.end()))
         printed = {field[1].lower(): field[2] for field in reversed(fields)}
         rated = "tps" in printed or "wps" in printed
         if not rated and not ({"loss", "global_avg_loss"} & printed.keys() and "memory" in printed):
@@ -125,8 +125,6 @@ class Reader(RecordReader):
                 record.put(_NAMES[label], value)
         if world := re.search(r"\[rank-\d{1,6}/(\d{1,6})\]", before):
             self.sorter.pending.state("num_gpus", int(world[1]), line.number, world[0])
-        if fields:
-            self.shaped(record, (field[1] for field in fields), _NAMES[fields[-1][1].lower()])
         labels = (label.lower() for label in _UNREAD.findall(line.text, anchor.end()))
         record.unread = tuple(label for label in labels if label not in _NAMES)
         self.sorter.pending.first_stamp = self.sorter.pending.first_stamp or record.stamp

@@ -1,0 +1,75 @@
+"""Small inputs that were read wrongly once, where they lie beside this clone: what a careful reader finds in them."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+
+from tprimat.log_import import sources
+from tprimat.log_import.extract import GivenValues
+
+
+@pytest.fixture
+def case(samples):
+    """Reads one of them as a command does."""
+
+    def runs_of(name, columns=None):
+        path = samples.parent / "cases" / name
+        if not path.is_file():
+            pytest.skip("the folder of cases does not lie beside this clone")
+        (source,) = sources.log_sources([str(path)])[0]
+        outcome = sources.read_source(source, GivenValues(columns=columns))
+        assert isinstance(outcome, list), outcome
+        return [each.run for each in outcome]
+
+    return runs_of
+
+
+@pytest.mark.parametrize("name", ["sorted", "first_event_late", "empty_last_step"])
+def test_traces_have_two_steps_of_a_tenth(case, name):
+    (run,) = case(f"trace_{name}.pt.trace.json")
+    assert [round(step.seconds, 3) for step in run.trace.steps] == [0.1, 0.1]
+
+
+def test_four_nodes_are_one_training(case):
+    (run,) = case("megatron_four_nodes.log")
+    assert (run.status, len(run.steps)) == ("complete", 40)
+
+
+def test_a_gpu_hang_is_the_reason(case):
+    (run,) = case("megatron_gpu_hang.log")
+    assert run.status_reason.endswith("reason :GPU Hang")
+
+
+def test_the_bar_behind_a_record_is_its_step(case):
+    (run,) = case("hf_bar_after_record.log")
+    assert (run.steps, run.training_config.max_steps) == (tuple(range(100, 170, 10)), 903)
+
+
+def test_an_unknown_mfu_of_llmc(case):
+    (run,) = case("llmc_negative_mfu.log")
+    assert "mfu_percent" not in run.native_metrics
+
+
+def test_tokens_of_nanochat(case):
+    (run,) = case("nanochat_own_peak.log")
+    assert run.native_metrics["tokens_per_step"] == 524_288
+    assert not any("A100" in warning for warning in run.warnings)
+
+
+def test_rates_of_olmo_contradict(case):
+    (run,) = case("olmo_half_ratio.log")
+    assert any("contradict" in warning for warning in run.warnings)
+
+
+@pytest.mark.parametrize("name", ["semicolon", "quoted"])
+def test_tables_with_decimal_commas(case, name):
+    (run,) = case(f"table_{name}_comma.csv", {"step": "step", "time": "time", "loss": "loss"})
+    assert (run.step_times[0], run.loss_values[0]) == (2.351, 7.95)
+
+
+def test_a_chart_of_two_runs(case):
+    first, second = case("wandb_chart_step_time.csv")
+    means = [round(statistics.fmean(run.step_times), 2) for run in (first, second)]
+    assert means == [2.35, 2.59]

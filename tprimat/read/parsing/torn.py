@@ -1,0 +1,115 @@
+"""Lines into which another process wrote, or that end early: a number there may be a part of one.
+
+Lines of a log differ in their numbers and in little else. One that is like those before it up to a number, and no
+further, is torn at this number unless the number itself shows that it is whole: its decimals are those of the others.
+Torn numbers are taken out before a reader sees the line. Knows no log format.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Callable
+
+from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.values import number as number_of
+
+LEAST = 3
+"""Lines of a shape, or decimals of a number, that make it a known one."""
+
+MOST_SHAPES = 256
+"""Shapes of lines that are told apart."""
+
+LONGEST = 20_000
+"""Characters of a line that is looked at."""
+
+ENOUGH = 8
+"""Characters of a number with decimals, from which on one that lacks some is wrong by less than a millionth."""
+
+FALL = 4
+"""Times as large as a whole number at the end of a line is the one before, if it is a part of one."""
+
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*\.?(?:[eE][-+]?\d*)?")
+_DIGIT = re.compile(r"\d")
+
+
+class _Shape:
+    """Lines that differ in their numbers alone: how often they came, and what is known of each of their numbers."""
+
+    def __init__(self, numbers: int) -> None:
+        self.count = 0
+        self.decimals = [collections.Counter[str]() for _ in range(numbers)]
+        self.last: float = 0.0
+        self.falls = 0
+
+    def is_whole(self, place: int, number: str) -> bool:
+        """Return whether the decimals of a number are known ones, of which none goes on, or ENOUGH."""
+        own, seen = _decimals(number), self.decimals[place]
+        if len(number) >= ENOUGH and own.startswith(".") and not any("e" in each.lower() for each in (own, *seen)):
+            return True
+        return own != "" and seen[own] >= LEAST and not any(each != own and each.startswith(own) for each in seen)
+
+
+class TornLines:
+    """Knows the shapes of the lines that a reader takes."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[str, _Shape] = {}
+
+    def read(self, line: Line, take: Callable[[Line], bool]) -> bool:
+        """Give a line without torn numbers to what reads it; return whether that takes it."""
+        text = line.text
+        numbers = list(_NUMBER.finditer(text)) if len(text) <= LONGEST else []
+        if not numbers:
+            return take(line)
+        printed = [number[0] for number in numbers]
+        # Each number is one 0 there, and nothing else is.
+        outline = _NUMBER.sub("0", text)
+        # The file may end within a number.
+        place = self._torn(outline, printed) if line.whole or outline[-1] != "0" else len(printed) - 1
+        if place is not None:
+            begin, end = numbers[place].span()
+            line = line._replace(text=f"{text[:begin]}?{text[end:]}")
+        taken = take(line)
+        if taken and (outline in self._shapes or len(self._shapes) < MOST_SHAPES):
+            shape = self._shapes.setdefault(outline, _Shape(len(printed)))
+            shape.count += 1
+            for known, number in zip(shape.decimals, printed, strict=True):
+                known[_decimals(number)] += 1
+            shape.falls = 0 if place is None else shape.falls + 1
+            if place is None:
+                shape.last = number_of(printed[-1]) or 0.0
+        return taken
+
+    def _torn(self, outline: str, printed: list[str]) -> int | None:
+        """Return which number of a line may be a part of one."""
+        shape = self._shapes.get(outline)
+        if shape is not None and shape.count >= LEAST:
+            place = len(printed) - 1
+            if not outline.rstrip().endswith("0") or shape.is_whole(place, printed[place]):
+                return None
+            own, seen = _decimals(printed[place]), shape.decimals[place]
+            is_part = seen[own] < LEAST <= max((seen[each] for each in seen if each.startswith(own)), default=0)
+            # A digit less is a tenth.
+            fell = own == "" and FALL * (number_of(printed[place]) or 0.0) < shape.last and shape.falls < LEAST
+            return place if is_part or fell else None
+        alike, nearest, is_longer = 0, None, False
+        for other, shape in self._shapes.items():
+            pairs = enumerate(zip(outline, other, strict=False))
+            shared = next((place for place, (one, two) in pairs if one != two), min(len(outline), len(other)))
+            if shape.count >= LEAST and shared > alike:
+                alike, nearest, is_longer = shared, shape, shared == len(other.rstrip())
+        end = outline.rfind("0", 0, alike) + 1
+        if nearest is None or not end or outline[end:alike].strip():
+            return None
+        if is_longer and outline[end:].lstrip()[:1] in tuple(",;|)]"):
+            return None
+        place = outline.count("0", 0, end) - 1
+        # Digits of what is glued to a number may be taken for its decimals.
+        glued = end == alike and outline[end : end + 1].strip(" \t,;|)]}%") != ""
+        return place if glued or not nearest.is_whole(place, printed[place]) else None
+
+
+def _decimals(number: str) -> str:
+    """Return the decimals and the exponent of a number, digits as 0; empty for a whole number."""
+    return _DIGIT.sub("0", number.lstrip("0123456789,"))
