@@ -14,6 +14,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from tprimat.analysis import account, flops, intervals
+from tprimat.analysis.efficiency.subject import Value
 from tprimat.checks.training import nature_of_data
 from tprimat.compare.result import RunResult, SystemResult
 from tprimat.results.run import Run
@@ -64,26 +65,17 @@ class Target:
 
 
 @dataclasses.dataclass(frozen=True)
-class Factor:
-    """A ratio, above 1 where the system needs less, with its 95 % interval where there is one."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclasses.dataclass(frozen=True)
 class TargetRatio:
     """How much sooner than the baseline a system is at the target, and why.
 
     Attributes:
-        factors: by name. `time` is the product of `speed`, `samples` and `rest`; `official` that of `time` and
-            `normalisation`.
+        factors: by name, above 1 where the system needs less, with 95 % intervals where there are some. `time` is the
+            product of `speed`, `samples` and `rest`, and `official` that of `time` and `normalisation`.
         reason: why there are none; None where there are.
         notes: what they don't mean.
     """
 
-    factors: Mapping[str, Factor]
+    factors: Mapping[str, Value]
     reason: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -140,11 +132,11 @@ def ratio(baseline: SystemResult, system: SystemResult, loss: float | None = Non
             ]
             difference = intervals.difference(*logs)
             low, high = (None, None) if difference is None else map(math.exp, difference.interval())
-            factors[name] = Factor(needed[0] / needed[1], low, high)
+            factors[name] = Value(needed[0] / needed[1], low, high)
     if loss is None:
-        factors["normalisation"] = Factor((one.scaling or 1.0) / (other.scaling or 1.0))
+        factors["normalisation"] = Value((one.scaling or 1.0) / (other.scaling or 1.0))
     if one.official_minutes and other.official_minutes:
-        factors["official"] = Factor(one.official_minutes / other.official_minutes)
+        factors["official"] = Value(one.official_minutes / other.official_minutes)
     notes = [f"{each.name}: {note}" for each, of in ((system, other), (baseline, one)) for note in of.notes]
     return TargetRatio(factors, notes=tuple(notes))
 

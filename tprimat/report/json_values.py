@@ -15,7 +15,7 @@ from tprimat.analysis.summary import Summary, summarize
 from tprimat.compare import Comparison, Pair, SystemResult
 from tprimat.compare.cost import cost
 from tprimat.compare.regression import Check, RegressionCheck
-from tprimat.report import target
+from tprimat.compare.target import ratio, target
 from tprimat.report.efficiency import EfficiencyTable, efficiency_tables, micro_batches
 from tprimat.report.verdict import Answer, Report
 from tprimat.results.run import Run
@@ -164,7 +164,7 @@ def _system(comparison: Comparison, system: SystemResult) -> dict[str, Any]:
         "findings": system.findings,
         "excluded": system.exclusion is not None,
         "order_of_runs": system.order,
-        "target": target.of_system(comparison, system),
+        "target": target(system, comparison.options.target_loss),
         "warnings": [*system.value_warnings, *system.run_warnings],
         "files": list(dict.fromkeys(result.file for result in system.runs)),
         "accounts": [account_values(result.run, result.summary) for result in system.runs],
@@ -185,7 +185,7 @@ def _pair(comparison: Comparison | None, pair: Pair) -> dict[str, Any]:
         "same_training": pair.training.same,
         "same_training_reasons": pair.training.reasons,
         "agreeing_steps": pair.training.agreeing_steps,
-        "target": target.of_pair(comparison, pair),
+        "target": comparison and ratio(pair.baseline, pair.system, comparison.options.target_loss),
         "sensitivity": {name: 1 / value if pair.is_inverted else value for name, value in pair.sensitivity},
         "cost": found
         and {

@@ -1,22 +1,19 @@
-"""Time to the target: what each system needs, and why one is sooner there, for the document and for --json."""
+"""Time to the target as blocks of a report: what each system needs, and why one is sooner there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
-
-import msgspec
 
 from tprimat import units
-from tprimat.compare import Comparison, ModelComparison, Pair, SystemResult
-from tprimat.compare.target import Factor, Target, TargetRatio, ratio, target
+from tprimat.analysis.efficiency.subject import Value
+from tprimat.compare import Comparison, ModelComparison
+from tprimat.compare.target import Target, TargetRatio, ratio, target
 from tprimat.report.blocks import Block, Paragraph, Table, plain_bullets
-from tprimat.report.tables import Cell, Row, grid
 
 OPENING = (
     "MLPerf's official time is that from run_start to run_stop; the score is its mean without the fastest and the "
-    "slowest run, times the normalisation in scaling.json. Ratios are of the whole systems, above 1 where the first is "
-    "sooner, with 95% confidence intervals of the ratio of all runs' geometric means."
+    "slowest run, times the normalisation in scaling.json. Ratios compare whole systems; above 1 the first is sooner. "
+    "In brackets: 95% confidence intervals of the ratio of all runs' geometric means."
 )
 
 _ROWS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
@@ -26,17 +23,6 @@ _ROWS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("samples", "Samples", lambda value: units.number(value, 0)),
     ("tokens", "Tokens, 10⁶", lambda value: units.number(value / 1e6, 1)),
 )
-
-
-def of_system(comparison: Comparison, system: SystemResult) -> dict[str, Any] | None:
-    """Return what a system needs to the target, by name; None where there is none."""
-    return msgspec.to_builtins(target(system, comparison.options.target_loss))  # type: ignore[no-any-return]
-
-
-def of_pair(comparison: Comparison | None, pair: Pair) -> dict[str, Any] | None:
-    """Return how much sooner the pair's system is at the target than its baseline; None where there is no target."""
-    found = comparison and ratio(pair.baseline, pair.system, comparison.options.target_loss)
-    return msgspec.to_builtins(found)  # type: ignore[no-any-return]
 
 
 def blocks(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
@@ -65,16 +51,15 @@ def blocks(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
 def _needs(known: dict[str, Target]) -> Table:
     every = known.values()
     rows = [
-        Row(title, "", tuple(Cell(text(each.mean[name]) if name in each.mean else units.UNKNOWN) for each in every))
+        (title, [text(each.mean[name]) if name in each.mean else units.UNKNOWN for each in every])
         for name, title, text in _ROWS
         if any(name in each.mean for each in every)
     ]
-    rows.append(Row("Runs that count", "", tuple(Cell(f"{len(each.counted)} of {len(each.runs)}") for each in every)))
+    rows.append(("Runs that count", [f"{len(each.counted)} of {len(each.runs)}" for each in every]))
     if any(each.official_minutes for each in every):
-        scaling = (units.UNKNOWN if each.scaling is None else f"{each.scaling:.4f}" for each in every)
-        official = (units.number(each.official_minutes, 2) for each in every)
-        rows += [Row("Normalisation", "", tuple(map(Cell, scaling))), Row("Score, min", "", tuple(map(Cell, official)))]
-    return grid(list(known), rows, lambda row, index: row.cells[index].text)
+        scaling = [units.UNKNOWN if each.scaling is None else f"{each.scaling:.4f}" for each in every]
+        rows += [("Normalisation", scaling), ("Score, min", [units.number(each.official_minutes, 2) for each in every])]
+    return Table(["", *known], [[title, *texts] for title, texts in rows])
 
 
 def _notes(known: dict[str, Target], ratios: dict[str, TargetRatio]) -> list[str]:
@@ -82,8 +67,8 @@ def _notes(known: dict[str, Target], ratios: dict[str, TargetRatio]) -> list[str
     return texts + [f"{name}: {note}" for name, each in known.items() for note in each.notes]
 
 
-def _factor(factor: Factor | None) -> str:
-    if factor is None:
+def _factor(factor: Value | None) -> str:
+    if factor is None or factor.value is None:
         return units.UNKNOWN
     bounds = "" if factor.low is None or factor.high is None else f" [{factor.low:.3f}–{factor.high:.3f}]"
     return f"{factor.value:.3f}×{bounds}"

@@ -20,7 +20,7 @@ Timer = Literal["timer", "sampled", "partial", "stamps"]
 
     timer: the framework's own timer, over every step
     sampled: its timer too, over one step in several; pauses between them are left out
-    partial: a timer that leaves out a part of the steps, such as the start of each block
+    partial: means of blocks of steps, or a timer that leaves out a part of the steps, such as the start of each block
     stamps: the time between records, evaluations and checkpoints among them included
 """
 
@@ -38,8 +38,8 @@ class Timing(Section, frozen=True, kw_only=True):
     kind: Annotated[
         Timer | None,
         doc(
-            "timer: over every step (null counts as this); sampled: over one step in several; partial: without a part "
-            "of the steps; stamps: from record to record"
+            "timer: over every step (null counts as this); sampled: over one step in several; partial: of blocks of "
+            "steps, or without a part of the steps; stamps: from record to record"
         ),
     ] = None
     covers: Annotated[str | None, doc("parts of a step that the time includes")] = None

@@ -16,7 +16,7 @@ from typing import Any
 from tprimat.read.mlperf import run
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import LOSSES, RATE, TIMES, Block, Event, number
-from tprimat.read.mlperf.timeline import COSTLY, Mark
+from tprimat.read.mlperf.timeline import COSTLY, COSTLY_SIGNS, Mark
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LONGEST_SETUP, LogContext
 from tprimat.read.parsing.text import Line, without_prefixes
@@ -130,8 +130,14 @@ class Reader:
             self._beside(line)
         if begun:
             self._trainings[-1].around.feed(line.number, line.text)
-            if self._trainings[-1].blocks and (said := COSTLY.search(line.text[:1_000])):
-                self._trainings[-1].blocks[-1].said.append(f"{said[0]} (line {line.number})")
+            blocks = self._trainings[-1].blocks
+            # The pattern alone would cost as much as all that is asked of other lines.
+            if (
+                blocks
+                and any(sign in line.text for sign in COSTLY_SIGNS)
+                and (said := COSTLY.search(line.text[:1_000]))
+            ):
+                blocks[-1].said.append(f"{said[0]} (line {line.number})")
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings, in the order of the log."""

@@ -20,19 +20,18 @@ from tprimat.catalog import models
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import Block, Event, PlacedEvents
 from tprimat.read.mlperf.timeline import HOLDS_EVALUATION, Mark, Timeline
-from tprimat.read.parsing.records import LoggedTraining, spans
+from tprimat.read.parsing.records import LoggedTraining, Record, spans
 from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, count, number, precision_of, state
-from tprimat.results.account import Entry, Timer
+from tprimat.results.account import Entry
 from tprimat.results.run import ModelConfig, ParallelismConfig, Run, Status, Timing, TrainingConfig
 
-_COVERS = {
+_COVERS: dict[str | None, str] = {
     "block": "mean between evaluations, by the submitter's timer",
     "mean": "mean since the record before",
     "sampled": "single step",
+    None: "wall time from a block's start to its stop, divided by its steps; evaluations not included",
 }
-_TIMERS: dict[str | None, Timer] = {"block": "partial", "mean": "partial", "sampled": "sampled"}
-"""None of them has all that happens between a block's start and its stop."""
 
 _MODELS = {"llama31_8b": "llama3.1_8b"}
 
@@ -84,6 +83,12 @@ def builder(training: BenchmarkRun) -> RunBuilder:
     training.records = training.found.records
     found = training.found
     training.timeline = tuple(Timeline(training.milestones, training.marks, found.times, found.missed).entries)
+    if not found.steps:
+        for block in training.timeline:
+            if block.kind == "training" and block.last_step:
+                record = training.records.setdefault(block.last_step, Record(block.last_step, block.line or 0))
+                record.put("seconds", round(block.duration / block.steps, 9))
+                record.window = block.steps
     for where, accuracy in training.evaluations:
         samples = where.get("samples_count", where.get("epoch_num"))
         if samples and batch:
@@ -105,8 +110,9 @@ def builder(training: BenchmarkRun) -> RunBuilder:
         training=training,
         timing=Timing(
             clock="the submitter's own, of the rank that logs",
-            kind=_TIMERS.get(found.kind),
-            covers=_COVERS.get(training.found.kind or ""),
+            # None has all that happens between a block's start and its stop.
+            kind="sampled" if found.kind == "sampled" else "partial",
+            covers=_COVERS[found.kind] if training.records else None,
             over_ranks="the rank that logs",
         ),
         figures={name: value for name, value in figures.items() if value is not None},
@@ -196,7 +202,7 @@ class MlperfRun(RunBuilder):
                 "not included"
             )
         if blocks and not found.steps:
-            warnings.append("no step times in the log, only when each block of training begins and ends")
+            warnings.append("no step times in the log: computed as each block's wall time / its steps")
         if held := [entry for entry in blocks if entry.note == HOLDS_EVALUATION]:
             longest = math.fsum(entry.duration for entry in held) / sum(entry.steps for entry in held)
             warnings.append(

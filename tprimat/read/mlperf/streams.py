@@ -119,7 +119,9 @@ class PlacedEvents:
         self._units = [("samples_count", batch), ("step", 1), ("step", batch), ("epoch_num", batch)]
         self._units.append(("step", batch and sequence and batch * sequence))
         self._find_spans(sequence, last)
-        self._last = max((block.span[1] for block in blocks if block.span), default=math.inf)
+        # A log may break off within a block.
+        is_open = not blocks or blocks[-1].span is None
+        self._last = math.inf if is_open else max(block.span[1] for block in blocks if block.span)
         self._typical: float | None = None
         streams: dict[Any, list[Event]] = defaultdict(list)
         for event in events:
@@ -159,7 +161,8 @@ class PlacedEvents:
             step = self._steps_at(block.evaluation.place, sequence) if block.evaluation else None
             place = block.stop.place if block.stop else {}
             stopped = place.get("samples_count")
-            if step is None:
+            if step is None or step <= former:
+                # None, or a slower rank's of the evaluation before.
                 step = place.get("step", place.get("curr_global_step"))
             if step is None and self._batch and begun is not None:
                 reached = stopped if stopped is not None and stopped > begun else following

@@ -16,6 +16,7 @@ import msgspec
 from tprimat.read.mlperf.streams import Block, Event
 from tprimat.results.account import Entry, EntryKind
 
+COSTLY_SIGNS = ("ealing start", "garbage collection at ")
 COSTLY = re.compile(r"\b\w{0,20} ?[Hh]ealing start\w{0,10}|Running garbage collection at [\w ]{0,30}step: \d{1,12}")
 """What the submitters' code prints when it does something that costs time within a block."""
 
@@ -27,6 +28,9 @@ UNLIKE = 0.01
 
 MOST = 0.8
 """Share of a block's further time that a stretch of it must hold to be named."""
+
+EVEN = 1.05
+"""The share of the further time over the share of the steps, up to which a stretch is no slower than its block."""
 
 HOLDS_EVALUATION = "holds its evaluation"
 
@@ -59,7 +63,8 @@ class Timeline:
         self._times = times
         self._steps = 0
         begun, init = milestones.get("run_start"), milestones.get("init_start")
-        marks = [mark for mark in marks if begun and mark.event.time >= begun.time]
+        # What ranks log with run_start may be stamped a moment earlier.
+        marks = [mark for mark in marks if begun and mark.event.time > begun.time - 1]
         if begun is None or not any(mark.key == "block_start" for mark in marks):
             return
         self._zero = begun.time
@@ -146,15 +151,15 @@ class Timeline:
             further = block.duration - block.steps * typical
             if block.note or further <= UNLIKE * block.steps * typical:
                 continue
-            note = self._slow_stretch(block, typical, MOST * further)
+            note = self._slow_stretch(block, typical, further)
             if note is None and number == 0 and missed and missed >= MOST * further:
                 note = f"its submitter's own mean leaves out {missed:.3g} s of it"
             self.entries[index] = msgspec.structs.replace(block, note=note)
 
-    def _slow_stretch(self, block: Entry, typical: float, least: float) -> str | None:
-        """Return the shortest stretch between records of a block that takes so many seconds more than typical steps.
+    def _slow_stretch(self, block: Entry, typical: float, excess: float) -> str | None:
+        """Return the shortest stretch between records that holds most of the seconds by which a block exceeds others.
 
-        None where that is all of it, which says nothing.
+        None where it is slow all over.
         """
         first, last = (block.first_step or 1) - 1, block.last_step or 0
         end = self._zero + block.start + block.duration
@@ -164,8 +169,8 @@ class Timeline:
         for one, (before, since) in enumerate(points):
             for step, time in points[one + 1 :]:
                 further = time - since - (step - before) * typical
-                if further >= least and (found is None or step - before < found[1] - found[0]):
+                if further >= MOST * excess and (found is None or step - before < found[1] - found[0]):
                     found = (before, step, further)
-        if found is None or found[1] - found[0] == block.steps:
+        if found is None or found[2] / excess < EVEN * (found[1] - found[0]) / block.steps:
             return None
         return f"steps {found[0] + 1}–{found[1]} take {found[2]:.3g} s more than typical steps"

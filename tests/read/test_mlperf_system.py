@@ -1,0 +1,108 @@
+"""What describes the machine of an MLPerf log: the description that can be true, and never an error text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from made_files import OTHER_LOGS
+from made_mlperf import SYSTEM, mlperf_log, read_log, submission
+
+from tprimat.catalog import gpus
+from tprimat.compare import Loaded, compare
+
+FAILED = (
+    "No devices were found",
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
+    "Failed to initialize NVML: Driver/library version mismatch",
+    "bash: rocm-smi: command not found",
+    "Unable to determine the device handle for GPU0000:19:00.0: Unknown Error",
+)
+"""What tools print in the place of a GPU's name."""
+
+
+def within(**fields: str) -> str:
+    return f"0: :::SYSJSON {json.dumps({**SYSTEM, **fields})}\n"
+
+
+@pytest.mark.parametrize("name", FAILED)
+def test_an_error_text_beats_no_description_beside_the_log(name, tmp_path):
+    broken = within(accelerator_model_name=name, accelerators_per_node="1", accelerator_memory_capacity=name)
+    (run,) = submission(tmp_path, [mlperf_log(before=broken)])
+    assert (run.gpu_info.device_name, run.num_gpus, run.platform) == ("NVIDIA B200", 8, "nvd")
+    assert run.gpu_info.total_memory_gb == 180
+    assert any(f"error text for its GPU: {name}" in warning for warning in run.warnings)
+    assert any("systems/machine.json beside the log: GPUs 8, GPU NVIDIA B200" in warning for warning in run.warnings)
+
+
+@pytest.mark.parametrize("name", FAILED)
+def test_alone_it_says_nothing_of_the_gpus(name):
+    run = read_log(mlperf_log(before=within(accelerator_model_name=name, accelerators_per_node="1")))
+    assert (run.gpu_info.device_name, run.num_gpus, run.platform) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(gpu.title for gpu in gpus.gpus()),
+        "NVIDIA GeForce RTX 4090",
+        "AMD Radeon Graphics",
+        "TPU-trillium",
+        "Intel Gaudi3",
+    ],
+)
+def test_no_name_of_a_gpu_is_an_error_text(name):
+    assert not gpus.is_error(name)
+
+
+@pytest.mark.parametrize("name", FAILED)
+def test_every_error_text_is_one(name):
+    assert gpus.is_error(name)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"accelerator_model_name": "NVIDIA H200"}, "says 8×NVIDIA H200, the log 8×NVIDIA B200: the log's is kept"),
+        ({"number_of_nodes": "2"}, "says 16×NVIDIA B200, the log 8×NVIDIA B200: the log's is kept"),
+        ({"accelerator_model_name": "NVIDIA B200-SXM-180GB"}, None),
+        ({}, None),
+    ],
+)
+def test_a_contradiction_is_stated(fields, said, tmp_path):
+    (run,) = submission(tmp_path, [mlperf_log(before=within())], system={**SYSTEM, **fields})
+    assert (run.gpu_info.device_name, run.num_gpus) == ("NVIDIA B200", 8)
+    found = [warning for warning in run.warnings if "the log's is kept" in warning]
+    assert len(found) == (said is not None)
+    assert said is None or said in found[0]
+
+
+class TestTwoRounds:
+    """T16: the logs of one round, published again in the next."""
+
+    LOGS = tuple(mlperf_log(((12, 12_000 + number, 900), (6, 6_000 + number, 900)), records=0) for number in range(3))
+
+    def compared(self, tmp_path, second: dict[str, str]):
+        files = [
+            Loaded(f"{name}.json", name * 8, tuple(submission(tmp_path / name, list(self.LOGS), system=system)))
+            for name, system in (("v5.0", SYSTEM), ("v5.1", {**SYSTEM, **second}))
+        ]
+        return compare(files)
+
+    @pytest.mark.parametrize("second", [{}, {"framework": "NeMo 25.09"}, {"host_processor_model_name": "another name"}])
+    def test_they_count_once(self, second, tmp_path):
+        found = self.compared(tmp_path, second)
+        assert [len(system.runs) for system in found.systems] == [3]
+        assert sum("counted once" in note for note in found.notes) == 3
+
+    def test_other_gpus_are_no_copy(self, tmp_path):
+        found = self.compared(tmp_path, {"accelerator_model_name": "NVIDIA H200"})
+        assert [len(system.runs) for system in found.systems] == [3, 3]
+
+
+@pytest.mark.parametrize("name", ["No devices were found", "Unknown GPU"])
+def test_no_reader_takes_an_error_text_for_a_gpu(name):
+    line = f"[titan] 2025-06-04 08:50:59,557 - root - INFO - CUDA capacity: {name} with 79.19GiB memory\n"
+    run = read_log(line + OTHER_LOGS["torchtitan"], "training.log")
+    assert (run.framework, run.gpu_info.device_name, run.platform) == ("torchtitan", None, None)
+    assert f"in the place of the GPU's name the source has an error text: {name}" in run.warnings
