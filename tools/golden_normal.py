@@ -114,6 +114,8 @@ class Normal:
     def value(self, value: Any, field: str = "") -> Any:
         """Return a value of a document: empty parts dropped, numbers to nine digits, long parts as digests."""
         if isinstance(value, dict):
+            if isinstance(value.get("timeline"), list):
+                value = {**value, "timeline": _parts(value["timeline"])}
             cleaned = {name: self.value(each, name) for name, each in value.items()}
             return {self.text(name): each for name, each in cleaned.items() if each not in (None, [], {}, "")}
         if isinstance(value, list):
@@ -154,6 +156,12 @@ def _ledger(rows: list[dict[str, Any]]) -> list[str]:
     silent = [f"{each['title']} ({each['standing']})" for each in rows if each not in stated]
     lines = [f"{each['title']}: {each['standing']}: {json.dumps(each['values'])}" for each in stated]
     return [*lines, f"stated by none: {', '.join(silent)}"]
+
+
+def _parts(timeline: list[dict[str, Any]]) -> dict[str, float]:
+    """Return the seconds of each part of a timeline."""
+    kinds = dict.fromkeys(each["kind"] for each in timeline)
+    return {kind: round(sum(each["duration"] for each in timeline if each["kind"] == kind), 6) for kind in kinds}
 
 
 def _series(values: list[Any]) -> str:
