@@ -180,7 +180,7 @@ class TestFilesOfOneTraining:
         assert parsed_log.without_rank(r"C:\runs\rank0") == parsed_log.without_rank(r"C:\runs\rank7")
 
     def test_a_log_in_a_result_of_windows(self):
-        assert verify._bare(r"C:\logs\run.log.gz") == "run.log"
+        assert bundle.bare(r"C:\logs\run.log.gz") == "run.log"
 
 
 RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)

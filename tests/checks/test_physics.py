@@ -42,7 +42,7 @@ def test_january_result_needs_four_times_its_tokens(samples):
     assert finding.severity == "error"
     assert finding.rule == "own-rate"
     assert (
-        "it reports 107,401 tokens/s, but 128 × 2,048 tokens in 9.763 s are 26,850 tokens/s (4.000× less)"
+        "it reports 107,401 tokens/s, but 128 × 2,048 tokens in 9.754 s are 26,875 tokens/s (3.996× less)"
         in finding.text
     )
     sequence, batch, gpus = finding.explanations

@@ -113,10 +113,10 @@ def test_a_training_is_followed_to_its_end(tmp_path):
 
 def test_step_time_and_throughput_of_a_line_are_of_the_same_steps(tmp_path):
     """64 × 2,048 tokens per step on 8 GPUs: 16,384 tokens/s/GPU at 1 s per step, and 4,096 at 4 s."""
-    state = Training(tmp_path / "train.log", log_lines((40, 4.0), (60, 1.0)), at_once=100).watched()[-1].state
+    state = Training(tmp_path / "train.log", log_lines((60, 1.0), (40, 4.0)), at_once=100).watched()[-1].state
     screen = lines.screen(state, "train.log", None)
     shown = [line.split(maxsplit=1 + line.startswith("  last"))[-1] for line in screen[3:5]]
-    assert shown[0] == "1.000 s per step, 16,384 tokens/s/GPU"
+    assert shown[0] == "4.000 s per step, 4,096 tokens/s/GPU"
     assert shown[1].startswith("2.200 s per step, 7,447 tokens/s/GPU, MFU ")
     assert "; ".join((shown[0], f"mean {shown[1]}")) in lines.line(state)
     found = lines.values(state)

@@ -292,7 +292,7 @@ def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
     )
     if system.spread >= DOUBTFUL_SPREAD:
         return (
-            f"Only one system found ({name}), but its runs differ {system.spread:.2f}×; if they are of several "
+            f"Only one system found ({name}), but its runs differ {system.spread:.2f}×; if they belong to several "
             "configurations, name them: NAME=PATH"
         )
     files = len({result.file for result in system.runs})

@@ -19,7 +19,7 @@ from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.timeline import Row
 from tprimat.read.parsing.values import LoggedValues
-from tprimat.results.fields import LARGEST_VALUE
+from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP
 from tprimat.results.run import (
     Data,
     Environment,
@@ -134,6 +134,9 @@ class RunBuilder:
         timestamp = self.started(warnings)
         warnings += self.last_remarks()
         times = timeline.of(self.rows(series), self.training.around.events, self.training.again)
+        if any(max(abs(entry.start), entry.duration) > LONGEST_STEP for entry in times):
+            # Broken times, which no training spans.
+            times = ()
         if cost := timeline.lost(times):
             warnings.insert(0, cost)
         series["native_metrics"] = {**_finite(self.figures), **series["native_metrics"]}
