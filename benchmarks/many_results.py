@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tprimat.analysis.summary import summarize
+from tprimat.results.account import Timing
 from tprimat.results.result_file import encode
 from tprimat.results.run import (
     Data,
@@ -32,7 +33,6 @@ from tprimat.results.run import (
     ParallelismConfig,
     Run,
     Source,
-    Timing,
     TrainingConfig,
 )
 from tprimat.store import store

@@ -8,7 +8,8 @@ import msgspec
 from stored_runs import series
 
 from tprimat.compare import Comparison, Loaded, compare
-from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, Run, Timing, TrainingConfig
+from tprimat.results.account import Timing
+from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, Run, TrainingConfig
 
 H100 = "NVIDIA H100 80GB HBM3"
 MI300X = "AMD Instinct MI300X"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tprimat.results.account import Timing
 from tprimat.results.run import (
     SERIES,
     Data,
@@ -15,7 +16,6 @@ from tprimat.results.run import (
     ParallelismConfig,
     Run,
     Source,
-    Timing,
     TrainingConfig,
 )
 

@@ -6,6 +6,7 @@ import pytest
 from made_secrets import KEPT, SECRETS
 
 from tprimat.redaction import REMOVED, is_secret, redacted
+from tprimat.results.result_file import without_secrets
 
 
 @pytest.mark.parametrize(("line", "secret"), SECRETS)
@@ -67,3 +68,25 @@ def test_variables_of_the_environment():
     assert is_secret("TORCH_EXTRA", "a" * 32)
     assert not is_secret("TORCH_EXTRA", "a" * 31)
     assert not is_secret("NCCL_DEBUG", "INFO")
+
+
+TOKEN = "hf_" + "abcDEF123456ghiJKL789"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([["--hub-token", TOKEN], ["--steps", "3"]], [["--hub-token", "[removed]"], ["--steps", "3"]]),
+        ([[["x", [TOKEN]]]], [[["x", ["[removed]"]]]]),
+        ({TOKEN: "on"}, {"[removed]": "on"}),
+        ({TOKEN: TOKEN}, {"[removed]": "[removed]"}),
+        ({"hub_token": "abcd-1234-efgh", "lr": "0.001"}, {"hub_token": "[removed]", "lr": "0.001"}),
+    ],
+)
+def test_what_lies_deep_in_a_result_or_is_a_name_is_removed_too(value, expected):
+    assert without_secrets(value) == expected
+
+
+@pytest.mark.parametrize("value", [(1.5, None, 2.0), [[1, 2], [3, 4]], {"tokens": (1.0, 2.0)}, "a text", None, 3])
+def test_without_a_secret_the_same_object_comes_back(value):
+    assert without_secrets(value) is value

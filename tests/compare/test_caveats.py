@@ -7,8 +7,9 @@ import pytest
 from made_runs import H100, MI300X, comparison, make_run
 
 from tprimat.compare.caveats import CODES
+from tprimat.results.account import Timing
 from tprimat.results.conditions import Disturbance
-from tprimat.results.run import Environment, Timing, Tuning
+from tprimat.results.run import Environment, Tuning
 
 AMD = {"device": MI300X, "stack": "rocm"}
 

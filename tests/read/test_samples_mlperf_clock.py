@@ -1,4 +1,4 @@
-"""Time in MLPerf's logs, held against an independent account of 62 sets and six pairs (facts/clock.md)."""
+"""Time in MLPerf's logs, compared with an independent account of 62 sets and six pairs."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from tprimat.compare.cost import with_prices
 from tprimat.report import Sources, console, markdown, page
 from tprimat.report.rates import rate, rate_unit
 from tprimat.report.verdict import cost_texts, report
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 from tprimat.store import store
 
 AMD = {"device": MI300X, "stack": "rocm"}
@@ -297,7 +297,7 @@ def test_where_samples_are_compared_nothing_speaks_of_tokens(form):
 
 
 class TestContradictions:
-    """A contradiction that was found stands in the headline, and is the first caveat."""
+    """The headline states a contradiction, and it is the first caveat."""
 
     WARNING = "global_batch_size 128 was stated, but the training shows 8: they can't both be true"
 

@@ -62,7 +62,7 @@ def account(run: Run, first_steady: int | None) -> Account | None:
         parts = {"warm-up": min(warm_up, total), "training": max(total - warm_up, 0.0)}
         return Account({name: value for name, value in parts.items() if value}, before, is_whole=False)
     sums = {name: math.fsum(entry.duration for entry in inside if entry.kind == name) for name in PARTS}
-    whole = max(entry.start + entry.duration for entry in inside) - min(0.0, *(entry.start for entry in inside))
+    whole = max(entry.start + entry.duration for entry in inside)
     sums["warm-up"] = min(warm_up, sums["training"])
     sums["training"] -= sums["warm-up"]
     sums["unknown"] += max(0.0, whole - math.fsum(sums.values()))

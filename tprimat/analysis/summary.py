@@ -138,12 +138,7 @@ def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0) -> Summary
     times = [time for time in run.step_times if time is not None]
     timed = [index for index, time in enumerate(run.step_times) if time is not None]
     steps, windows = [run.steps[index] for index in timed], [run.window_steps[index] for index in timed]
-    tokens, token_warnings = _tokens_per_step(run)
-    gpus = run.num_gpus
-
-    def rate(mean: float) -> float | None:
-        return tokens / mean / gpus if tokens and gpus else None
-
+    tokens, rate, rate_warnings = _rates(run)
     warnings = []
     if profiled:
         warnings.append(f"steps {profiled[0]} to {profiled[-1]} were profiled and are excluded from the results")
@@ -181,7 +176,7 @@ def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0) -> Summary
             "includes it"
         )
     total_time, gaps = records.total_time(whole)
-    warnings += token_warnings + gaps
+    warnings += rate_warnings + gaps
     performance = PerformanceMetrics(
         total_steps=records.recorded_steps(whole),
         total_time_seconds=total_time,
@@ -197,13 +192,12 @@ def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0) -> Summary
         warmup_time_seconds=math.fsum(map(operator.mul, times[:start], windows[:start])) if len(times) > 1 else None,
         final_loss=_final_loss(run),
     )
-    if tokens and not gpus:
-        warnings.append("number of GPUs unknown: no throughput per GPU")
     metrics = _with_causes(run, [_segment_metrics(segment, steps, times, windows, rate) for segment in segments])
     rounding = stats.resolution(sample[:ROUNDED]) / mean
     unsettled = not segments and len(times) >= warmup.MINIMUM_RECORDS
-    covered = sum(windows)
-    settled_by = (start if not segments else len(times) // 2) if covered < SHORT and not unsettled else None
+    # That a single record may hold the start-up is a warning of its own.
+    is_short = sum(windows) < SHORT and len(times) > 1 and not unsettled
+    settled_by = (len(times) // 2 if segments else start) if is_short else None
     return Summary(
         steady,
         performance,
@@ -245,17 +239,10 @@ def _of_blocks(run: Run) -> Summary:
     times, windows = [block.duration / block.steps for block in blocks], [block.steps for block in blocks]
     lasts = [block.last_step or 0 for block in blocks]
     mean, typical = stats.mean(times, windows), statistics.median(times)
-    tokens, warnings = _tokens_per_step(run)
-    gpus = run.num_gpus
-    if tokens and not gpus:
-        warnings.append("number of GPUs unknown: no throughput per GPU")
+    tokens, rate, warnings = _rates(run)
     unlike = _unlike_block(blocks, times, mean, typical)
     if text := typical_block_text(mean, typical, unlike):
         warnings.append(text)
-
-    def rate(mean: float) -> float | None:
-        return tokens / mean / gpus if tokens and gpus else None
-
     performance = PerformanceMetrics(
         total_steps=sum(windows),
         total_time_seconds=blocks[-1].start + blocks[-1].duration - blocks[0].start,
@@ -382,6 +369,15 @@ def _segment_warnings(segments: tuple[SegmentMetrics, ...]) -> list[str]:
 def _final_loss(run: Run) -> float | None:
     losses = list(itertools.islice((loss for loss in reversed(run.loss_values) if loss is not None), 10))
     return stats.mean(losses) if losses else None
+
+
+def _rates(run: Run) -> tuple[int | None, Callable[[float], float | None], list[str]]:
+    """Return the tokens of a step, what gives tokens/s/GPU for a mean step time, s, and why either is unknown."""
+    tokens, warnings = _tokens_per_step(run)
+    gpus = run.num_gpus
+    if tokens and not gpus:
+        warnings.append("number of GPUs unknown: no throughput per GPU")
+    return tokens, lambda mean: tokens / mean / gpus if tokens and gpus else None, warnings
 
 
 def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:

@@ -1,4 +1,4 @@
-"""The figures of a system from those of its runs, on the clock that a comparison uses."""
+"""Values of a system from those of its runs, on the clock that a comparison uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tprimat.text import plain
 
 
 def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
-    """Return a system with the figures of its runs."""
+    """Return a system with its values, from those of its runs."""
     judged = [result for result in results if result.is_valid]
     findings = dict.fromkeys(
         finding
@@ -53,7 +53,7 @@ def _of_typical_block(results: Sequence[RunResult], values: Mapping[str, MetricV
 
 
 def aligned(systems: Sequence[SystemResult]) -> list[SystemResult]:
-    """Return systems with figures that can be compared: of one clock, and of the same steps.
+    """Return systems with values that can be compared: of one clock, and of the same steps.
 
     The clock is one that all their runs have; where there is none, each keeps its own. The steps are those after the
     latest slow start of any run, so that a pause or a checkpoint counts in all of them or in none.
@@ -66,7 +66,7 @@ def aligned(systems: Sequence[SystemResult]) -> list[SystemResult]:
 
 
 def _summarized(system: SystemResult, clock: Clock | None, skip: int) -> SystemResult:
-    """Return a system with the figures of its runs on a clock, without so many steps at the beginning."""
+    """Return a system with its values on a clock, without so many steps at the beginning."""
     if all(clock in (None, each.summary.clock) and each.summary.skipped >= skip for each in system.valid_runs):
         return system
     results = [dataclasses.replace(each, summary=summarize(each.run, clock, skip=skip)) for each in system.runs]
@@ -113,7 +113,7 @@ OVER_RUNS: dict[str, Callable[[Sequence[float], Sequence[int]], float]] = {
 
 
 def is_of_blocks(results: Sequence[RunResult]) -> bool:
-    """Return whether the figures of all runs are of the wall time of training.
+    """Return whether all runs are timed by the wall time of training.
 
     Such runs are as long as they need to a target, and what happens late in one counts by its steps.
     """

@@ -35,7 +35,8 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
 from tprimat.read.parsing.values import count, object_at, read_statements, state, statements, whole, whole_ratio
-from tprimat.results.run import Run, Timing
+from tprimat.results.account import Timing
+from tprimat.results.run import Run
 
 _CONSOLE = re.compile(r"\bstep (\d{1,12}) \| epoch \d{1,9} \| loss ")
 _FIELD = re.compile(

@@ -21,7 +21,7 @@ from tprimat.read.parsing.records import LoggedTraining, Record, peaks
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import json_object, number, whole
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 
 _SCALARS = {
     "lm loss": "loss",

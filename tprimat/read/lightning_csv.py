@@ -15,7 +15,7 @@ from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, co
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number, whole
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 
 COLUMNS = {
     "loss": (

@@ -15,7 +15,7 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import number
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 from tprimat.units import round_figure
 
 _LINE = re.compile(

@@ -16,7 +16,7 @@ from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.step_lines import ElapsedReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, object_at, state, whole
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 
 _NAMES = {
     "loss": "loss",

@@ -14,7 +14,7 @@ from tprimat.read.parsing.records import LoggedTraining, Record, set_times
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.values import json_object, whole
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 from tprimat.text import plain
 
 VALUES = {

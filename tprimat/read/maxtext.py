@@ -24,7 +24,7 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
 from tprimat.read.parsing.values import count, number, precision_of, read_statements, state, statements
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 
 _STEP = re.compile(r"\bcompleted (?:profiler (?:activation|deactivation) )?step: *(\d{1,12}),? +")
 _PAIR = re.compile(r"([A-Za-z][\w/ ]{0,40}?): *([-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf))(?=,|\s|$)", re.IGNORECASE)

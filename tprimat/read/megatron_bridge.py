@@ -20,7 +20,7 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
 from tprimat.read.parsing.values import state
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 
 _LINE = re.compile(
     r"Step [Tt]ime ?: *(\d{1,9}(?:\.\d{1,9})?) ?s(?:econds)?"

@@ -21,7 +21,7 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, without_prefixes
 from tprimat.read.parsing.values import count, precision_of, read_statements, state, statements
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 from tprimat.units import gib_to_gb, round_figure
 
 _NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d{1,3})?|nan|inf)"

@@ -23,7 +23,7 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, number, state, whole_ratio
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 
 _HEADER = re.compile(r"=+ (Step|Epoch) (\d{1,12})/(\d{1,12}) =+")
 _METRIC = re.compile(r"[•-] ([\w ./()-]{1,80}?): ([-+\d.eE]{1,40}|nan|inf)(s?)(?: \([\d.]+%\))?\s*$")

@@ -15,7 +15,7 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, state, whole_ratio
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 from tprimat.text import counted
 
 _HEADER = re.compile(r"\[step=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?(?:,[^\]]{0,100})?\]")

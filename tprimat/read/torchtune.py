@@ -13,7 +13,7 @@ from tprimat.read.parsing.records import Record, set_windows
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 
 _LINE = re.compile(r"\bStep (\d{1,12}) \| ((?:[\w/.-]{1,80}:[^\s:]{1,40}\s*){1,60})")
 _PAIR = re.compile(r"([\w/.-]{1,80}):([^\s:]{1,40})")

@@ -20,7 +20,7 @@ from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, co
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 
 TIMING = Timing(
     clock="the profiler's time stamps on the device",

@@ -20,7 +20,7 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.values import whole
 from tprimat.read.tensorboard.reader import LAYOUTS
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 
 _OWN: Mapping[str, tuple[str, ...]] = {
     **LIGHTNING,

@@ -22,7 +22,7 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, number, state, whole_ratio
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 
 _STEP = re.compile(r"\bstep:(\d{1,12}) - ")
 # Values of numpy 2 are printed as such: np.float64(0.5).

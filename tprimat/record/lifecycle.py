@@ -30,9 +30,9 @@ from tprimat.record.scalars import StepValues
 from tprimat.record.sigterm import SigtermWatch
 from tprimat.record.telemetry.timeline import Timeline
 from tprimat.record.wall_time import timeline
-from tprimat.results.account import Entry
+from tprimat.results.account import Entry, Timing
 from tprimat.results.conditions import Preflight
-from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Run, Timing
+from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Run
 from tprimat.store import preflight, store
 
 TIMEOUT_S = 5.0

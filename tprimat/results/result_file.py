@@ -101,8 +101,8 @@ def without_secrets(value: Kind) -> Kind:
     if isinstance(value, str):
         new = redacted(value)
     elif isinstance(value, dict):
-        new = {name: _named(name, each) for name, each in value.items()}
-    elif isinstance(value, (tuple, list)) and value and isinstance(value[0], (str, msgspec.Struct, dict)):
+        new = {redacted(name): _named(name, each) for name, each in value.items()}
+    elif isinstance(value, (tuple, list)) and value and isinstance(value[0], (str, msgspec.Struct, dict, tuple, list)):
         # An option and its value are two words of a command.
         words = redacted("\t".join(value)).split("\t") if all(isinstance(each, str) for each in value) else []
         new = type(value)(words if len(words) == len(value) else map(without_secrets, value))
@@ -115,7 +115,11 @@ def without_secrets(value: Kind) -> Kind:
 
 
 def _named(name: str, value: Any) -> Any:
-    return redacted(f"{name}={value}")[len(name) + 1 :] if isinstance(value, str) else without_secrets(value)
+    """Return a value without secrets, which its name may tell from other text."""
+    if not isinstance(value, str):
+        return without_secrets(value)
+    text = redacted(f"{name}={value}")
+    return text[len(name) + 1 :] if text.startswith(f"{name}=") else redacted(value)
 
 
 def encode(file: ResultFile) -> bytes:

@@ -16,8 +16,7 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from tprimat.results.account import Account, Entry
-from tprimat.results.account import Timing as Timing
+from tprimat.results.account import Account, Entry, Timing
 from tprimat.results.conditions import Disturbance, Preflight
 from tprimat.results.fields import (
     LARGEST_VALUE,

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from tprimat.catalog import gpus
+from tprimat.results.account import Timing
 from tprimat.results.fields import LARGEST_VALUE
 from tprimat.results.run import (
     GpuInfo,
@@ -30,7 +31,6 @@ from tprimat.results.run import (
     Run,
     Source,
     SourceFile,
-    Timing,
     TrainingConfig,
     finite,
 )

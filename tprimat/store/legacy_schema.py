@@ -10,8 +10,9 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from tprimat.catalog import models
+from tprimat.results.account import Timing
 from tprimat.results.fields import LARGEST_COUNT, StepTime
-from tprimat.results.run import Platform, SoftwareStack, Timing
+from tprimat.results.run import Platform, SoftwareStack
 
 PLATFORMS: dict[str, Platform] = {
     **dict.fromkeys(("nvd", "nvidia", "cuda"), "nvd"),

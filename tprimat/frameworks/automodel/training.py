@@ -20,7 +20,8 @@ from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import MOCK, Request
 from tprimat.record import describe, loop
 from tprimat.record.progress import reporter
-from tprimat.results.run import Data, Optimizer, Run, Timing
+from tprimat.results.account import Timing
+from tprimat.results.run import Data, Optimizer, Run
 
 COVERS = (
     "from one end of Automodel's optimizer step to the next, data and its own logging included; the first from the "

@@ -22,7 +22,8 @@ from tprimat.record import describe, loop
 from tprimat.record.progress import reporter
 from tprimat.record.ranks import Process
 from tprimat.record.result import COVERS
-from tprimat.results.run import Optimizer, Timing
+from tprimat.results.account import Timing
+from tprimat.results.run import Optimizer
 
 
 class Engine(Protocol):

@@ -25,7 +25,7 @@ from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import LoggedValues, count, number, read_statements, state, statements
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 
 _NUMBER = r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d{1,3})?|nan|inf)"
 _TIMER = re.compile(

@@ -9,7 +9,7 @@ from typing import Any
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 
 _TIMING = Timing(
     clock="none: the Trainer logs no step times",
@@ -123,7 +123,7 @@ def add_record(training: LoggedTraining, step: int, line: int, entry: Mapping[st
     record.put_all(entry, _NAMES)
     tokens, rate = record.native.get("tokens_seen"), number(entry.get("train_tokens_per_second"))
     if tokens and rate and "train_runtime" not in entry:
-        # All tokens so far over the time of this session.
+        # All tokens so far over the time since the Trainer's last start.
         record.put("cumulative_train_seconds", round(tokens / rate, 6))
     if "reward" in entry and record.loss is not None:
         # Of reinforcement learning: it isn't that of a language model.

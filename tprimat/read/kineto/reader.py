@@ -13,7 +13,8 @@ from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, wi
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import state
-from tprimat.results.run import ModelConfig, Timing
+from tprimat.results.account import Timing
+from tprimat.results.run import ModelConfig
 from tprimat.results.trace import IDLE, Trace
 from tprimat.text import counted
 from tprimat.units import GB

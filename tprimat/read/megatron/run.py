@@ -21,8 +21,9 @@ from tprimat.read.parsing.records import RATE_AGREEMENT, check_stamps, spans, un
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
 from tprimat.read.parsing.timeline import Row
 from tprimat.read.parsing.values import LoggedValue, LoggedValues
+from tprimat.results.account import Timing
 from tprimat.results.fields import LARGEST_COUNT
-from tprimat.results.run import ModelConfig, ParallelismConfig, Status, Timing, TrainingConfig
+from tprimat.results.run import ModelConfig, ParallelismConfig, Status, TrainingConfig
 from tprimat.units import gib_to_gb, round_figure
 
 _NATIVE: dict[str, tuple[str, Callable[[float], float]]] = {

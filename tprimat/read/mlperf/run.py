@@ -23,8 +23,8 @@ from tprimat.read.mlperf.timeline import HOLDS_EVALUATION, Mark, Timeline
 from tprimat.read.parsing.records import LoggedTraining, Record, spans
 from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, count, number, precision_of, state
-from tprimat.results.account import Entry
-from tprimat.results.run import ModelConfig, ParallelismConfig, Run, Status, Timing, TrainingConfig
+from tprimat.results.account import Entry, Timing
+from tprimat.results.run import ModelConfig, ParallelismConfig, Run, Status, TrainingConfig
 
 _COVERS: dict[str | None, str] = {
     "block": "mean between evaluations, by the submitter's timer",

@@ -33,7 +33,7 @@ class System:
 
     Attributes:
         notes: on the software; they often name the precision.
-        error: what stands in the place of the GPU's name and is none: then nothing is known of the GPUs.
+        error: text of a failed command where the GPU's name belongs; nothing is known of the GPUs then.
     """
 
     platform: Platform | None

@@ -29,7 +29,7 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import count, number, state, whole
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 
 _LINE = re.compile(r"Training epoch (\d{1,9}), iteration (\d{1,12})(?:/(\d{1,12}))?\s*\|")
 _BAR = re.compile(r"\bEpoch (\d{1,9}): .*?(\d{1,12})/(\d{1,12}|\?) \[")

@@ -19,6 +19,7 @@ from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.timeline import Row
 from tprimat.read.parsing.values import LoggedValues
+from tprimat.results.account import Timing
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP
 from tprimat.results.run import (
     Data,
@@ -33,7 +34,6 @@ from tprimat.results.run import (
     SoftwareStack,
     Source,
     Status,
-    Timing,
     TrainingConfig,
 )
 from tprimat.results.trace import Trace

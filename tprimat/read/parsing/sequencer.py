@@ -2,7 +2,7 @@
 
 the same step, the same moment or values   a double (several ranks print); skipped
 a step again, later                         a restart: its records take the place of the former
-again from the first step or before         another training: one of its own, unless this one has failed and the same
+again from the first step or before         another training, unless this one has failed and the same
                                             is started again
 """
 

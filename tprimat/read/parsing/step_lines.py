@@ -14,7 +14,7 @@ from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.torn import TornLines
 from tprimat.read.parsing.values import LoggedValues, digits, number
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 
 
 class RecordReader(abc.ABC):

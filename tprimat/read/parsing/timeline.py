@@ -273,7 +273,7 @@ class TimelineBuilder:
         return list(events.values())
 
     def _durations(self, events: list[_Event], until: float, rest: str, expected: float) -> list[float]:
-        """Return how long each event took, s; `events` gets one of the kind unknown where they can't be told apart."""
+        """Return how long each event took, s; an unknown one is added where nothing tells which took it."""
         begin = self._now
         excess = max(until - begin - expected, 0.0)
         found: list[float | None] = []

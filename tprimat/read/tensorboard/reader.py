@@ -23,7 +23,7 @@ from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import LoggedValues, object_at, precision_of, state
 from tprimat.read.tensorboard.tfevents import Events, Point, is_event_file, read_into
-from tprimat.results.run import Timing
+from tprimat.results.account import Timing
 from tprimat.units import gib_to_gb
 
 

@@ -34,7 +34,8 @@ from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.timeline import Row
 from tprimat.read.parsing.values import LoggedValues, number
 from tprimat.read.torchtitan import setup
-from tprimat.results.run import ParallelismConfig, Timing, TrainingConfig
+from tprimat.results.account import Timing
+from tprimat.results.run import ParallelismConfig, TrainingConfig
 from tprimat.units import gib_to_gb, round_figure
 
 _STEP = re.compile(r"(?<!validate )\bstep:\s*([\d,]{1,15})(?=\s)")
