@@ -54,6 +54,18 @@ def test_comparisons_of_samples(samples):
     assert not different, different
 
 
+def test_with_json_a_document_and_nothing_else_is_printed():
+    found = 0
+    for group in golden.GROUPS:
+        for kind, cases in golden.read(group).items():
+            for name, case in cases.items() if kind != "environments" else ():
+                if "--json" in name.split() and isinstance(case, dict) and "out" in case:
+                    found += 1
+                    is_digest = str(case["out"]).startswith("sha256 ")
+                    assert is_digest or isinstance(case["out"], dict), f"{kind} > {name}: {case['out'][:2]}"
+    assert found > 50
+
+
 def test_a_difference_is_found_and_shown():
     before = {"kind": {"case": {"status": 0, "out": ["a", "b"]}, "gone": {"status": 2}}}
     now = {"kind": {"case": {"status": False, "out": ["a", "c"]}, "new": {"status": 2}}}

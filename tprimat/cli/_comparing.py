@@ -128,7 +128,9 @@ def priced(comparison: Comparison, arguments: argparse.Namespace) -> Comparison:
     stated = {"source": arguments.cost_source, "date": arguments.cost_date, "ordered": are_files}
     found = cost.with_prices(comparison, arguments.cost, **stated)
     if note := cost.note_on_order(found, arguments.cost):
-        console.note(note, weakens=True)
+        found = dataclasses.replace(found, notes=(*found.notes, note))
+        if not arguments.json:
+            console.note(note, weakens=True)
     return found
 
 
