@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tprimat.api import Comparison, Results, Run, compare, load, read_log
 
-__version__ = "0.1.0"
+__version__ = "0.4.0"
 
 __all__ = ["Comparison", "Results", "Run", "compare", "load", "read_log"]
 
