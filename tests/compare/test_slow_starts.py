@@ -77,3 +77,50 @@ def test_slow_starts_of_any_length_hide_no_regression_from_the_gate(tool, random
         runs = [msgspec.structs.replace(run, gpu_info=runs[0].gpu_info) for run in runs]
         files = [[Loaded(name, name * 64, tuple(part))] for name, part in (("a", runs[:3]), ("b", runs[3:]))]
         assert check_regression(*files, parse("0%", ())).status == ExitStatus.SLOWER
+
+
+def times_to_the_last_step(pair):
+    return [(each.summary.skipped, each.summary.stop) for side in (pair.baseline, pair.system) for each in side.runs]
+
+
+@pytest.mark.parametrize("slower", [1.0, 1.03])
+def test_runs_of_unlike_length_are_compared_over_the_steps_of_the_shortest(tool, random, slower):
+    """A pause every 100 steps takes 3% of 150 steps and 4% of 500."""
+    different = 0
+    for _ in range(PAIRS):
+        starts = [tool.drawn_start(random, 0, 40) for _ in range(6)]
+        lengths = [150, 150, 150, 500, 400, 300]
+        runs = [
+            tool.noise("x5/100", steps, random) * start.of(steps) * (slower if number >= 3 else 1)
+            for number, (steps, start) in enumerate(zip(lengths, starts, strict=True))
+        ]
+        pair, standing = tool.answer(runs)
+        different += standing == "significant"
+        assert tool.log_ratio_of_b(pair)[0] == pytest.approx(slower, abs=0.003)
+        assert len(set(times_to_the_last_step(pair))) == 1
+    assert different <= 2 if slower == 1 else different == PAIRS
+
+
+@pytest.mark.parametrize(("slow", "common"), [(29, True), (31, False)])
+def test_a_slow_start_beyond_the_middle_of_the_shortest_run_leaves_no_common_steps(tool, slow, common):
+    starts = [tool.Start(slow, 2.0, "flat") if number >= 3 else tool.Start(0, 1.0, "flat") for number in range(6)]
+    wobble = 1 + 0.002 * (-1.0) ** np.arange(600)
+    pair, _ = tool.answer([wobble[:n] * s.of(n) for s, n in zip(starts, [60] * 3 + [600] * 3, strict=True)])
+    stops = {stop for _, stop in times_to_the_last_step(pair)}
+    assert stops == ({60} if common else {60, 600})
+
+
+@pytest.mark.parametrize(("window", "cut"), [(6, True), (7, False)])
+def test_a_run_keeps_ten_records_at_least(tool, window, cut):
+    run = tool.run_of(1 + 0.002 * (-1.0) ** np.arange(30), 0)
+    numbers = tuple(range(window, 30 * window + 1, window))
+    run = msgspec.structs.replace(run, steps=numbers, window_steps=(window,) * 30)
+    assert summarize(run, stop=65).stop == (60 if cut else 210)
+    kept = "steps 61–180 are excluded: not all runs of the comparison are as long"
+    assert (kept in summarize(run, stop=65).warnings) == cut
+
+
+def test_a_speed_that_changes_counts_to_the_end_of_its_run(tool, random):
+    changing = tool.noise("iid 0.3%", 400, random) * np.where(np.arange(400) < 200, 1.0, 0.8)
+    pair, _ = tool.answer([*(tool.noise("iid 0.3%", 100, random) for _ in range(3)), *[changing] * 3])
+    assert tool.log_ratio_of_b(pair)[0] == pytest.approx(0.9, abs=0.005)

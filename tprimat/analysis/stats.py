@@ -62,4 +62,4 @@ def robust_sigma(values: Sequence[float]) -> float:
 
 def resolution(values: Iterable[float]) -> float:
     """Return the unit of the last decimal that any of some printed values has: 0.01 for 1.5 and 1.25."""
-    return 10.0 ** min((int(decimal.Decimal(repr(value)).as_tuple().exponent) for value in values), default=0)
+    return 10.0 ** min((int(decimal.Decimal(repr(float(value))).as_tuple().exponent) for value in values), default=0)

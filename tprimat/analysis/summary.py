@@ -91,6 +91,7 @@ class Summary:
         rounding: how coarsely the step times were printed, relative to their mean.
         clock: what measured the step times; None without any.
         skipped: steps at the beginning that are excluded.
+        stop: the last step that counts, from the first recorded one.
         unsettled: whether the run is still slower at its middle than at its end: too short to compare.
         unlike_block: the block by which the mean differs most from the typical block, and why; None without blocks.
         assumed_start: of a run too short to show a longer one, the last step that its start-up may take; else None.
@@ -103,6 +104,7 @@ class Summary:
     rounding: float = 0.0
     clock: Clock | None = None
     skipped: int = 0
+    stop: int = 0
     unsettled: bool = False
     assumed_start: int | None = None
     unlike_block: str | None = None
@@ -113,13 +115,14 @@ class Summary:
         return len(self.segments) == 1 and self.segments[0].drift is None
 
 
-def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0) -> Summary:
+def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0, stop: int | None = None) -> Summary:
     """Return the values of a run, computed from its records and its timeline alone.
 
     Args:
         run: as it was recorded or read.
         clock: what to measure by, one of account.clocks(run); by default its first.
         skip: steps at the beginning that are excluded at least, as far as its middle; blocks are never cut.
+        stop: the last step that counts, from the first recorded one, where ten records or more remain.
     """
     offered = account.clocks(run)
     clock = clock if clock in offered else next(iter(offered), None)
@@ -156,8 +159,16 @@ def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0) -> Summary
     if start < skipped and len(times) > 1:
         start = max(start, min(skipped, len(times) // 2))
         segments = _from(segments, start, times)
+    ends = list(map(operator.add, done, windows))
+    end = len(times) if stop is None else bisect.bisect_right(ends, stop)
+    if end < len(times) and end - start < warmup.MINIMUM_RECORDS:
+        end = len(times)
+    elif end < len(times):
+        warnings.append(
+            f"steps {steps[end - 1] + 1}–{steps[-1]} are excluded: not all runs of the comparison are as long"
+        )
     first = _first_covered(start, steps, windows)
-    steady = Steady(first_step=first, last_step=steps[-1], method=method, found=bool(segments))
+    steady = Steady(first_step=first, last_step=steps[end - 1], method=method, found=bool(segments))
     if not segments:
         warnings.append(_no_steady_state(len(times), windows[0], steps[start - 1] if start else 0))
     elif done[start] > NAMED_WARM_UP:
@@ -167,10 +178,10 @@ def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0) -> Summary
             f"steps {steps[0] - windows[0] + 1}–{first - 1} are excluded as a slow start: they take "
             f"{before / after:.2f}× the time of those after; with them the mean step time is {share:+.1%}"
         )
-    sample, mean = times[start:], stats.mean(times[start:], windows[start:])
+    sample, mean = times[start:end], stats.mean(times[start:end], windows[start:end])
     # A run that pauses regularly may end with a pause.
     longest = max(sample[:-1]) if len(sample) > LEAST_BEFORE_LAST else math.inf
-    if sample[-1] > SLOW_LAST * longest:
+    if end == len(times) and sample[-1] > SLOW_LAST * longest:
         warnings.append(
             f"the last record (step {steps[-1]}) takes {sample[-1] / longest:.1f}× as long as any before it; the mean "
             "includes it"
@@ -206,6 +217,7 @@ def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0) -> Summary
         rounding,
         clock,
         skipped=done[start],
+        stop=ends[end - 1],
         unsettled=unsettled,
         assumed_start=None if settled_by is None else steps[settled_by - 1] if settled_by else 0,
     )

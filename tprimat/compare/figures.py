@@ -52,24 +52,44 @@ def _of_typical_block(results: Sequence[RunResult], values: Mapping[str, MetricV
             yield text
 
 
+PASSES = 3
+"""So often the common steps are looked for: with windows of two lengths they are found at the second time."""
+
+
 def aligned(systems: Sequence[SystemResult]) -> list[SystemResult]:
     """Return systems with values that can be compared: of one clock, and of the same steps.
 
     The clock is one that all their runs have; where there is none, each keeps its own. The steps are those after the
-    latest slow start of any run, so that a pause or a checkpoint counts in all of them or in none.
+    latest slow start of any run, up to the end of the shortest one, so that a pause or a checkpoint counts in all of
+    them or in none.
     """
     runs = [result.run for system in systems for result in system.valid_runs]
     clock = common_clock(runs)
-    systems = [system if clock is None else _summarized(system, clock, 0) for system in systems]
-    skip = max((result.summary.skipped for system in systems for result in system.valid_runs), default=0)
-    return [_summarized(system, clock, skip) for system in systems]
+    systems = [system if clock is None else _summarized(system, clock) for system in systems]
+    # Where records are windows of steps, the bounds move to the next records: of one system, and then of the others.
+    for _ in range(PASSES):
+        summaries = [result.summary for system in systems for result in system.valid_runs]
+        skip = max((each.skipped for each in summaries), default=0)
+        stop = min((each.stop for each in summaries if each.stop), default=0)
+        # The slow start of a long run may end where a short run does: they have no steps in common then. And a speed
+        # that changes counts with all that it becomes.
+        has_common = 2 * skip <= stop and all(len(each.segments) <= 1 for each in summaries)
+        systems = [_summarized(system, clock, skip, stop if has_common else None) for system in systems]
+    return list(systems)
 
 
-def _summarized(system: SystemResult, clock: Clock | None, skip: int) -> SystemResult:
-    """Return a system with its values on a clock, without so many steps at the beginning."""
-    if all(clock in (None, each.summary.clock) and each.summary.skipped >= skip for each in system.valid_runs):
+def _summarized(system: SystemResult, clock: Clock | None, skip: int = 0, stop: int | None = None) -> SystemResult:
+    """Return a system with its values on a clock, from one step of its runs to another."""
+    if all(
+        clock in (None, each.summary.clock)
+        and each.summary.skipped >= skip
+        and (stop is None or each.summary.stop <= stop)
+        for each in system.valid_runs
+    ):
         return system
-    results = [dataclasses.replace(each, summary=summarize(each.run, clock, skip=skip)) for each in system.runs]
+    results = [
+        dataclasses.replace(each, summary=summarize(each.run, clock, skip=skip, stop=stop)) for each in system.runs
+    ]
     return system_result(system, results)
 
 
