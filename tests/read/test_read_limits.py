@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import json
 
 import msgspec
+import pytest
 from limits import limits
+from made_mlperf import Log
 from made_runs import said
+from made_traces import MadeTrace
 from stored_runs import series
 
 from tprimat import read
+from tprimat.analysis.run_account import account_of
+from tprimat.errors import UnreadableError
+from tprimat.log_import import load
 from tprimat.read import merge
 from tprimat.read.parsing.values import whole_ratio
 from tprimat.results.run import Run
@@ -139,3 +146,68 @@ def test_two_sources_of_one_training(ask, below, above):
 )
 def test_a_whole_ratio(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+def window(shifted):
+    """The steps that the last of 20 records averages, one in ten steps but for some that come three steps late."""
+    records = []
+    for number in range(20):
+        step = 10 * number + 9 + (3 if 5 <= number < 5 + shifted else 0)
+        data = {"reduced_train_loss": 2.5, "train_step_timing in s": 1.0}
+        records.append(f"DLLL {json.dumps({'timestamp': 1.7e9 + step, 'step': step, 'data': data})}")
+    return single(records).window_steps[-1]
+
+
+def is_quoted(count):
+    """Whether a document that quotes so many lines of a log is read as a training."""
+    content = json.dumps([line(None, step) for step in range(count)], indent=1)
+    try:
+        return bool(read.parse_chunks([content.encode()], "notes.json"))
+    except UnreadableError:
+        return False
+
+
+def kind_of_times(miss):
+    """Which timer a log has whose records of every fourth step miss the wall clock by such a share."""
+    log = Log()
+    log.setup()
+    log.now += 1_000_000
+    log.event("block_start", samples_count=0)
+    for step in range(4, 201, 4):
+        log.now += 4_000_000
+        log.event("tracked_stats", {"train_step_time": 1000.0 * (1 - miss)}, samples_count=step * log.batch)
+    log.event("block_stop", samples_count=200 * log.batch)
+    log.event("run_stop", samples_count=200 * log.batch, status="success")
+    return single([log.text()]).timing.kind
+
+
+def pause(seconds):
+    """Whether time is unknown that passes between two records of ten steps of 2 s, in addition to these."""
+    stamps = [20.0 * number + (seconds if number > 10 else 0.0) for number in range(1, 21)]
+    lines = []
+    for number, at in enumerate(stamps, start=1):
+        stamp = (BEGIN + datetime.timedelta(seconds=at)).isoformat(" ", "microseconds")
+        lines.append(
+            f" [{stamp}] iteration {10 * number:8d}/     500 | elapsed time per iteration (ms): 2000.0 | "
+            "learning rate: 1.0E-04 | global batch size:    64 | lm loss: 2.500000E+00 | grad norm: 1.000 |"
+        )
+    return "unknown" in account_of(single(lines)).parts
+
+
+@limits(
+    ("lines where an interval has them", window, (4, 10), (5, 1)),
+    ("steps of a document", is_quoted, (2, False), (3, True)),
+    ("sampled times", kind_of_times, (0.0009, "partial"), (0.0011, "sampled")),
+    ("pause", pause, (1.9, False), (2.1, True)),
+)
+def test_logs(ask, below, above):
+    assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+@pytest.mark.parametrize(("percent", "told"), [(4.9, False), (5.1, True)])
+def test_kernels_of_no_category_are_told(tmp_path, percent, told):
+    trace, path = MadeTrace(), tmp_path / "trace.json"
+    trace.kernel("gemm", None, 0.0, 100.0 - percent)
+    trace.kernel("zzz", None, 100.0 - percent, 100.0)
+    path.write_bytes(trace.text())
+    assert bool(said(load.load([str(path)]).files[0].runs[0], "kernels of no known category")) is told
