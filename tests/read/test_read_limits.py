@@ -9,7 +9,7 @@ import json
 import msgspec
 import pytest
 from limits import limits
-from made_mlperf import Log
+from made_mlperf import Log, mlperf_log
 from made_runs import said
 from made_traces import MadeTrace
 from stored_runs import series
@@ -181,17 +181,81 @@ def kind_of_times(miss):
     return single([log.text()]).timing.kind
 
 
+def iteration(at, number, seconds=2.0, loss=2.5):
+    """A line of an iteration in Megatron's form."""
+    stamp = (BEGIN + datetime.timedelta(seconds=at)).isoformat(" ", "microseconds")
+    return (
+        f" [{stamp}] iteration {number:8d}/     500 | elapsed time per iteration (ms): {1e3 * seconds:.1f} | "
+        f"learning rate: 1.0E-04 | global batch size:    64 | lm loss: {loss:.6E} | grad norm: 1.000 |"
+    )
+
+
 def pause(seconds):
     """Whether time is unknown that passes between two records of ten steps of 2 s, in addition to these."""
     stamps = [20.0 * number + (seconds if number > 10 else 0.0) for number in range(1, 21)]
-    lines = []
-    for number, at in enumerate(stamps, start=1):
-        stamp = (BEGIN + datetime.timedelta(seconds=at)).isoformat(" ", "microseconds")
-        lines.append(
-            f" [{stamp}] iteration {10 * number:8d}/     500 | elapsed time per iteration (ms): 2000.0 | "
-            "learning rate: 1.0E-04 | global batch size:    64 | lm loss: 2.500000E+00 | grad norm: 1.000 |"
-        )
+    lines = [iteration(at, 10 * number) for number, at in enumerate(stamps, start=1)]
     return "unknown" in account_of(single(lines)).parts
+
+
+def repeated(after):
+    """Whether an iteration of 100 s that is printed again so much later is another attempt."""
+    lines = [iteration(100.0 * number, number, 100.0) for number in range(1, 6)]
+    return bool(said(single([*lines, iteration(500.0 + after, 5, 100.0)]), "restarted"))
+
+
+def second_of_first(miss):
+    """The second step's time where its line may be the mean with the first one, and stamps miss it by a share."""
+    rest = [iteration(20.0 + 2 * number, number) for number in range(3, 20)]
+    lines = [iteration(10.0, 1, 10.0), iteration(10.0 + 2.0 * (1 + miss), 2, 6.0)]
+    return single([*lines, *rest]).step_times[1]
+
+
+def second_after_pause(seconds):
+    """The same for the second step after a pause, in which another process may have started."""
+    lines = [iteration(2.0 * number, number) for number in range(1, 11)]
+    begin = 20.0 + seconds + 10.0
+    lines += [iteration(begin, 11, 10.0), iteration(begin + 2.0, 12, 6.0)]
+    return single([*lines, *(iteration(begin + 2.0 * (number - 11), number) for number in range(13, 20))]).step_times[
+        11
+    ]
+
+
+def conflicts(count):
+    """How many iterations are named that are printed twice with different losses."""
+    pairs = (
+        (iteration(2.0 * number, number), iteration(2.0 * number, number, loss=2.6)) for number in range(1, count + 1)
+    )
+    return sum("printed twice" in each for each in single(itertools.chain(*pairs)).warnings)
+
+
+def restarts(count):
+    """How many restarts are named."""
+    lines = [iteration(2.0, 1), iteration(4.0, 2)]
+    lines += [iteration(100.0 * number, 2) for number in range(1, count + 1)]
+    return sum("restarted on line" in each for each in single(lines).warnings)
+
+
+def trainings(after_ms):
+    """How many trainings an MLPerf log holds that states its start again so much later."""
+    log = Log()
+    log.setup()
+    log.now += after_ms
+    log.event("run_start")
+    log.event("block_start", samples_count=0)
+    log.now += 60_000
+    log.event("block_stop", samples_count=4 * log.batch)
+    log.event("run_stop", samples_count=4 * log.batch, status="success")
+    return len(read.parse_chunks([log.text().encode()], "result_0.txt"))
+
+
+def spread(count):
+    """The batch of an MLPerf log whose statement is spread over so many further lines."""
+    text = mlperf_log(batch=48)
+    (stated,) = (each for each in text.splitlines() if '"global_batch_size"' in each)
+    size = len(stated) // (count + 1) + 1
+    pieces = [stated[begin : begin + size] for begin in range(0, len(stated), size)]
+    assert len(pieces) == count + 1
+    return single([text.replace(stated, "\n".join(pieces))]).training_config.global_batch_size
 
 
 @limits(
@@ -199,6 +263,13 @@ def pause(seconds):
     ("steps of a document", is_quoted, (2, False), (3, True)),
     ("sampled times", kind_of_times, (0.0009, "partial"), (0.0011, "sampled")),
     ("pause", pause, (1.9, False), (2.1, True)),
+    ("iteration again", repeated, (49.9, False), (50.1, True)),
+    ("stamps of the first two", second_of_first, (0.019, 2.0), (0.021, 6.0)),
+    ("start of a process", second_after_pause, (4.9, 6.0), (5.1, 2.0)),
+    ("named conflicts", conflicts, (5, 5), (6, 5)),
+    ("named restarts", restarts, (50, 50), (51, 50)),
+    ("start of a run again", trainings, (990, 1), (1010, 2)),
+    ("lines of an event", spread, (4, 48), (5, None)),
 )
 def test_logs(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
