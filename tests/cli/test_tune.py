@@ -101,7 +101,7 @@ def test_where_nothing_can_be_trained_the_trials_are_kept(capsys):
     Path("switch").write_text("memory 1 memory 2")
     assert tune() == ExitStatus.TRAINING_FAILED
     err = capsys.readouterr().err
-    assert "error: llama: none of 4 settings can be trained: out of memory" in err
+    assert "error: llama: none of 4 settings" in err
     assert not TUNED.exists()
     (trials,) = TUNED.parent.glob("*/trials.json")
     assert len(json.loads(trials.read_text())["trials"]) == 4

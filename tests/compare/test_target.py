@@ -12,7 +12,7 @@ from stored_runs import series
 
 from tprimat.cli import run as run_command
 from tprimat.compare import Loaded, compare
-from tprimat.compare.target import AVERAGED, LEAST_RUNS, RUNS, ratio, target
+from tprimat.compare.target import RUNS, ratio, target
 from tprimat.errors import ExitStatus
 from tprimat.log_import.extract import with_system
 from tprimat.results.run import Data, GpuInfo, ModelConfig, Run, TrainingConfig
@@ -84,7 +84,7 @@ class TestScore:
         assert (found.official_minutes is not None) == (more == 0)
         assert any(note.startswith("no official score") for note in found.notes) == (more != 0)
 
-    @pytest.mark.parametrize(("count", "counted"), [(LEAST_RUNS - 1, 2), (LEAST_RUNS, 1)])
+    @pytest.mark.parametrize(("count", "counted"), [(2, 2), (3, 1)])
     def test_of_two_runs_both_count(self, made, count, counted):
         assert len(target(made("a", [log(5, 1.0 + index / 99) for index in range(count)])).counted) == counted
 
@@ -177,8 +177,8 @@ def step_at(decay: float, loss: float) -> int:
     """The first step at which the mean of the last ten losses is no higher."""
     return next(
         step
-        for step in range(AVERAGED, 999)
-        if math.fsum(2 + 8 * math.exp(-each / (100 * decay)) for each in range(step - 9, step + 1)) / AVERAGED <= loss
+        for step in range(10, 999)
+        if math.fsum(2 + 8 * math.exp(-each / (100 * decay)) for each in range(step - 9, step + 1)) / 10 <= loss
     )
 
 
@@ -192,7 +192,7 @@ class TestToALoss:
     @pytest.mark.parametrize("loss", [4.0, 6.0])
     def test_just_above_is_reached_and_just_below_is_later(self, loss):
         step = step_at(1.0, loss)
-        mean = math.fsum(2 + 8 * math.exp(-each / 100) for each in range(step - 9, step + 1)) / AVERAGED
+        mean = math.fsum(2 + 8 * math.exp(-each / 100) for each in range(step - 9, step + 1)) / 10
         system = system_of([trained(1.0)], "a")
         assert target(system, mean + 1e-9).mean["steps"] == step
         assert target(system, mean - 1e-9).mean["steps"] == step + 1
@@ -203,8 +203,8 @@ class TestToALoss:
         assert ratio(system, system, 0.5).reason == "not both reach a loss of 0.5"
 
     def test_nine_records_are_too_few(self):
-        for steps in (AVERAGED - 1, AVERAGED):
-            assert (target(system_of([trained(0.01, steps=steps)], "a"), 9.0) is not None) == (steps == AVERAGED)
+        for steps in (9, 10):
+            assert (target(system_of([trained(0.01, steps=steps)], "a"), 9.0) is not None) == (steps == 10)
 
     def test_the_ratio_of_two(self):
         one, other = (

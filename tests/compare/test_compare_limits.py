@@ -1,0 +1,320 @@
+"""Where a comparison turns: each limit with a value just below it and one just above it."""
+
+from __future__ import annotations
+
+import io
+
+import msgspec
+import pytest
+from limits import limits
+from made_runs import H100, MI300X, comparison, failed_run, make_run
+from made_traces import MadeTrace
+from stored_runs import series
+
+from tprimat.analysis.traces.breakdown import Breakdown
+from tprimat.compare import Loaded
+from tprimat.compare.explain import Traced, explain
+from tprimat.compare.regression import check_regression
+from tprimat.compare.scaling import scaling_of
+from tprimat.compare.threshold import parse
+from tprimat.compare.windows import sensitivity
+from tprimat.errors import UsageError
+from tprimat.read.kineto.timeline import read_timeline
+from tprimat.results.account import Timing
+from tprimat.results.conditions import Disturbance
+from tprimat.results.run import MemoryMetrics, TrainingConfig
+
+AMD = {"device": MI300X, "stack": "rocm"}
+CPU = {"device": None, "stack": "cpu", "gpus": 1}
+
+
+def timed(times, device=H100, **fields):
+    """A run with these step times."""
+    return msgspec.structs.replace(make_run(device, steps=0, warmup=()), **{**series(times), **fields})
+
+
+def dated(day, run, **fields):
+    return msgspec.structs.replace(run, timestamp=f"2026-02-{day:02d}T00:00:00+00:00", **fields)
+
+
+def pair_of(*groups):
+    (pair,) = comparison(*groups).models[0].pairs
+    return pair
+
+
+def caveats(*groups):
+    (group,) = comparison(*groups).models[0].groups
+    return {caveat.code for caveat in group.caveats}
+
+
+def unlike(factor):
+    """Two runs of one system of which one takes so many times as long as the other, and a run of another system."""
+    times = (1.0, factor)
+    return tuple(dated(day, timed([time] * 40)) for day, time in enumerate(times, 1)), timed([1.0] * 40, MI300X)
+
+
+def disturbed(**fields):
+    runs = (make_run(**CPU, label=label, disturbance=Disturbance(**fields)) for label in "ab")
+    return "disturbed" in caveats(*runs)
+
+
+def has_outlier(time):
+    # One of 100 records of 1 s: at 2.01 s it takes 1 % of the time beyond the median.
+    return "outlier" in caveats(timed([1.0] * 50 + [time] + [1.0] * 49), timed([1.1] * 100, MI300X))
+
+
+def starting_slow(count):
+    return "slow-start" in caveats(timed([5.0] * count + [1.0] * 80), timed([1.1] * 100, MI300X))
+
+
+def several(count):
+    return tuple(dated(day, timed([1.0 + 0.001 * day] * 40)) for day in range(1, count + 1))
+
+
+@limits(
+    ("runs that differ, told", lambda factor: "unlike-runs" in caveats(*unlike(factor)), (1.24, False), (1.26, True)),
+    ("runs that differ, refused", lambda factor: pair_of(*unlike(factor)).ratio is None, (1.99, False), (2.01, True)),
+    ("CPU of others", lambda share: disturbed(other_programs_cpu_share=share), (0.0499, False), (0.0501, True)),
+    ("stolen CPU", lambda share: disturbed(steal_cpu_share=share), (0.0499, False), (0.0501, True)),
+    ("outlier", has_outlier, (2.0, False), (2.03, True)),
+    ("slow start", starting_slow, (20, False), (21, True)),
+    (
+        "few runs",
+        lambda count: "few-runs" in caveats(several(count), timed([1.1] * 40, MI300X), several(3)),
+        (1, False),
+        (3, False),
+    ),
+)
+def test_a_caveat(ask, below, above):
+    assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+def test_two_runs_are_few_and_three_are_not():
+    other = tuple(dated(day, timed([1.1 + 0.001 * day] * 40, MI300X)) for day in range(1, 4))
+    assert ["few-runs" in caveats(several(count), other) for count in (1, 2, 3)] == [False, True, False]
+
+
+def segment_ratios(levels):
+    """How many ratios of segments are listed of a run with so many levels and one with a single level."""
+    times = [level for level in (1.0, 1.2, 2.4, 2.2, 2.1)[:levels] for _ in range(20)]
+    return len(pair_of(timed(times), timed([1.0] * 100, MI300X)).ratio.segments)
+
+
+def share_a_change(place):
+    """Whether two runs change their speed at the same place, where one does after 50 steps."""
+    runs = (dated(day, timed([1.0] * at + [1.2] * (120 - at))) for day, at in ((1, 50), (2, place)))
+    (system,) = comparison(tuple(runs)).models[0].systems
+    return len(system.segments) == 2
+
+
+def method(rounds):
+    """By which method runs of a session are compared in which two systems took turns in being first."""
+    groups = [
+        tuple(
+            timed(
+                [seconds * (1 + 0.003 * number * (-1) ** number)] * 40,
+                device,
+                session="s",
+                round=number,
+                timestamp=f"2026-02-02T{10 + number}:0{place ^ (number % 2)}:00+00:00",
+            )
+            for number in range(1, rounds + 1)
+        )
+        for place, (device, seconds) in enumerate(((H100, 1.0), (MI300X, 1.1)))
+    ]
+    return pair_of(*groups).ratio.method
+
+
+def copies(records):
+    """How many runs are left of two with the same times at different dates."""
+    runs = (dated(day, timed([1.0] * records)) for day in (1, 2))
+    return len(comparison(*runs).models[0].systems[0].runs)
+
+
+def says_one_measurement(records):
+    """Whether it is said that equal times under two setups are one measurement."""
+    config = TrainingConfig(global_batch_size=64, sequence_length=2048, num_gpus=4, precision="bf16")
+    runs = timed([1.0] * records), timed([1.0] * records, training_config=config)
+    return any("one measurement" in note for note in comparison(*runs).notes)
+
+
+def is_cut(text):
+    """Whether a text is cut in the name of a system that has it as its label."""
+    return not any(text in system.name for system in comparison(make_run(label=text), make_run()).models[0].systems)
+
+
+def is_shortened(clause):
+    """Whether what a step time covers is told in fewer words."""
+    covers = (Timing(covers=each) for each in (clause, "forward"))
+    (group,) = (
+        comparison(*(make_run(label=str(index), timing=each) for index, each in enumerate(covers))).models[0].groups
+    )
+    return not any(clause in caveat.text for caveat in group.caveats if caveat.code == "timer-differs")
+
+
+@limits(
+    ("ratios of segments", segment_ratios, (4, 4), (5, 2)),
+    ("place of a change", share_a_change, (60, True), (61, False)),
+    ("rounds", method, (3, "welch"), (4, "paired")),
+    ("records that tell a copy", copies, (19, 2), (20, 1)),
+    ("characters of a label", lambda count: is_cut("x" * count), (60, False), (61, True)),
+    ("characters of a clause", lambda count: is_shortened("word " * 7 + "x" * (count - 35)), (44, False), (45, True)),
+    ("records that tell a measurement", says_one_measurement, (19, False), (20, True)),
+)
+def test_systems_and_their_ratio(ask, below, above):
+    assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+@pytest.mark.parametrize(
+    ("count", "name"), [(44, "steps 35–44"), (90, "10 ending at 90"), (21, "last 10"), (140, "100 after 40")]
+)
+def test_a_window_needs_its_records(count, name):
+    found = [
+        dict(sensitivity(timed([1.0] * each), timed([2.0] * each, MI300X))).get(name) for each in (count - 1, count)
+    ]
+    assert found == [None, pytest.approx(0.5)]
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("all but the first", range(2, 141)),
+        ("steps 35–44", range(35, 45)),
+        ("10 ending at 90", range(81, 91)),
+        ("skip 10 %", range(15, 141)),
+        ("last 10", range(131, 141)),
+        ("100 after 40", range(41, 141)),
+    ],
+)
+def test_a_window_has_its_steps(name, steps):
+    # Each step takes as many seconds as its number squared, so that no two windows have the same mean.
+    times = [float(step**2) for step in range(1, 141)]
+    mean = sum(step**2 for step in steps) / len(steps)
+    assert dict(sensitivity(timed([1.0] * 140), timed(times, MI300X)))[name] == pytest.approx(1 / mean)
+
+
+class TestFiguresOfARun:
+    def test_the_longest_and_the_shortest_step_are_those_of_all_runs(self):
+        times = ([1.0] * 40 + [1.5], [1.1] * 40 + [1.3], [0.9] + [1.0] * 40)
+        (system,) = comparison(tuple(dated(day, timed(each)) for day, each in enumerate(times, 1))).models[0].systems
+        assert system.value("max_step_time_seconds") == 1.5
+        assert system.value("min_step_time_seconds") == 0.9
+
+    def test_memory_is_the_highest_peak_and_the_mean_of_the_averages(self):
+        memory = [
+            MemoryMetrics(peak_memory_allocated_gb=10.0 * day, avg_memory_allocated_gb=1.0 * day) for day in (1, 2, 3)
+        ]
+        runs = tuple(
+            dated(day, timed([1.0 + 0.001 * day] * 40), memory_metrics=each) for day, each in enumerate(memory, 1)
+        )
+        (system,) = comparison(runs).models[0].systems
+        assert system.value("peak_memory_allocated_gb") == 30.0
+        assert system.value("avg_memory_allocated_gb") == pytest.approx(2.0)
+
+
+class TestBaseline:
+    def test_one_of_another_sequence_length_is_none(self):
+        runs = (
+            make_run(step_time=1.0),
+            make_run(**AMD, step_time=2.0),
+            make_run("NVIDIA A100", length=4096, step_time=9),
+        )
+        (group,) = comparison(*runs).models[0].groups
+        assert group.baseline.gpu == MI300X
+
+    def test_one_that_is_impossible_is_none(self):
+        power = {"mean_power_watts_per_gpu": 900.0, "measured_seconds": 60.0, "power_cap_watts": 700.0}
+        impossible = make_run("NVIDIA A100-SXM4-80GB", energy_metrics=power, step_time=9.0)
+        (group,) = comparison(make_run(), make_run(**AMD, step_time=2.0), impossible).models[0].groups
+        assert group.baseline.gpu == H100
+
+    def test_where_none_has_a_speed_it_is_the_first(self):
+        for devices in ((H100, MI300X), (MI300X, H100)):
+            (group,) = comparison(*(failed_run(device) for device in devices)).models[0].groups
+            assert group.baseline.gpu == devices[0]
+
+
+def check(before, after, slower="3%"):
+    files = [[Loaded(f"{kind}.json", kind * 8, tuple(runs))] for kind, runs in (("old", before), ("new", after))]
+    (found,) = check_regression(*files, parse(slower, ())).checks
+    return found
+
+
+def of_day(day, times):
+    return [dated(day + index, timed([time] * 40)) for index, time in enumerate(times)]
+
+
+def alone(seconds):
+    """The runs of each that would decide where one run each has such a difference from a threshold of 0 %."""
+    return check(of_day(1, [1.0]), of_day(11, [seconds]), "0%").runs_needed
+
+
+def answer(seconds, slower="0%"):
+    """The answer to four runs each that vary by 1 %, where those of the candidate take so long."""
+    # All digits, since what is printed coarsely varies by its rounding.
+    spread = (0.990001, 0.999999, 1.000001, 1.010001)
+    return check(of_day(1, spread), of_day(11, [seconds * each for each in spread]), slower).answer
+
+
+def takes_threshold(text):
+    try:
+        return bool(parse(text, ()))
+    except UsageError:
+        return False
+
+
+@limits(
+    # A spread of 1 % is assumed: 2.8 standard errors √(2/n) · 1 %.
+    ("runs that are needed", alone, (1.00396, None), (1.00402, 100)),
+    ("assumed spread", alone, (1.0125, 12), (1.0135, 11)),
+    ("significance", answer, (1.0139, "inconclusive"), (1.0143, "worse")),
+    ("threshold", lambda amount: takes_threshold(f"{amount}%"), (99.9, True), (100.0, False)),
+)
+def test_a_regression_check(ask, below, above):
+    assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+def breaks(efficiency):
+    """Whether scaling breaks at 16 GPUs of such an efficiency, one run of each size."""
+    runs = timed([1.0] * 40), timed([0.5 / efficiency] * 40)
+    config = msgspec.structs.replace(runs[1].training_config, num_gpus=16)
+    (curve,) = scaling_of(comparison(runs[0], msgspec.structs.replace(runs[1], training_config=config))).curves
+    return curve.breaks_at is not None
+
+
+def traced(*, work, idle=0.0, communication=0.0, rows=4096):
+    """A trace with a product, idle time and communication, µs."""
+    trace, end = MadeTrace(), work + idle + communication
+    trace.step(1, 0, end)
+    shapes = {"Input Dims": [[rows, 8192], [8192, 1024]], "Input type": ["c10::BFloat16"] * 2}
+    trace.operator("aten::mm", 1, 4, **shapes)
+    trace.kernel("nvjet_tst", 2, idle, idle + work)
+    if communication:
+        trace.kernel("ncclDevKernel_AllReduce_Sum_bf16", 5, idle + work, end)
+    breakdown = Breakdown()
+    breakdown.add(read_timeline(io.BytesIO(trace.text()))[0])
+    return Traced("A", breakdown.trace(), None)
+
+
+def is_unequal(rows):
+    return explain(traced(work=1000.0, rows=10_000), traced(work=1000.0, rows=rows)).unequal_work is not None
+
+
+@limits(
+    ("efficiency", breaks, (0.899, True), (0.901, False)),
+    (
+        "idle time",
+        lambda idle: traced(work=1000.0 - idle, idle=idle).limit,
+        (499.0, "gpu"),
+        (501.0, "idle_host_launch"),
+    ),
+    (
+        "communication",
+        lambda time: traced(work=1000.0 - time, communication=time).limit,
+        (499.0, "gpu"),
+        (501.0, "communication"),
+    ),
+    ("other work", is_unequal, (10_190, False), (10_210, True)),
+)
+def test_scaling_and_traces(ask, below, above):
+    assert (ask(below[0]), ask(above[0])) == (below[1], above[1])

@@ -1,0 +1,284 @@
+"""Where the reading of a log turns: each limit with a value just below it and one just above it."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+
+import msgspec
+import pytest
+from limits import limits
+from made_mlperf import Log, mlperf_log
+from made_runs import said
+from made_traces import MadeTrace
+from stored_runs import series
+
+from tprimat import read
+from tprimat.analysis.run_account import account_of
+from tprimat.errors import UnreadableError
+from tprimat.log_import import load
+from tprimat.read import merge
+from tprimat.read.parsing.values import whole_ratio
+from tprimat.results.run import Run
+
+BEGIN = datetime.datetime(2026, 5, 11, 2)
+
+
+def single(lines):
+    """The run of a log that holds one training."""
+    (log,) = read.parse_chunks(["\n".join([*lines, ""]).encode()], "train.log")
+    return log.run()
+
+
+def line(at, step, seconds=1.0, *, loss=None, resolution="microseconds", **more):
+    """A line of a step in MaxText's form, printed so many seconds after the beginning."""
+    stamp = "" if at is None else (BEGIN + datetime.timedelta(seconds=at)).isoformat(" ", resolution) + " "
+    others = "".join(f"{name.replace('_', '/')}: {value}, " for name, value in more.items())
+    return f"{stamp}completed step: {step}, seconds: {seconds:.6f}, {others}loss: {loss or 5 - step / 100:.5f}"
+
+
+def contradicts(apart, *, steps=40, burst=0, resolution="microseconds"):
+    """Whether stamps contradict steps of 1 s that are printed so far apart, but for some at the end of one moment."""
+    times = [apart * min(step, steps - 1 - burst) for step in range(steps)]
+    return bool(said(single([line(at, n, resolution=resolution) for n, at in enumerate(times)]), "time stamps are"))
+
+
+def steps_of(*lines):
+    run = single(lines)
+    return len(run.steps), bool(said(run, "restarted"))
+
+
+def again(after, *, seconds=1.0, factor=1.0):
+    """Whether a step that is printed again so much later is another attempt, or the same of another rank."""
+    lines = [line(seconds * step, step, seconds) for step in range(20)]
+    run = single([*lines, line(19 * seconds + after, 19, seconds * factor, loss=4.81)])
+    return "restart" if said(run, "restarted") else "conflict" if said(run, "printed twice") else "double"
+
+
+def again_unstamped(factor):
+    lines = [f"step:{step} - train/loss:1.2{step} - train/time(s):3.0000" for step in range(10, 20)]
+    run = single([*lines, f"step:19 - train/loss:1.219 - train/time(s):{3 * factor:.4f}"])
+    return "restart" if said(run, "restarted") else "double"
+
+
+def rates_disagree(factor):
+    config = [
+        "Config param per_device_batch_size: 1",
+        "Config param max_target_length: 8192",
+        "Num_devices: 8, shape (1, 8)",
+    ]
+    lines = [line(None, step, Tokens_s_device=f"{8192 * factor:.3f}") for step in range(10)]
+    return bool(said(single([*config, *lines]), "token rate", "disagrees"))
+
+
+def tokens_vary(factor):
+    tokens = itertools.accumulate([1000.0 if step % 2 else 1000.0 * factor for step in range(1, 21)])
+    lines = [
+        f"{{'loss': 1.5, 'grad_norm': 0.45, 'learning_rate': 1e-06, 'num_tokens': {each}, 'step_time': 12.5, "
+        f"'epoch': {step / 30:.4f}}}"
+        for step, each in enumerate(tokens, start=1)
+    ]
+    return bool(said(single(lines), "sequence lengths vary"))
+
+
+def gaps(count):
+    """How many stretches without a record are left unnamed of so many."""
+    missing = {7 * number for number in range(1, count + 1)}
+    run = single([line(None, step) for step in range(7 * count + 5) if step not in missing])
+    return said(run, "no record of", "and 1 more")
+
+
+@limits(
+    ("stamps further apart", contradicts, (1.79, False), (1.81, True)),
+    ("stamps nearer", contradicts, (0.55, True), (0.56, False)),
+    ("steps in a burst", lambda count: contradicts(2.0, steps=41, burst=count), (4, True), (5, False)),
+    ("stretches", lambda count: contradicts(2.0, steps=count), (5, False), (6, True)),
+    # A stretch of stamps in whole seconds takes 20 s.
+    (
+        "seconds of a stretch",
+        lambda count: contradicts(2.0, steps=count, resolution="seconds"),
+        (100, False),
+        (101, True),
+    ),
+    ("same moment", again, (1.99, "double"), (2.01, "restart")),
+    ("half a step", lambda after: again(after, seconds=100.0), (49.9, "double"), (50.1, "restart")),
+    ("figures of one step", lambda factor: again(1.0, factor=factor), (1.052, "double"), (1.053, "conflict")),
+    ("figures of ranks", again_unstamped, (1.052, "double"), (1.053, "restart")),
+    ("printed rate", rates_disagree, (1.0095, False), (1.0105, True)),
+    ("lengths of sequences", tokens_vary, (1.049, False), (1.051, True)),
+    ("stretches that are named", gaps, (12, False), (13, True)),
+)
+def test_records(ask, below, above):
+    assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+def alike(losses=40, *, factor=1.0, unlike=0, time=1.0, slow=0, runtime=None):
+    """Whether two sources describe one training: some losses differ by a factor, and some step times by another."""
+    first = Run(**{**series([1.0] * losses), "loss_values": tuple(5 - step / 100 for step in range(losses))})
+    values = [value * (factor if step < unlike else 1.0) for step, value in enumerate(first.loss_values)]
+    times = [time if step < slow else 1.0 for step in range(losses)]
+    second = msgspec.structs.replace(first, loss_values=tuple(values), step_times=tuple(times))
+    if runtime:
+        first, second = (
+            msgspec.structs.replace(run, native_metrics={"train_runtime_seconds": seconds})
+            for run, seconds in ((first, 100.0), (second, 100.0 * runtime))
+        )
+    return merge.same_training(first, second)
+
+
+@limits(
+    ("steps in common", alike, (2, False), (3, True)),
+    ("digits of a loss", lambda factor: alike(factor=factor, unlike=40), (1.00049, True), (1.00051, False)),
+    ("losses that differ", lambda count: alike(100, factor=1.1, unlike=count), (5, True), (6, False)),
+    ("step times", lambda time: alike(time=time, slow=40), (1.0049, True), (1.0051, False)),
+    ("step times that differ", lambda count: alike(100, time=2.0, slow=count), (10, True), (11, False)),
+    ("total time", lambda factor: alike(runtime=factor), (1.00049, True), (1.00051, False)),
+)
+def test_two_sources_of_one_training(ask, below, above):
+    assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+@limits(
+    # Six digits tell more, but the values needn't be of the very same moment.
+    ("ratio above", lambda value: whole_ratio((value,), ("1.00000",)), ("8.00079", 8), ("8.00081", None)),
+    ("ratio below", lambda value: whole_ratio((value,), ("1.00000",)), ("7.99919", None), ("7.99921", 8)),
+)
+def test_a_whole_ratio(ask, below, above):
+    assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+def window(shifted):
+    """The steps that the last of 20 records averages, one in ten steps but for some that come three steps late."""
+    records = []
+    for number in range(20):
+        step = 10 * number + 9 + (3 if 5 <= number < 5 + shifted else 0)
+        data = {"reduced_train_loss": 2.5, "train_step_timing in s": 1.0}
+        records.append(f"DLLL {json.dumps({'timestamp': 1.7e9 + step, 'step': step, 'data': data})}")
+    return single(records).window_steps[-1]
+
+
+def is_quoted(count):
+    """Whether a document that quotes so many lines of a log is read as a training."""
+    content = json.dumps([line(None, step) for step in range(count)], indent=1)
+    try:
+        return bool(read.parse_chunks([content.encode()], "notes.json"))
+    except UnreadableError:
+        return False
+
+
+def kind_of_times(miss):
+    """Which timer a log has whose records of every fourth step miss the wall clock by such a share."""
+    log = Log()
+    log.setup()
+    log.now += 1_000_000
+    log.event("block_start", samples_count=0)
+    for step in range(4, 201, 4):
+        log.now += 4_000_000
+        log.event("tracked_stats", {"train_step_time": 1000.0 * (1 - miss)}, samples_count=step * log.batch)
+    log.event("block_stop", samples_count=200 * log.batch)
+    log.event("run_stop", samples_count=200 * log.batch, status="success")
+    return single([log.text()]).timing.kind
+
+
+def iteration(at, number, seconds=2.0, loss=2.5):
+    """A line of an iteration in Megatron's form."""
+    stamp = (BEGIN + datetime.timedelta(seconds=at)).isoformat(" ", "microseconds")
+    return (
+        f" [{stamp}] iteration {number:8d}/     500 | elapsed time per iteration (ms): {1e3 * seconds:.1f} | "
+        f"learning rate: 1.0E-04 | global batch size:    64 | lm loss: {loss:.6E} | grad norm: 1.000 |"
+    )
+
+
+def pause(seconds):
+    """Whether time is unknown that passes between two records of ten steps of 2 s, in addition to these."""
+    stamps = [20.0 * number + (seconds if number > 10 else 0.0) for number in range(1, 21)]
+    lines = [iteration(at, 10 * number) for number, at in enumerate(stamps, start=1)]
+    return "unknown" in account_of(single(lines)).parts
+
+
+def repeated(after):
+    """Whether an iteration of 100 s that is printed again so much later is another attempt."""
+    lines = [iteration(100.0 * number, number, 100.0) for number in range(1, 6)]
+    return bool(said(single([*lines, iteration(500.0 + after, 5, 100.0)]), "restarted"))
+
+
+def second_of_first(miss):
+    """The second step's time where its line may be the mean with the first one, and stamps miss it by a share."""
+    rest = [iteration(20.0 + 2 * number, number) for number in range(3, 20)]
+    lines = [iteration(10.0, 1, 10.0), iteration(10.0 + 2.0 * (1 + miss), 2, 6.0)]
+    return single([*lines, *rest]).step_times[1]
+
+
+def second_after_pause(seconds):
+    """The same for the second step after a pause, in which another process may have started."""
+    lines = [iteration(2.0 * number, number) for number in range(1, 11)]
+    begin = 20.0 + seconds + 10.0
+    lines += [iteration(begin, 11, 10.0), iteration(begin + 2.0, 12, 6.0)]
+    return single([*lines, *(iteration(begin + 2.0 * (number - 11), number) for number in range(13, 20))]).step_times[
+        11
+    ]
+
+
+def conflicts(count):
+    """How many iterations are named that are printed twice with different losses."""
+    pairs = (
+        (iteration(2.0 * number, number), iteration(2.0 * number, number, loss=2.6)) for number in range(1, count + 1)
+    )
+    return sum("printed twice" in each for each in single(itertools.chain(*pairs)).warnings)
+
+
+def restarts(count):
+    """How many restarts are named."""
+    lines = [iteration(2.0, 1), iteration(4.0, 2)]
+    lines += [iteration(100.0 * number, 2) for number in range(1, count + 1)]
+    return sum("restarted on line" in each for each in single(lines).warnings)
+
+
+def trainings(after_ms):
+    """How many trainings an MLPerf log holds that states its start again so much later."""
+    log = Log()
+    log.setup()
+    log.now += after_ms
+    log.event("run_start")
+    log.event("block_start", samples_count=0)
+    log.now += 60_000
+    log.event("block_stop", samples_count=4 * log.batch)
+    log.event("run_stop", samples_count=4 * log.batch, status="success")
+    return len(read.parse_chunks([log.text().encode()], "result_0.txt"))
+
+
+def spread(count):
+    """The batch of an MLPerf log whose statement is spread over so many further lines."""
+    text = mlperf_log(batch=48)
+    (stated,) = (each for each in text.splitlines() if '"global_batch_size"' in each)
+    size = len(stated) // (count + 1) + 1
+    pieces = [stated[begin : begin + size] for begin in range(0, len(stated), size)]
+    assert len(pieces) == count + 1
+    return single([text.replace(stated, "\n".join(pieces))]).training_config.global_batch_size
+
+
+@limits(
+    ("lines where an interval has them", window, (4, 10), (5, 1)),
+    ("steps of a document", is_quoted, (2, False), (3, True)),
+    ("sampled times", kind_of_times, (0.0009, "partial"), (0.0011, "sampled")),
+    ("pause", pause, (1.9, False), (2.1, True)),
+    ("iteration again", repeated, (49.9, False), (50.1, True)),
+    ("stamps of the first two", second_of_first, (0.019, 2.0), (0.021, 6.0)),
+    ("start of a process", second_after_pause, (4.9, 6.0), (5.1, 2.0)),
+    ("named conflicts", conflicts, (5, 5), (6, 5)),
+    ("named restarts", restarts, (50, 50), (51, 50)),
+    ("start of a run again", trainings, (990, 1), (1010, 2)),
+    ("lines of an event", spread, (4, 48), (5, None)),
+)
+def test_logs(ask, below, above):
+    assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+@pytest.mark.parametrize(("percent", "told"), [(4.9, False), (5.1, True)])
+def test_kernels_of_no_category_are_told(tmp_path, percent, told):
+    trace, path = MadeTrace(), tmp_path / "trace.json"
+    trace.kernel("gemm", None, 0.0, 100.0 - percent)
+    trace.kernel("zzz", None, 100.0 - percent, 100.0)
+    path.write_bytes(trace.text())
+    assert bool(said(load.load([str(path)]).files[0].runs[0], "kernels of no known category")) is told
