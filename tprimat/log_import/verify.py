@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -79,17 +78,16 @@ def verify(path: Path) -> Verification:
 
     Raises UnreadableError for what is no bundle, or holds no results.
     """
-    with tempfile.TemporaryDirectory() as name:
-        bundle.unpack(path, Path(name))
-        results = sorted(Path(name).rglob("results/*.json"))
+    with bundle.unpacked(path) as (folder, _):
+        results = sorted(folder.rglob("results/*.json"))
         if not results:
             raise UnreadableError(path, "no results in it", heading="not-a-result")
-        found = load.load(map(str, Path(name).rglob("logs")), jobs=1)
+        found = load.load(map(str, folder.rglob("logs")), jobs=1)
         logs = [run for file in found.files for run in file.runs]
-        packed = (Log(str(each)) for each in Path(name).rglob("logs/*.gz") if each.is_file())
+        packed = (Log(str(each)) for each in folder.rglob("logs/*.gz") if each.is_file())
         hashes = {hashlib.sha256(b"".join(log.chunks())).hexdigest() for log in packed}
         runs = tuple(each for result in results for each in _verified(result, logs, hashes))
-        return Verification(runs, tuple(_changed(Path(name))))
+        return Verification(runs, tuple(_changed(folder)))
 
 
 def _changed(folder: Path) -> Iterator[str]:
