@@ -47,7 +47,7 @@ def check(path: Path | None, anonymise: bool = False) -> None:
     """Raise UsageError where no bundle can be written under this name, or there is none to anonymise."""
     if path is None:
         if anonymise:
-            raise UsageError("--anonymise needs --bundle FILE", heading="wrong-usage")
+            raise UsageError("--anonymise needs --bundle FILE", hint="add --bundle FILE.tar.gz", heading="wrong-usage")
         return
     if not path.name.lower().endswith(ENDINGS):
         raise UsageError(

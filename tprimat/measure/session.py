@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from tprimat import console
+from tprimat import console, files
 from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import ExitStatus
 from tprimat.frameworks import nodes as several_nodes
@@ -106,7 +106,7 @@ class Session:
         """Run one training after the other. Raises UsageError where results or what they need can't be written."""
         plan = self._plan
         for index, request in enumerate(self._requests):
-            training_files.check_writable(request.output_dir)
+            files.check_writable(request.output_dir)
             self._requests[index] = plan.framework_of(request).hook("prepare")(request, console.info)
         earlier = self._earlier()
         self._state_node()

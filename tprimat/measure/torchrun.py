@@ -10,6 +10,7 @@ from tprimat import console
 from tprimat.analysis.summary import summarize
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
+from tprimat.files import check_writable
 from tprimat.frameworks.encdec import launch as encdec
 from tprimat.frameworks.encdec.request import EncDecRequest, RequestedSettings
 from tprimat.frameworks.loops.launch import cores
@@ -18,7 +19,6 @@ from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
 from tprimat.measure import display
 from tprimat.measure.plan import Plan
-from tprimat.measure.training_files import check_writable
 from tprimat.record.ranks import Process
 from tprimat.results.run import Environment
 from tprimat.store import store

@@ -8,7 +8,6 @@ import itertools
 import math
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -35,16 +34,6 @@ from tprimat.record.progress import Saved, Step
 from tprimat.redaction import redacted
 from tprimat.results.run import Data, Run
 from tprimat.store import store
-
-
-def check_writable(folder: Path) -> None:
-    """Refuse a folder that can't take the result, before an hour was spent on it. Raises UsageError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return
-    except OSError as error:
-        raise unwritable(folder, error, "result can't be written") from error
 
 
 def recover(request: Request, earlier: set[str]) -> tuple[Run, Path] | None:
