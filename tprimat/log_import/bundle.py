@@ -129,6 +129,12 @@ def unpacked(path: Path) -> Iterator[tuple[Path, Callable[[str], str]]]:
             raise
 
 
+_UNREADABLE: tuple[type[Exception], ...] = (
+    *(tarfile.TarError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError),
+    *FAULTS,
+)
+
+
 def _unpack(path: Path, folder: Path) -> None:
     """Write the results and logs of a bundle into an empty folder."""
     left = room = max(UNPACKED_FREELY, MOST_TIMES * path.stat().st_size)
@@ -147,7 +153,7 @@ def _unpack(path: Path, folder: Path) -> None:
                     if left < 0:
                         raise _too_large(path)
                     file.write(piece)
-    except (tarfile.TarError, zipfile.BadZipFile, *FAULTS, NotImplementedError, RuntimeError, ValueError) as error:
+    except _UNREADABLE as error:
         raise UnreadableError(path, f"not a readable archive: {error}", heading="unreadable-file") from error
 
 
