@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import os
 import secrets
 import signal
@@ -276,14 +275,13 @@ class Session:
             recorded=result[0].status_reason if result else None,
         )
         if result is None:
-            setup = {name: getattr(request, name) for name in ("platform", "framework", "model", "label")}
-            run = Run(**setup, status=status, status_reason=reason)
             # What was killed from outside is repeated by --resume, as any interrupted training.
             is_killed = -child.status in KILLING and not child.overdue
             if self._plan.keeps_failures and not child.interrupted and not is_killed:
-                self._keep_failure(index, run)
+                self._keep_failure(index, reason)
             else:
-                console.record(run, None)
+                setup = {name: getattr(request, name) for name in ("platform", "framework", "model", "label")}
+                console.record(Run(**setup, status=status, status_reason=reason), None)
         if child.interrupted:
             kept = "partial results saved (status: incomplete)" if result else "nothing recorded yet"
             console.error(f"{title}: interrupted; {kept}")
@@ -367,17 +365,11 @@ class Session:
         request = self._digests[index]
         return {"session": self._id, "round": self._round, "request": request, "tuning": self._plan.tuning}
 
-    def _keep_failure(self, index: int, run: Run) -> None:
+    def _keep_failure(self, index: int, why: str | None) -> None:
         """Write the result of a training that failed before it could, so that --resume knows of it."""
         request = self._requests[index]
-        run = msgspec.structs.replace(
-            run,
-            **self._known(index),
-            timestamp=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-            scale=request.scale,
-            gpu_info=msgspec.structs.replace(self._machine.gpu_info, device_count=request.num_gpus),
-            training_config=request.training_config(num_gpus=request.num_gpus, precision=request.precision),
-        )
+        info = msgspec.structs.replace(self._machine.gpu_info, device_count=request.num_gpus)
+        run = attempt.failed(request, why, gpu_info=info, **self._known(index))
         self._keep(index, run, store.save(run, request.output_dir).path)
 
     def _judge_complete(self, request: Request, path: Path, child: ProcessResult, log: Path, title: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -131,10 +130,8 @@ def _result_of(job: Job, training: Training, why: str) -> tuple[Run, Path] | Non
         found = training_files.read_log(by_name(request.framework), request, log, machine, False, complete)
         if found is not None:
             return attempt.with_reason(*found, why)
-    config = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
-    moment = datetime.datetime.now(datetime.timezone.utc).astimezone().isoformat(timespec="seconds")
-    run = request.to_run(status="failed", status_reason=why, timestamp=moment, training_config=config, **known)
-    run = msgspec.structs.replace(run, warnings=("the training left neither steps nor a log that can be read",))
+    warnings = ("the training left neither steps nor a log that can be read",)
+    run = attempt.failed(request, why, warnings=warnings, **known)
     return run, store.save(run, request.output_dir).path
 
 
