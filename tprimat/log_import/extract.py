@@ -27,7 +27,7 @@ from tprimat.read.parsing.events import Moment
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import json_object, number
 from tprimat.results.result_file import without_secrets
-from tprimat.results.run import MODEL_FROM_DIRECTORY, GpuInfo, Run
+from tprimat.results.run import MODEL_FROM_DIRECTORY, PLATFORMS, STACKS, VENDORS, GpuInfo, Run
 from tprimat.units import GB, GIB
 
 _OPTIONS = {
@@ -295,8 +295,8 @@ def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
         run = msgspec.structs.replace(run, training_config=config)
     if not gpu:
         return run
-    stack = {"NVIDIA": "cuda", "AMD": "rocm"}.get(gpus.vendor(gpu) or "", run.gpu_info.software_stack)
-    platform = {"cuda": "nvd", "rocm": "amd"}.get(stack or "", run.platform)
+    stack = next((STACKS[each] for each in VENDORS if VENDORS[each] == gpus.vendor(gpu)), run.gpu_info.software_stack)
+    platform = PLATFORMS.get(stack or "", run.platform)
     info = msgspec.structs.replace(run.gpu_info, device_name=gpu, software_stack=stack)
     unknown = "the source doesn't state the GPU's name"
     warnings = tuple(warning for warning in run.warnings if warning != unknown)

@@ -45,7 +45,7 @@ from tprimat.results.preflight import (
     NodePreflight,
     Rate,
 )
-from tprimat.results.run import Platform
+from tprimat.results.run import STACKS, Platform
 
 LOAD_S = 1.0
 """For how long the GPUs are loaded while their clocks are read, s."""
@@ -112,7 +112,7 @@ def platform_here() -> Platform:
     """Return the platform by what torch says alone: eight processes that ask the drivers take seconds."""
     import torch
 
-    return "cpu" if not torch.cuda.is_available() else "amd" if torch.version.hip else "nvd"
+    return torch_build.platform_of_gpus(torch) if torch.cuda.is_available() else "cpu"
 
 
 class _Worker:
@@ -272,7 +272,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measure, and write what all have measured."""
     path, platform, *rest = arguments
     process = from_environment(os.environ) or Process()
-    kind: Platform = "nvd" if platform == "nvd" else "amd" if platform == "amd" else "cpu"
+    kind = next(each for each in STACKS if each == platform)
     say: Say = (lambda text: print(f"stage: {text}", flush=True)) if process.is_first else (lambda _: None)
     measured = measure(process, kind, plan_of(kind, quick="quick" in rest), say)
     if measured is not None:
