@@ -315,6 +315,17 @@ class TestExport:
         assert list(rows[0]) == [column.name for column in steps.COLUMNS]
         assert (rows[0]["step"], rows[0]["segment"], rows[0]["log_line"]) == ("1", "", "")
 
+    @pytest.mark.parametrize(
+        ("model", "cell"),
+        [("=HYPERLINK(1)", "'=HYPERLINK(1)"), ("@x", "'@x"), ("-x", "'-x"), ("a=b", "a=b"), ("'=x", "'=x")],
+    )
+    def test_csv_holds_no_formula(self, here, capsys, model, cell):
+        save_as(make_run(model=model), here / "run.json")
+        assert self.export(capsys, "run.json", "--csv", "steps.csv")[0] == 0
+        rows = list(csv.DictReader(io.StringIO(Path("steps.csv").read_text(encoding="utf-8"))))
+        assert rows[0]["model"] == cell
+        assert float(rows[0]["step_time_seconds"]) > 0
+
     def test_json_lines_on_the_standard_output(self, results, capsysbinary):
         assert command("export", ["output/cuda.json", "--jsonl", "-"]) == 0
         rows = [json.loads(line) for line in capsysbinary.readouterr().out.splitlines()]

@@ -180,10 +180,7 @@ def _named_arguments() -> Iterator[None]:
     try:
         yield
     except TensorPrimatError as error:
-        error.problem = _in_python(error.problem)
-        error.hint = _in_python(error.hint) if error.hint else None
-        error.message = ": ".join(filter(None, (error.problem, error.hint)))
-        error.args = (error.message,)
+        error.reword(_in_python)
         raise
 
 

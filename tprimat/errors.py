@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tprimat.redaction import redacted
 from tprimat.text import plain
@@ -55,12 +55,16 @@ class TensorPrimatError(Exception):
     status = ExitStatus.USAGE
 
     def __init__(self, problem: str, *, heading: str, hint: str | None = None) -> None:
+        super().__init__()
+        self.problem, self.hint, self.heading = problem, hint, heading
         # Messages quote files, commands and what programs say.
-        self.problem = problem = redacted(problem)
-        self.hint = hint = hint if hint is None else redacted(hint)
-        self.message = problem if hint is None else f"{problem}: {hint}"
-        self.heading = heading
-        super().__init__(self.message)
+        self.reword(redacted)
+
+    def reword(self, change: Callable[[str], str]) -> None:
+        """Change the texts, such as the name of a file in them."""
+        self.problem, self.hint = change(self.problem), self.hint and change(self.hint)
+        self.message = ": ".join(filter(None, (self.problem, self.hint)))
+        self.args = (self.message,)
 
     def line(self) -> str:
         """Return what a command prints: the problem, the hint and the page that says more, each on its own line."""

@@ -71,6 +71,16 @@ def unwritable(
     return UsageError(f"{path}: {why}", hint=f"choose another {option}", heading="unwritable-folder")
 
 
+def check_writable(folder: Path, option: str = "--output-dir") -> None:
+    """Refuse a folder that can't take the result, before an hour was spent on it. Raises UsageError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return
+    except OSError as error:
+        raise unwritable(folder, error, "result can't be written", option) from error
+
+
 @contextlib.contextmanager
 def write_temp_beside(path: Path, content: bytes, suffix: str) -> Iterator[str]:
     """Yield a temporary file with this content and suffix beside another one, flushed to disk, ready to replace it."""

@@ -97,7 +97,7 @@ class TestBundle:
 
     def test_without_a_bundle(self, tmp_path, capsys):
         assert cli.run("extract-primus", ["--log-file", "any.log", "--anonymise"]) == 2
-        assert "--anonymise needs --bundle FILE" in capsys.readouterr().err
+        assert "--anonymise needs --bundle FILE\nhint:  add --bundle" in capsys.readouterr().err
 
 
 class TestPseudonyms:

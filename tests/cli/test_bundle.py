@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import tarfile
 import zipfile
@@ -12,7 +13,7 @@ import pytest
 from stored_runs import series
 
 from tprimat.cli import run
-from tprimat.errors import UsageError
+from tprimat.errors import UnreadableError, UsageError
 from tprimat.log_import import bundle, inputs
 from tprimat.results.run import Environment, GpuInfo, Run, TrainingConfig
 from tprimat.store import store
@@ -132,3 +133,71 @@ def test_a_log_that_is_cut_or_a_bomb_is_packed_as_far_as_it_can_be_read(files, t
             content = gzip.decompress(archive.read(f"b/logs/{name}.log.gz"))
             assert content.startswith(b"step 1\n")
             assert len(content) < 8 << 20
+
+
+def archive(path: Path, *entries: tuple[tarfile.TarInfo, bytes]) -> Path:
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as packed:
+        for entry, content in entries:
+            entry.size = len(content)
+            packed.addfile(entry, io.BytesIO(content))
+    return path
+
+
+def names_in(path: Path) -> list[str]:
+    with bundle.unpacked(path) as (folder, _):
+        return sorted(each.name for each in folder.rglob("*") if each.is_file())
+
+
+REFUSED = "unpacks to more than logs and results do"
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_what_an_archive_states_of_a_member_is_bounded(tmp_path, more):
+    entry = tarfile.TarInfo("logs/train.log")
+    # The member's own header, that of the comment, and the comment with its length and name.
+    entry.pax_headers = {"comment": "x" * (bundle.LARGEST_HEADER - 2 * 512 - len("1047552 comment=\n") + more)}
+    path = archive(tmp_path / "b.tar.gz", (entry, b"step 1\n" * 100_000))
+    if not more:
+        assert names_in(path) == ["train.log"]
+        return
+    with pytest.raises(UnreadableError, match=f"b.tar.gz: {REFUSED}"):
+        names_in(path)
+
+
+@pytest.mark.parametrize("members", [3, 4])
+def test_members_that_are_not_unpacked_count(tmp_path, monkeypatch, members):
+    monkeypatch.setattr(bundle, "MOST_MEMBERS", 3)
+    folders = [tarfile.TarInfo(f"folder{number}") for number in range(members - 1)]
+    for folder in folders:
+        folder.type = tarfile.DIRTYPE
+    path = archive(
+        tmp_path / "b.tar.gz", *((folder, b"") for folder in folders), (tarfile.TarInfo("train.log"), b"step 1")
+    )
+    if members == 3:
+        assert names_in(path) == ["train.log"]
+        return
+    with pytest.raises(UnreadableError, match=REFUSED):
+        names_in(path)
+
+
+@pytest.mark.parametrize("size", [1 << 16, 1 << 22])
+def test_bytes_that_are_not_unpacked_count(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(bundle, "UNPACKED_FREELY", 1 << 17)
+    entries = ((tarfile.TarInfo("environment/e.json"), b" " * size), (tarfile.TarInfo("train.log"), b"step 1"))
+    path = archive(tmp_path / "b.tar.gz", *entries)
+    if size == 1 << 16:
+        assert names_in(path) == ["train.log"]
+        return
+    with pytest.raises(UnreadableError, match=REFUSED):
+        names_in(path)
+
+
+def test_a_header_that_points_back_is_refused(tmp_path):
+    entry = tarfile.TarInfo("a.log").tobuf(tarfile.GNU_FORMAT)
+    # A size below zero, in the notation of GNU tar for numbers that are too large for octal digits.
+    wrong = entry[:124] + b"\xff" * 10 + b"\xfc\x00" + entry[136:]
+    checked = wrong[:148] + b"%06o\0 " % (sum(wrong[:148]) + 8 * 32 + sum(wrong[156:])) + wrong[156:]
+    path = tmp_path / "b.tar.gz"
+    path.write_bytes(gzip.compress(checked + b"\0" * 2048))
+    with pytest.raises(UnreadableError, match="not a readable archive"):
+        names_in(path)

@@ -154,6 +154,11 @@ class TestWrongUsage:
         assert "1.33×" in said.out
         assert "\nhint:  choose another --results-dir\n" in said.err
 
+    def test_a_plot_that_cannot_be_written_elsewhere(self, results, capsys):
+        Path("file").touch()
+        assert run("compare", ["output", "--output", str(Path("file/p.png").absolute())]) == ExitStatus.USAGE
+        assert "\nhint:  choose another --output\n" in capsys.readouterr().err
+
 
 def test_a_broken_file_in_a_folder_is_a_note(results, capsys):
     (results / "broken.json").write_text("{")

@@ -215,6 +215,20 @@ class TestWhatALogLeavesOpen:
         assert "error: amd.log: " in err
         assert "Only one system found" in out
 
+    @pytest.mark.parametrize(
+        ("value", "used"),
+        [("--gpu=H100", True), ("--gpu=H1000", False), ("--num-gpus=8", True), ("--num-gpus=9", False)],
+    )
+    def test_one_that_no_result_needs_is_said(self, here, capsys, value, used):
+        save(make_run(), here / "output")
+        status, _, err = compared(capsys, "output", value)
+        if used:
+            assert (status, err) == (ExitStatus.OK, "")
+            return
+        assert status == ExitStatus.USAGE
+        assert f"error: {value.replace('=', ' ')} is not used: each result or log states the " in err
+        assert "hint:  remove the option" in err
+
     def test_with_override(self, here, capsys):
         assert "8×MI355X is 20%" in compared(capsys, "nv.log", "amd.log", "--gpu", "amd=MI355X", "--override")[1]
 

@@ -367,3 +367,8 @@ class TestEfficiency:
     def test_nothing_there(self, tmp_path, capsys):
         assert run("enhanced-metrics", [str(tmp_path)]) == ExitStatus.USAGE
         assert "no benchmark results or logs in" in capsys.readouterr().err
+
+
+def test_a_peak_of_zero_has_a_hint(folders, capsys):
+    assert run("compare", ["old", "--peak-tflops", "0", "--no-plot"]) == ExitStatus.USAGE
+    assert "must be above zero\nhint:  use e.g. 989" in capsys.readouterr().err

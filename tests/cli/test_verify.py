@@ -237,3 +237,10 @@ def native(run: dict, index: int) -> dict:
     rates = list(run["native_metrics"]["tokens_per_second_per_gpu"])
     rates[index] *= 1.5
     return run | {"native_metrics": run["native_metrics"] | {"tokens_per_second_per_gpu": rates}}
+
+
+def test_a_broken_result_is_named_by_its_bundle(packed, capsys):
+    broken = changed(packed, "results/*.json", lambda content: content[:-20])
+    assert cli.run("verify", [str(broken)]) == ExitStatus.USAGE
+    error = capsys.readouterr().err.splitlines()[0]
+    assert error.startswith(f"error: {broken}/mine/results/")

@@ -225,6 +225,12 @@ class TestEnds:
         run = store.read(tmp_path / "train_own_mine.json")[-1]
         assert (run.status, run.status_reason, run.steps) == ("incomplete", "terminated (SIGTERM)", (1,))
 
+    def test_a_folder_that_cannot_be_written_is_said_before_the_first_step(self, record, tmp_path):
+        (tmp_path / "file").write_text("in the way")
+        recorder = record(output_dir=tmp_path / "file" / "output")
+        with pytest.raises(UsageError, match=r"result can't be written.*choose another output_dir"):
+            recorder.__enter__()
+
     def test_another_process_than_the_first_writes_nothing(self, record, tmp_path, monkeypatch):
         monkeypatch.setenv("RANK", "1")
         monkeypatch.setenv("WORLD_SIZE", "2")

@@ -19,7 +19,8 @@ from tprimat.measure import attempt
 from tprimat.record.journal import JournalHeader
 from tprimat.record.process_identity import ProcessIdentity
 from tprimat.results.run import TrainingConfig, Tuning
-from tprimat.slurm import client, follow, script
+from tprimat.slurm import client, script
+from tprimat.slurm import collect as collecting
 from tprimat.slurm.client import JobState
 from tprimat.slurm.job import find
 from tprimat.slurm.settings import SlurmJob
@@ -337,7 +338,7 @@ class TestFollow:
 
         monkeypatch.setattr(client, "state", state)
         monkeypatch.setattr(client, "queue_position", lambda job_id: (2, 5))
-        return follow.until_the_end(find(str(submitted), Path()), sleep=lambda seconds: None, clock=lambda: 0.0)
+        return collecting.until_the_end(find(str(submitted), Path()), sleep=lambda seconds: None, clock=lambda: 0.0)
 
     def test_each_state_once_and_then_what_it_left(self, submitted, monkeypatch, tmp_path, capsys):
         for number in (1, 2):

@@ -37,7 +37,8 @@ def load(
         console.error(error.line())
     if inputs.files:
         if option is None and not inputs.errors:
-            given.check([*map(str, names), *(file.name for file in inputs.files)])
+            runs = [run for file in inputs.files for run in file.runs]
+            given.check([*map(str, names), *(file.name for file in inputs.files)], runs)
         return inputs
     if inputs.errors:
         raise inputs.errors[-1]
@@ -101,7 +102,7 @@ def options(arguments: argparse.Namespace) -> Options:
     """Return what the user knows beyond the results, except the prices. Raises UsageError."""
     peak = arguments.peak_tflops
     if peak is not None and not 0 < peak < math.inf:
-        raise UsageError("--peak-tflops must be above zero", heading="wrong-usage")
+        raise UsageError("--peak-tflops must be above zero", hint="use e.g. 989, in TFLOP/s", heading="wrong-usage")
     if (arguments.cost_source or arguments.cost_date) and not arguments.cost:
         raise UsageError("--cost-source and --cost-date need --cost", heading="wrong-cost")
     electricity, pue = arguments.electricity, arguments.pue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tprimat.cli._arguments import prints_outcome
-from tprimat.slurm import collect, follow
+from tprimat.slurm import collect
 from tprimat.slurm.job import find
 
 
@@ -13,4 +13,4 @@ from tprimat.slurm.job import find
 def main(options: argparse.Namespace) -> int:
     """Print the state of a job and, once it has ended, write its results."""
     job = find(options.job, options.output_dir)
-    return follow.until_the_end(job) if options.wait else collect.collect(job)
+    return collect.until_the_end(job) if options.wait else collect.collect(job)

@@ -106,7 +106,7 @@ def _write(report: Report, arguments: argparse.Namespace, path: Path) -> list[st
         content = _comparing.draw(report, path, "standard" if report.scaling is None else "scaling")
     shown = None
     if content is not None:
-        write_output(path, content, "--results-dir")
+        write_output(path, content, "--results-dir" if path.parent == folder else "--output")
         shown = Plot(_link(path, folder), path.suffix.lower().removeprefix("."), content)
     sources = Sources(__version__, _command_line(arguments.argv))
     for each in FORMATS:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tprimat import console
@@ -15,7 +16,7 @@ from tprimat.catalog import models
 from tprimat.cli import _imported
 from tprimat.cli._arguments import prints_outcome
 from tprimat.console import Verbosity, info
-from tprimat.errors import ExitStatus, UnreadableError, UsageError
+from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError, UsageError
 from tprimat.location import REPOSITORY
 from tprimat.log_import import bundle, find_logs, inputs, load, sources
 from tprimat.log_import.extract import GivenValues
@@ -45,24 +46,43 @@ def main(arguments: argparse.Namespace) -> int:
     given = GivenValues(override=arguments.override, columns=arguments.columns and mapped.columns(arguments.columns))
     given = given.with_options(arguments.log_values or ())
     names = inputs.named_files(arguments.paths)
-    with bundle.Unpacked(names) as unpacked:
-        logs, skipped, errors = sources.log_sources(unpacked.names)
-        errors[:0] = unpacked.errors
+    with contextlib.ExitStack() as stack:
+        places, broken, named = _unpacked(names, stack)
+        logs, skipped, errors = sources.log_sources(places)
+        errors[:0] = broken
         if errors and not logs and not skipped:
             raise errors[0]
         if not logs and not skipped:
             raise UnreadableError(", ".join(names), "directory has no files", heading="not-a-training-log")
         batch = LogImport(Path(arguments.output_dir), arguments.label, _record)
-        batch.skipped += [dataclasses.replace(each, path=unpacked.named(each.path)) for each in skipped]
+        batch.skipped += [dataclasses.replace(each, path=named(each.path)) for each in skipped]
         batch.errors += [(error.problem, error.hint) for error in errors]
         given.check([*names, *(path for source in logs for path in source.paths)])
         with _progress(len(logs)) as advance:
             for source, outcome in sources.read_sources(logs, arguments.jobs, given):
-                title = unpacked.named(source.title)
-                batch.add(source, load.under_names(outcome, unpacked.named), title)
+                title = named(source.title)
+                batch.add(source, load.under_names(outcome, named), title)
                 advance(title)
     batch.save()
     return _report(batch)
+
+
+def _unpacked(
+    names: Sequence[str], stack: contextlib.ExitStack
+) -> tuple[list[str], list[TensorPrimatError], Callable[[str], str]]:
+    """Return the names with a folder for each bundle, an error for each that is none, and what renames the folders."""
+    places: list[str] = []
+    errors: list[TensorPrimatError] = []
+    renames: list[Callable[[str], str]] = []
+    for name in names:
+        try:
+            is_bundle = bundle.is_packed(Path(name))
+            folder, rename = stack.enter_context(bundle.unpacked(Path(name))) if is_bundle else (name, str)
+            places.append(str(folder))
+            renames.append(rename)
+        except UnreadableError as error:
+            errors.append(error)
+    return places, errors, lambda text: functools.reduce(lambda text, rename: rename(text), renames, text)
 
 
 def _record(result: ImportedResult) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from tprimat import console
 from tprimat.cli import _comparing
 from tprimat.errors import ExitStatus, UnreadableError
-from tprimat.log_import.extract import GivenValues
 from tprimat.report import json_values
 from tprimat.text import plain
 from tprimat.watch import lines
@@ -26,7 +25,7 @@ Show = Callable[[Update], None]
 
 def main(arguments: argparse.Namespace) -> int:
     """Follow a training until it ends, a condition is met, or Ctrl-C is pressed."""
-    given = GivenValues(override=arguments.override).with_options(arguments.log_values or ())
+    given = _comparing.given_values(arguments)
     logs = GrowingLogs(arguments.log, given)
     hint = "name results or a log"
     baseline = _comparing.load([arguments.baseline], hint, "--baseline", given).files if arguments.baseline else []

@@ -14,8 +14,7 @@ import tarfile
 import tempfile
 import time
 import zipfile
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -26,7 +25,7 @@ from tprimat.errors import TensorPrimatError, UnreadableError, UsageError
 from tprimat.frameworks.primus import start_record
 from tprimat.log_import.anonymise import Pseudonyms
 from tprimat.log_import.extract import NOTHING_GIVEN, extract
-from tprimat.log_import.inputs import MOST_TIMES, UNPACKED_FREELY, Log
+from tprimat.log_import.inputs import CHUNK, FAULTS, MOST_TIMES, UNPACKED_FREELY, Log, decompressed
 from tprimat.read.parsing.text import clean, decoded
 from tprimat.redaction import REMOVED, redacted
 from tprimat.results.run import SERIES, Run
@@ -35,6 +34,9 @@ from tprimat.text import counted
 
 ENDINGS = (".tar.gz", ".tgz", ".zip")
 MOST_MEMBERS = 10_000
+LARGEST_HEADER = 1 << 20
+"""Bytes of what an archive states of a member: longer than any path and its attributes."""
+
 _GZIP = b"\x1f\x8b"
 _COMPRESSED = re.compile(r"\.(?:gz|bz2|xz|zst)$")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)
@@ -45,7 +47,7 @@ def check(path: Path | None, anonymise: bool = False) -> None:
     """Raise UsageError where no bundle can be written under this name, or there is none to anonymise."""
     if path is None:
         if anonymise:
-            raise UsageError("--anonymise needs --bundle FILE", heading="wrong-usage")
+            raise UsageError("--anonymise needs --bundle FILE", hint="add --bundle FILE.tar.gz", heading="wrong-usage")
         return
     if not path.name.lower().endswith(ENDINGS):
         raise UsageError(
@@ -105,72 +107,58 @@ def is_packed(path: Path) -> bool:
     return path.name.lower().endswith(ENDINGS) and path.is_file()
 
 
-def unpack(path: Path, folder: Path) -> None:
-    """Write the results and logs of a bundle into an empty folder.
+@contextlib.contextmanager
+def unpacked(path: Path) -> Iterator[tuple[Path, Callable[[str], str]]]:
+    """Unpack a bundle for a while; yield the folder, and what puts the bundle's name in its place in a text.
 
-    Raises UnreadableError for what is no archive, or unpacks to more than logs do.
+    Errors within name the bundle too. Raises UnreadableError for what is no archive, or unpacks to more than logs do.
     """
-    room = max(UNPACKED_FREELY, MOST_TIMES * path.stat().st_size)
+    with tempfile.TemporaryDirectory() as temporary:
+        # Below the bundle's own path: options for some of several logs name a part of it.
+        folder = Path(temporary, *(part for part in path.parts if part not in (path.anchor, "..")))
+
+        def named(text: str) -> str:
+            return text.replace(str(folder), str(path))
+
+        folder.mkdir(parents=True)
+        try:
+            _unpack(path, folder)
+            yield folder, named
+        except TensorPrimatError as error:
+            error.reword(named)
+            raise
+
+
+_UNREADABLE: tuple[type[Exception], ...] = (
+    *(tarfile.TarError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError),
+    *FAULTS,
+)
+
+
+def _unpack(path: Path, folder: Path) -> None:
+    """Write the results and logs of a bundle into an empty folder."""
+    left = room = max(UNPACKED_FREELY, MOST_TIMES * path.stat().st_size)
     try:
-        for number, (name, stream) in enumerate(_files_in(path)):
+        for number, (name, content) in enumerate(_members(path, room)):
+            if number >= MOST_MEMBERS:
+                raise _too_large(path)
             target = place_of(name, folder)
             # What the environment says is in the results too.
-            if target == folder or target.parent.name == "environment":
+            if content is None or target == folder or target.parent.name == "environment":
                 continue
-            content = stream.read(room + 1)
-            room -= len(content)
-            if room < 0 or number >= MOST_MEMBERS:
-                raise UnreadableError(path, "unpacks to more than logs and results do", heading="unreadable-file")
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
-    except (
-        tarfile.TarError,
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        OSError,
-    ) as error:
+            with target.open("wb") as file:
+                for piece in content:
+                    left -= len(piece)
+                    if left < 0:
+                        raise _too_large(path)
+                    file.write(piece)
+    except _UNREADABLE as error:
         raise UnreadableError(path, f"not a readable archive: {error}", heading="unreadable-file") from error
 
 
-class Unpacked:
-    """The names of a command line with a folder for each bundle among them, until the end of the context."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        """Unpack the bundles; `errors` has one for each that is none."""
-        self._stack = contextlib.ExitStack()
-        self._bundles: dict[str, str] = {}
-        self.names: list[str] = []
-        self.errors: list[TensorPrimatError] = []
-        for name in names:
-            folder = name
-            if is_packed(Path(name)):
-                # Below the bundle's own path: options for some of several logs name a part of it.
-                parts = [part for part in Path(name).parts if part not in (Path(name).anchor, "..")]
-                place = Path(self._stack.enter_context(tempfile.TemporaryDirectory()), *parts)
-                folder = str(place)
-                self._bundles[folder] = name
-                try:
-                    place.mkdir(parents=True)
-                    unpack(Path(name), place)
-                except UnreadableError as error:
-                    self.errors.append(error)
-                    continue
-            self.names.append(folder)
-
-    def __enter__(self) -> Unpacked:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def named(self, text: str) -> str:
-        """Return a path, or a text with one, with the bundle's name instead of its folder's."""
-        for folder, name in self._bundles.items():
-            text = text.replace(folder, name)
-        return text
+def _too_large(path: Path) -> UnreadableError:
+    return UnreadableError(path, "unpacks to more than logs and results do", heading="unreadable-file")
 
 
 def place_of(name: str, folder: Path) -> Path:
@@ -180,19 +168,58 @@ def place_of(name: str, folder: Path) -> Path:
     return folder.joinpath(*(f"_{part}" if _DEVICE.match(part) else part for part in plain))
 
 
-def _files_in(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yield the name and the content of each plain file in an archive."""
+def _members(path: Path, room: int) -> Iterator[tuple[str, Iterator[bytes] | None]]:
+    """Yield the name of each member of an archive, with its content in pieces if it is a plain file."""
     if path.name.lower().endswith(".zip"):
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
-                if not entry.is_dir():
-                    with archive.open(entry) as stream:
-                        yield entry.filename, stream
+                yield entry.filename, None if entry.is_dir() else _pieces(archive.open(entry))
         return
-    with tarfile.open(path) as packed:
-        for member in packed:
-            if member.isfile() and (content := packed.extractfile(member)):
-                yield member.name, content
+    with files.open_plain(path) as raw:
+        archived = _Archive(path, decompressed(raw, str(path)), room)
+        with tarfile.open(fileobj=archived, mode="r:") as packed:  # type: ignore[call-overload]
+            for member in packed:
+                archived.after()
+                content = packed.extractfile(member) if member.isfile() else None
+                yield member.name, None if content is None else map(archived.after, _pieces(content))
+
+
+def _pieces(content: IO[bytes]) -> Iterator[bytes]:
+    with content:
+        while piece := content.read(CHUNK):
+            yield piece
+
+
+class _Archive:
+    """A decompressed tar archive that is read forward and no further than `room`.
+
+    A header states its own length, and tarfile reads it at once: between two files no more than LARGEST_HEADER is read.
+    """
+
+    def __init__(self, path: Path, stream: IO[bytes], room: int) -> None:
+        self._path, self._stream, self._room = path, stream, room
+        self._header = 0
+        self.tell = stream.tell
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes."""
+        self._header += size
+        if not 0 <= size <= self._header <= LARGEST_HEADER or self.tell() > self._room:
+            raise _too_large(self._path)
+        return self._stream.read(size)
+
+    def seek(self, position: int) -> int:
+        """Go forward to a position. Raises ReadError for an earlier one, which a wrong header names."""
+        if position < self.tell():
+            raise tarfile.ReadError("its members overlap")
+        if position > self._room:
+            raise _too_large(self._path)
+        return self._stream.seek(position)
+
+    def after(self, piece: bytes = b"") -> bytes:
+        """Return a piece of a file: what was read so far is no header."""
+        self._header = 0
+        return piece
 
 
 def bare(name: str) -> str:

@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,9 @@ from tprimat.machine import platforms
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing.events import Moment
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.values import LoggedValue, json_object, number
+from tprimat.read.parsing.values import json_object, number
 from tprimat.results.result_file import without_secrets
-from tprimat.results.run import MODEL_FROM_DIRECTORY, GpuInfo, Run
+from tprimat.results.run import MODEL_FROM_DIRECTORY, PLATFORMS, STACKS, VENDORS, GpuInfo, Run
 from tprimat.units import GB, GIB
 
 _OPTIONS = {
@@ -79,14 +79,19 @@ class GivenValues:
         path, label = _comparable(path), _comparable(self.label or "")
         return [each for each in self.by_file if _comparable(each[0]) in path or _comparable(each[0]) == label]
 
-    def check(self, paths: Iterable[str]) -> None:
-        """Raise UsageError where a value is for a file that is not among these."""
+    def check(self, paths: Iterable[str], runs: Collection[Run] = ()) -> None:
+        """Raise UsageError where a value is for a file that is not among these, or each of the runs states another."""
         fitting = {each for path in paths for each in self._for(path)}
         for each in self.by_file:
             if each not in fitting:
                 option = _OPTIONS[each[1]][0]
                 hint = "FILE in FILE=VALUE is a part of a log's path"
                 raise UsageError(f"{option}: no log has '{each[0]}' in its path", heading="wrong-usage", hint=hint)
+        for field, (option, what) in _OPTIONS.items():
+            value = getattr(self, field)
+            if value is not None and runs and not any(_agrees(field, value, _stated(run, field)) for run in runs):
+                text = f"{option} {value} is not used: each result or log states {what} itself, as another one"
+                raise UsageError(text, heading="option-against-log", hint="remove the option")
 
 
 NOTHING_GIVEN = GivenValues()
@@ -163,24 +168,19 @@ def imported(
     used: dict[str, Any] = {}
     overrides: dict[str, str] = {}
     warnings = []
-    for name, (option, what) in _OPTIONS.items():
+    for name, (_, what) in _OPTIONS.items():
         if name in ("gpu", "precision"):
             continue
         value, statement = getattr(given, name), parsed.stated.get(name)
-        if value is None or (statement is not None and _agrees(name, value, statement)):
+        if value is None or (statement is not None and _agrees(name, value, statement.value)):
             continue
         used[name] = value
         if statement is None or (name == "model" and statement.weight == 0):
             warnings.append(f"{what} ({value}) is from the command line; the log doesn't state it")
             continue
         place = f"{logs[0].name}:{statement.line}"
-        if not given.override:
-            raise UsageError(
-                f"{place}: the log gives {what} as {statement.value} (“{statement.text[:120]}”), {option} as {value}",
-                heading="option-against-log",
-                hint="remove the option, or add --override",
-            )
-        overrides[name] = f"{value} on the command line, {statement.value} in the log ({place})"
+        text = _overriding(given, name, statement.value, place, f" (“{statement.text[:120]}”)")
+        overrides[name] = f"{text} ({place})"
         warnings.append(f"{what} was overridden: {overrides[name]}")
     run = parsed.run(used)
     assert run.source is not None
@@ -214,31 +214,37 @@ def _with_directory_model(run: Run, path: str) -> Run:
     return msgspec.structs.replace(run, model=row.name, warnings=(warning, *run.warnings))
 
 
+def _overriding(given: GivenValues, field: str, stated: object, place: str, quoted: str = "") -> str:
+    """Return what is said of a user's value in the place of one that a log states.
+
+    Raises UsageError if `override` is not set.
+    """
+    (option, what), value = _OPTIONS[field], getattr(given, field)
+    if not given.override:
+        raise UsageError(
+            f"{place}: the log gives {what} as {stated}{quoted}, {option} as {value}",
+            heading="option-against-log",
+            hint="remove the option, or add --override",
+        )
+    return f"{value} on the command line, {stated} in the log"
+
+
 def _checked(run: Run, given: GivenValues, name: str) -> Run:
     """Return a run whose GPU and precision are those that the user names, if any.
 
     Raises UsageError when the log has others and `override` is not set.
     """
-    wrong = {}
-    gpu, precision = run.gpu_info.device_name, run.training_config.precision
-    if given.gpu and gpu and not _same_gpu(given.gpu, gpu):
-        wrong["gpu"] = (gpu, given.gpu)
-    if given.precision and precision and given.precision != precision:
-        wrong["precision"] = (precision, given.precision)
-    for field, (stated, value) in wrong.items():
-        option, what = _OPTIONS[field]
-        if not given.override:
-            raise UsageError(
-                f"{name}: the log gives {what} as {stated}, {option} as {value}",
-                heading="option-against-log",
-                hint="remove the option, or add --override",
-            )
-        text = f"{value} on the command line, {stated} in the log"
-        assert run.source is not None
-        source = msgspec.structs.replace(run.source, overrides={**run.source.overrides, field: text})
-        run = msgspec.structs.replace(run, source=source, warnings=(f"{what} was overridden: {text}", *run.warnings))
-    named = {field: value for field, (_, value) in wrong.items()}
-    return _with_machine(run, named.get("gpu"), named.get("precision"))
+    named: dict[str, str | None] = {"gpu": None, "precision": None}
+    for field in named:
+        value, stated = getattr(given, field), _stated(run, field)
+        if value and stated and not _agrees(field, value, stated):
+            text = _overriding(given, field, stated, name)
+            assert run.source is not None
+            source = msgspec.structs.replace(run.source, overrides={**run.source.overrides, field: text})
+            warning = f"{_OPTIONS[field][1]} was overridden: {text}"
+            run = msgspec.structs.replace(run, source=source, warnings=(warning, *run.warnings))
+            named[field] = value
+    return _with_machine(run, named["gpu"], named["precision"])
 
 
 def with_inferred_gpu(run: Run) -> Run:
@@ -259,33 +265,27 @@ def with_inferred_gpu(run: Run) -> Run:
     return _with_machine(run, name, None)
 
 
-def _same_gpu(one: str, other: str) -> bool:
-    rows = [set(gpus.match(GpuInfo(device_name=name)).candidates) for name in (one, other)]
-    return bool(rows[0] & rows[1]) or one.lower() in other.lower()
-
-
 def completed(run: Run, given: GivenValues) -> Run:
     """Return a run with the user's values for what it leaves open, and a warning for each."""
-    config = run.training_config
-    sizes = {name: getattr(given, name) for name in ("num_gpus", "global_batch_size", "sequence_length")}
-    used = {name: value for name, value in sizes.items() if value is not None and getattr(config, name) is None}
-    known = {"model": run.model, "gpu": run.gpu_info.device_name, "precision": config.precision}
-    named = {name: getattr(given, name) for name, value in known.items() if value is None and getattr(given, name)}
-    if not used and not named:
+    used = {
+        field: value
+        for field in ("num_gpus", "global_batch_size", "sequence_length", "model", "gpu", "precision")
+        if (value := getattr(given, field)) and _stated(run, field) is None
+    }
+    if not used:
         return run
+    sizes = {field: value for field, value in used.items() if field in run.training_config.__struct_fields__}
+    warnings = (
+        f"{_OPTIONS[name][1]} ({value}) is from the command line; the source doesn't state it"
+        for name, value in used.items()
+    )
     run = msgspec.structs.replace(
         run,
-        model=named.get("model", run.model),
-        training_config=msgspec.structs.replace(config, **used),
-        warnings=(
-            *(
-                f"{_OPTIONS[name][1]} ({value}) is from the command line; the source doesn't state it"
-                for name, value in (used | named).items()
-            ),
-            *run.warnings,
-        ),
+        model=used.get("model", run.model),
+        training_config=msgspec.structs.replace(run.training_config, **sizes),
+        warnings=(*warnings, *run.warnings),
     )
-    return _with_machine(run, named.get("gpu"), named.get("precision"))
+    return _with_machine(run, used.get("gpu"), used.get("precision"))
 
 
 def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
@@ -295,22 +295,31 @@ def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
         run = msgspec.structs.replace(run, training_config=config)
     if not gpu:
         return run
-    stack = {"NVIDIA": "cuda", "AMD": "rocm"}.get(gpus.vendor(gpu) or "", run.gpu_info.software_stack)
-    platform = {"cuda": "nvd", "rocm": "amd"}.get(stack or "", run.platform)
+    stack = next((STACKS[each] for each in VENDORS if VENDORS[each] == gpus.vendor(gpu)), run.gpu_info.software_stack)
+    platform = PLATFORMS.get(stack or "", run.platform)
     info = msgspec.structs.replace(run.gpu_info, device_name=gpu, software_stack=stack)
     unknown = "the source doesn't state the GPU's name"
     warnings = tuple(warning for warning in run.warnings if warning != unknown)
     return msgspec.structs.replace(run, platform=platform, gpu_info=info, warnings=warnings)
 
 
-def _agrees(name: str, value: Any, statement: LoggedValue) -> bool:
-    """Return whether an option says the same as the log, if less exactly."""
-    if name != "model":
-        return bool(value == statement.value)
-    stated = str(statement.value)
+def _stated(run: Run, field: str) -> Any:
+    """Return what a run states in the place of an option; None where it leaves that open."""
+    if field == "model":
+        return run.model
+    return run.gpu_info.device_name if field == "gpu" else getattr(run.training_config, field)
+
+
+def _agrees(name: str, value: Any, stated: Any) -> bool:
+    """Return whether an option says the same as a log or a result, if less exactly."""
+    if name not in ("model", "gpu") or stated is None:
+        return bool(value == stated)
+    if name == "gpu":
+        rows = [set(gpus.match(GpuInfo(device_name=each)).candidates) for each in (value, stated)]
+        return bool(rows[0] & rows[1]) or value.lower() in stated.lower()
     row = models.recognize(value)
     # "llama" is no contradiction of llama3.2_1B, whose name the log gives more exactly.
-    plain = [re.sub(r"[^a-z0-9]", "", name.lower()) for name in (value, stated)]
+    plain = [re.sub(r"[^a-z0-9]", "", str(each).lower()) for each in (value, stated)]
     return (row is not None and row.name == stated) or (bool(plain[0]) and plain[1].startswith(plain[0]))
 
 

@@ -128,16 +128,12 @@ class Log:
     def _of(self, stream: BinaryIO) -> Iterator[bytes]:
         self._content = _HashedStream(stream)
         raw = io.BufferedReader(self._content, LOOK_AHEAD)
-        head = raw.peek()
-        decompress = next((opener for sign, opener in _COMPRESSIONS if head.startswith(sign)), None)
-        if decompress is None:
+        unpacked = decompressed(raw, self.name)
+        if unpacked is raw:
             while chunk := raw.read(CHUNK):
                 yield chunk
             return
-        unpacked = decompress(raw, self.name)
         read = getattr(unpacked, "read1", unpacked.read)
-        # BadGzipFile is an OSError without a number; bz2 has no class of its own and raises such, too.
-        faults: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, lzma.LZMAError, *_zstd_errors())
         size = 0
         try:
             while chunk := read(CHUNK):
@@ -146,13 +142,27 @@ class Log:
                     self.cut = f"it unpacks to more than {MOST_TIMES} times its size"
                     break
                 yield chunk
-        except faults as error:
+        except (*FAULTS, *_zstd_errors()) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             self.cut = str(error) or type(error).__name__
         # What was left belongs to the file all the same: its hash is of all of it.
         while raw.read(CHUNK):
             pass
+
+
+FAULTS: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, lzma.LZMAError)
+"""Of decompressors. BadGzipFile is an OSError without a number; bz2 has no class of its own and raises such, too."""
+
+
+def decompressed(raw: Any, name: str) -> Any:
+    """Return what a buffered stream holds, decompressed; the stream itself where it isn't compressed.
+
+    Raises UsageError where that needs a package.
+    """
+    head = raw.peek()
+    decompress = next((opener for sign, opener in _COMPRESSIONS if head.startswith(sign)), None)
+    return raw if decompress is None else decompress(raw, name)
 
 
 def is_handed_over(path: str, mode: int) -> bool:

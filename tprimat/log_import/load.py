@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import glob
 import re
-import tempfile
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -123,23 +122,18 @@ def _completed(file: Loaded, given: GivenValues) -> Loaded:
 
 def _unpacked(path: Path, given: GivenValues, jobs: int | None, inputs: Inputs) -> list[Loaded]:
     """Return what a bundle holds, under names within it."""
-    with tempfile.TemporaryDirectory() as folder:
-
-        def named(text: str) -> str:
-            return text.replace(folder, str(path))
-
-        try:
-            bundle.unpack(path, Path(folder))
-        except UnreadableError as error:
-            inputs.errors.append(error)
-            return []
-        found = load([folder], given.of(str(path)), jobs)
-        inputs.notes += map(named, found.notes)
-        if not found.files:
-            inputs.errors.append(UnreadableError(path, "no results or logs in it", heading="not-a-result"))
-        return [
-            Loaded(named(file.name), file.sha256, tuple(moved(run, named) for run in file.runs)) for file in found.files
-        ]
+    try:
+        with bundle.unpacked(path) as (folder, named):
+            found = load([str(folder)], given, jobs)
+    except UnreadableError as error:
+        inputs.errors.append(error)
+        return []
+    inputs.notes += map(named, found.notes)
+    if not found.files:
+        inputs.errors.append(UnreadableError(path, "no results or logs in it", heading="not-a-result"))
+    return [
+        Loaded(named(file.name), file.sha256, tuple(moved(run, named) for run in file.runs)) for file in found.files
+    ]
 
 
 def _load_logs(names: Sequence[str], given: GivenValues, jobs: int | None, inputs: Inputs) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -79,17 +78,16 @@ def verify(path: Path) -> Verification:
 
     Raises UnreadableError for what is no bundle, or holds no results.
     """
-    with tempfile.TemporaryDirectory() as name:
-        bundle.unpack(path, Path(name))
-        results = sorted(Path(name).rglob("results/*.json"))
+    with bundle.unpacked(path) as (folder, _):
+        results = sorted(folder.rglob("results/*.json"))
         if not results:
             raise UnreadableError(path, "no results in it", heading="not-a-result")
-        found = load.load(map(str, Path(name).rglob("logs")), jobs=1)
+        found = load.load(map(str, folder.rglob("logs")), jobs=1)
         logs = [run for file in found.files for run in file.runs]
-        packed = (Log(str(each)) for each in Path(name).rglob("logs/*.gz") if each.is_file())
+        packed = (Log(str(each)) for each in folder.rglob("logs/*.gz") if each.is_file())
         hashes = {hashlib.sha256(b"".join(log.chunks())).hexdigest() for log in packed}
         runs = tuple(each for result in results for each in _verified(result, logs, hashes))
-        return Verification(runs, tuple(_changed(Path(name))))
+        return Verification(runs, tuple(_changed(folder)))
 
 
 def _changed(folder: Path) -> Iterator[str]:
@@ -171,31 +169,31 @@ def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
     names = ("framework", *(() if is_given or "model" in overridden else ("model",)))
     stated = {key: value for key in names if (value := getattr(log, key)) is not None}
     yield from _fields("run", {key: getattr(run, key) for key in stated}, stated, name)
-    places = {step: index for index, step in enumerate(log.steps)}
-    natives = []
+    series = {each: (getattr(run, each), getattr(log, each)) for each in _SERIES}
     for key, values in run.native_metrics.items():
-        again = log.native_metrics.get(key)
+        again, field = log.native_metrics.get(key), f"native_metrics.{key}"
         if isinstance(values, tuple) and isinstance(again, tuple):
-            natives.append((f"native_metrics.{key}", values, again))
+            series[field] = values, again
         elif key != "scaling_factor":
             # That is beside the log, and not in the bundle.
-            yield None if values == again else Difference(f"native_metrics.{key}", values, again, name)
+            yield _compared(field, values, again, name)
     if run.timeline:
         same = run.timeline == log.timeline
         yield None if same else Difference("timeline", f"{len(run.timeline)} entries", "others", name)
+    places = {step: index for index, step in enumerate(log.steps)}
     for index, step in enumerate(run.steps):
-        if (other := places.get(step)) is None:
+        if (other := places.pop(step, None)) is None:
             yield Difference(f"steps, step {step}", step, None, name)
             continue
-        for series in _SERIES:
-            values = getattr(run, series)[index], getattr(log, series)[other]
-            place = f"{name}, line {log.lines[other]}" if log.lines[other] else name
-            yield None if values[0] == values[1] else Difference(f"{series}, step {step}", *values, place)
-        for key, values, again in natives:
-            if values[index] != again[other]:
-                yield Difference(f"{key}, step {step}", values[index], again[other], place)
-    for step in places.keys() - set(run.steps):
+        place = f"{name}, line {log.lines[other]}" if log.lines[other] else name
+        for field, (values, again) in series.items():
+            yield _compared(f"{field}, step {step}", values[index], again[other], place)
+    for step in places:
         yield Difference(f"steps, step {step}", None, step, name)
+
+
+def _compared(field: str, stored: object, recomputed: object, place: str) -> Difference | None:
+    return None if stored == recomputed else Difference(field, stored, recomputed, place)
 
 
 def _fields(
@@ -203,5 +201,4 @@ def _fields(
 ) -> Iterator[Difference | None]:
     """Yield None for each stored value that is the same, and a difference for each other one."""
     for name, value in stored.items():
-        other = recomputed.get(name)
-        yield None if value == other else Difference(f"{section}.{plain(name)}", value, other, place)
+        yield _compared(f"{section}.{plain(name)}", value, recomputed.get(name), place)

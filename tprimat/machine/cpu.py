@@ -51,6 +51,15 @@ class CpuState(msgspec.Struct, frozen=True, omit_defaults=True):
     energy_j: dict[str, float] = {}
     energy_range_j: dict[str, float] = {}
 
+    def share_of_others(self, before: CpuState) -> float:
+        """Return the share of the time since another reading that other programs used; both must know own_s."""
+        used = self.busy_s - before.busy_s - (self.own_s or 0.0) + (before.own_s or 0.0)
+        return max(used, 0.0) / (self.total_s - before.total_s)
+
+    def share_stolen(self, before: CpuState) -> float:
+        """Return the share of the time since another reading that the hypervisor took."""
+        return max(self.stolen_s - before.stolen_s, 0.0) / (self.total_s - before.total_s)
+
 
 class CpuReader:
     """Reads the CPUs that this process may use.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -143,10 +143,3 @@ class VendorLibrary:
         except (getattr(self.module, self.error), AttributeError, TypeError):
             # Older releases lack functions and arguments.
             return None
-
-
-class GpuReader(Protocol):
-    """What reads the GPUs of a training again and again: one per vendor, by UUID or PCI address, never by index."""
-
-    def read(self) -> tuple[GpuState, ...]:
-        """Return the GPUs that answer, each under its id."""

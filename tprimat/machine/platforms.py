@@ -22,13 +22,12 @@ from tprimat.machine import host as hosts
 from tprimat.machine.gpu import Device, GpuState
 from tprimat.machine.host import Host
 from tprimat.machine.torch_build import first_line
-from tprimat.results.run import Environment, GpuInfo, Platform, SoftwareStack
+from tprimat.results.run import PLATFORMS, VENDORS, Environment, GpuInfo, Platform, SoftwareStack
 from tprimat.units import round_figure
 
 INSTALLED = object()
 """Stands for the installed torch, which is imported when it is needed."""
 
-_VENDOR: dict[str, tuple[Platform, str]] = {"cuda": ("nvd", "NVIDIA"), "rocm": ("amd", "AMD")}
 _DRIVER = {"nvd": nvidia.driver_version, "amd": amd.driver_version}
 _DRIVER_FILE = {"cuda": "/dev/nvidiactl", "rocm": "/dev/kfd"}
 _VISIBLE = {
@@ -74,7 +73,7 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
         return dataclasses.replace(machine, unusable_gpu="; ".join(problems) if _has_gpu(stack, host) else None)
     warnings += _device_warnings(devices)
     info = msgspec.structs.replace(devices[0].info, device_count=len(devices))
-    return _machine(host, _VENDOR[stack][0], info, warnings, torch_build.versions(torch, stack), devices)
+    return _machine(host, PLATFORMS[stack], info, warnings, torch_build.versions(torch, stack), devices)
 
 
 def states(host: Host) -> tuple[GpuState, ...]:
@@ -98,7 +97,7 @@ def held_by_others(machine: Machine, host: Host | None = None) -> str | None:
 
 def _devices(torch: Any, stack: SoftwareStack, host: Host) -> tuple[tuple[Device, ...], list[str]]:
     """Return the GPUs that torch can use, and warnings."""
-    if stack not in _VENDOR:
+    if stack == "cpu":
         return (), _why_no_gpu(torch, stack, host)
     failure = None
     properties: list[Any] = []
@@ -115,7 +114,7 @@ def _devices(torch: Any, stack: SoftwareStack, host: Host) -> tuple[tuple[Device
         return (), [*reasons, *(f"torch says: {first_line(each.message)}" for each in torch_warnings)]
     clock = amd.peak_clock_mhz(host) if stack == "rocm" else None
     devices = [torch_build.device_of(torch, stack, index, each, clock) for index, each in enumerate(properties)]
-    return held_memory.with_held_memory(torch, _VENDOR[stack][0], devices, host)
+    return held_memory.with_held_memory(torch, PLATFORMS[stack], devices, host)
 
 
 def _device_warnings(devices: Sequence[Device]) -> Iterator[str]:
@@ -140,19 +139,19 @@ def _why_no_gpu(torch: Any, stack: str, host: Host) -> list[str]:
     """Return why a torch trains on the CPU where a person would expect a GPU."""
     if stack == "cpu":
         return [
-            f"torch {torch.__version__} is a build without GPU support, though {vendor} devices are here "
-            f"({_DRIVER_FILE[name]}): install the {name.upper()} build to train on them"
-            for name, (_, vendor) in _VENDOR.items()
-            if host.exists(_DRIVER_FILE[name])
+            f"torch {torch.__version__} is a build without GPU support, though {VENDORS[PLATFORMS[name]]} devices "
+            f"are here ({file}): install the {name.upper()} build to train on them"
+            for name, file in _DRIVER_FILE.items()
+            if host.exists(file)
         ]
-    vendor, file = _VENDOR[stack][1], _DRIVER_FILE[stack]
+    vendor, file = VENDORS[PLATFORMS[stack]], _DRIVER_FILE[stack]
     start = f"torch {torch.__version__} is a {'ROCm' if stack == 'rocm' else 'CUDA'} build but found no GPU"
     if variable := _hiding(stack, host):
         return [f"{start}: {variable} hides all GPUs: unset it"]
     if not host.exists(file):
-        other = next((name for name in _VENDOR if name != stack and host.exists(_DRIVER_FILE[name])), None)
+        other = next((name for name in _DRIVER_FILE if name != stack and host.exists(_DRIVER_FILE[name])), None)
         if other:
-            return [f"{start}: the GPUs are {_VENDOR[other][1]}'s: install the {other.upper()} build"]
+            return [f"{start}: the GPUs are {VENDORS[PLATFORMS[other]]}'s: install the {other.upper()} build"]
         flags = "--gpus all" if stack == "cuda" else "--device /dev/kfd --device /dev/dri"
         return [f"{start}: no {vendor} driver found (no {file}); start a container with {flags}"]
     if not os.access(host.path(file), os.R_OK | os.W_OK):
@@ -194,7 +193,7 @@ def _without_torch(host: Host, warnings: list[str]) -> Machine:
         info = msgspec.structs.replace(info, device_name=name, device_count=len(states), total_memory_gb=memory_gb)
     else:
         warnings.append("the GPUs' name, number and memory are unknown without torch")
-    return _machine(host, _VENDOR[stack][0], info, warnings, {}, ())
+    return _machine(host, PLATFORMS[stack], info, warnings, {}, ())
 
 
 def cpu_info(host: Host, pytorch_version: str | None) -> GpuInfo:

@@ -10,7 +10,7 @@ from typing import Any
 from tprimat.catalog import gpus
 from tprimat.errors import INSTALL
 from tprimat.machine.gpu import Device
-from tprimat.results.run import GpuInfo, SoftwareStack
+from tprimat.results.run import GpuInfo, Platform, SoftwareStack
 from tprimat.units import GB, round_figure
 
 NOT_INSTALLED = f"torch is not installed: nothing can be trained here ({INSTALL})"
@@ -35,6 +35,11 @@ def stack_of(torch: Any) -> SoftwareStack:
     if getattr(torch.version, "hip", None):
         return "rocm"
     return "cuda" if getattr(torch.version, "cuda", None) else "cpu"
+
+
+def platform_of_gpus(torch: Any) -> Platform:
+    """Return the platform of the GPUs that this torch sees, in a build for none too: one may be emulated."""
+    return "amd" if torch.version.hip else "nvd"
 
 
 def device_of(torch: Any, stack: SoftwareStack, index: int, properties: Any, peak_clock_mhz: float | None) -> Device:

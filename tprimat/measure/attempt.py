@@ -7,8 +7,10 @@ complete runs stand, the interrupted one stays as that, and what is missing is r
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -106,6 +108,13 @@ def is_of(run: Run, number: int, request: Request) -> bool:
     """Return whether a session's run is that of a request in a round; requests of one model have labels that differ."""
     same = (run.framework, run.model, run.label) == (request.framework, request.model, request.label)
     return same and run.round == number
+
+
+def failed(request: Request, why: str | None, /, **known: Any) -> Run:
+    """Return the run of a training that left no result, with what else is known of it."""
+    config = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
+    moment = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    return request.to_run(status="failed", status_reason=why, timestamp=moment, training_config=config, **known)
 
 
 def close(session: str, output_dir: Path, why: str) -> list[tuple[Run, Path]]:

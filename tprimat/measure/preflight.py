@@ -45,7 +45,7 @@ def measure(machine: Machine, processes: int, output_dir: Path, *, quick: bool) 
 
     Raises UsageError where nothing can be measured or written, TrainingFailedError where a process fails.
     """
-    training_files.check_writable(output_dir)
+    files.check_writable(output_dir)
     began = time.monotonic()
     plan = plan_of(machine.platform, quick=quick)
     measured = _start(
@@ -57,7 +57,7 @@ def measure(machine: Machine, processes: int, output_dir: Path, *, quick: bool) 
 def measure_here(process: Process, platform: Platform, output_dir: Path, *, quick: bool) -> PreflightFile | None:
     """Measure the device of this process, one of those that torchrun has started; None in all but the first."""
     if process.is_first:
-        training_files.check_writable(output_dir)
+        files.check_writable(output_dir)
     began = time.monotonic()
     measured = worker.measure(process, platform, plan_of(platform, quick=quick))
     return None if measured is None else _as_file(platform, measured, output_dir, quick=quick, began=began)

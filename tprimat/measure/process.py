@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from tprimat.files import unwritable
 from tprimat.frameworks.request import Launch
@@ -80,8 +80,12 @@ def run(
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     except OSError as error:
         raise unwritable(log, error) from error
+    env = {**os.environ, **launch.environment(), progress.VARIABLE: "1", **(variables or {})}
     with file, _count_signals() as signals:
-        return _Child(launch, file, on_line, on_message, grace_s, variables or {}).follow(signals, limit_s, stops)
+        group = ProcessGroup(launch.argv, env, launch.cwd, grace_s)
+        output = Output(((group.stdout, on_line), (group.stderr, None)), on_message, file)
+        output.write(f"$ {launch.shell_line()}\n")
+        return _Child(group, output, grace_s).follow(signals, limit_s, stops)
 
 
 @contextlib.contextmanager
@@ -104,19 +108,9 @@ def _count_signals() -> Iterator[list[int]]:
 class _Child:
     """A running command, what it prints, and its end."""
 
-    def __init__(
-        self,
-        launch: Launch,
-        log: IO[bytes],
-        on_line: OnLine,
-        on_message: OnMessage,
-        grace_s: float,
-        variables: Mapping[str, str],
-    ) -> None:
-        env = {**os.environ, **launch.environment(), progress.VARIABLE: "1", **variables}
-        self._group = ProcessGroup(launch.argv, env, launch.cwd, grace_s)
-        self._output = Output(((self._group.stdout, on_line), (self._group.stderr, None)), on_message, log)
-        self._output.write(f"$ {launch.shell_line()}\n")
+    def __init__(self, group: ProcessGroup, output: Output, grace_s: float) -> None:
+        self._group = group
+        self._output = output
         self._grace_s = grace_s
         self._terminated_at: float | None = None
         self._has_terminated_group = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import os
 import secrets
 import signal
@@ -16,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tprimat import console
+from tprimat import console, files
 from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import ExitStatus
 from tprimat.frameworks import nodes as several_nodes
@@ -106,10 +105,12 @@ class Session:
         """Run one training after the other. Raises UsageError where results or what they need can't be written."""
         plan = self._plan
         for index, request in enumerate(self._requests):
-            training_files.check_writable(request.output_dir)
+            files.check_writable(request.output_dir)
             self._requests[index] = plan.framework_of(request).hook("prepare")(request, console.info)
         earlier = self._earlier()
-        self._state_node()
+        if (first := self._requests[0]).rendezvous is not None:
+            # For the results of trainings on several machines.
+            nodes.state(self._nodes_folder(), first.node_index, self._machine, os.environ)
         if plan.resumes:
             self._resume()
         order = self._order
@@ -193,20 +194,13 @@ class Session:
 
     def _is_done(self, index: int, repetition: int, earlier: list[tuple[Run, Path]]) -> bool:
         """Return whether an earlier attempt of this job has done a training, and take its run if so."""
-        request = self._requests[index]
         complete = (each for each in earlier if each[0].status == "complete")
-        found = next((each for each in complete if attempt.is_of(each[0], repetition, request)), None)
+        found = next((each for each in complete if attempt.is_of(each[0], repetition, self._requests[index])), None)
         if found is not None:
-            console.info(f"{self._plan.name_of(request)}, run {repetition}: done before the job was requeued")
-            self.runs[index].append((found[0], summarize(found[0])))
-            self.files += [short_path(found[1])] if short_path(found[1]) not in self.files else []
+            name = self._plan.name_of(self._requests[index])
+            console.info(f"{name}, run {repetition}: done before the job was requeued")
+            self._keep(index, *found)
         return found is not None
-
-    def _state_node(self) -> None:
-        """Write the description of this machine, for the results of trainings on several."""
-        request = self._requests[0]
-        if request.rendezvous is not None:
-            nodes.state(self._nodes_folder(), request.node_index, self._machine, os.environ)
 
     def _nodes_folder(self) -> Path:
         request = self._plan.requests[0]
@@ -281,14 +275,13 @@ class Session:
             recorded=result[0].status_reason if result else None,
         )
         if result is None:
-            setup = {name: getattr(request, name) for name in ("platform", "framework", "model", "label")}
-            path = None
-            run = Run(**setup, status=status, status_reason=reason)
             # What was killed from outside is repeated by --resume, as any interrupted training.
             is_killed = -child.status in KILLING and not child.overdue
             if self._plan.keeps_failures and not child.interrupted and not is_killed:
-                run, path = self._keep_failure(index, run)
-            console.record(run, path)
+                self._keep_failure(index, reason)
+            else:
+                setup = {name: getattr(request, name) for name in ("platform", "framework", "model", "label")}
+                console.record(Run(**setup, status=status, status_reason=reason), None)
         if child.interrupted:
             kept = "partial results saved (status: incomplete)" if result else "nothing recorded yet"
             console.error(f"{title}: interrupted; {kept}")
@@ -372,22 +365,12 @@ class Session:
         request = self._digests[index]
         return {"session": self._id, "round": self._round, "request": request, "tuning": self._plan.tuning}
 
-    def _keep_failure(self, index: int, run: Run) -> tuple[Run, Path]:
+    def _keep_failure(self, index: int, why: str | None) -> None:
         """Write the result of a training that failed before it could, so that --resume knows of it."""
         request = self._requests[index]
-        run = msgspec.structs.replace(
-            run,
-            **self._known(index),
-            timestamp=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-            scale=request.scale,
-            gpu_info=msgspec.structs.replace(self._machine.gpu_info, device_count=request.num_gpus),
-            training_config=request.training_config(num_gpus=request.num_gpus, precision=request.precision),
-        )
-        path = short_path(store.save(run, request.output_dir).path)
-        if path not in self.files:
-            self.files.append(path)
-        self.runs[index].append((run, summarize(run)))
-        return run, path
+        info = msgspec.structs.replace(self._machine.gpu_info, device_count=request.num_gpus)
+        run = attempt.failed(request, why, gpu_info=info, **self._known(index))
+        self._keep(index, run, store.save(run, request.output_dir).path)
 
     def _judge_complete(self, request: Request, path: Path, child: ProcessResult, log: Path, title: str) -> None:
         """Say what is wrong all the same with a training whose result is complete."""

@@ -10,15 +10,15 @@ from tprimat import console
 from tprimat.analysis.summary import summarize
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
+from tprimat.files import check_writable
 from tprimat.frameworks.encdec import launch as encdec
 from tprimat.frameworks.encdec.request import EncDecRequest, RequestedSettings
 from tprimat.frameworks.loops.launch import cores
 from tprimat.frameworks.request import Device
-from tprimat.machine import platforms
+from tprimat.machine import platforms, torch_build
 from tprimat.machine.platforms import Machine
 from tprimat.measure import display
 from tprimat.measure.plan import Plan
-from tprimat.measure.training_files import check_writable
 from tprimat.record.ranks import Process
 from tprimat.results.run import Environment
 from tprimat.store import store
@@ -95,7 +95,7 @@ def device_of_rank(process: Process) -> Device:
         )
     properties = torch.cuda.get_device_properties(process.local_rank)
     return Device(
-        "amd" if torch.version.hip else "nvd",
+        torch_build.platform_of_gpus(torch),
         process.world_size,
         float(properties.total_memory),
         None if torch.version.hip else f"sm_{properties.major}{properties.minor}",

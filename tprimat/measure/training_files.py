@@ -8,7 +8,6 @@ import itertools
 import math
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -37,16 +36,6 @@ from tprimat.results.run import Data, Run
 from tprimat.store import store
 
 
-def check_writable(folder: Path) -> None:
-    """Refuse a folder that can't take the result, before an hour was spent on it. Raises UsageError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return
-    except OSError as error:
-        raise unwritable(folder, error, "result can't be written") from error
-
-
 def recover(request: Request, earlier: set[str]) -> tuple[Run, Path] | None:
     """Return what a training that was killed has left in its journal, which wasn't there before."""
     recovered = None
@@ -66,17 +55,17 @@ def log_path(framework: Framework, request: Request) -> Path:
     beside_results = framework.hook("latest_log")(request) is not None
     folder = request.output_dir if beside_results else request.output_dir / "logs"
     stem = framework.hook("log_name")(request, f"{datetime.datetime.now():%Y%m%d_%H%M%S}")
-    path, numbers = folder / f"{stem}.log", itertools.count(2)
+    path = folder / f"{stem}.log"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        while True:
-            try:
+        for number in itertools.count(2):
+            with contextlib.suppress(FileExistsError):
                 path.touch(exist_ok=False)
-                return path
-            except FileExistsError:
-                path = folder / f"{stem}_{next(numbers)}.log"
+                break
+            path = folder / f"{stem}_{number}.log"
     except OSError as error:
         raise unwritable(path, error) from error
+    return path
 
 
 def last_words(log: Path, tail: Iterable[str]) -> list[str]:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from tprimat.preflight.kernels import Kernel
-from tprimat.preflight.timing import Stopwatch, call_seconds
+from tprimat.preflight.timing import call_seconds, elapsed
+from tprimat.record.clocks import clock_of
 from tprimat.record.ranks import Process
 from tprimat.results.preflight import AllReduce
 from tprimat.units import GB
@@ -74,7 +75,7 @@ def all_reduce(torch: Any, peers: Peers, device: Any, sizes: Sequence[int], seco
 
     # RCCL answers to the name of NCCL.
     group = dist.new_group(backend="gloo" if device.type == "cpu" else "nccl")
-    count, watch = peers.process.world_size, Stopwatch(torch, device)
+    count, clock = peers.process.world_size, clock_of(device, torch)
     reduced = []
     for size in sizes:
         values = torch.ones(size // 4, device=device)
@@ -83,12 +84,12 @@ def all_reduce(torch: Any, peers: Peers, device: Any, sizes: Sequence[int], seco
         # Sums of ones would grow beyond all bounds.
         values.zero_()
         kernel = Kernel(functools.partial(dist.all_reduce, values, group=group), 1.0)
-        calls = max(2, min(MOST_CALLS, round(seconds / peers.of_first(call_seconds(kernel, watch)))))
+        calls = max(2, min(MOST_CALLS, round(seconds / peers.of_first(call_seconds(kernel, clock)))))
         peers.barrier()
-        start = watch.mark()
+        start = clock.mark()
         for _ in range(calls):
             kernel.run()
-        slowest = max(peers.gather(watch.seconds(start, watch.mark()))) / calls
+        slowest = max(peers.gather(elapsed(clock, start, clock.mark()))) / calls
         bus = size / slowest / GB * 2 * (count - 1) / count
         right = all(peers.gather(is_right))
         reduced.append(AllReduce(bytes=size, seconds=slowest, bus_gb_per_s=bus, is_right=right))

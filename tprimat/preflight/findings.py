@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from tprimat.analysis import stats
-from tprimat.results.preflight import SLOW, DevicePreflight, Finding, PreflightFile, label
+from tprimat.results.preflight import SLOW, Finding, PreflightFile, label
 from tprimat.text import join_names
 
 SLOW_SHARE = 0.05
@@ -120,16 +120,8 @@ def _differing(file: PreflightFile) -> Iterator[Finding]:
         versions = {node.versions.get(package, "none") for node in file.nodes}
         if len(versions) > 1:
             yield Finding(code="versions_differ", text=f"{package} differs: {join_names(sorted(versions))}")
-    for what, read in (("highest clock", _highest), ("clock under load", _under_load)):
-        yield from _clocks(file, what, [read(device) for device in file.devices])
-
-
-def _highest(device: DevicePreflight) -> float | None:
-    return device.clock_max_mhz
-
-
-def _under_load(device: DevicePreflight) -> float | None:
-    return device.clock_under_load_mhz
+    yield from _clocks(file, "highest clock", [device.clock_max_mhz for device in file.devices])
+    yield from _clocks(file, "clock under load", [device.clock_under_load_mhz for device in file.devices])
 
 
 def _clocks(file: PreflightFile, what: str, clocks: Sequence[float | None]) -> Iterator[Finding]:

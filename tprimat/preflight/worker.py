@@ -31,8 +31,9 @@ from tprimat.preflight import kernels
 from tprimat.preflight.collective import Peers, all_reduce, backend_of
 from tprimat.preflight.kernels import Kernel
 from tprimat.preflight.plan import Plan, Shape, plan_of
-from tprimat.preflight.timing import Stopwatch, call_seconds, rate_of, repeat
+from tprimat.preflight.timing import call_seconds, elapsed, rate_of, repeat
 from tprimat.record import telemetry
+from tprimat.record.clocks import clock_of
 from tprimat.record.ranks import Process, from_environment
 from tprimat.results.preflight import (
     COPY,
@@ -44,7 +45,7 @@ from tprimat.results.preflight import (
     NodePreflight,
     Rate,
 )
-from tprimat.results.run import Platform
+from tprimat.results.run import STACKS, Platform
 
 LOAD_S = 1.0
 """For how long the GPUs are loaded while their clocks are read, s."""
@@ -111,7 +112,7 @@ def platform_here() -> Platform:
     """Return the platform by what torch says alone: eight processes that ask the drivers take seconds."""
     import torch
 
-    return "cpu" if not torch.cuda.is_available() else "amd" if torch.version.hip else "nvd"
+    return torch_build.platform_of_gpus(torch) if torch.cuda.is_available() else "cpu"
 
 
 class _Worker:
@@ -121,7 +122,7 @@ class _Worker:
         self._torch, self._process, self._plan, self._peers, self._say = torch, process, plan, peers, say
         self._device = process.device
         self._on_gpu = self._device.type == "cuda"
-        self._watch = Stopwatch(torch, self._device)
+        self._clock = clock_of(self._device, torch)
         self._rates: dict[str, Rate] = {}
         self._unknown: dict[str, str] = {}
         self.states: tuple[GpuState, ...] = ()
@@ -177,18 +178,18 @@ class _Worker:
     def _probe(self, precision: str, shape: Shape) -> tuple[float, bool]:
         """Return the highest rate of a shape, and whether larger ones would take too long."""
         kernel = kernels.product(self._torch, self._device, precision, *shape)
-        seconds = call_seconds(kernel, self._watch)
+        seconds = call_seconds(kernel, self._clock)
         # The next larger shape takes up to eight times as long; a slow CPU would be at it for minutes.
         if seconds > self._plan.product_s / 8:
             return kernel.work / seconds, True
-        return max(repeat(kernel, self._watch, self._plan.probe_s)), False
+        return max(repeat(kernel, self._clock, self._plan.probe_s)), False
 
     def _sustain(self, name: str, kernel: Kernel | None, seconds: float) -> None:
         """Repeat an operation at the same time as all others do; one that can't waits with them all the same."""
         self._peers.barrier()
         if kernel is None:
             return
-        rates = self._attempt(name, lambda: repeat(kernel, self._watch, seconds))
+        rates = self._attempt(name, lambda: repeat(kernel, self._clock, seconds))
         if rates is not None:
             self._rates[name] = rate_of(rates, kernel.shape)
 
@@ -197,14 +198,14 @@ class _Worker:
         self._peers.barrier()
         if kernel is None:
             return
-        calls = max(1, min(MOST_CALLS, round(LOAD_S / call_seconds(kernel, self._watch))))
-        start = self._watch.mark()
+        calls = max(1, min(MOST_CALLS, round(LOAD_S / call_seconds(kernel, self._clock))))
+        start = self._clock.mark()
         for _ in range(calls):
             kernel.run()
-        end = self._watch.mark()
+        end = self._clock.mark()
         if self._process.local_rank == 0:
             self.states = platforms.states(Host())
-        self._watch.seconds(start, end)
+        elapsed(self._clock, start, end)
 
     def _attempt(self, name: str, run: Callable[[], _Value]) -> _Value | None:
         """Return what a device can do; None for what it can't, and keep why."""
@@ -271,7 +272,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measure, and write what all have measured."""
     path, platform, *rest = arguments
     process = from_environment(os.environ) or Process()
-    kind: Platform = "nvd" if platform == "nvd" else "amd" if platform == "amd" else "cpu"
+    kind = next(each for each in STACKS if each == platform)
     say: Say = (lambda text: print(f"stage: {text}", flush=True)) if process.is_first else (lambda _: None)
     measured = measure(process, kind, plan_of(kind, quick="quick" in rest), say)
     if measured is not None:

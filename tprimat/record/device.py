@@ -10,9 +10,8 @@ import msgspec
 from tprimat.errors import UsageError
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine, cpu_info
-from tprimat.results.run import Platform
-
-NAMES: dict[Platform, str] = {"nvd": "cuda", "amd": "rocm", "cpu": "cpu"}
+from tprimat.machine.torch_build import platform_of_gpus
+from tprimat.results.run import STACKS, Platform
 
 
 def platform_of(device: Any, torch: Any, stated: Platform | None) -> Platform:
@@ -26,13 +25,13 @@ def platform_of(device: Any, torch: Any, stated: Platform | None) -> Platform:
             heading="benchmark-callback",
             hint="use an NVIDIA or AMD GPU, or accelerator='cpu'",
         )
-    actual: Platform = "cpu" if device.type == "cpu" else "amd" if torch.version.hip else "nvd"
+    actual: Platform = "cpu" if device.type == "cpu" else platform_of_gpus(torch)
     if stated not in (None, actual):
         raise UsageError(
-            f"BenchmarkCallback: platform={NAMES[stated]!r} was named, but the training runs on "
-            f"{NAMES[actual]} (torch {torch.__version__})",
+            f"BenchmarkCallback: platform={STACKS[stated]!r} was named, but the training runs on "
+            f"{STACKS[actual]} (torch {torch.__version__})",
             heading="benchmark-callback",
-            hint=f"use platform={NAMES[actual]!r} or 'auto'",
+            hint=f"use platform={STACKS[actual]!r} or 'auto'",
         )
     return actual
 

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import msgspec
 
 from tprimat.errors import UsageError
+from tprimat.files import check_writable
 from tprimat.record import describe, outcome, shapes
 from tprimat.record.lifecycle import OnStep, Recording
 from tprimat.record.options import Benchmark, check, is_name
@@ -126,11 +127,13 @@ class LoopRecorder(Benchmark):
         self._hook: Any = None
 
     def __enter__(self) -> LoopRecorder:
-        """Start the first step."""
+        """Start the first step. Raises UsageError where the result could not be written."""
         if self._recording is not None:
             raise UsageError("record: a recorder is for one loop", heading=HEADING, hint="make a new one for the next")
         covers = self._options.known.timing.covers or COVERS
         process = current_process(self._find_device())
+        if process.is_first:
+            check_writable(self._options.output_dir, "output_dir")
         recording = self._begin(process, module=self._module, covers=covers, absent=ABSENT)
         if hasattr(self._optimizer, "register_step_pre_hook"):
             # At a step's end a schedule may have set the next one's already.

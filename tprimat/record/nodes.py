@@ -36,11 +36,7 @@ def state(folder: Path, rank: int, machine: Machine, environ: Mapping[str, str])
         device_count=info.device_count if machine.platform != "cpu" else None,
         **{field: getattr(environment, field) for field in ("versions", "os", "container", "cpu", "cpu_threads")},
     )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise files.unwritable(folder, error) from error
-    files.write_atomically(folder / f"{rank}.node", msgspec.json.encode(node))
+    files.write_output(folder / f"{rank}.node", msgspec.json.encode(node), "--output-dir")
 
 
 def described(environ: Mapping[str, str]) -> tuple[tuple[Node, ...], list[str]]:

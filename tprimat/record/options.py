@@ -16,9 +16,9 @@ from tprimat.record.clocks import HostClock
 from tprimat.record.lifecycle import OnStep, Options, Recording
 from tprimat.record.ranks import Process
 from tprimat.record.recorder import Recorder
-from tprimat.results.run import ModelConfig, Platform, Run, TrainingConfig
+from tprimat.results.run import PLATFORMS, ModelConfig, Platform, Run, TrainingConfig
 
-PLATFORMS: dict[str, Platform | None] = {"auto": None, "cuda": "nvd", "rocm": "amd", "cpu": "cpu"}
+CHOICES: dict[str, Platform | None] = {"auto": None, **PLATFORMS}
 
 
 class Benchmark:
@@ -86,7 +86,7 @@ class Benchmark:
         }
         with self._errors():
             check("output_dir", output_dir, _is_folder(output_dir), "a directory")
-            check("platform", platform, str(platform).lower() in PLATFORMS, f"one of {', '.join(PLATFORMS)}")
+            check("platform", platform, str(platform).lower() in CHOICES, f"one of {', '.join(CHOICES)}")
             for name, text in names.items():
                 check(name, text, text is None or is_name(text), "a name, or None")
             is_one = None in (model, model_name) or model == model_name
@@ -109,7 +109,7 @@ class Benchmark:
             model_config=shape.over(known.model_config),
             training_config=TrainingConfig(**sizes).over(known.training_config),
         )
-        self._options = Options(Path(output_dir), PLATFORMS[platform.lower()], known, log_every, quiet, on_step)
+        self._options = Options(Path(output_dir), CHOICES[platform.lower()], known, log_every, quiet, on_step)
         self.stop_reason: str | None = None
 
     @property

@@ -16,7 +16,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -115,19 +115,6 @@ def from_environment(environ: Mapping[str, str]) -> Process | None:
     return Process(rank, world_size, *local)
 
 
-class Store(Protocol):
-    """The part of torch.distributed's store that is used."""
-
-    def set(self, key: str, value: str) -> None:
-        """Write an entry."""
-
-    def get(self, key: str) -> bytes:
-        """Return an entry that is there."""
-
-    def wait(self, keys: list[str], timeout: datetime.timedelta) -> None:
-        """Wait for entries; raise RuntimeError when they don't come."""
-
-
 class Times(msgspec.Struct, frozen=True):
     """The step times of one process, s.
 
@@ -214,21 +201,20 @@ def alone(records: Sequence[Record], world_size: int, why: str) -> Gathered:
     return Gathered(records, of, (f"step times are those of {of}, not the longest of all: {why}",))
 
 
-def open_store() -> Store | None:
-    """Return the store of the default process group; None where there is no such group."""
+def open_store() -> Any:
+    """Return the torch.distributed.Store of the default process group; None where there is no such group."""
     import torch.distributed as dist
 
     if not dist.is_available() or not dist.is_initialized():
         return None
     try:
-        store: Store = dist.distributed_c10d._get_default_store()
+        return dist.distributed_c10d._get_default_store()
     except (AttributeError, RuntimeError, ValueError):
         # A group of a kind that needs none, or a torch that keeps it elsewhere.
         return None
-    return store
 
 
-def publish_times(store: Store, training: str, rank: int, own: Times) -> None:
+def publish_times(store: Any, training: str, rank: int, own: Times) -> None:
     """Publish this process's times for the first one. Raises RuntimeError where the store is gone."""
     text = msgspec.json.encode(own).decode()
     chunks = [text[start : start + CHUNK] for start in range(0, len(text), CHUNK)]
@@ -239,7 +225,7 @@ def publish_times(store: Store, training: str, rank: int, own: Times) -> None:
 
 
 def collect_times(
-    store: Store, training: str, world_size: int, timeout_s: float = TIMEOUT_S
+    store: Any, training: str, world_size: int, timeout_s: float = TIMEOUT_S
 ) -> tuple[dict[int, Times], list[int]]:
     """Collect step times from all ranks; also return the ranks that timed out."""
     deadline = time.monotonic() + timeout_s

@@ -103,12 +103,17 @@ def data_frame(comparison: Comparison) -> pandas.DataFrame:
 
 
 def csv_text(comparison: Comparison) -> bytes:
-    """Return the table as CSV with a header; what is unknown is empty."""
+    """Return the table as CSV with a header; what is unknown is empty. page.js writes the page's in the same way."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(each.name for each in COLUMNS)
-    writer.writerows(_rows(comparison))
+    writer.writerows(map(_no_formula, row) for row in _rows(comparison))
     return text.getvalue().encode()
+
+
+def _no_formula(value: Any) -> Any:
+    """Return a value that a spreadsheet takes for no formula: a text that begins like one gets an apostrophe."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(tuple("=+-@\t\r")) else value
 
 
 def json_lines(comparison: Comparison) -> bytes:

@@ -42,6 +42,11 @@ Status = Literal["complete", "incomplete", "failed"]
 Platform = Literal["nvd", "amd", "cpu"]
 SoftwareStack = Literal["cuda", "rocm", "cpu"]
 
+STACKS: dict[Platform, SoftwareStack] = {"nvd": "cuda", "amd": "rocm", "cpu": "cpu"}
+PLATFORMS: dict[str, Platform] = {stack: platform for platform, stack in STACKS.items()}
+VENDORS: dict[Platform, str] = {"nvd": "NVIDIA", "amd": "AMD"}
+"""Of the GPUs of a platform."""
+
 MODEL_FROM_DIRECTORY = "model from the name of the log's directory"
 """How the warning begins where the log doesn't state the model and its directory is named after one."""
 

@@ -1,16 +1,16 @@
-"""What a job has become: still waiting, running, or over, and then a result of every training that it began."""
+"""What has become of a job, from the queue to its end, and then a result of every training that it began."""
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from tprimat import console
 from tprimat.analysis.summary import summarize
-from tprimat.errors import ExitStatus
+from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks import by_name
 from tprimat.frameworks.request import Request
 from tprimat.machine.platforms import Machine
@@ -28,6 +28,12 @@ from tprimat.text import counted, plain
 
 DEFAULT_DIR = Path("output")
 
+INTERVAL_S, LINE_S = 2.0, 30.0
+"""Between two questions to Slurm; between two lines while nothing but the steps has changed."""
+
+PATIENCE_S = (2.0, 10.0, 30.0, 60.0, 120.0)
+"""A controller that is busy or begins anew doesn't answer for some time."""
+
 
 def collect(job: Job) -> ExitStatus:
     """Print what has become of a job, and turn what it left into results; the exit status."""
@@ -43,6 +49,36 @@ def collect(job: Job) -> ExitStatus:
             console.info(line)
         return ExitStatus.INCONCLUSIVE
     return _collect_ended(job, ending(job, state), succeeded=state is None or state.state == "COMPLETED")
+
+
+def until_the_end(
+    job: Job, sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic
+) -> ExitStatus:
+    """Print the course of a job until it is over, and collect its results; Ctrl-C leaves the job alone."""
+    shown: list[str] = []
+    last_s = float("-inf")
+    try:
+        while (state := _patiently(job, sleep)) is not None and not state.has_ended:
+            lines = course(job, state)
+            if lines[:1] != shown[:1] or (lines != shown and clock() - last_s >= LINE_S):
+                for line in lines:
+                    console.info(f"{time.strftime('%H:%M:%S')}  {line}")
+                shown, last_s = lines, clock()
+            sleep(INTERVAL_S)
+    except KeyboardInterrupt:
+        console.error(f"job {job.job_id} continues: tprimat collect {job.job_id}; scancel {job.job_id} stops it")
+        return ExitStatus.INCONCLUSIVE
+    return collect(job)
+
+
+def _patiently(job: Job, sleep: Callable[[float], None]) -> JobState | None:
+    """Return the state of a job. Raises UsageError where Slurm doesn't answer for some minutes."""
+    for wait_s in PATIENCE_S:
+        try:
+            return client.state(job.job_id or "")
+        except UsageError:
+            sleep(wait_s)
+    return client.state(job.job_id or "")
 
 
 def course(job: Job, state: JobState) -> list[str]:
@@ -131,10 +167,8 @@ def _result_of(job: Job, training: Training, why: str) -> tuple[Run, Path] | Non
         found = training_files.read_log(by_name(request.framework), request, log, machine, False, complete)
         if found is not None:
             return attempt.with_reason(*found, why)
-    config = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
-    moment = datetime.datetime.now(datetime.timezone.utc).astimezone().isoformat(timespec="seconds")
-    run = request.to_run(status="failed", status_reason=why, timestamp=moment, training_config=config, **known)
-    run = msgspec.structs.replace(run, warnings=("the training left neither steps nor a log that can be read",))
+    warnings = ("the training left neither steps nor a log that can be read",)
+    run = attempt.failed(request, why, warnings=warnings, **known)
     return run, store.save(run, request.output_dir).path
 
 

@@ -68,7 +68,7 @@ class Job:
 
     def write(self) -> None:
         """Write the description. Raises UsageError where it can't be written."""
-        files.write_atomically(self.folder / DESCRIPTION, msgspec.json.encode(self.description))
+        files.write_output(self.folder / DESCRIPTION, msgspec.json.encode(self.description), "--output-dir")
 
 
 def make_folder(output_dir: Path) -> Path:

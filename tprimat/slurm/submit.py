@@ -9,10 +9,10 @@ from pathlib import Path
 from tprimat import console, frameworks
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
-from tprimat.files import unwritable
+from tprimat.files import write_output
 from tprimat.measure import sweep
 from tprimat.measure.display import short_path
-from tprimat.slurm import client, collect, follow, script, settings
+from tprimat.slurm import client, collect, script, settings
 from tprimat.slurm.job import Description, Job, make_folder
 from tprimat.slurm.settings import SlurmJob
 
@@ -62,11 +62,8 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     submitted = Job(make_folder(output_dir), description)
     path = submitted.folder / script.NAME
     text = script.text(job, nodes, on_each, words, submitted.folder, output_dir)
-    try:
-        path.write_text(text, encoding="utf-8")
-        path.chmod(0o755)
-    except OSError as error:
-        raise unwritable(path, error) from error
+    write_output(path, text.encode(), "--output-dir")
+    path.chmod(0o755)
     submitted.write()
     job_id = client.submit(path)
     submitted = Job(submitted.folder, Description(str(output_dir), nodes, tuple(words), job_id))
@@ -77,7 +74,7 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     console.info(f"Job:     {job_id}, submitted")
     console.info(f"Script:  {short_path(path)}")
     if options.wait:
-        return follow.until_the_end(submitted)
+        return collect.until_the_end(submitted)
     console.summary(job_id)
     console.info(f"Results: {command}")
     return ExitStatus.OK

@@ -52,71 +52,54 @@ LOG_TIMING = Timing(
 _Integer = Annotated[int, msgspec.Meta(ge=-LARGEST_COUNT, le=LARGEST_COUNT)]
 
 
-class Gpu(msgspec.Struct):
-    """Of one device, as torch or a table named it."""
-
-    device_name: str | None = None
-    device_count: _Integer | None = None
-    total_memory_gb: float | None = None
-    gpu_cores: _Integer | None = None
-    software_stack: str | None = None
-    software_version: str | None = None
-    cuda_version: str | None = None
-    rocm_version: str | None = None
-    pytorch_version: str | None = None
+_TEXTS = ("name", "stack", "version", "precision", "strategy")
+"""Ends of the names of fields that are texts; amounts end in _gb, and all others are whole numbers."""
 
 
-class Training(msgspec.Struct):
-    """The requested training."""
-
-    max_steps: _Integer | None = None
-    global_batch_size: _Integer | None = None
-    micro_batch_size: _Integer | None = None
-    sequence_length: _Integer | None = None
-    num_gpus: _Integer | None = None
-    precision: str | None = None
-    parallel_strategy: str | None = None
+def _group(name: str, fields: str) -> tuple[str, Any, Any]:
+    """Return a field that is a group of others, None where a form lacks one; one of a wrong type is an error."""
+    kinds: dict[str, Any] = {
+        each: str if each.endswith(_TEXTS) else float if each.endswith("_gb") else _Integer for each in fields.split()
+    }
+    group = msgspec.defstruct(name, [(each, kind | None, None) for each, kind in kinds.items()])
+    return name, group, msgspec.field(default_factory=group)
 
 
-class Parallelism(msgspec.Struct):
-    """Megatron's names; only in the February form."""
+_SERIES = {
+    **dict.fromkeys(("step_times", "raw_step_times"), list[StepTime]),
+    **dict.fromkeys(("loss_values", "raw_loss_values", "learning_rates"), list[float | None]),
+}
 
-    strategy_name: str | None = None
-    tensor_model_parallel_size: _Integer | None = None
-    pipeline_model_parallel_size: _Integer | None = None
-    context_parallel_size: _Integer | None = None
-    expert_model_parallel_size: _Integer | None = None
-    data_parallel_size: _Integer | None = None
-    gradient_accumulation_steps: _Integer | None = None
-
-
-class Memory(msgspec.Struct):
-    """On NVIDIA read from torch at the ends of steps; on AMD what a Primus log prints for the whole device."""
-
-    avg_memory_allocated_gb: float | None = None
-    peak_memory_allocated_gb: float | None = None
-    avg_memory_reserved_gb: float | None = None
-    peak_memory_reserved_gb: float | None = None
-
-
-class Result(msgspec.Struct):
-    """A file. Fields of all forms, since each has only some; one of a wrong type is an error."""
-
-    platform: str | None = None
-    framework: str | None = None
-    model: str | None = None
-    source: str | None = None
-    timestamp: str | None = None
-    gpu_info: Gpu = msgspec.field(default_factory=Gpu)
-    training_config: Training = msgspec.field(default_factory=Training)
-    parallelism_config: Parallelism = msgspec.field(default_factory=Parallelism)
-    performance_metrics: dict[str, Any] = {}
-    memory_metrics: Memory = msgspec.field(default_factory=Memory)
-    step_times: list[StepTime] = []
-    raw_step_times: list[StepTime] = []
-    loss_values: list[float | None] = []
-    raw_loss_values: list[float | None] = []
-    learning_rates: list[float | None] = []
+Result: Any = msgspec.defstruct(
+    "Result",
+    [
+        *((name, str | None, None) for name in ("platform", "framework", "model", "source", "timestamp")),
+        # Of one device, as torch or a table named it.
+        _group(
+            "gpu_info",
+            "device_name device_count total_memory_gb gpu_cores software_stack software_version cuda_version "
+            "rocm_version pytorch_version",
+        ),
+        _group(
+            "training_config",
+            "max_steps global_batch_size micro_batch_size sequence_length num_gpus precision parallel_strategy",
+        ),
+        # Megatron's names; only in the February form.
+        _group(
+            "parallelism_config",
+            "strategy_name tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size "
+            "expert_model_parallel_size data_parallel_size gradient_accumulation_steps",
+        ),
+        # On NVIDIA read from torch at the ends of steps; on AMD what a Primus log prints for the whole device.
+        _group(
+            "memory_metrics",
+            "avg_memory_allocated_gb peak_memory_allocated_gb avg_memory_reserved_gb peak_memory_reserved_gb",
+        ),
+        ("performance_metrics", dict[str, Any], msgspec.field(default_factory=dict)),
+        *((name, kind, msgspec.field(default_factory=list)) for name, kind in _SERIES.items()),
+    ],
+)
+"""A file: fields of all forms, since each has only some."""
 
 
 class Named(NamedTuple):

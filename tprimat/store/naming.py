@@ -6,11 +6,10 @@ import hashlib
 import re
 
 from tprimat.catalog import gpus
-from tprimat.results.run import Run, setup_key
+from tprimat.results.run import STACKS, Run, setup_key
 
 ENCODER_DECODER = "encdec"
 
-_STACKS = {"nvd": "cuda", "amd": "rocm", "cpu": "cpu"}
 _STACK_OF = {"nemo": "cuda", "primus": "rocm"}
 """What the names of these frameworks' results say, whatever they ran on."""
 
@@ -20,7 +19,7 @@ _LONGEST_PART = 24
 def file_name(run: Run) -> str:
     """Return the name under which users know a result of this kind."""
     model = _plain(run.model or "model")
-    stack = _STACKS.get(run.platform or "")
+    stack = STACKS[run.platform] if run.platform else None
     usual = "cuda"
     if run.model == ENCODER_DECODER:
         # Each training has a file of its own.

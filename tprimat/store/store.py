@@ -209,25 +209,36 @@ def save_as(run: Run, path: Path, summary: Summary | None = None) -> Saved:
 def _save(
     run: Run, path: Path, summary: Summary | None, place: Callable[[Path], tuple[Path, tuple[Run, ...]]]
 ) -> Saved:
-    folder, run = path.parent, without_secrets(run)
+    run = without_secrets(run)
+    with _locked(path.parent):
+        named, earlier = place(path)
+        if not earlier and not run.steps and run.status == "failed" and path.exists():
+            # What broke off before its setup was known pushes no measurement aside.
+            named, earlier = place(path.with_stem(f"{path.stem}_failed"))
+        runs, known = _joined(earlier, run)
+        remove_unfinished(path.parent)
+        moved = _write(named, as_file(runs, {id(run): summary} if summary else None), keeps=not earlier)
+    return Saved(named, moved, len(runs), known)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Make a folder where there is none, and hold its lock. Raises UsageError where it can't be written meanwhile."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with files.lock_folder(folder):
-            named, earlier = place(path)
-            if not earlier and not run.steps and run.status == "failed" and path.exists():
-                # What broke off before its setup was known pushes no measurement aside.
-                named, earlier = place(path.with_stem(f"{path.stem}_failed"))
-            path = named
-            runs, known = _joined(earlier, run)
-            remove_unfinished(folder)
-            content = encode(as_file(runs, {id(run): summary} if summary else None))
-            with files.write_temp_beside(path, content, UNFINISHED) as whole:
-                # Under its name there is a whole result at every moment, the older one or this one.
-                moved = keep_in_history(path) if path.exists() and not earlier else None
-                os.replace(whole, path)
+            yield
     except OSError as error:
         raise files.unwritable(folder, error, "the result cannot be written") from error
-    return Saved(path, moved, len(runs), known)
+
+
+def _write(path: Path, file: ResultFile, *, keeps: bool = False) -> Path | None:
+    """Write a result file; return the name in history/ of the one that was there, if it is kept."""
+    with files.write_temp_beside(path, encode(file), UNFINISHED) as whole:
+        # Under its name there is a whole result at every moment, the older one or this one.
+        moved = keep_in_history(path) if keeps and path.exists() else None
+        os.replace(whole, path)
+    return moved
 
 
 def amend(path: Path, mark: str, **changes: Any) -> Run | None:
@@ -235,17 +246,13 @@ def amend(path: Path, mark: str, **changes: Any) -> Run | None:
 
     Raises UsageError when the file can't be written.
     """
-    try:
-        with files.lock_folder(path.parent):
-            runs = _runs_in(path)
-            amended = [msgspec.structs.replace(run, **changes) if fingerprint(run) == mark else run for run in runs]
-            found = next((new for run, new in zip(runs, amended, strict=True) if run is not new), None)
-            if found is not None:
-                with files.write_temp_beside(path, encode(as_file(amended)), UNFINISHED) as whole:
-                    os.replace(whole, path)
-            return found
-    except OSError as error:
-        raise files.unwritable(path.parent, error, "the result cannot be written") from error
+    with _locked(path.parent):
+        runs = _runs_in(path)
+        amended = [msgspec.structs.replace(run, **changes) if fingerprint(run) == mark else run for run in runs]
+        found = next((new for run, new in zip(runs, amended, strict=True) if run is not new), None)
+        if found is not None:
+            _write(path, as_file(amended))
+        return found
 
 
 def withdraw(path: Path, marks: Collection[str]) -> None:
@@ -253,20 +260,14 @@ def withdraw(path: Path, marks: Collection[str]) -> None:
 
     Raises UsageError when the folder can't be written.
     """
-    try:
-        with files.lock_folder(path.parent):
-            runs = _runs_in(path)
-            kept = [run for run in runs if fingerprint(run) not in marks]
-            if len(kept) == len(runs):
-                return
+    with _locked(path.parent):
+        runs = _runs_in(path)
+        kept = [run for run in runs if fingerprint(run) not in marks]
+        if kept and len(kept) < len(runs):
+            _write(path, as_file(kept), keeps=True)
+        elif runs and not kept:
             keep_in_history(path)
-            if kept:
-                with files.write_temp_beside(path, encode(as_file(kept)), UNFINISHED) as whole:
-                    os.replace(whole, path)
-            else:
-                path.unlink()
-    except OSError as error:
-        raise files.unwritable(path.parent, error, "the result cannot be written") from error
+            path.unlink()
 
 
 def _own_place(usual: Path, run: Run) -> tuple[Path, tuple[Run, ...]]:

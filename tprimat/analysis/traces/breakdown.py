@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import dataclasses
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -166,14 +167,7 @@ def _key(work: Work, around: tuple[RangeKind, ...]) -> _Key:
 
 def _shapes(encoded: bytes) -> tuple[tuple[int, ...], ...]:
     """Return dimensions of inputs; those of a list of tensors are left out."""
-    try:
-        rows: list[Any] = msgspec.json.decode(encoded) if encoded else []
-    except msgspec.DecodeError:
-        return ()
-    return tuple(
-        tuple(row) if isinstance(row, list) and all(map(_is_size, row)) else ()
-        for row in (rows if isinstance(rows, list) else [])
-    )
+    return tuple(tuple(row) if isinstance(row, list) and all(map(_is_size, row)) else () for row in _inputs(encoded))
 
 
 def _is_size(value: object) -> bool:
@@ -181,11 +175,14 @@ def _is_size(value: object) -> bool:
 
 
 def _types(encoded: bytes) -> tuple[str, ...]:
-    try:
-        rows: list[Any] = msgspec.json.decode(encoded) if encoded else []
-    except msgspec.DecodeError:
-        return ()
-    return tuple(row if isinstance(row, str) else "" for row in rows) if isinstance(rows, list) else ()
+    return tuple(row if isinstance(row, str) else "" for row in _inputs(encoded))
+
+
+def _inputs(encoded: bytes) -> list[Any]:
+    """Return what a trace states of each input of an operator; nothing where it isn't a list."""
+    with contextlib.suppress(msgspec.MsgspecError):
+        return msgspec.json.decode(encoded, type=list[Any])
+    return []
 
 
 def mean_parts(steps: Sequence[TracedStep]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tprimat.errors import TensorPrimatError
 from tprimat.frameworks.request import Request
-from tprimat.record.ranks import Process, Store, from_environment
+from tprimat.record.ranks import Process, from_environment
 
 TIMEOUT = datetime.timedelta(seconds=600)
 """How long a process waits for the others within a step; torch's own half an hour is long for a GPU
@@ -53,7 +53,7 @@ def joined(process: Process, **more: Any) -> Iterator[None]:
     dist.destroy_process_group()
 
 
-def vote_of_the_first(store: Store | None, rank: int) -> Callable[[bool], bool]:
+def vote_of_the_first(store: Any, rank: int) -> Callable[[bool], bool]:
     """Return a function that every process calls equally often, and that returns the first one's vote to all.
 
     Through the key-value store of torch.distributed, not through a collective: that would wait for the GPU, and
@@ -70,6 +70,6 @@ def vote_of_the_first(store: Store | None, rank: int) -> Callable[[bool], bool]:
             store.set(key, "yes" if vote else "no")
             return vote
         store.wait([key], TIMEOUT)
-        return store.get(key) == b"yes"
+        return bool(store.get(key) == b"yes")
 
     return decide

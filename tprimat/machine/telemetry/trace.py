@@ -12,13 +12,13 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
 from tprimat.machine import amd, nvidia
 from tprimat.machine.cpu import CpuReader, CpuState
-from tprimat.machine.gpu import GpuReader, GpuState
+from tprimat.machine.gpu import GpuState
 from tprimat.machine.host import Host
 from tprimat.results.run import Platform
 
@@ -63,17 +63,6 @@ class Trace(NamedTuple):
     samples: Sequence[Sample] = ()
 
 
-class Source(Protocol):
-    """What can be read again and again: this machine, or a trace."""
-
-    @property
-    def header(self) -> Header:
-        """What is read."""
-
-    def read(self, *, last: bool = False) -> Sample | None:
-        """Return the next reading; None where there are no more."""
-
-
 class LiveSource:
     """This machine.
 
@@ -87,7 +76,10 @@ class LiveSource:
     def __init__(self, platform: Platform, gpus: Sequence[str], pid: int, host: Host | None = None) -> None:
         host = host or Host()
         vendors = {"nvd": nvidia, "amd": amd}
-        self._gpus: GpuReader | None = vendors[platform].Reader(host, gpus) if gpus and platform != "cpu" else None
+        self._gpus: nvidia.Reader | amd.Reader | None = None
+        if gpus and platform != "cpu":
+            # By UUID or PCI address, never by index.
+            self._gpus = vendors[platform].Reader(host, gpus)
         self._cpu = CpuReader(host, pid)
         unknown = list(self._cpu.unknown)
         if self._gpus is not None and not self._gpus.read():
@@ -122,6 +114,10 @@ class ReplaySource:
         if not last:
             time.sleep(max(0.0, at - time.perf_counter()))
         return msgspec.structs.replace(sample, at=at)
+
+
+Source = LiveSource | ReplaySource
+"""What can be read again and again: this machine, or a trace; a reading is None where there are no more."""
 
 
 def encode(line: Header | Sample) -> bytes:

@@ -253,15 +253,12 @@ def cpu_shares(samples: Sequence[Sample], start: float, end: float) -> dict[str,
     """
     known = [(sample.at, sample.cpu) for sample in samples if sample.cpu is not None]
     shares: dict[str, float] = {}
-    looked = _nearest([row for row in known if row[1].own_s is not None], start, end)
-    if looked is not None:
+    if looked := _looked(samples, start, end):
         (_, first), (_, last) = looked
-        busy, own = last.busy_s - first.busy_s, (last.own_s or 0.0) - (first.own_s or 0.0)
-        shares["others"] = min(max(busy - own, 0.0) / (last.total_s - first.total_s), 1.0)
-    pair = _nearest(known, start, end)
-    if pair is not None:
+        shares["others"] = min(last.share_of_others(first), 1.0)
+    if pair := _nearest(known, start, end):
         (began, first), (ended, last) = pair
-        shares["stolen"] = min(max(last.stolen_s - first.stolen_s, 0.0) / (last.total_s - first.total_s), 1.0)
+        shares["stolen"] = min(last.share_stolen(first), 1.0)
         if first.held_back_s is not None and last.held_back_s is not None:
             shares["held_back"] = max(last.held_back_s - first.held_back_s, 0.0) / (ended - began)
         for name in set(first.stalled_s) & set(last.stalled_s):
@@ -271,12 +268,17 @@ def cpu_shares(samples: Sequence[Sample], start: float, end: float) -> dict[str,
 
 def programs_of(samples: Sequence[Sample], start: float, end: float) -> dict[str, float]:
     """Return other programs' shares of the CPU's time between the readings nearest to two moments."""
-    looked = _nearest([(s.at, s.cpu) for s in samples if s.cpu is not None and s.cpu.own_s is not None], start, end)
+    looked = _looked(samples, start, end)
     if looked is None:
         return {}
     (_, first), (_, last) = looked
     total = last.total_s - first.total_s
     return {name: (used - first.programs.get(name, 0.0)) / total for name, used in last.programs.items()}
+
+
+def _looked(samples: Sequence[Sample], start: float, end: float) -> tuple | None:  # type: ignore[type-arg]
+    """Return what _nearest() does of the readings that looked at the processes."""
+    return _nearest([(s.at, s.cpu) for s in samples if s.cpu is not None and s.cpu.own_s is not None], start, end)
 
 
 def _nearest(rows: Sequence, start: float, end: float) -> tuple | None:  # type: ignore[type-arg]

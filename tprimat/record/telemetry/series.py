@@ -72,13 +72,6 @@ def _of_cpu(samples: Sequence[Sample], edges: Sequence[float]) -> dict[str, list
     known = [(sample.at, sample.cpu) for sample in samples if sample.cpu is not None]
     looked = [row for row in known if row[1].own_s is not None]
 
-    def others(first: CpuState, last: CpuState, _: float) -> float:
-        used = last.busy_s - first.busy_s - (last.own_s or 0.0) + (first.own_s or 0.0)
-        return 100 * max(used, 0.0) / (last.total_s - first.total_s)
-
-    def stolen(first: CpuState, last: CpuState, _: float) -> float:
-        return 100 * max(last.stolen_s - first.stolen_s, 0.0) / (last.total_s - first.total_s)
-
     def watts(first: CpuState, last: CpuState, seconds: float) -> float | None:
         names = set(first.energy_j) & set(last.energy_j)
         joules = [last.energy_j[name] - first.energy_j[name] for name in names]
@@ -86,8 +79,8 @@ def _of_cpu(samples: Sequence[Sample], edges: Sequence[float]) -> dict[str, list
 
     frequencies = [(at, cpu.frequency_mhz) for at, cpu in known if cpu.frequency_mhz is not None]
     return {
-        "other_programs_cpu_percent": _rates(looked, edges, others),
-        "steal_cpu_percent": _rates(known, edges, stolen),
+        "other_programs_cpu_percent": _rates(looked, edges, lambda first, last, _: 100 * last.share_of_others(first)),
+        "steal_cpu_percent": _rates(known, edges, lambda first, last, _: 100 * last.share_stolen(first)),
         "cpu_power_watts": _rates(known, edges, watts),
         "cpu_frequency_mhz": [
             _mean(value for at, value in frequencies if low < at <= high) for low, high in itertools.pairwise(edges)
