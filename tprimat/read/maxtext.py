@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 import statistics
 
+from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.options import Options
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
@@ -94,7 +95,7 @@ class Reader(RecordReader):
         text = line.text
         if "completed " in text and "step:" in text and self.torn.read(line, self._step):
             return
-        if any(sign in text for sign in _SIGNS):
+        if is_told(text, _SIGNS):
             self._read_context(line.number, text[:4_000])
         if self.recognised:
             self.sorter.pending.feed(line.number, text)

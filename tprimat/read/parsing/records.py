@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tprimat.read.parsing.events import Events
-from tprimat.read.parsing.failures import FailureReasons
+from tprimat.read.parsing.events import Events, told_by
+from tprimat.read.parsing.failures import FailureReasons, may_name_a_cause
 from tprimat.read.parsing.text import Stamp, first_stamp
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, name_and_unit, number
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP
@@ -100,6 +101,16 @@ class Record:
         self.unread = tuple(own for own, value in printed.items() if own not in names and number(value) is not None)
 
 
+@functools.lru_cache(maxsize=1)
+def _heard(text: str) -> tuple[Stamp | None, bool]:
+    """Return the first time in a line, and whether a LogContext hears anything in it, which it mostly doesn't.
+
+    Cached, since a dozen readers ask for each line of a log that none of them knows yet.
+    """
+    stamp = first_stamp(text[:400])
+    return stamp, stamp is not None or told_by(text) != (None, None) or may_name_a_cause(text[:10_000])
+
+
 @dataclasses.dataclass
 class LogContext:
     """What a stretch of a log says besides its records."""
@@ -117,10 +128,11 @@ class LogContext:
 
     def feed(self, number: int, text: str) -> None:
         """Read a line for its timestamp, for events and for what may have stopped the training."""
-        self.events.feed(number, text)
-        if self.first_stamp is None and not text.isspace():
-            self.first_stamp = first_stamp(text[:400])
-        self.causes.feed(number, text[:10_000])
+        stamp, says_something = _heard(text)
+        if says_something or self.causes.is_open:
+            self.events.feed(number, text)
+            self.first_stamp = self.first_stamp or stamp
+            self.causes.feed(number, text[:10_000])
 
     def starts_over(self, later: LogContext) -> bool:
         """Return whether the training failed, and what a later part begins is another attempt at the very same one."""
