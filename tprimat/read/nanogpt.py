@@ -163,7 +163,9 @@ class Reader(StepReader):
             for name, mib in (("peak_memory_allocated_gb", peak[1] or peak[3]), ("peak_memory_reserved_gb", peak[2])):
                 if mib:
                     self.memory[name] = round_figure(gib_to_gb(int(mib) / 1024)) or 0.0
-        read_statements(_STATEMENTS, without_prefixes(text), line.number, self.stated)
+        if rows := [row for row in _STATEMENTS if row.sign in text]:
+            read_statements(rows, without_prefixes(text), line.number, self.stated)
+        super().other(line)
 
     def done(self, run: RunBuilder) -> None:
         """Note what is known of this form of log."""

@@ -238,7 +238,7 @@ def series(records: Sequence[Record], *, shift: int = 0) -> dict[str, Any]:
     }
 
 
-def peaks(records: Iterable[Record], **names: str) -> dict[str, float]:
+def peaks(records: Iterable[Record], names: Mapping[str, str]) -> dict[str, float]:
     """Return the highest of native values, by the fields of MemoryMetrics that their names stand for."""
     highest: dict[str, float] = {}
     for record in records:

@@ -45,6 +45,19 @@ def count(value: object) -> int | None:
     return whole(value) or None
 
 
+_DURATION = re.compile(
+    r"(?:(\d{1,5}) days?, )?(\d{1,2}):(\d{2}):(\d{2})"
+    r"|(?:(\d{1,5})d ?)?(?:(\d{1,2})h ?)?(?:(\d{1,2})m ?)?(?:(\d{1,2}(?:\.\d{1,9})?)s)?"
+)
+
+
+def duration(text: str) -> float | None:
+    """Return a printed duration in s: 1 day, 1:09:40 or 1h 9m 40s; None for anything else."""
+    parts = [float(part or 0) for part in match.groups()] if text and (match := _DURATION.fullmatch(text)) else []
+    units = (86400, 3600, 60, 1)
+    return sum(part * unit for part, unit in zip(parts, (*units, *units), strict=True)) if parts else None
+
+
 def digits(text: str) -> int:
     """Return the number of significant digits of a printed number: 0.0869 has three."""
     mantissa = text.lower().partition("e")[0].replace(",", "").lstrip("+-")
