@@ -14,9 +14,8 @@ from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import number
+from tprimat.read.parsing.values import number, summary_values
 from tprimat.results.account import Timing
-from tprimat.units import round_figure
 
 _LINE = re.compile(
     r"iter (?P<iteration>\d{1,12}) step (?P<step>\d{1,12}) *\| *loss train: (?P<loss>[\d.einfa+-]{1,30}),? *"
@@ -84,7 +83,7 @@ class Reader(StepReader):
             self.sorter.pending.marks.setdefault("success", line.number)
         elif end:
             # torch.cuda.max_memory_allocated() / 1e9
-            self.memory["peak_memory_allocated_gb"] = round_figure(number(end["gb"])) or 0.0
+            self.memory |= summary_values({"peak_memory_allocated_gb": number(end["gb"])})
 
     def done(self, run: RunBuilder) -> None:
         """Note what a record is."""

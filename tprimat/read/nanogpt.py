@@ -20,9 +20,8 @@ from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, without_prefixes
-from tprimat.read.parsing.values import count, precision_of, read_statements, state, statements
+from tprimat.read.parsing.values import count, number, precision_of, read_statements, state, statements, summary_values
 from tprimat.results.account import Timing
-from tprimat.units import gib_to_gb, round_figure
 
 _NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d{1,3})?|nan|inf)"
 _STEP = r"(?P<step>\d{1,12})"
@@ -75,6 +74,19 @@ _MULTIPLE = 1024
 """Tokens of a step are a multiple of this."""
 _PEAK = re.compile(r"\bpeak memory (?:allocated: (\d{1,9}) MiB reserved: (\d{1,9}) MiB|consumption: (\d{1,9}) MiB)")
 _TOKENS = r"\d[\d,]{0,18}"
+_TABLED = {
+    "micro batch size B": "micro_batch_size",
+    "sequence length T": "sequence_length",
+    "total batch size": "tokens_per_step",
+    "num_processes": "num_gpus",
+    "num_layers L": "num_layers",
+    "num_heads NH": "num_attention_heads",
+    "channels C": "hidden_size",
+    "vocab_size V": "vocab_size",
+    "num_parameters": "num_parameters",
+}
+"""Rows of llm.c's table, and what they state."""
+
 _STATEMENTS = statements(
     ("|", str.strip, 1, r"^\|\s+\d+\s+(?P<device_name>(?:NVIDIA|AMD|Tesla|Quadro)[\w .-]{2,40}?)\s+(?:On|Off)\s+\|"),
     (
@@ -111,15 +123,7 @@ _STATEMENTS = statements(
     ),
     ("| device  ", str.strip, 1, r"^\| device\s+\| (?P<device_name>(?:NVIDIA|AMD|Tesla) [\w .-]{2,40}?)\s+\|"),
     ("| precision  ", precision_of, 1, r"^\| precision\s+\| (?P<precision>\w{2,8})\s+\|"),
-    ("| micro batch size B", count, 1, r"^\| micro batch size B\s+\| (?P<micro_batch_size>\d{1,9})\s+\|"),
-    ("| sequence length T", count, 1, r"^\| sequence length T\s+\| (?P<sequence_length>\d{1,9})\s+\|"),
-    ("| total batch size", count, 1, r"^\| total batch size\s+\| (?P<tokens_per_step>\d{1,15})\s+\|"),
-    ("| num_processes", count, 1, r"^\| num_processes\s+\| (?P<num_gpus>\d{1,7})\s+\|"),
-    ("| num_layers L", count, 1, r"^\| num_layers L\s+\| (?P<num_layers>\d{1,5})\s+\|"),
-    ("| num_heads NH", count, 1, r"^\| num_heads NH\s+\| (?P<num_attention_heads>\d{1,5})\s+\|"),
-    ("| channels C", count, 1, r"^\| channels C\s+\| (?P<hidden_size>\d{1,6})\s+\|"),
-    ("| vocab_size V", count, 1, r"^\| vocab_size V\s+\| (?P<vocab_size>\d{1,8})\s+\|"),
-    ("| num_parameters", count, 1, r"^\| num_parameters\s+\| (?P<num_parameters>\d{1,15})\s+\|"),
+    *((f"| {words} ", count, 1, rf"^\| {words}\s+\| (?P<{field}>\d{{1,15}})\s+\|") for words, field in _TABLED.items()),
     ("world size", count, 1, r"^Distributed world size: (?P<num_gpus>\d{1,7})\b"),
 )
 
@@ -160,9 +164,10 @@ class Reader(StepReader):
         text = line.text[:500]
         self._own_peak = self._own_peak or "| Peak FLOPS" in text
         if "peak memory" in text and (peak := _PEAK.search(text)):
-            for name, mib in (("peak_memory_allocated_gb", peak[1] or peak[3]), ("peak_memory_reserved_gb", peak[2])):
-                if mib:
-                    self.memory[name] = round_figure(gib_to_gb(int(mib) / 1024)) or 0.0
+            allocated, reserved = number(peak[1] or peak[3]), number(peak[2])
+            self.memory |= summary_values(
+                {"peak_memory_allocated_mib": allocated, "peak_memory_reserved_mib": reserved}
+            )
         if rows := [row for row in _STATEMENTS if row.sign in text]:
             read_statements(rows, without_prefixes(text), line.number, self.stated)
         super().other(line)

@@ -32,11 +32,10 @@ from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.timeline import Row
-from tprimat.read.parsing.values import LoggedValues, number, state
+from tprimat.read.parsing.values import LoggedValues, number, state, summary_values
 from tprimat.read.torchtitan import setup
 from tprimat.results.account import Timing
 from tprimat.results.run import ParallelismConfig, TrainingConfig
-from tprimat.units import gib_to_gb, round_figure
 
 _STEP = re.compile(r"(?<!validate )\bstep:\s*([\d,]{1,15})(?=\s)")
 _FIELD = re.compile(
@@ -214,7 +213,7 @@ class Reader(StepReader):
         setup.complete(run.stated)
         run.groups = len(self._groups)
         if (gib := run.stated.number("device_gib")) and gib > 0:
-            run.gpu["total_memory_gb"] = round_figure(gib_to_gb(gib))
+            run.gpu |= summary_values({"total_memory_gib": gib})
 
 
 def _set_windows(found: list[Record], interval: int | None, warnings: list[str]) -> None:
