@@ -82,7 +82,10 @@ class Reader(BlockReader):
         """Return the record of a block; state the sizes that follow from its values."""
         record = super().record(step, line, block)
         record.put("learning_rate", next((rate for name, rate in block.items() if name.startswith("lr-")), None))
-        self._devices(block, line)
+        for kind in ("samples_per_sec", "tokens_per_sec"):
+            every, one = block.get(f"throughput/{kind}", ""), block.get(f"throughput/device/{kind}", "")
+            words = f"{kind} {every} / {one} of a device"
+            state(self.stated, "num_gpus", whole_ratio((every,), (one,)), words, line)
         micro = count(block.get("trainer/device_train_microbatch_size"))
         state(self.stated, "micro_batch_size", micro, f"device_train_microbatch_size: {micro}", line)
         batches, samples = number(block.get("time/batch")), number(block.get("time/sample"))
@@ -91,11 +94,3 @@ class Reader(BlockReader):
             text = f"time/sample {samples:g} / time/batch {batches:g}"
             state(self.stated, "global_batch_size", count(samples / batches), text, line)
         return record
-
-    def _devices(self, block: dict[str, str], line: int) -> None:
-        """State devices and batch, from the rates of all and of one."""
-        for kind in ("tokens_per_sec", "samples_per_sec"):
-            every, one = block.get(f"throughput/{kind}", ""), block.get(f"throughput/device/{kind}", "")
-            if devices := whole_ratio((every,), (one,)):
-                state(self.stated, "num_gpus", devices, f"{kind} {every} / {one} of a device", line)
-                return

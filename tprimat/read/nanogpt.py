@@ -25,17 +25,18 @@ from tprimat.results.account import Timing
 
 _NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d{1,3})?|nan|inf)"
 _STEP = r"(?P<step>\d{1,12})"
+_PLANNED = r"(?P<max_steps>\d{1,12})"
 _ITER = re.compile(
     rf"\biter {_STEP}: loss (?P<loss>{_NUMBER}), time (?P<milliseconds>{_NUMBER})ms"
     rf"(?:, mfu (?P<mfu_percent>{_NUMBER})%)?"
 )
-_CHAT = re.compile(rf"\bstep {_STEP}(?:/(\d{{1,12}}))? \([\d.]+%\) \| (?:train )?loss: (?P<loss>{_NUMBER})")
+_CHAT = re.compile(rf"\bstep {_STEP}(?:/{_PLANNED})? \([\d.]+%\) \| (?:train )?loss: (?P<loss>{_NUMBER})")
 _CHAT_FIGURE = re.compile(
     rf"\bdt: (?P<milliseconds>{_NUMBER})ms|\btok/sec: (?P<tokens_per_second>{_NUMBER})"
     rf"|\b(?P<own_peak>bf16_)?mfu: (?P<mfu_percent>{_NUMBER})"
 )
 _MODDED = re.compile(
-    rf"\bstep:{_STEP}/(\d{{1,12}})((?: (?:train_loss:(?P<loss>{_NUMBER})|val_loss:{_NUMBER}))*) "
+    rf"\bstep:{_STEP}/{_PLANNED}(?: (?:train_loss:(?P<loss>{_NUMBER})|val_loss:{_NUMBER}))* "
     rf"train_time:(?P<cumulative_train_milliseconds>{_NUMBER})ms step_avg:{_NUMBER}ms"
 )
 _LLM_C = re.compile(
@@ -48,7 +49,7 @@ _BUILD = re.compile(
 )
 _LLM_C_CONSOLE = re.compile(
     # Behind loss and norm stands by how many standard deviations they are off.
-    rf"\bstep +{_STEP}/(\d{{1,12}}) \| (?:train )?loss (?P<loss>{_NUMBER})(?: \(\S{{1,20}}\))? ?\| "
+    rf"\bstep +{_STEP}/{_PLANNED} \| (?:train )?loss (?P<loss>{_NUMBER})(?: \(\S{{1,20}}\))? ?\| "
     # Its Python twin puts time and rate in brackets.
     rf"norm (?P<grad_norm>{_NUMBER})(?: \(\S{{1,20}}\))? ?\| lr (?P<learning_rate>{_NUMBER}) \| "
     rf"\(?(?P<milliseconds>{_NUMBER}) ms \|(?: (?:(?P<mfu_percent>{_NUMBER})% )?(?:bf16|fp16|fp32) MFU \|)? "
@@ -56,7 +57,7 @@ _LLM_C_CONSOLE = re.compile(
 )
 _LLM_C_EARLY = re.compile(
     # Of train_gpt2_fp32.cu and train_gpt2.c.
-    rf"\bstep +{_STEP}(?:/(?P<max_steps>\d{{1,12}}))?: train loss (?P<loss>{_NUMBER}) \((?:took )?"
+    rf"\bstep +{_STEP}(?:/{_PLANNED})?: train loss (?P<loss>{_NUMBER}) \((?:took )?"
     rf"(?P<milliseconds>{_NUMBER}) ms(?:, (?P<tokens_per_second>{_NUMBER}) tok/s)?\)"
 )
 _EVALUATED = re.compile(rf"^(?:.{{0,60}}\s)?s:\d{{1,12}} (?:tel|eval):{_NUMBER}")
@@ -211,7 +212,7 @@ class Reader(StepReader):
             if name != "mfu_percent" or not str(printed).startswith("-"):
                 record.put(name, printed)
         if self._form == "modded":
-            if "val_loss:" in match[3]:
+            if "val_loss:" in match[0]:
                 self._validations += 1
                 return
             if not self._derive_time(record):
@@ -220,8 +221,6 @@ class Reader(StepReader):
             for figure in _CHAT_FIGURE.finditer(text):
                 record.put(figure.lastgroup or "", figure[figure.lastindex or 0])
                 self._own_peak = self._own_peak or bool(figure["own_peak"])
-        if self._form in ("modded", "chat", "llm.c console"):
-            state(self.stated, "max_steps", count(match[2]), text, line.number)
         self.sorter.take(record)
 
     def _derive_time(self, record: Record) -> bool:

@@ -7,10 +7,10 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import statistics
 
+from tprimat.read.parsing.records import tokens_per_step
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
@@ -79,17 +79,12 @@ class Reader(BlockReader):
     def done(self, run: RunBuilder) -> None:
         """Note what the rates are, and how many tokens a step has."""
         found = run.training.ordered()
-        pairs = [
-            (later.native["tokens_seen"] - earlier.native["tokens_seen"]) / (later.step - earlier.step)
-            for earlier, later in itertools.pairwise(found)
-            if "tokens_seen" in earlier.native and "tokens_seen" in later.native
-        ]
-        if len(set(pairs)) == 1 and pairs[0] > 0:
-            self.figures["tokens_per_step"] = pairs[0]
+        if len(counts := {*tokens_per_step(found)}) == 1:
+            self.figures["tokens_per_step"] = tokens = counts.pop()
             rates = [(record.figure("batches_per_second"), record.figure(run.rate or "")) for record in found]
             rates = [each for each in rates if all(each)]
-            devices = {whole_ratio((pairs[0], batches), (rate,)) for batches, rate in rates} - {None}
-            ratio = statistics.median([pairs[0] * (batches or 0) / (rate or 1) for batches, rate in rates] or [0])
+            devices = {whole_ratio((tokens, batches), (rate,)) for batches, rate in rates} - {None}
+            ratio = statistics.median([tokens * (batches or 0) / (rate or 1) for batches, rate in rates] or [0])
             if len(devices) == 1 and (gpus := devices.pop()):
                 run.training.warnings.append(
                     f"tokens per step and the printed rates suggest {counted(gpus, 'GPU')}; the log doesn't state it"

@@ -37,7 +37,7 @@ _NATIVE = {
 }
 """Series of native_metrics, and the record's field."""
 
-_TIMING = Timing(
+TIMING = Timing(
     kind="timer",
     clock="host clock at Megatron's interval timer, after a barrier of all ranks and a device synchronize",
     covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
@@ -53,7 +53,6 @@ class MegatronRun(RunBuilder):
     training: MegatronTraining
     fields: LoggedValues = dataclasses.field(default_factory=LoggedValues)
     batch: LoggedValue | None = None
-    left_out: list[str] = dataclasses.field(default_factory=list)
     remarks: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod
@@ -81,7 +80,7 @@ class MegatronRun(RunBuilder):
         for name, value in (
             ("platform", "amd" if "amd" in marks else None),
             ("software_stack", "rocm" if "amd" in marks else None),
-            ("device_name", training.around.words.get("device")),
+            ("device_name", stated.word("device")),
         ):
             if value:
                 fields[name] = LoggedValue(value, 1, "")
@@ -95,7 +94,7 @@ class MegatronRun(RunBuilder):
             framework="primus" if "primus" in marks else "megatron",
             log_format=f"megatron ({', '.join(shapes)})" if shapes else "megatron",
             training=training,
-            timing=_TIMING,
+            timing=TIMING,
             versions={"megatron-core": version} if version else {},
             settings=setup.turbo(stated),
             shape=shape,
@@ -138,7 +137,7 @@ class MegatronRun(RunBuilder):
         warnings = [*training.warnings]
         if training.restarts > MOST_RESTARTS:
             warnings.append(f"restarted {training.restarts - MOST_RESTARTS} more times")
-        warnings += [*training.conflicts, *self.left_out, *doubts]
+        warnings += [*training.conflicts, *doubts]
         seconds, windows = times.step_times(training, self.fields.count("logging_steps"), warnings)
         _warn_of_missing(table, seconds, windows, warnings)
         warnings += check_stamps(_stamped(table, seconds, windows))
@@ -238,7 +237,7 @@ class MegatronRun(RunBuilder):
         self.remarks.append(f"the log doesn't state {unknown}")
         return {
             **summary_values({"total_memory_gib": total or None}),
-            "architecture": self.training.around.words.get("architecture"),
+            "architecture": self.training.around.stated.word("architecture"),
         }
 
 

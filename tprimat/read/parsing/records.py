@@ -389,11 +389,16 @@ VARYING = 1.05
 """Largest over smallest number of tokens in a step from which the lengths of sequences vary."""
 
 
-def _varying_tokens(records: Sequence[Record]) -> list[str]:
-    """Return a warning where the number of tokens so far advances by another one from step to step."""
+def tokens_per_step(records: Sequence[Record]) -> list[float]:
+    """Return by how much the number of tokens so far advances with each step, where it does, from record to record."""
     seen = [(each.step, each.native["tokens_seen"]) for each in records if "tokens_seen" in each.native]
     counts = [(tokens - before) / (step - last) for (last, before), (step, tokens) in itertools.pairwise(seen)]
-    counts = [tokens for tokens in counts if tokens > 0]
+    return [tokens for tokens in counts if tokens > 0]
+
+
+def _varying_tokens(records: Sequence[Record]) -> list[str]:
+    """Return a warning where the number of tokens so far advances by another one from step to step."""
+    counts = tokens_per_step(records)
     if not counts or max(counts) < VARYING * min(counts):
         return []
     return [

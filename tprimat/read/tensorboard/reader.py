@@ -11,11 +11,14 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+import msgspec
+
 from tprimat.read import lightning_csv
 from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.megatron import times as megatron_times
 from tprimat.read.megatron.line import Kind
 from tprimat.read.megatron.line import Record as MegatronRecord
+from tprimat.read.megatron.run import TIMING as MEGATRON_TIMING
 from tprimat.read.parsing.options import options_in, state_hparams, state_model_config
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, folder_of
 from tprimat.read.parsing.records import LoggedTraining, Record
@@ -63,12 +66,8 @@ _MEGATRON = Layout(
         "memory_allocated_bytes": ("mem-allocated-bytes",),
         "memory_max_allocated_bytes": ("mem-max-allocated-bytes",),
     },
-    timing=Timing(
-        kind="timer",
-        clock="host clock at Megatron's interval timer, after a barrier of all ranks and a device synchronize",
-        covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
-        "not evaluation and checkpoints",
-        over_ranks="all ranks meet at the timer's barrier; the last rank writes",
+    timing=msgspec.structs.replace(
+        MEGATRON_TIMING, over_ranks="all ranks meet at the timer's barrier; the last rank writes"
     ),
     untimed="Megatron writes them with --log-timers-to-tensorboard alone",
 )

@@ -69,7 +69,6 @@ DEFAULT_LOG_FREQ = 10
 class TorchtitanRun(RunBuilder):
     """Builder of the Run of one torchtitan training."""
 
-    left_out: list[str] = dataclasses.field(default_factory=list)
     groups: int = 0
 
     def reading(self) -> ParsedLog:
@@ -110,7 +109,7 @@ class TorchtitanRun(RunBuilder):
                 f"the last printed step is {found[-1].step} of {planned}: torchtitan prints every "
                 f"{self.stated.count('log_freq') or DEFAULT_LOG_FREQ} steps"
             )
-        return records.series(found), [*warnings, *self.left_out, *doubts]
+        return records.series(found), [*warnings, *doubts]
 
     def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time.
