@@ -16,7 +16,7 @@ from tprimat.errors import UnreadableError
 from tprimat.log_import import sources
 from tprimat.log_import.extract import GivenValues
 from tprimat.read import merge
-from tprimat.read.parsing import text
+from tprimat.read.parsing import nearest, text
 from tprimat.results.run import Run
 from tprimat.store import store
 
@@ -298,6 +298,28 @@ class TestUnknown:
         problem = raised.value.message
         assert "line 2 looks like a step, “step= 4 loss= 2.31 memory= 31 GiB tps= 7,034 tflops= 407”" in problem
         assert "the nearest formats are torchtitan, " in problem
+
+    @pytest.mark.parametrize(("words", "is_near"), [("loss tps host node", True), ("loss tps host node where", False)])
+    def test_a_near_format_shares_half_of_the_words(self, words, is_near):
+        assert nearest.formats(f"1 {words}", {"torchtitan": "step: 1 loss: 2 tps: 3"}) == ["torchtitan"] * is_near
+
+    @pytest.mark.parametrize(
+        ("content", "is_table"),
+        [
+            ("iteration,step_time_s,nll\n1,0.5,2.3\n", True),
+            ('{"iteration": 1, "step_time_s": 0.5}\n', True),
+            ("iteration,step_time_s\n1,fast\n", False),
+            ('{"iteration": 1, "host": "a"}\n', False),
+            ("iteration,step_time_s,nll\n1,0.5\n", False),
+            ("epoch 3, batch 5\nppl 12.1, fine\n", False),
+        ],
+    )
+    def test_a_table_is_told_to_name_its_columns(self, content, is_table):
+        with pytest.raises(UnreadableError) as raised:
+            read.parse_lines(text.lines([content.encode()]), "my.log")
+        assert raised.value.hint is not None
+        assert raised.value.hint.startswith("tprimat read --columns step=COLUMN,time=COLUMN") is is_table
+        assert "--columns" in raised.value.hint
 
     def test_nothing_like_a_step(self):
         with pytest.raises(UnreadableError) as raised:

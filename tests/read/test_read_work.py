@@ -15,6 +15,7 @@ from tprimat import read
 from tprimat.errors import UnreadableError
 from tprimat.read.megatron import reader as megatron
 from tprimat.read.parsing import text
+from tprimat.read.parsing.text import Line
 
 SETUP = Setup("legacy", planned=100_000)
 
@@ -197,6 +198,16 @@ def ranks_of(shape: str, many: int) -> Iterable[bytes]:
         )
         (text_of_step,) = lines([figures], setup)
         yield "".join(f"{prefixed(text_of_step, 'coloured', rank)}\n" for rank in range(8)).encode()
+
+
+def test_lines_before_a_training_are_not_read_by_each_format_anew():
+    written = [
+        Line(each, f"Collecting torch=={each}.4.5 (from -r requirements.txt (line 3))", True) for each in range(2000)
+    ]
+    read.new_feeder().feed_lines(written[:1000])
+    feeder = read.new_feeder()
+    # 20 formats and their contexts: some eight calls each.
+    assert calls_of(lambda: feeder.feed_lines(written[1000:])) < 200 * 1000
 
 
 def peak_of(work: Callable[[], object]) -> int:

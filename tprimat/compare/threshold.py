@@ -17,7 +17,7 @@ HEADING = "wrong-threshold"
 CHECKED = tuple(metric for metric in metrics.METRICS if metric.name not in ("final_loss", "steps_per_second"))
 """Metrics that can be checked. A loss isn't one: which training is better depends on more than speed."""
 
-_AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)\s*")
+_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ def parse(slower: str | None, others: Sequence[str]) -> tuple[Threshold, ...]:
 
 
 def _amount(option: str, text: str) -> tuple[bool, float]:
-    matched = _AMOUNT.fullmatch(text)
+    matched = _AMOUNT.fullmatch(text.strip())
     percent, amount = (bool(matched[2]), float(matched[1])) if matched else (False, math.inf)
     if not math.isfinite(amount) or (percent and amount >= 100):
         raise UsageError(f"{option}: invalid threshold {text.strip()!r}", heading=HEADING, hint="use e.g. 3% or 0.5")

@@ -20,6 +20,7 @@ SOURCES = "NVML and nvidia-smi"
 """Where GPUs are read, in words."""
 
 _MIB = 2**20
+_DRIVER_VERSION = re.compile(r"Kernel Module.{0,200}?\s(\d{1,9}\.[\d.]{1,40})")
 _NUMBERS = {
     "memory.total": "memory_total_gb",
     "memory.used": "memory_used_gb",
@@ -90,7 +91,7 @@ def processes(host: Host) -> tuple[GpuProcess, ...] | None:
 def driver_version(host: Host) -> str | None:
     """Return the driver's version, such as "NVIDIA 550.54.15"; None where nothing states it."""
     text = host.read("/proc/driver/nvidia/version") or ""
-    match = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", text)
+    match = _DRIVER_VERSION.search(text)
     if not match:
         with _Nvml(host) as nvml:
             text = nvml.ask("nvmlSystemGetDriverVersion") or ""

@@ -75,14 +75,18 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
     logs = merge.merge_logs(by_format)
     if logs:
         return logs
-    if feeder.empty:
+    if not feeder.opening:
         raise UnreadableError(name, "is empty", heading="not-a-training-log", hint="name the log of a training")
     examples = {module.Reader.name: module.__doc__ or "" for module in _MODULES if hasattr(module, "Reader")}
     raise UnreadableError(
         name,
         f"no supported training log in it{nearest.described(feeder.step_like, examples)}",
         heading="not-a-training-log",
-        hint="name the log of a training; tprimat read --help lists the formats",
+        hint=(
+            "tprimat read --columns step=COLUMN,time=COLUMN reads any table"
+            if nearest.is_table(feeder.opening)
+            else "name the log of a training; tprimat read --help lists formats, --columns reads any table"
+        ),
     )
 
 

@@ -29,10 +29,10 @@ from typing import Any
 import msgspec
 
 from tprimat.read.nemo import reader as nemo
-from tprimat.read.parsing import records
-from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.step_lines import RecordReader
+from tprimat.read.parsing.step_lines import LONGEST_STATEMENT, StepReader
 from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
 from tprimat.read.parsing.values import count, object_at, read_statements, state, statements, whole, whole_ratio
 from tprimat.results.account import Timing
@@ -76,108 +76,6 @@ _STATEMENTS = statements(
     ),
 )
 
-TIMING = Timing(
-    kind="timer",
-    clock="host clock; the step time is worked out from the printed tokens of the step and tokens per second",
-    covers="all between two steps: data loading, forward and backward of all micro-batches, optimizer",
-    over_ranks="rank 0 prints",
-)
-
-
-class Reader(RecordReader):
-    """A parsed_log.Reader of NeMo-Automodel logs."""
-
-    name = "automodel"
-
-    def feed(self, line: Line) -> None:
-        """Take the next line."""
-        text = line.text
-        if '"step"' in text and '"tps' in text and self._json(line):
-            return
-        if " | epoch " in text and self.torn.read(line, self._console):
-            return
-        around = self.sorter.pending
-        if self.sorter.trainings:
-            around.feed(line.number, text)
-        else:
-            around.events.feed(line.number, text)
-        if "_size" in text or "orld" in text or "max_steps" in text or "pretrained_model" in text:
-            text = text[:2_000]
-            read_statements(_STATEMENTS, text, line.number, around.stated, without_prefixes(text))
-
-    def builder(self, training: LoggedTraining) -> RunBuilder:
-        """Return what makes the Run of a training whose log is over."""
-        found = training.ordered()
-        nemo.set_windows(found)
-        stated = training.around.stated
-        ratio = _ratio(found)
-        shared = (stated.count("tensor_model_parallel_size") or 0) * (stated.count("pipeline_model_parallel_size") or 0)
-        if ratio and shared and "num_gpus" not in stated:
-            text = f"tps / tps_per_gpu = {ratio}, tp × pp = {shared}"
-            state(stated, "num_gpus", ratio * shared, text, found[0].line, 0)
-        unknown = {}
-        if any(record.seconds is None for record in found):
-            unknown["step_times"] = (
-                "no step times: the console log has no tokens per step; import training.jsonl instead"
-            )
-        tokens = {record.native.get("tokens_per_step") for record in found}
-        if len(tokens) > 1:
-            # Sequences of a fine-tuning have the length that they have.
-            stated.pop("global_batch_size", None)
-            counts = [each for each in tokens if each]
-            unknown["global_batch_size"] = (
-                f"tokens per step vary ({min(counts):,.0f} to {max(counts):,.0f}), so there is no fixed batch size × "
-                "sequence length; token rates are in native_metrics"
-            )
-            unknown["sequence_length"] = "the sequence length isn't stated"
-        known = f" ({ratio} here)" if ratio else ""
-        unknown["rate"] = (
-            f"tokens/s/GPU are as printed: divided by data and context parallelism{known} only, so too high "
-            "by TP × PP; padding is not counted"
-        )
-        memory = records.peaks(found, memory_allocated_gb="peak_memory_allocated_gb")
-        return AutomodelRun(
-            "automodel", "automodel", training, TIMING, shift=1, rate=None, memory=memory, unknown=unknown, ratio=ratio
-        )
-
-    def _json(self, line: Line) -> bool:
-        begin = line.text.find("{")
-        found = object_at(line.text, begin)
-        if found is None and begin >= 0 and not line.whole:
-            self.sorter.cut_off = 0
-        step = whole(found.get("step")) if found and "tps" in found and "num_label_tokens" in found else None
-        if found is None or step is None:
-            return False
-        stamp = first_stamp(str(found.get("timestamp", ""))[:60])
-        self._take(Record(step, line.number, stamp=stamp), found)
-        return True
-
-    def _console(self, line: Line) -> bool:
-        anchor = _CONSOLE.search(line.text)
-        if anchor is None:
-            return False
-        fields = list(_FIELD.finditer(line.text, anchor.start()))
-        values: dict[str, str] = {}
-        for field in fields:
-            values.setdefault(field[1].lower(), field[2])
-            if field[3]:
-                values.setdefault("tps_per_gpu", field[3])
-        if "tps" not in values:
-            if not line.whole:
-                self.sorter.cut_off = int(anchor[1])
-            return not line.whole
-        self._take(Record(int(anchor[1]), line.number, stamp=last_stamp(line.text[: anchor.start()])), values)
-        return True
-
-    def _take(self, record: Record, values: Mapping[str, object]) -> None:
-        record.put_all(values, _NAMES)
-        tokens, rate = record.native.get("tokens_per_step"), record.native.get("tokens_per_second")
-        if tokens and rate:
-            record.put("seconds", tokens / rate)
-        pending = self.sorter.pending
-        pending.first_stamp = pending.first_stamp or record.stamp
-        self.sorter.take(record)
-
 
 @dataclasses.dataclass
 class AutomodelRun(RunBuilder):
@@ -204,6 +102,99 @@ class AutomodelRun(RunBuilder):
             )
         native = {**run.native_metrics, "tokens_per_second_per_gpu_corrected": corrected}
         return msgspec.structs.replace(run, native_metrics=native, warnings=warnings)
+
+
+class Reader(StepReader):
+    """A parsed_log.Reader of NeMo-Automodel logs."""
+
+    name = "automodel"
+    signs = (" | epoch ", '"tps')
+    names = _NAMES
+    rate = None
+    peaks: Mapping[str, str] = {"memory_allocated_gb": "peak_memory_allocated_gb"}
+    run_type = AutomodelRun
+    timing = Timing(
+        kind="timer",
+        clock="host clock; the step time is worked out from the printed tokens of the step and tokens per second",
+        covers="all between two steps: data loading, forward and backward of all micro-batches, optimizer",
+        over_ranks="rank 0 prints",
+    )
+
+    def take(self, line: Line) -> bool:
+        """Read a step of the console or of the file."""
+        return self._json(line) if '"step"' in line.text and '"tps' in line.text else self._console(line)
+
+    def other(self, line: Line) -> None:
+        """Read a line of the setup."""
+        self.hear(line)
+        text = line.text[:LONGEST_STATEMENT]
+        if is_told(text, ("_size", "orld", "max_steps", "pretrained_model")):
+            read_statements(_STATEMENTS, text, line.number, self.stated, without_prefixes(text))
+
+    def done(self, run: RunBuilder) -> None:
+        """State what follows from the rates, and why there is no batch."""
+        assert isinstance(run, AutomodelRun)
+        found, stated = run.training.ordered(), run.stated
+        nemo.set_windows(found)
+        run.shift = 1
+        ratio = run.ratio = _ratio(found)
+        shared = (stated.count("tensor_model_parallel_size") or 0) * (stated.count("pipeline_model_parallel_size") or 0)
+        if ratio and shared and "num_gpus" not in stated:
+            text = f"tps / tps_per_gpu = {ratio}, tp × pp = {shared}"
+            state(stated, "num_gpus", ratio * shared, text, found[0].line, 0)
+        run.unknown["step_times"] = (
+            "no step times: the console log has no tokens per step; import training.jsonl instead"
+        )
+        tokens = {record.native.get("tokens_per_step") for record in found}
+        if len(tokens) > 1:
+            # Sequences of a fine-tuning have the length that they have.
+            stated.pop("global_batch_size", None)
+            counts = [each for each in tokens if each]
+            run.unknown["global_batch_size"] = (
+                f"tokens per step vary ({min(counts):,.0f} to {max(counts):,.0f}), so there is no fixed batch size × "
+                "sequence length; token rates are in native_metrics"
+            )
+            run.unknown["sequence_length"] = "the sequence length isn't stated"
+        known = f" ({ratio} here)" if ratio else ""
+        run.unknown["rate"] = (
+            f"tokens/s/GPU are as printed: divided by data and context parallelism{known} only, so too high "
+            "by TP × PP; padding is not counted"
+        )
+
+    def _json(self, line: Line) -> bool:
+        found = object_at(line.text, line.text.find("{"))
+        if found is None:
+            self.cut_off(0, line)
+        step = whole(found.get("step")) if found and "tps" in found and "num_label_tokens" in found else None
+        if found is None or step is None:
+            return False
+        stamp = first_stamp(str(found.get("timestamp", ""))[:60])
+        self._take(self.new_record(step, line.number, found, stamp))
+        return True
+
+    def _console(self, line: Line) -> bool:
+        anchor = _CONSOLE.search(line.text)
+        if anchor is None:
+            return False
+        fields = list(_FIELD.finditer(line.text, anchor.start()))
+        values: dict[str, str] = {}
+        for field in fields:
+            values.setdefault(field[1].lower(), field[2])
+            if field[3]:
+                values.setdefault("tps_per_gpu", field[3])
+        if "tps" not in values:
+            return self.cut_off(int(anchor[1]), line)
+        stamp = last_stamp(line.text[: anchor.start()])
+        self._take(self.new_record(int(anchor[1]), line.number, values, stamp))
+        return True
+
+    def _take(self, record: Record) -> None:
+        tokens, rate = record.native.get("tokens_per_step"), record.native.get("tokens_per_second")
+        if tokens and rate:
+            record.put("seconds", tokens / rate)
+        pending = self.sorter.pending
+        pending.first_stamp = pending.first_stamp or record.stamp
+        self.sorter.take(record)
 
 
 def _ratio(found: list[Record]) -> int | None:

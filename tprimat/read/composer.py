@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, number, state, whole_ratio
@@ -42,7 +41,6 @@ _NAMES = {
     ),
     **dict.fromkeys((f"throughput/device/{name}_per_sec" for name in ("batches", "samples")), ""),
 }
-_LOSS = ("loss/train/total", "metrics/train/LanguageCrossEntropy")
 
 ROLLING = 100
 """Batches that Composer's SpeedMonitor averages by default."""
@@ -59,26 +57,21 @@ class Reader(BlockReader):
         covers="whole batches without evaluation, a rolling mean of up to 100 of them",
         over_ranks="local rank 0",
     )
+    header = _HEADER
+    metric = _METRIC
+    headless = True
     names = _NAMES
+    needs = ("loss/train/total", "metrics/train/LanguageCrossEntropy", "throughput/")
     rates = ("throughput/batches_per_sec",)
+    caveat = (
+        f"step times are 1 / batches_per_sec, a rolling mean of up to {ROLLING} batches: changes appear late, and "
+        "scatter is understated"
+    )
+    untimed = "batches_per_sec is printed with too few digits"
 
     def take(self, line: Line) -> bool:
-        """Read a header or a metric."""
-        text = line.text[:400]
-        header = _HEADER.search(text) if "batch=" in text else None
-        if header is not None and (step := count(header[1])):
-            state(self.stated, "max_steps", count(header[2]), text, line.number)
-            self.begin(step, line.number)
-            # The first metric may stand on the header's line.
-            text = text[header.end() :]
-        if metric := _METRIC.match(text):
-            self.put(metric[1], metric[2], line)
-            return True
-        return header is not None or _EVAL.match(text) is not None
-
-    def counts(self, block: dict[str, str]) -> bool:
-        """Return whether a block holds a loss or a rate."""
-        return any(name in block for name in _LOSS) or any(name.startswith("throughput/") for name in block)
+        """Read a header or a metric; skip those of an evaluation."""
+        return super().take(line) or _EVAL.match(line.text) is not None
 
     def step_within(self, block: dict[str, str]) -> int | None:
         """Return the batch of a block."""
@@ -89,7 +82,10 @@ class Reader(BlockReader):
         """Return the record of a block; state the sizes that follow from its values."""
         record = super().record(step, line, block)
         record.put("learning_rate", next((rate for name, rate in block.items() if name.startswith("lr-")), None))
-        self._devices(block, line)
+        for kind in ("samples_per_sec", "tokens_per_sec"):
+            every, one = block.get(f"throughput/{kind}", ""), block.get(f"throughput/device/{kind}", "")
+            words = f"{kind} {every} / {one} of a device"
+            state(self.stated, "num_gpus", whole_ratio((every,), (one,)), words, line)
         micro = count(block.get("trainer/device_train_microbatch_size"))
         state(self.stated, "micro_batch_size", micro, f"device_train_microbatch_size: {micro}", line)
         batches, samples = number(block.get("time/batch")), number(block.get("time/sample"))
@@ -98,22 +94,3 @@ class Reader(BlockReader):
             text = f"time/sample {samples:g} / time/batch {batches:g}"
             state(self.stated, "global_batch_size", count(samples / batches), text, line)
         return record
-
-    def _devices(self, block: dict[str, str], line: int) -> None:
-        """State devices and batch, from the rates of all and of one."""
-        for kind in ("tokens_per_sec", "samples_per_sec"):
-            every, one = block.get(f"throughput/{kind}", ""), block.get(f"throughput/device/{kind}", "")
-            if devices := whole_ratio((every,), (one,)):
-                state(self.stated, "num_gpus", devices, f"{kind} {every} / {one} of a device", line)
-                return
-
-    def done(self, run: RunBuilder) -> None:
-        """Note what the rates are."""
-        super().done(run)
-        if any(record.seconds for record in run.training.records.values()):
-            run.training.warnings.append(
-                f"step times are 1 / batches_per_sec, a rolling mean of up to {ROLLING} batches: changes "
-                "appear late, and scatter is understated"
-            )
-        if self.coarse:
-            run.unknown["step_times"] = "no step times: batches_per_sec is printed with too few digits"

@@ -14,9 +14,9 @@ from typing import Any
 
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.step_lines import RecordReader
+from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, Stamp, without_prefixes
 from tprimat.read.parsing.values import count, number, object_at, state, whole
 
@@ -25,18 +25,23 @@ LONGEST = 200
 """Lines of one object."""
 
 
-class Reader(RecordReader):
+class Reader(StepReader):
     """A parsed_log.Reader of DLLogger logs."""
 
     name = "dllogger"
+    timing = nemo.TIMING
 
     def __init__(self) -> None:
         super().__init__()
         self._open: list[str] = []
         self._begun = 0
 
-    def feed(self, line: Line) -> None:
-        """Take the next line."""
+    def take(self, line: Line) -> bool:
+        """Take nothing: an object may go over several lines."""
+        return False
+
+    def other(self, line: Line) -> None:
+        """Take a line of an object."""
         start = line.text.find(MARK)
         begin = line.text.find("{", start) if start >= 0 else -1
         if begin >= 0 and not line.text[start + len(MARK) : begin].strip(" :"):
@@ -86,21 +91,22 @@ class Reader(RecordReader):
         pending.first_stamp = pending.first_stamp or began
         self.sorter.take(record)
 
-    def builder(self, training: LoggedTraining) -> RunBuilder:
-        """Return what makes the Run of a training whose log is over."""
-        found = training.ordered()
+    def done(self, run: RunBuilder) -> None:
+        """Set windows, and say which batch the samples suggest."""
+        found = run.training.ordered()
         nemo.set_windows(found)
+        run.framework, run.shift = "nemo", 1
         if len(found) == 1 and found[0].step > 0:
-            training.warnings.append("a single record does not show how many steps it averages: counted as one step")
+            run.training.warnings.append(
+                "a single record does not show how many steps it averages: counted as one step"
+            )
         batches = {
             samples / (record.step + 1)
             for record in found
             if (samples := record.native.get("consumed_samples")) and not samples % (record.step + 1)
         }
-        unknown = {}
-        if len(batches) == 1 and "global_batch_size" not in training.around.stated:
-            unknown["global_batch_size"] = (
+        if len(batches) == 1 and "global_batch_size" not in run.stated:
+            run.unknown["global_batch_size"] = (
                 f"the global batch size isn't stated; consumed_samples suggest {batches.pop():g} "
                 "(set it with --global-batch-size)"
             )
-        return RunBuilder("nemo", "dllogger", training, nemo.TIMING, shift=1, unknown=unknown)

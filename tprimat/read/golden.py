@@ -121,7 +121,7 @@ def _of_megatron(document: Mapping[str, Any]) -> list[ParsedLog]:
                 timed.append(step)
     if not records:
         return []
-    memory = peaks(records.values(), max_memory_allocated_gb="peak_memory_allocated_gb")
+    memory = peaks(records.values(), {"max_memory_allocated_gb": "peak_memory_allocated_gb"})
     builder = _builder("megatron", records, memory={name: gb for name, gb in memory.items() if gb})
     interval = math.gcd(*timed)
     if interval > 1:

@@ -14,16 +14,14 @@ from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import number
+from tprimat.read.parsing.values import number, summary_values
 from tprimat.results.account import Timing
-from tprimat.units import round_figure
 
 _LINE = re.compile(
     r"iter (?P<iteration>\d{1,12}) step (?P<step>\d{1,12}) *\| *loss train: (?P<loss>[\d.einfa+-]{1,30}),? *"
     r"val: [\d.einfa/+-]{1,30} *\| *iter time: (?P<milliseconds>[\d.]{1,20}) ms(?P<ends> \(step\))?"
 )
-_TOTAL = re.compile(r"Training time: ([\d.]{1,20})s")
-_MEMORY = re.compile(r"Memory used: ([\d.]{1,12}) GB")
+_END = re.compile(r"Training time: (?P<seconds>[\d.]{1,20})s|Memory used: (?P<gb>[\d.]{1,12}) GB")
 
 
 class Reader(StepReader):
@@ -31,6 +29,7 @@ class Reader(StepReader):
 
     name = "litgpt"
     signs = ("iter time:",)
+    untimed = "some iterations are not logged, and a step's time is the sum of its iterations"
     timing = Timing(
         kind="timer",
         clock="host clock of litgpt's loop",
@@ -77,17 +76,15 @@ class Reader(StepReader):
 
     def other(self, line: Line) -> None:
         """Take what is printed at the end."""
-        if total := _TOTAL.search(line.text):
-            self.figures["train_runtime_seconds"] = number(total[1])
+        super().other(line)
+        end = _END.search(line.text)
+        if end and end["seconds"]:
+            self.figures["train_runtime_seconds"] = number(end["seconds"])
             self.sorter.pending.marks.setdefault("success", line.number)
-        if memory := _MEMORY.search(line.text):
+        elif end:
             # torch.cuda.max_memory_allocated() / 1e9
-            self.memory["peak_memory_allocated_gb"] = round_figure(number(memory[1])) or 0.0
+            self.memory |= summary_values({"peak_memory_allocated_gb": number(end["gb"])})
 
     def done(self, run: RunBuilder) -> None:
         """Note what a record is."""
         self.notes = [f"{self._count} iterations (micro-batches) form {len(run.training.records)} optimizer steps"]
-        if any(record.seconds is None for record in run.training.records.values()):
-            run.unknown["step_times"] = (
-                "no step times: some iterations are not logged, and a step's time is the sum of its iterations"
-            )

@@ -10,12 +10,11 @@ src/llamafactory/train/callbacks.py of hiyouga/LLaMA-Factory.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
+from typing import Any
 
-from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.step_lines import ElapsedReader
-from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import count, object_at, state, whole
+from tprimat.read.parsing.values import count, whole
 from tprimat.results.account import Timing
 
 _NAMES = {
@@ -30,7 +29,6 @@ _NAMES = {
     "vram_reserved": "memory_max_reserved_gib",
     **dict.fromkeys(("current_steps", "total_steps", "percentage", "eval_loss", "predict_loss"), ""),
 }
-_CLOCK = re.compile(r"(?:(\d{1,5}) days?, )?(\d{1,2}):(\d{2}):(\d{2})")
 
 
 class Reader(ElapsedReader):
@@ -38,6 +36,7 @@ class Reader(ElapsedReader):
 
     name = "llama_factory"
     signs = ('"current_steps"',)
+    names = _NAMES
     timing = Timing(
         kind="stamps",
         clock="host clock of LLaMA-Factory's LogCallback, in whole seconds",
@@ -45,18 +44,6 @@ class Reader(ElapsedReader):
         over_ranks="rank 0",
     )
 
-    def take(self, line: Line) -> bool:
-        """Read an entry."""
-        found = object_at(line.text, line.text.find("{"))
-        step = whole(found.get("current_steps")) if found else None
-        if found is None or not step:
-            return False
-        state(self.stated, "max_steps", count(found.get("total_steps")), line.text[:300], line.number)
-        if "loss" not in found:
-            # An evaluation.
-            return True
-        record = Record(step, line.number)
-        record.put_all(found, _NAMES)
-        self.put_elapsed(record, _CLOCK.fullmatch(str(found.get("elapsed_time"))))
-        self.sorter.take(record)
-        return True
+    def place(self, entry: Mapping[str, Any]) -> tuple[int | None, int | None]:
+        """Return the step of an entry and the planned ones."""
+        return whole(entry.get("current_steps")), count(entry.get("total_steps"))

@@ -41,20 +41,16 @@ def columns(text: str) -> Mapping[str, str]:
     Raises UsageError for another text.
     """
     pairs = [tuple(part.strip() for part in each.split("=", 1)) for each in text.split(",")]
-    known = ", ".join(VALUES)
-    for pair in pairs:
-        if len(pair) < 2 or not pair[1]:
-            raise UsageError(
-                f"--columns: {'='.join(pair)!r} is not VALUE=COLUMN", hint=f"values: {known}", heading="wrong-usage"
-            )
-        if pair[0] not in VALUES:
-            raise UsageError(f"--columns: unknown value {pair[0]!r}", hint=f"values: {known}", heading="wrong-usage")
-    named = {pair[0]: pair[1] for pair in pairs}
-    if "step" not in named or len(named) < 2:
-        raise UsageError(
-            "--columns needs step=COLUMN and another value", hint=f"values: {known}", heading="wrong-usage"
-        )
-    return named
+    named = {pair[0]: pair[-1] for pair in pairs}
+    if broken := next((pair for pair in pairs if len(pair) < 2 or not pair[1]), None):
+        problem = f"--columns: {'='.join(broken)!r} is not VALUE=COLUMN"
+    elif unknown := next((value for value in named if value not in VALUES), None):
+        problem = f"--columns: unknown value {unknown!r}"
+    elif "step" not in named or len(named) < 2:
+        problem = "--columns needs step=COLUMN and another value"
+    else:
+        return named
+    raise UsageError(problem, hint=f"values: {', '.join(VALUES)}", heading="wrong-usage")
 
 
 def file_format(named: Mapping[str, str]) -> FileFormat:

@@ -18,10 +18,10 @@ from __future__ import annotations
 import re
 import statistics
 
+from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.options import Options
-from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.step_lines import RecordReader
+from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
 from tprimat.read.parsing.values import count, number, precision_of, read_statements, state, statements
 from tprimat.results.account import Timing
@@ -71,45 +71,44 @@ _STATEMENTS = statements(
 _TABLED = re.compile(r"\bUsing \(GB\) [\d.]+ / [\d.]+ \([\d.]+%\) on (?:TPU|CUDA|ROCM|Gpu)?_?(\d{1,6})\(")
 _SIGNS = ("Config param", "evices: ", "Using (GB)", "Train loop", "Finished training")
 
-TIMING = Timing(
-    kind="stamps",
-    clock="host clock from one step's end to the next, while the device works on (asynchronous dispatch)",
-    covers="a step with its data; evaluations and checkpoints fall into the step that they follow",
-    over_ranks="process 0 prints",
-)
 
-
-class Reader(RecordReader):
+class Reader(StepReader):
     """A parsed_log.Reader of MaxText logs."""
 
     name = "maxtext"
+    signs = ("completed ",)
+    names = _NAMES
+    timing = Timing(
+        kind="stamps",
+        clock="host clock from one step's end to the next, while the device works on (asynchronous dispatch)",
+        covers="a step with its data; evaluations and checkpoints fall into the step that they follow",
+        over_ranks="process 0 prints",
+    )
 
     def __init__(self) -> None:
         super().__init__()
         self._devices: set[str] = set()
         self._diffusion = False
 
-    def feed(self, line: Line) -> None:
-        """Take the next line."""
-        text = line.text
-        if "completed " in text and "step:" in text and self.torn.read(line, self._step):
-            return
-        if any(sign in text for sign in _SIGNS):
-            self._read_context(line.number, text[:4_000])
+    def other(self, line: Line) -> None:
+        """Read a line of the setup, or of what happens once the training is known."""
+        if is_told(line.text, _SIGNS):
+            self._read_context(line.number, line.text[:4_000])
         if self.recognised:
-            self.sorter.pending.feed(line.number, text)
+            self.sorter.pending.feed(line.number, line.text)
 
-    def _step(self, line: Line) -> bool:
+    def take(self, line: Line) -> bool:
+        """Read a step, or several where line ends were lost."""
         anchors = list(_STEP.finditer(line.text))
         ends = [anchor.start() for anchor in anchors[1:]] + [len(line.text)]
         for anchor, end in zip(anchors, ends, strict=False):
             pairs = list(_PAIR.finditer(line.text, anchor.end(), end))
-            record = Record(int(anchor[1]), line.number, window=1, stamp=last_stamp(line.text[: anchor.start()]))
-            record.put_all({" ".join(pair[1].lower().split()): pair[2] for pair in reversed(pairs)}, _NAMES)
+            printed = {" ".join(pair[1].lower().split()): pair[2] for pair in reversed(pairs)}
+            record = self.new_record(int(anchor[1]), line.number, printed, last_stamp(line.text[: anchor.start()]))
+            record.window = 1
             self._diffusion = self._diffusion or any("frames" in name for name in record.native)
             if record.seconds is None and "seconds" not in record.not_finite:
-                if not line.whole:
-                    self.sorter.cut_off = record.step
+                self.cut_off(record.step, line)
                 continue
             known = self.sorter.trainings[-1].around.stated if self.recognised else {}
             stated = self.sorter.pending.stated
@@ -134,10 +133,11 @@ class Reader(RecordReader):
         if "Train loop finished" in text or ("checkpoint" not in text and "Finished training" in text):
             around.marks["success"] = line
 
-    def builder(self, training: LoggedTraining) -> RunBuilder:
-        """Return what makes the Run of a training whose log is over."""
-        found = training.ordered()
-        stated, marks = training.around.stated, training.around.marks
+    def done(self, run: RunBuilder) -> None:
+        """State what follows from the parameters, or what the lines suggest."""
+        found = run.training.ordered()
+        stated, marks = run.stated, run.training.around.marks
+        run.framework = "maxdiffusion" if self._diffusion else "maxtext"
         quantised, kind = stated.word("quantization"), stated.word("dtype")
         known = "fp8" if quantised and "fp8" in quantised else precision_of(kind)
         source = stated.get("quantization") if quantised else stated.get("dtype")
@@ -158,24 +158,15 @@ class Reader(RecordReader):
             text = f"{batch:g} sequences per device, {devices} devices"
             whole_batch = count(batch * devices * (stated.count("gradient_accumulation_steps") or 1))
             state(stated, "global_batch_size", whole_batch, text, stated["batch_per_device"].line)
-        unknown = {}
         if tokens and "global_batch_size" not in stated:
-            unknown["global_batch_size"] = (
+            run.unknown["global_batch_size"] = (
                 "the global batch size isn't stated; the lines suggest about "
                 f"{statistics.median(sorted(tokens)):,.0f} tokens per device and step"
             )
         if self._devices and (shown := stated.get("num_gpus")) and shown.weight == 1:
-            unknown["devices"] = (
+            run.unknown["devices"] = (
                 f"the number of devices ({shown.value}) is from the memory table, in which a process "
                 "lists its own devices"
             )
-        loop = stated.number("loop_seconds")
-        return RunBuilder(
-            framework="maxdiffusion" if self._diffusion else "maxtext",
-            log_format="maxtext",
-            training=training,
-            timing=TIMING,
-            shift=1 if 0 in training.records else 0,
-            unknown=unknown,
-            figures={"train_loop_seconds": loop} if loop else {},
-        )
+        if loop := stated.number("loop_seconds"):
+            run.figures["train_loop_seconds"] = loop

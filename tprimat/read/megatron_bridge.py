@@ -16,8 +16,7 @@ from tprimat.analysis.warmup import MINIMUM_RECORDS
 from tprimat.read.megatron.line import ANCHOR, TIMED
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record
-from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.step_lines import RecordReader
+from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
 from tprimat.read.parsing.values import state
 from tprimat.results.account import Timing
@@ -35,19 +34,20 @@ _SIZES = re.compile(
     r"world_size): (\d{1,15})\s*$"
 )
 _NAMES = {"seq_length": "sequence_length", "train_iters": "max_steps", "world_size": "num_gpus"}
-_TIMING = Timing(
-    kind="timer",
-    clock="host clock at Megatron's interval timer, printed with two decimals",
-    covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
-    "not evaluation and checkpoints",
-    over_ranks="rank 0 prints",
-)
 
 
-class Reader(RecordReader):
+class Reader(StepReader):
     """A parsed_log.Reader of Megatron-Bridge logs."""
 
     name = "megatron_bridge"
+    signs = ("Step Time", "Step time:")
+    timing = Timing(
+        kind="timer",
+        clock="host clock at Megatron's interval timer, printed with two decimals",
+        covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
+        "not evaluation and checkpoints",
+        over_ranks="rank 0 prints",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,6 @@ class Reader(RecordReader):
         self._before: list[int] = []
         """Megatron's lines before each record."""
         self._iterations: list[int] = []
-        self._memory: dict[str, float] = {}
         self._bare = True
 
     @property
@@ -65,30 +64,31 @@ class Reader(RecordReader):
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
-        text, around = line.text, self.sorter.pending
+        text = line.text
         if TIMED in text:
             self._iterations += [int(anchor[1]) for anchor in ANCHOR.finditer(text) if int(anchor[1]) >= 1]
             if sequence := _SEQUENCE.search(text):
-                state(around.stated, "sequence_length", int(sequence[1]), sequence[0], line.number, 3)
-        if ("Step Time" in text or "Step time:" in text) and self.torn.read(line, self._step):
-            return
+                state(self.stated, "sequence_length", int(sequence[1]), sequence[0], line.number, 3)
+        super().feed(line)
+
+    def other(self, line: Line) -> None:
+        """Read a line of the setup."""
+        text, around = line.text, self.sorter.pending
         if not self.may_state():
             return
         self._bare = self._bare and (not text or text.isspace())
         if "gigabytes" in text:
             for kind, gigabytes in _MEMORY.findall(text):
                 name = f"peak_memory_{kind}_gb"
-                self._memory[name] = max(self._memory.get(name, 0.0), float(gigabytes))
+                self.memory[name] = max(self.memory.get(name, 0.0), float(gigabytes))
         if ": " in text and len(text) < 300 and (size := _SIZES.match(without_prefixes(text))):
             state(around.stated, _NAMES.get(size[1], size[1]), int(size[2]) or None, size[0], line.number)
         if "Job throughput:" in text:
             around.marks["success"] = line.number
-        if self._records:
-            around.feed(line.number, text)
-        else:
-            around.events.feed(line.number, text)
+        self.hear(line)
 
-    def _step(self, line: Line) -> bool:
+    def take(self, line: Line) -> bool:
+        """Read the times of steps."""
         matches = list(_LINE.finditer(line.text))
         for match in matches:
             record = Record(0, line.number, window=1, stamp=last_stamp(line.text[: match.start()]))
@@ -108,23 +108,19 @@ class Reader(RecordReader):
         if self._bare and not numbers and len(records) < MINIMUM_RECORDS:
             # An excerpt: nothing says that its lines are of one training.
             note = "lines without step numbers may belong to different runs: each is read as its own run"
-            return [self._parsed_log([record], [1], note) for record in records]
+            return [self._numbered([record], [1], note) for record in records]
         if len(self._iterations) < len(records):
             note = "lines without step numbers are numbered in order, one step each"
-            return [self._parsed_log(records, range(1, len(records) + 1), note)]
+            return [self._numbered(records, range(1, len(records) + 1), note)]
         # The step of each line is that of Megatron's line with the same rank in its order.
         if len(numbers) != len(records):
             numbers = [numbers[min(before, len(numbers) - 1)] for before in self._before]
-        return [self._parsed_log(records, numbers)] if records else []
+        return [self._numbered(records, numbers)] if records else []
 
-    def _parsed_log(self, records: list[Record], steps: Iterable[int], *notes: str) -> ParsedLog:
+    def _numbered(self, records: list[Record], steps: Iterable[int], *notes: str) -> ParsedLog:
         training = LoggedTraining(around=self.sorter.pending, warnings=[*notes])
         for record, step in zip(records, steps, strict=True):
             record.step = step
             training.records.setdefault(step, record)
         training.last = training.records[max(training.records)]
-        return self.builder(training).reading()
-
-    def builder(self, training: LoggedTraining) -> RunBuilder:
-        """Return what makes the Run of a training whose log is over."""
-        return RunBuilder(self.name, self.name, training, _TIMING, memory=dict(self._memory))
+        return self.parsed(training)

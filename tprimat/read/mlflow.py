@@ -13,7 +13,6 @@ with folders of version 3.17.2.
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
@@ -22,6 +21,7 @@ from typing import Any
 from tprimat.read import tracked
 from tprimat.read.parsing.options import state_config
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of
+from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import number, whole
 
 _LINE = re.compile(rb"\d{13} [-+\w.]{1,40} \d{1,18}(?: [^\r\n]*)?(?:\r?\n|$)")
@@ -78,10 +78,7 @@ def _folder(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Par
         known["ended"] = True
     elif ending := _ENDINGS.get(meta.get("status", "")):
         known["fixed_status"] = ("incomplete", f"MLflow recorded the run as {ending}")
-    started = number(meta.get("start_time"))
-    if started and 0 < started < 4e12:
-        time = datetime.datetime.fromtimestamp(started / 1e3, datetime.timezone.utc)
-        known["timestamp"] = time.isoformat(timespec="seconds")
+    known["timestamp"] = utc((number(meta.get("start_time")) or 0.0) / 1e3)
     trainings = tracked.trainings_of(_rows(_points(parts)))
     for training in trainings:
         state_config(parameters, training.around.stated, "MLflow's params")

@@ -10,13 +10,11 @@ swift/megatron, and the log in docs/source_en/BestPractices/Metax-support.md of 
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
+from typing import Any
 
-from tprimat.read.hf_trainer.fields import since_start
-from tprimat.read.parsing.records import Record
+from tprimat.read.hf_trainer.fields import printed_step, since_start
 from tprimat.read.parsing.step_lines import ElapsedReader
-from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import count, object_at, state
 from tprimat.results.account import Timing
 
 _NAMES = {
@@ -29,8 +27,6 @@ _NAMES = {
     # torch's count divided by 2^30, under both names.
     "memory(GiB)": "memory_max_reserved_gib",
 }
-_STEP = re.compile(r"(\d{1,12})/(\d{1,12})")
-_CLOCK = re.compile(r"(?:(\d{1,5})d )?(?:(\d{1,2})h )?(?:(\d{1,2})m )?(\d{1,2}(?:\.\d{1,9})?)s")
 
 
 class Reader(ElapsedReader):
@@ -38,6 +34,8 @@ class Reader(ElapsedReader):
 
     name = "ms_swift"
     signs = ('"global_step/max_steps"', '"iteration"')
+    names = _NAMES
+    tells_unread = False
     timing = Timing(
         kind="stamps",
         clock="host clock of ms-swift's callback",
@@ -45,21 +43,10 @@ class Reader(ElapsedReader):
         over_ranks="rank 0",
     )
 
-    def take(self, line: Line) -> bool:
-        """Read an entry."""
-        found = object_at(line.text, line.text.find("{"))
-        place = found and _STEP.fullmatch(str(found.get("global_step/max_steps") or found.get("iteration")))
-        if not found or not place or "elapsed_time" not in found:
-            return False
-        state(self.stated, "max_steps", count(place[2]), line.text[:300], line.number)
-        step = int(place[1])
-        if "loss" not in found or not step:
-            # An evaluation, or the summary at the end.
-            return True
-        record = Record(step, line.number)
-        record.put_all({name: value for name, value in found.items() if name in _NAMES}, _NAMES)
-        self.put_elapsed(
-            record, _CLOCK.fullmatch(str(found["elapsed_time"])), lambda whole: since_start(found, step, whole)
-        )
-        self.sorter.take(record)
-        return True
+    def place(self, entry: Mapping[str, Any]) -> tuple[int | None, int | None]:
+        """Return the step of an entry and the planned ones."""
+        return printed_step(entry) if "elapsed_time" in entry else (None, None)
+
+    def exactly(self, entry: Mapping[str, Any], step: int, seconds: float) -> float | None:
+        """Return the time since the start from the mean speed."""
+        return since_start(entry, step, seconds)

@@ -20,23 +20,23 @@ from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, without_prefixes
-from tprimat.read.parsing.values import count, precision_of, read_statements, state, statements
+from tprimat.read.parsing.values import count, number, precision_of, read_statements, state, statements, summary_values
 from tprimat.results.account import Timing
-from tprimat.units import gib_to_gb, round_figure
 
 _NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d{1,3})?|nan|inf)"
 _STEP = r"(?P<step>\d{1,12})"
+_PLANNED = r"(?P<max_steps>\d{1,12})"
 _ITER = re.compile(
     rf"\biter {_STEP}: loss (?P<loss>{_NUMBER}), time (?P<milliseconds>{_NUMBER})ms"
     rf"(?:, mfu (?P<mfu_percent>{_NUMBER})%)?"
 )
-_CHAT = re.compile(rf"\bstep {_STEP}(?:/(\d{{1,12}}))? \([\d.]+%\) \| (?:train )?loss: (?P<loss>{_NUMBER})")
+_CHAT = re.compile(rf"\bstep {_STEP}(?:/{_PLANNED})? \([\d.]+%\) \| (?:train )?loss: (?P<loss>{_NUMBER})")
 _CHAT_FIGURE = re.compile(
     rf"\bdt: (?P<milliseconds>{_NUMBER})ms|\btok/sec: (?P<tokens_per_second>{_NUMBER})"
     rf"|\b(?P<own_peak>bf16_)?mfu: (?P<mfu_percent>{_NUMBER})"
 )
 _MODDED = re.compile(
-    rf"\bstep:{_STEP}/(\d{{1,12}})((?: (?:train_loss:(?P<loss>{_NUMBER})|val_loss:{_NUMBER}))*) "
+    rf"\bstep:{_STEP}/{_PLANNED}(?: (?:train_loss:(?P<loss>{_NUMBER})|val_loss:{_NUMBER}))* "
     rf"train_time:(?P<cumulative_train_milliseconds>{_NUMBER})ms step_avg:{_NUMBER}ms"
 )
 _LLM_C = re.compile(
@@ -49,7 +49,7 @@ _BUILD = re.compile(
 )
 _LLM_C_CONSOLE = re.compile(
     # Behind loss and norm stands by how many standard deviations they are off.
-    rf"\bstep +{_STEP}/(\d{{1,12}}) \| (?:train )?loss (?P<loss>{_NUMBER})(?: \(\S{{1,20}}\))? ?\| "
+    rf"\bstep +{_STEP}/{_PLANNED} \| (?:train )?loss (?P<loss>{_NUMBER})(?: \(\S{{1,20}}\))? ?\| "
     # Its Python twin puts time and rate in brackets.
     rf"norm (?P<grad_norm>{_NUMBER})(?: \(\S{{1,20}}\))? ?\| lr (?P<learning_rate>{_NUMBER}) \| "
     rf"\(?(?P<milliseconds>{_NUMBER}) ms \|(?: (?:(?P<mfu_percent>{_NUMBER})% )?(?:bf16|fp16|fp32) MFU \|)? "
@@ -57,7 +57,7 @@ _LLM_C_CONSOLE = re.compile(
 )
 _LLM_C_EARLY = re.compile(
     # Of train_gpt2_fp32.cu and train_gpt2.c.
-    rf"\bstep +{_STEP}(?:/(?P<max_steps>\d{{1,12}}))?: train loss (?P<loss>{_NUMBER}) \((?:took )?"
+    rf"\bstep +{_STEP}(?:/{_PLANNED})?: train loss (?P<loss>{_NUMBER}) \((?:took )?"
     rf"(?P<milliseconds>{_NUMBER}) ms(?:, (?P<tokens_per_second>{_NUMBER}) tok/s)?\)"
 )
 _EVALUATED = re.compile(rf"^(?:.{{0,60}}\s)?s:\d{{1,12}} (?:tel|eval):{_NUMBER}")
@@ -75,6 +75,19 @@ _MULTIPLE = 1024
 """Tokens of a step are a multiple of this."""
 _PEAK = re.compile(r"\bpeak memory (?:allocated: (\d{1,9}) MiB reserved: (\d{1,9}) MiB|consumption: (\d{1,9}) MiB)")
 _TOKENS = r"\d[\d,]{0,18}"
+_TABLED = {
+    "micro batch size B": "micro_batch_size",
+    "sequence length T": "sequence_length",
+    "total batch size": "tokens_per_step",
+    "num_processes": "num_gpus",
+    "num_layers L": "num_layers",
+    "num_heads NH": "num_attention_heads",
+    "channels C": "hidden_size",
+    "vocab_size V": "vocab_size",
+    "num_parameters": "num_parameters",
+}
+"""Rows of llm.c's table, and what they state."""
+
 _STATEMENTS = statements(
     ("|", str.strip, 1, r"^\|\s+\d+\s+(?P<device_name>(?:NVIDIA|AMD|Tesla|Quadro)[\w .-]{2,40}?)\s+(?:On|Off)\s+\|"),
     (
@@ -111,15 +124,7 @@ _STATEMENTS = statements(
     ),
     ("| device  ", str.strip, 1, r"^\| device\s+\| (?P<device_name>(?:NVIDIA|AMD|Tesla) [\w .-]{2,40}?)\s+\|"),
     ("| precision  ", precision_of, 1, r"^\| precision\s+\| (?P<precision>\w{2,8})\s+\|"),
-    ("| micro batch size B", count, 1, r"^\| micro batch size B\s+\| (?P<micro_batch_size>\d{1,9})\s+\|"),
-    ("| sequence length T", count, 1, r"^\| sequence length T\s+\| (?P<sequence_length>\d{1,9})\s+\|"),
-    ("| total batch size", count, 1, r"^\| total batch size\s+\| (?P<tokens_per_step>\d{1,15})\s+\|"),
-    ("| num_processes", count, 1, r"^\| num_processes\s+\| (?P<num_gpus>\d{1,7})\s+\|"),
-    ("| num_layers L", count, 1, r"^\| num_layers L\s+\| (?P<num_layers>\d{1,5})\s+\|"),
-    ("| num_heads NH", count, 1, r"^\| num_heads NH\s+\| (?P<num_attention_heads>\d{1,5})\s+\|"),
-    ("| channels C", count, 1, r"^\| channels C\s+\| (?P<hidden_size>\d{1,6})\s+\|"),
-    ("| vocab_size V", count, 1, r"^\| vocab_size V\s+\| (?P<vocab_size>\d{1,8})\s+\|"),
-    ("| num_parameters", count, 1, r"^\| num_parameters\s+\| (?P<num_parameters>\d{1,15})\s+\|"),
+    *((f"| {words} ", count, 1, rf"^\| {words}\s+\| (?P<{field}>\d{{1,15}})\s+\|") for words, field in _TABLED.items()),
     ("world size", count, 1, r"^Distributed world size: (?P<num_gpus>\d{1,7})\b"),
 )
 
@@ -160,10 +165,13 @@ class Reader(StepReader):
         text = line.text[:500]
         self._own_peak = self._own_peak or "| Peak FLOPS" in text
         if "peak memory" in text and (peak := _PEAK.search(text)):
-            for name, mib in (("peak_memory_allocated_gb", peak[1] or peak[3]), ("peak_memory_reserved_gb", peak[2])):
-                if mib:
-                    self.memory[name] = round_figure(gib_to_gb(int(mib) / 1024)) or 0.0
-        read_statements(_STATEMENTS, without_prefixes(text), line.number, self.stated)
+            allocated, reserved = number(peak[1] or peak[3]), number(peak[2])
+            self.memory |= summary_values(
+                {"peak_memory_allocated_mib": allocated, "peak_memory_reserved_mib": reserved}
+            )
+        if rows := [row for row in _STATEMENTS if row.sign in text]:
+            read_statements(rows, without_prefixes(text), line.number, self.stated)
+        super().other(line)
 
     def done(self, run: RunBuilder) -> None:
         """Note what is known of this form of log."""
@@ -204,7 +212,7 @@ class Reader(StepReader):
             if name != "mfu_percent" or not str(printed).startswith("-"):
                 record.put(name, printed)
         if self._form == "modded":
-            if "val_loss:" in match[3]:
+            if "val_loss:" in match[0]:
                 self._validations += 1
                 return
             if not self._derive_time(record):
@@ -213,8 +221,6 @@ class Reader(StepReader):
             for figure in _CHAT_FIGURE.finditer(text):
                 record.put(figure.lastgroup or "", figure[figure.lastindex or 0])
                 self._own_peak = self._own_peak or bool(figure["own_peak"])
-        if self._form in ("modded", "chat", "llm.c console"):
-            state(self.stated, "max_steps", count(match[2]), text, line.number)
         self.sorter.take(record)
 
     def _derive_time(self, record: Record) -> bool:

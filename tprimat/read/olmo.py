@@ -7,14 +7,14 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import statistics
 
+from tprimat.read.parsing.records import tokens_per_step
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import count, state, whole_ratio
+from tprimat.read.parsing.values import whole_ratio
 from tprimat.results.account import Timing
 from tprimat.text import counted
 
@@ -55,51 +55,36 @@ class Reader(BlockReader):
         covers="whole batches, data included, a mean of a window of them; the first ones are left out",
         over_ranks="rank 0",
     )
+    header = _HEADER
+    metric = _METRIC
     names = _NAMES
+    needs = ("train/", "throughput/")
     rates = ("throughput/device/batches_per_second", "throughput/device/BPS")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._open = False
+    caveat = "step times are 1 / printed batches per second: few digits, averaged by OLMo"
+    untimed = "batches per second are printed with too few digits"
 
     def take(self, line: Line) -> bool:
-        """Read a header or a metric."""
-        text = line.text[:400]
-        if "[step=" in text and (header := _HEADER.search(text)) and (step := count(header[1])):
-            state(self.stated, "max_steps", count(header[2]), text, line.number)
-            self.begin(step, line.number)
-            self._open = True
-            self.sorter.pending.feed(line.number, text)
-            return True
-        if self._open and (metric := _METRIC.match(text)):
-            self.put(metric[1].strip(), metric[2], line)
-            return True
-        return False
+        """Read a header, with its time, or a metric."""
+        taken = super().take(line)
+        if taken and "[step=" in line.text:
+            self.sorter.pending.feed(line.number, line.text)
+        return taken
 
     def other(self, line: Line) -> None:
         """End the block at any other line."""
+        super().other(line)
         if line.text.strip() and not line.text.startswith((" ", "\t")):
-            self._open = False
-
-    def counts(self, block: dict[str, str]) -> bool:
-        """Return whether a block describes training, not evaluation."""
-        return any(name.startswith(("train/", "throughput/")) for name in block)
+            self.is_open = False
 
     def done(self, run: RunBuilder) -> None:
         """Note what the rates are, and how many tokens a step has."""
-        super().done(run)
         found = run.training.ordered()
-        pairs = [
-            (later.native["tokens_seen"] - earlier.native["tokens_seen"]) / (later.step - earlier.step)
-            for earlier, later in itertools.pairwise(found)
-            if "tokens_seen" in earlier.native and "tokens_seen" in later.native
-        ]
-        if len(set(pairs)) == 1 and pairs[0] > 0:
-            self.figures["tokens_per_step"] = pairs[0]
+        if len(counts := {*tokens_per_step(found)}) == 1:
+            self.figures["tokens_per_step"] = tokens = counts.pop()
             rates = [(record.figure("batches_per_second"), record.figure(run.rate or "")) for record in found]
             rates = [each for each in rates if all(each)]
-            devices = {whole_ratio((pairs[0], batches), (rate,)) for batches, rate in rates} - {None}
-            ratio = statistics.median([pairs[0] * (batches or 0) / (rate or 1) for batches, rate in rates] or [0])
+            devices = {whole_ratio((tokens, batches), (rate,)) for batches, rate in rates} - {None}
+            ratio = statistics.median([tokens * (batches or 0) / (rate or 1) for batches, rate in rates] or [0])
             if len(devices) == 1 and (gpus := devices.pop()):
                 run.training.warnings.append(
                     f"tokens per step and the printed rates suggest {counted(gpus, 'GPU')}; the log doesn't state it"
@@ -108,7 +93,4 @@ class Reader(BlockReader):
                 run.training.warnings.append(
                     f"the printed rates contradict each other: one GPU processes {1 / ratio:.3g}× the tokens of all"
                 )
-        if any(record.seconds for record in found):
-            run.training.warnings.append("step times are 1 / printed batches per second: few digits, averaged by OLMo")
-        elif self.coarse:
-            run.unknown["step_times"] = "no step times: batches per second are printed with too few digits"
+        super().done(run)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.parsing.records import Record, set_windows
-from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
 from tprimat.results.account import Timing
@@ -44,23 +42,17 @@ class Reader(StepReader):
         over_ranks="rank 0",
     )
 
+    names = _NAMES
+    needs = ("loss", "tokens_per_second")
+    untimed = (
+        "torchtune's tokens/s count only tokens in the loss (no padding, no masked prompt), whose number is not printed"
+    )
+
     def take(self, line: Line) -> bool:
         """Read a step."""
         match = _LINE.search(line.text)
-        if match is None:
+        pairs = dict(_PAIR.findall(match[2])) if match else {}
+        if match is None or not self.counts(pairs):
             return False
-        pairs = dict(_PAIR.findall(match[2]))
-        if "loss" not in pairs and not any(name.startswith("tokens_per_second") for name in pairs):
-            return False
-        record = Record(int(match[1]), line.number)
-        record.put_all(pairs, _NAMES)
-        self.sorter.take(record)
+        self.sorter.take(self.new_record(int(match[1]), line.number, pairs))
         return True
-
-    def done(self, run: RunBuilder) -> None:
-        """Set windows."""
-        set_windows(run.training.ordered())
-        run.unknown["step_times"] = (
-            "no step times: torchtune's tokens/s count only tokens in the loss (no padding, no masked "
-            "prompt), whose number is not printed"
-        )

@@ -15,19 +15,19 @@ volcengine/verl, and a console of a PPO training.
 from __future__ import annotations
 
 import re
-import statistics
 
-from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import count, number, state, whole_ratio
+from tprimat.read.parsing.values import count, number, state, statements, whole_ratio
 from tprimat.results.account import Timing
 
 _STEP = re.compile(r"\bstep:(\d{1,12}) - ")
 # Values of numpy 2 are printed as such: np.float64(0.5).
 _METRIC = re.compile(r"(?<!\S)([\w@./()-]{1,120}):(?:np\.\w{1,12}\()?([^\s()]{1,40})")
-_PROGRESS = re.compile(r"\bTraining Progress:.{0,400}?\| \d{1,12}/(\d{1,12}) \[")
+_STATEMENTS = statements(
+    ("Training Progress:", count, 1, r"\bTraining Progress:.{0,400}?\| \d{1,12}/(?P<max_steps>\d{1,12}) \[")
+)
 _NAMES = {
     "perf/time_per_step": "seconds",
     "timing_s/step": "seconds",
@@ -50,7 +50,6 @@ _NAMES = {
     "response_length/mean": "response_length",
 }
 _PART = "timing_s/"
-_SIGNS = ("perf/time_per_step:", "timing_s/step:", "train/time(s):", "train/global_tokens:")
 
 
 class Reader(StepReader):
@@ -58,7 +57,11 @@ class Reader(StepReader):
 
     name = "verl"
     rate = None
-    signs = _SIGNS
+    signs = ("perf/time_per_step:", "timing_s/step:", "train/time(s):", "train/global_tokens:")
+    names = _NAMES
+    tells_unread = False
+    untimed = "this fine-tuning prints none; read W&B's run file, if there is one"
+    statements = _STATEMENTS
     timing = Timing(
         kind="timer",
         clock="host clock of verl's trainer",
@@ -66,10 +69,6 @@ class Reader(StepReader):
         "validation and saving; or a batch of fine-tuning",
         over_ranks="the controller; rank 0 in fine-tuning",
     )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._parts: dict[str, list[float]] = {}
 
     def take(self, line: Line) -> bool:
         """Read a step."""
@@ -80,36 +79,20 @@ class Reader(StepReader):
         printed = {metric[1]: metric[2] for metric in _METRIC.finditer(text, head.start())}
         if (scaled := number(printed.pop("train/lr(1e-3)", None))) is not None:
             printed["train/lr"] = repr(scaled / 1e3)
-        record = Record(int(head[1]), line.number, window=1)
-        record.put_all({name: value for name, value in printed.items() if name in _NAMES}, _NAMES)
+        record = self.new_record(int(head[1]), line.number, printed)
+        record.window = 1
         for name, value in printed.items():
-            if name.startswith(_PART) and name != "timing_s/step" and (seconds := number(value)) is not None:
-                self._parts.setdefault(name.removeprefix(_PART), []).append(seconds)
+            if name.startswith(_PART) and name != "timing_s/step":
+                self.add_part(name.removeprefix(_PART), value)
         tokens, rate = printed.get("perf/total_num_tokens"), printed.get("perf/throughput")
         words = f"perf/total_num_tokens {tokens} / time_per_step / throughput {rate}"
         state(self.stated, "num_gpus", whole_ratio((tokens,), (record.seconds, rate)), words, line.number)
         self.sorter.take(record)
         return True
 
-    def other(self, line: Line) -> None:
-        """Read the progress bar's number of steps."""
-        if "Training Progress:" in line.text and (bar := _PROGRESS.search(line.text[:2000])):
-            state(self.stated, "max_steps", count(bar[1]), line.text[:300], line.number)
-
-    def builder(self, training: LoggedTraining) -> RunBuilder:
-        """Return what makes the Run of a training; its first step may be numbered 0."""
-        run = super().builder(training)
-        if any("tokens_per_step" in record.native for record in training.records.values()):
+    def done(self, run: RunBuilder) -> None:
+        """Say why no batch describes a step."""
+        if any("tokens_per_step" in record.native for record in run.training.records.values()):
             run.unknown["batch"] = (
                 "tokens per step vary with the length of the answers; token rates are in native_metrics"
             )
-        if all(record.seconds is None for record in training.records.values()):
-            run.unknown["step_times"] = (
-                "no step times: this fine-tuning prints none; read W&B's run file, if there is one"
-            )
-        return run
-
-    def done(self, run: RunBuilder) -> None:
-        """Set the parts of a step's time."""
-        if run.training is self.sorter.trainings[-1]:
-            run.breakdown = {name: statistics.fmean(values) for name, values in self._parts.items()}

@@ -13,19 +13,19 @@ wandb/proto/wandb_internal.proto and core/pkg/leveldb of wandb/wandb; checked wi
 
 from __future__ import annotations
 
-import datetime
 import functools
 import json
 import struct
 import zlib
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, BinaryIO
 
 from tprimat.read import tracked
 from tprimat.read.parsing.options import state_config
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
 from tprimat.read.parsing.protobuf import fields_of
+from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import LoggedValues, json_object, state
 
 _MAGIC = b":W&B"
@@ -172,9 +172,7 @@ def _read(part: InputFile, beside: Mapping[str, bytes]) -> list[ParsedLog]:
         known = (
             {"ended": True} if not code else {"fixed_status": ("incomplete", f"the run ended with exit code {code}")}
         )
-    if 0 < run.started < 1 << 32:
-        started = datetime.datetime.fromtimestamp(run.started, datetime.timezone.utc)
-        known["timestamp"] = started.isoformat(timespec="seconds")
+    known["timestamp"] = utc(run.started)
     known["notes"] = (f"{len(run.rows)} rows of history, {len(run.config)} entries of config", f"W&B run {run.name}")
     for training in trainings:
         run.state(training.around.stated, metadata)
@@ -182,16 +180,12 @@ def _read(part: InputFile, beside: Mapping[str, bytes]) -> list[ParsedLog]:
     return [tracked.parsed(training, "wandb", "run file", lines=False, **known) for training in trainings]
 
 
-def _all(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[ParsedLog]:
-    return [each for part in parts for each in _read(part, beside)]
-
-
 FILE_FORMATS = (
     FileFormat(
         "wandb",
         "the file of a W&B run (run-*.wandb)",
         lambda head: head.startswith(_MAGIC),
-        _all,
+        lambda parts, beside: [each for part in parts for each in _read(part, beside)],
         beside=(_METADATA,),
     ),
 )

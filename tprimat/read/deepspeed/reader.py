@@ -24,7 +24,7 @@ from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
-from tprimat.read.parsing.values import LoggedValues, count, number, read_statements, state, statements
+from tprimat.read.parsing.values import LoggedValues, count, number, state, statements
 from tprimat.results.account import Timing
 
 _NUMBER = r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d{1,3})?|nan|inf)"
@@ -94,6 +94,7 @@ class Reader(StepReader):
 
     name = "deepspeed"
     signs = ("SamplesPerSec=", "iter time (s):")
+    statements = _STATEMENTS
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +106,7 @@ class Reader(StepReader):
         self._exited: set[str] = set()
         self._cumulative_only = False
         self._kinds: set[str] = set()
-        self._parts: dict[str, list[float]] = {}
+        self._milliseconds: dict[str, list[float]] = {}
 
     @property
     def recognised(self) -> bool:
@@ -140,16 +141,16 @@ class Reader(StepReader):
             # Under a pipeline, Megatron's own timers print zeros.
             if any(parts.values()) and all(value < 1e12 for value in parts.values()):
                 for name, value in parts.items():
-                    self._parts.setdefault(name, []).append(value)
+                    self._milliseconds.setdefault(name, []).append(value)
         self._profile.feed(line)
         self.has_own_lines = self.has_own_lines or self._profile.step is not None
         setup.statements_in(text, line.number, self.stated)
-        read_statements(_STATEMENTS, text, line.number, self.stated)
         if "exits successfully" in text and (exited := _EXITED.search(text)):
             self._exited.add(exited[1])
             self.sorter.pending.marks["success"] = line.number
         elif not self.has_own_lines and ("[INFO]" in text or "actual seqlen:" in text) and _ENGINE.search(text):
             self.has_own_lines = True
+        super().other(line)
 
     def _record(self, step: int, kind: str, printed: Mapping[str, str | None], line: Line) -> None:
         """Add values to the record of a step: the current one, which another line of it began, or a new one."""
@@ -213,8 +214,8 @@ class Reader(StepReader):
         run.fixed_status = ("complete", None) if profile_only else None
         self.figures = profile.figures()
         # The first print of the parts is excluded as warm-up.
-        run.breakdown = {name: statistics.fmean(times[1:] or times) / 1e3 for name, times in self._parts.items()}
-        if is_last and not self._parts:
+        run.breakdown = {name: statistics.fmean(ms[1:] or ms) / 1e3 for name, ms in self._milliseconds.items()}
+        if is_last and not run.breakdown:
             run.breakdown = profile.breakdown()
 
 

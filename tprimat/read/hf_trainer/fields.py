@@ -8,7 +8,7 @@ from typing import Any
 
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.values import number
+from tprimat.read.parsing.values import duration, number
 from tprimat.results.account import Timing
 
 _TIMING = Timing(
@@ -83,9 +83,6 @@ _SUMMARY = {
 }
 """Keys of the final dictionary and of train_results.json, and their names in native_metrics."""
 
-_ELAPSED = r"(?:(\d{1,5})d ?)?(?:(\d{1,2})h ?)?(?:(\d{1,2})m ?)?(?:(\d{1,2})s)?"
-"""A time since the start, as ms-swift prints it: 1h 9m 40s."""
-
 AXOLOTL = ("tokens/train_per_sec_per_gpu", "memory/max_active (GiB)", "memory/max_mem_active(gib)")
 """Keys that only Axolotl adds."""
 
@@ -129,12 +126,10 @@ def add_record(training: LoggedTraining, step: int, line: int, entry: Mapping[st
         # Of reinforcement learning: it isn't that of a language model.
         record.put("policy_loss", record.loss)
         record.drop("loss")
-    elapsed = re.fullmatch(_ELAPSED, str(entry.get("elapsed_time", "")))
-    if elapsed and elapsed[0]:
+    if (elapsed := duration(str(entry.get("elapsed_time", "")))) is not None:
         # Under ms-swift the time since the start contradicts step_time, which may be that of a micro-batch.
         record.drop("seconds")
-        seconds = sum(int(part or 0) * unit for part, unit in zip(elapsed.groups(), (86400, 3600, 60, 1), strict=True))
-        record.put("cumulative_train_seconds", since_start(entry, step, seconds))
+        record.put("cumulative_train_seconds", since_start(entry, step, elapsed))
     training.records[step] = training.last = record
 
 

@@ -32,7 +32,7 @@ MOST_OTHER = 0.05
 
 _SIGNS = (b'"traceEvents"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"distributedInfo"')
 _ARRAY = re.compile(rb'\s*\[\s*\{[^{}]{0,2000}"ph"\s*:\s*"[A-Za-z]"')
-_WORKER = re.compile(r"([^/\\]+_\d+)\.\d{10,}(?=\.pt\.trace\.json)")
+_WORKER = re.compile(r"(?<![^/\\])([^/\\]+_\d+)\.\d{10,}(?=\.pt\.trace\.json)")
 """How tensorboard_trace_handler names files: host and process, then the time."""
 
 

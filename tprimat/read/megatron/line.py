@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP
 
@@ -123,7 +124,7 @@ MARKERS: dict[str, tuple[str, ...]] = {
 
 def shows(name: str, text: str) -> bool:
     """Return whether a line shows what MARKERS has under a name."""
-    return any(word in text for word in MARKERS[name])
+    return is_told(text, MARKERS[name])
 
 
 class Kind(NamedTuple):

@@ -8,7 +8,7 @@ each where the log prints it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tprimat.catalog import gpus
@@ -17,27 +17,27 @@ from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MOST_RESTARTS, MegatronTraining
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import RATE_AGREEMENT, check_stamps, spans, unread_labels
+from tprimat.read.parsing.records import RATE_AGREEMENT, check_stamps, disagreement, missing, spans, unread_labels
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
 from tprimat.read.parsing.timeline import Row
-from tprimat.read.parsing.values import LoggedValue, LoggedValues
+from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values
 from tprimat.results.account import Timing
 from tprimat.results.fields import LARGEST_COUNT
 from tprimat.results.run import ModelConfig, ParallelismConfig, Status, TrainingConfig
-from tprimat.units import gib_to_gb, round_figure
+from tprimat.units import gib_to_gb
 
-_NATIVE: dict[str, tuple[str, Callable[[float], float]]] = {
-    "tokens_per_second_per_gpu": ("tokens_rate", float),
-    "tflops_per_gpu": ("tflops", float),
-    "samples_per_second": ("samples_rate", float),
-    "memory_device_used_gb": ("hip_gib", lambda gib: round(gib_to_gb(gib), 4)),
-    "memory_used_fraction": ("memory_fraction", float),
-    "energy_joules_per_gpu": ("energy", float),
-    "power_watts_per_gpu": ("power", float),
+_NATIVE = {
+    "tokens_per_second_per_gpu": "tokens_rate",
+    "tflops_per_gpu": "tflops",
+    "samples_per_second": "samples_rate",
+    "memory_device_used_gb": "hip_gib",
+    "memory_used_fraction": "memory_fraction",
+    "energy_joules_per_gpu": "energy",
+    "power_watts_per_gpu": "power",
 }
-"""Series of native_metrics: the record's field, and how its unit is changed."""
+"""Series of native_metrics, and the record's field."""
 
-_TIMING = Timing(
+TIMING = Timing(
     kind="timer",
     clock="host clock at Megatron's interval timer, after a barrier of all ranks and a device synchronize",
     covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
@@ -53,7 +53,6 @@ class MegatronRun(RunBuilder):
     training: MegatronTraining
     fields: LoggedValues = dataclasses.field(default_factory=LoggedValues)
     batch: LoggedValue | None = None
-    left_out: list[str] = dataclasses.field(default_factory=list)
     remarks: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod
@@ -81,7 +80,7 @@ class MegatronRun(RunBuilder):
         for name, value in (
             ("platform", "amd" if "amd" in marks else None),
             ("software_stack", "rocm" if "amd" in marks else None),
-            ("device_name", training.around.words.get("device")),
+            ("device_name", stated.word("device")),
         ):
             if value:
                 fields[name] = LoggedValue(value, 1, "")
@@ -95,7 +94,7 @@ class MegatronRun(RunBuilder):
             framework="primus" if "primus" in marks else "megatron",
             log_format=f"megatron ({', '.join(shapes)})" if shapes else "megatron",
             training=training,
-            timing=_TIMING,
+            timing=TIMING,
             versions={"megatron-core": version} if version else {},
             settings=setup.turbo(stated),
             shape=shape,
@@ -138,7 +137,7 @@ class MegatronRun(RunBuilder):
         warnings = [*training.warnings]
         if training.restarts > MOST_RESTARTS:
             warnings.append(f"restarted {training.restarts - MOST_RESTARTS} more times")
-        warnings += [*training.conflicts, *self.left_out, *doubts]
+        warnings += [*training.conflicts, *doubts]
         seconds, windows = times.step_times(training, self.fields.count("logging_steps"), warnings)
         _warn_of_missing(table, seconds, windows, warnings)
         warnings += check_stamps(_stamped(table, seconds, windows))
@@ -150,11 +149,9 @@ class MegatronRun(RunBuilder):
                     f"global batch size changes during the run ({min(batches)} to {max(batches)}), so there "
                     "is no throughput in tokens"
                 )
-        native = {
-            name: tuple(None if value is None else convert(value) for value in table.column(field))
-            for name, (field, convert) in _NATIVE.items()
-            if table.present(field)
-        }
+        native = {name: table.column(field) for name, field in _NATIVE.items() if table.present(field)}
+        if used := native.get("memory_device_used_gb"):
+            native["memory_device_used_gb"] = tuple(gib if gib is None else round(gib_to_gb(gib), 4) for gib in used)
         return {
             "steps": tuple(table.iterations),
             "window_steps": tuple(windows),
@@ -226,10 +223,8 @@ class MegatronRun(RunBuilder):
                 f"peaks of allocated and reserved memory cover iterations up to {around.memory['after']:.0f}; "
                 "the log has no later values"
             )
-        gib = {kind: mib / 1024 for kind, mib in around.memory.items() if kind != "after"}
-        if used is not None:
-            gib["device_used"] = used
-        return {f"peak_memory_{kind}_gb": round_figure(gib_to_gb(value)) or 0.0 for kind, value in gib.items()}
+        printed = {f"peak_memory_{kind}_mib": mib for kind, mib in around.memory.items() if kind != "after"}
+        return summary_values({**printed, "peak_memory_device_used_gib": used})
 
     def _gpu(self, amd: bool) -> dict[str, Any]:
         total = max(self.training.table.present("memory_total_gib"), default=None)
@@ -241,8 +236,8 @@ class MegatronRun(RunBuilder):
                 self.remarks.append(f"GPU memory of {total:g} GiB matches: {classes}")
         self.remarks.append(f"the log doesn't state {unknown}")
         return {
-            "total_memory_gb": round_figure(gib_to_gb(total)) if total else None,
-            "architecture": self.training.around.words.get("architecture"),
+            **summary_values({"total_memory_gib": total or None}),
+            "architecture": self.training.around.stated.word("architecture"),
         }
 
 
@@ -283,15 +278,7 @@ def _warn_of_missing(
         lines = zip(table.column("loss"), table.column("skipped"), kinds, strict=True)
         without = (loss is None and not skip and "loss" not in kind.not_finite for loss, skip, kind in lines)
         warn("no loss printed at {}", without)
-    if len(table) and table.first > max(1, windows[0]):
-        warnings.append(f"log begins at iteration {table.first}")
-    gaps = (
-        (earlier + 1, iteration - window)
-        for earlier, iteration, window in zip(table.iterations, table.iterations[1:], windows[1:], strict=False)
-        if iteration - window > earlier
-    )
-    if where := spans(gaps, "iteration"):
-        warnings.append(f"no line for {where}")
+    warnings += missing(table.iterations, windows, "iteration", "no line for")
 
 
 def _stamped(
@@ -338,11 +325,6 @@ def _check_rates(
             )
         )
         return
-    off = [pair for length, line in lengths if (pair := (abs(length / sequence - 1), line))[0] > RATE_AGREEMENT]
-    if off:
-        share, line = max(off, key=lambda pair: pair[0])
-        warnings.append(
-            f"{len(off)} of {len(lengths)} lines print tokens/s/GPU that disagree with batch × sequence "
-            f"length / time / GPUs ({batch} × {sequence} / {world}) by up to {share:.1%} (line {line}); one "
-            "of them is wrong"
-        )
+    shares = [(length / sequence, line) for length, line in lengths]
+    who, values = "lines print tokens/s/GPU that disagree", f"{batch} × {sequence} / {world}"
+    warnings += disagreement(shares, who, values)

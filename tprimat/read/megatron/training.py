@@ -14,10 +14,12 @@ from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.records import LogContext, LoggedTraining
 from tprimat.read.parsing.sequencer import SAME_FIGURES
 from tprimat.read.parsing.text import clean, first_stamp, lines_of
-from tprimat.read.parsing.values import LoggedValue
+from tprimat.read.parsing.values import LoggedValue, read_statements, statements
 
-_DEVICE = re.compile(r"\bAMD Instinct MI\d{3}[A-Z]*\b")
-_ARCHITECTURE = re.compile(r"/hsa/+(gfx[0-9a-f]{3,4})/")
+_STATEMENTS = statements(
+    ("AMD Instinct", str, 1, r"\b(?P<device>AMD Instinct MI\d{3}[A-Z]*)\b"),
+    ("/hsa/", str, 1, r"/hsa/+(?P<architecture>gfx[0-9a-f]{3,4})/"),
+)
 _MEMORY = re.compile(
     r"\(after (?P<after>\d{1,9}) iterations\) memory \(MB\) \| allocated: *[\d.]+ "
     r"\| max allocated: *(?P<allocated>\d{1,9}(?:\.\d{1,15})?)"
@@ -44,14 +46,12 @@ class Context(LogContext):
     where a process starts, and at the end. So a stretch can be held unread until it is told to matter.
 
     Attributes:
-        words: device and architecture, where lines name them.
         memory: highest MiB allocated and reserved, and the iteration after which they were printed last.
         held: whether there is anything.
         dumped: whether a process dumped its arguments.
         unread: whole lines of the log that are held, each block with the number of its first.
     """
 
-    words: dict[str, str] = dataclasses.field(default_factory=dict)
     memory: dict[str, float] = dataclasses.field(default_factory=dict)
     held: bool = False
     dumped: bool = False
@@ -88,9 +88,7 @@ class Context(LogContext):
                 self.marks[name] = number
         if _SUCCESS in text:
             self.marks["success"] = number
-        for name, sign, pattern in (("device", "AMD Instinct", _DEVICE), ("architecture", "/hsa/", _ARCHITECTURE)):
-            if sign in text and name not in self.words and (match := pattern.search(text)):
-                self.words[name] = match[match.lastindex or 0]
+        read_statements(_STATEMENTS, text, number, self.stated)
         if "memory (MB)" in text and (memory := _MEMORY.search(text)):
             self._add_memory(**{name: float(value) for name, value in memory.groupdict().items()})
 
@@ -99,7 +97,6 @@ class Context(LogContext):
         assert isinstance(later, Context)
         super().absorb(later.read())
         later.causes = FailureReasons()
-        self.words = later.words | self.words
         self._add_memory(**later.memory)
 
     def hand_over_end(self, former: Context) -> None:

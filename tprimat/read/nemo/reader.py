@@ -23,10 +23,9 @@ import statistics
 from collections.abc import Sequence
 
 from tprimat.read.nemo import setup
-from tprimat.read.parsing import records
-from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.step_lines import RecordReader
+from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import count, number, state, whole
 from tprimat.results.account import Timing
@@ -68,31 +67,35 @@ TIMING = Timing(
 )
 
 
-class Reader(RecordReader):
+_PEAKS = {"memory_allocated_gb": "peak_memory_allocated_gb", "memory_reserved_gb": "peak_memory_reserved_gb"}
+
+
+class Reader(StepReader):
     """A parsed_log.Reader of NeMo logs."""
 
     name = "nemo"
+    timing = TIMING
+    signs = ("Training epoch ",)
+    names = NAMES
+    peaks = _PEAKS
 
     def __init__(self) -> None:
         super().__init__()
         self._batches: dict[int, float] = {}
 
-    def feed(self, line: Line) -> None:
-        """Take the next line."""
+    def other(self, line: Line) -> None:
+        """Read a progress bar, or a line of the setup."""
         text = line.text
-        if "Training epoch " in text and self.torn.read(line, self._printed):
+        if ("reduced_train_loss=" in text and self._bar(line)) or not self.may_state():
             return
-        if "reduced_train_loss=" in text and self._bar(line):
-            return
-        if self.may_state():
-            around = self.sorter.pending
-            setup.feed(line.number, text, around)
-            if self.sorter.trainings or "NeMo" in text or "rror" in text:
-                around.feed(line.number, text)
-            else:
-                around.events.feed(line.number, text)
+        setup.feed(line.number, text, self.sorter.pending)
+        if "NeMo" in text or "rror" in text:
+            self.sorter.pending.feed(line.number, text)
+        else:
+            self.hear(line)
 
-    def _printed(self, line: Line) -> bool:
+    def take(self, line: Line) -> bool:
+        """Read a line of steps."""
         anchors = list(_LINE.finditer(line.text))
         start = 0
         for anchor, following in zip(anchors, [*anchors[1:], None], strict=False):
@@ -126,28 +129,28 @@ class Reader(RecordReader):
             samples = number(pairs.get("consumed_samples"))
             exact = samples and batch and samples >= batch and not samples % batch
             step = round(samples / batch) - 1 if exact and samples and batch else iteration
-        if not line.whole and not pairs:
-            self.sorter.cut_off = step
+        if not pairs and self.cut_off(step, line):
             return
-        record = Record(step, line.number, stamp=last_stamp(before))
-        record.put_all(pairs, NAMES)
+        record = self.new_record(step, line.number, pairs, last_stamp(before))
         if batch is not None:
             self._batches[step] = batch
         around = self.sorter.pending
         if planned:
-            around.state("max_steps", planned, line.number, f"iteration {iteration}/{planned - 1}", setup.LISTED)
+            state(
+                around.stated, "max_steps", planned, f"iteration {iteration}/{planned - 1}", line.number, setup.LISTED
+            )
         state(around.stated, "global_batch_size", count(batch), "", line.number, 4)
         self.sorter.take(record)
 
-    def builder(self, training: LoggedTraining) -> RunBuilder:
-        """Return what makes the Run of a training whose log is over."""
-        found = training.ordered()
+    def done(self, run: RunBuilder) -> None:
+        """Set windows, and state what follows from the steps and the ranks."""
+        found, stated = run.training.ordered(), run.stated
         set_windows(found)
-        stated = training.around.stated
+        run.shift = 1
         sizes = {self._batches[record.step] for record in found if record.step in self._batches}
         if len(sizes) > 1:
             stated.pop("global_batch_size", None)
-            training.warnings.append(
+            run.training.warnings.append(
                 f"global batch size changes during the run ({min(sizes):g} to {max(sizes):g}), so there is no "
                 "throughput in tokens"
             )
@@ -155,17 +158,8 @@ class Reader(RecordReader):
         if len(ranks) == 1 and stated.count("tensor_model_parallel_size") == 1 and stated.count("num_gpus") == 1:
             # One rank holds them all.
             stated.setdefault("num_parameters", ranks[0])
-        return RunBuilder(
-            framework="nemo",
-            log_format="nemo",
-            training=training,
-            timing=TIMING,
-            shift=1,
-            memory=records.peaks(
-                found, memory_allocated_gb="peak_memory_allocated_gb", memory_reserved_gb="peak_memory_reserved_gb"
-            ),
-            versions={"nemo": version} if (version := stated.word("nemo_version")) else {},
-        )
+        if version := stated.word("nemo_version"):
+            run.versions["nemo"] = version
 
 
 def set_windows(found: Sequence[Record]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 
+from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.text import without_prefixes
 
 _HINTS = (
@@ -48,9 +49,9 @@ LONGEST_REASON = 300
 
 
 @functools.lru_cache(maxsize=1)
-def _is_hinted(text: str) -> bool:
+def may_name_a_cause(text: str) -> bool:
     """Return whether a line may name a cause; cached, since several readers ask for each line."""
-    return any(hint in text for hint in _HINTS)
+    return is_told(text, _HINTS)
 
 
 class FailureReasons:
@@ -67,7 +68,7 @@ class FailureReasons:
         """Read a line, with or without prefixes."""
         if self._open is not None:
             self._continue(text)
-        if not _is_hinted(text):
+        if not may_name_a_cause(text):
             return
         if (code := _EXIT_CODE.search(text)) and "exitcode" not in text:
             self.exit_code = int(code[1])
@@ -90,6 +91,11 @@ class FailureReasons:
             self._chained = False
         elif _LOGGED.search(text):
             self._keep("logged", number, bare, replace=True)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the next line may go on with a message."""
+        return self._open is not None
 
     @property
     def killed(self) -> bool:

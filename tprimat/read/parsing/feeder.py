@@ -32,6 +32,9 @@ class DetectionLimits(NamedTuple):
 
 _CLOSED_BY = {"{": "}", "[": "]"}
 
+OPENING = 3
+"""Lines that tell whether a file is a table."""
+
 _ROUND = 64
 """Lines from one look at the readers to the next."""
 
@@ -42,7 +45,7 @@ class LogFeeder:
     Attributes:
         readers: one of each log format.
         number: of the next line, when blocks are fed.
-        empty: whether no line so far had anything in it.
+        opening: the first OPENING lines with anything in them.
         alone: the reader that gets the rest of the log, where it is a single one and takes blocks.
         document: whether its first line opens a JSON document, and its last one closes it.
         step_like: the first line that looks like a step, while no reader knows the log.
@@ -51,7 +54,7 @@ class LogFeeder:
     def __init__(self, readers: Sequence[Reader], limits: DetectionLimits | None = None) -> None:
         self.readers = readers
         self.number = 1
-        self.empty = True
+        self.opening: list[str] = []
         self.alone: TakesBlocks | None = None
         self.document = False
         self.step_like: Line | None = None
@@ -72,10 +75,11 @@ class LogFeeder:
     def feed_lines(self, lines: Iterable[Line]) -> None:
         """Read the next lines of the log, one by one."""
         for line in lines:
-            if (self.empty or self._closed_by) and (shown := line.text.strip()):
-                if self.empty:
+            if (len(self.opening) < OPENING or self._closed_by) and (shown := line.text.strip()):
+                if not self.opening:
                     self._closed_by = _CLOSED_BY.get(shown, "")
-                self.empty = False
+                if len(self.opening) < OPENING:
+                    self.opening.append(shown)
                 self.document = bool(self._closed_by) and shown == self._closed_by
             for reader in self._listening:
                 reader.feed(line)

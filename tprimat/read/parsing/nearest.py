@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from tprimat.read.parsing.parsed_log import columns_of
 from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.values import json_object, number
 from tprimat.text import plain
 
 MOST = 3
 """Formats that are named."""
+
+NEAR = 0.5
+"""Share of a line's words that a format has at least that is named."""
 
 _STEP = re.compile(
     r"\b(?:global_)?(?:step|iter|iteration|epoch|batch|update|train)s?\b|loss|tok(?:ens)?/s", re.IGNORECASE
@@ -27,7 +32,7 @@ def looks_like_a_step(line: Line) -> bool:
 
 
 def formats(text: str, examples: Mapping[str, str]) -> list[str]:
-    """Return the names whose examples share most of a line's words, the nearest first; none that shares no word.
+    """Return the names whose examples share most of a line's words, NEAR of them at least, the nearest first.
 
     A word that many formats have counts less. `examples` are texts with lines of each log format; of those only lines
     with a number count.
@@ -38,8 +43,21 @@ def formats(text: str, examples: Mapping[str, str]) -> list[str]:
     }
     often = Counter(word for words in known.values() for word in words)
     line = set(_words(text[:_LONGEST].splitlines()))
-    shared = {name: sum(1 / often[word] for word in line & words) for name, words in known.items()}
-    return sorted((name for name, weight in shared.items() if weight), key=lambda name: -shared[name])[:MOST]
+    shared = {name: line & words for name, words in known.items() if len(line & words) >= NEAR * max(len(line), 1)}
+    weights = {name: sum(1 / often[word] for word in words) for name, words in shared.items()}
+    return sorted(weights, key=lambda name: -weights[name])[:MOST]
+
+
+def is_table(lines: Sequence[str]) -> bool:
+    """Return whether a file that begins with these lines is a table that --columns can read.
+
+    They are JSON objects with two numbers, or a header and a row of as many cells, of which two are numbers.
+    """
+    if found := [json_object(line) for line in lines if line.startswith("{")]:
+        return any(each and sum(type(value) in (int, float) for value in each.values()) > 1 for each in found)
+    names = columns_of("\n".join(lines).encode())
+    cells = columns_of("\n".join(lines[1:]).encode()) if len(lines) > 1 else []
+    return len(names) == len(cells) and sum(number(cell) is not None for cell in cells) > 1
 
 
 def described(line: Line | None, examples: Mapping[str, str]) -> str:

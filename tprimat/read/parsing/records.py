@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tprimat.read.parsing.events import Events
-from tprimat.read.parsing.failures import FailureReasons
+from tprimat.read.parsing.events import Events, told_by
+from tprimat.read.parsing.failures import FailureReasons, may_name_a_cause
 from tprimat.read.parsing.text import Stamp, first_stamp
-from tprimat.read.parsing.values import LoggedValue, LoggedValues, name_and_unit, number
+from tprimat.read.parsing.values import LoggedValue, LoggedValues, name_and_unit, number, summary_values
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP
 from tprimat.results.run import Status
-from tprimat.units import round_figure
 
 RATE_AGREEMENT = 0.01
 """Share by which a printed rate may differ from what the other values give."""
@@ -74,7 +74,7 @@ class Record:
             return
         name, convert = name_and_unit(name)
         if convert is not None:
-            value = convert(value)
+            value = round(convert(value), 4) if name.endswith("_gb") else convert(value)
         if not abs(value) <= LARGEST_VALUE or (name == "seconds" and not SHORTEST_STEP <= value <= LONGEST_STEP):
             self.not_finite = (*self.not_finite, name)
         elif name in FIGURES:
@@ -100,6 +100,16 @@ class Record:
         self.unread = tuple(own for own, value in printed.items() if own not in names and number(value) is not None)
 
 
+@functools.lru_cache(maxsize=1)
+def _heard(text: str) -> tuple[Stamp | None, bool]:
+    """Return the first time in a line, and whether a LogContext hears anything in it, which it mostly doesn't.
+
+    Cached, since a dozen readers ask for each line of a log that none of them knows yet.
+    """
+    stamp = first_stamp(text[:400])
+    return stamp, stamp is not None or told_by(text) != (None, None) or may_name_a_cause(text[:10_000])
+
+
 @dataclasses.dataclass
 class LogContext:
     """What a stretch of a log says besides its records."""
@@ -117,10 +127,11 @@ class LogContext:
 
     def feed(self, number: int, text: str) -> None:
         """Read a line for its timestamp, for events and for what may have stopped the training."""
-        self.events.feed(number, text)
-        if self.first_stamp is None and not text.isspace():
-            self.first_stamp = first_stamp(text[:400])
-        self.causes.feed(number, text[:10_000])
+        stamp, says_something = _heard(text)
+        if says_something or self.causes.is_open:
+            self.events.feed(number, text)
+            self.first_stamp = self.first_stamp or stamp
+            self.causes.feed(number, text[:10_000])
 
     def starts_over(self, later: LogContext) -> bool:
         """Return whether the training failed, and what a later part begins is another attempt at the very same one."""
@@ -226,14 +237,14 @@ def series(records: Sequence[Record], *, shift: int = 0) -> dict[str, Any]:
     }
 
 
-def peaks(records: Iterable[Record], **names: str) -> dict[str, float]:
+def peaks(records: Iterable[Record], names: Mapping[str, str]) -> dict[str, float]:
     """Return the highest of native values, by the fields of MemoryMetrics that their names stand for."""
     highest: dict[str, float] = {}
     for record in records:
         for name, field in names.items():
             if (value := record.native.get(name)) is not None:
                 highest[field] = max(highest.get(field, value), value)
-    return {field: round_figure(value) or 0.0 for field, value in highest.items()}
+    return summary_values(highest)
 
 
 def warnings_of(training: LoggedTraining) -> list[str]:
@@ -254,13 +265,16 @@ def warnings_of(training: LoggedTraining) -> list[str]:
     if any(each.seconds is not None for each in records):
         warn("no step time printed", (each for each in records if each.seconds is None))
     warnings += unread_labels(name for each in records for name in each.unread)
-    if records and records[0].step > max(1, records[0].window or 1):
-        warnings.append(f"log begins at step {records[0].step}")
-    # Each pair with the first step that the later record covers.
-    pairs = [(before.step, later.step - (later.window or 1) + 1) for before, later in itertools.pairwise(records)]
-    gaps = ((last + 1, min(first - 1, last + 999)) for last, first in pairs if first > last + 1)
-    if where := spans(gaps):
-        warnings.append(f"no record of {where}")
+    return warnings + missing([each.step for each in records], [each.window or 1 for each in records])
+
+
+def missing(steps: Sequence[int], windows: Sequence[int], noun: str = "step", words: str = "no record of") -> list[str]:
+    """Return warnings where a log begins late, and of the steps between two records that neither covers."""
+    warnings = [f"log begins at {noun} {steps[0]}"] if steps and steps[0] > max(1, windows[0]) else []
+    pairs = zip(steps, steps[1:], windows[1:], strict=False)
+    gaps = ((before + 1, step - window) for before, step, window in pairs if step - window > before)
+    if where := spans(gaps, noun):
+        warnings.append(f"{words} {where}")
     return warnings
 
 
@@ -375,11 +389,16 @@ VARYING = 1.05
 """Largest over smallest number of tokens in a step from which the lengths of sequences vary."""
 
 
-def _varying_tokens(records: Sequence[Record]) -> list[str]:
-    """Return a warning where the number of tokens so far advances by another one from step to step."""
+def tokens_per_step(records: Sequence[Record]) -> list[float]:
+    """Return by how much the number of tokens so far advances with each step, where it does, from record to record."""
     seen = [(each.step, each.native["tokens_seen"]) for each in records if "tokens_seen" in each.native]
     counts = [(tokens - before) / (step - last) for (last, before), (step, tokens) in itertools.pairwise(seen)]
-    counts = [tokens for tokens in counts if tokens > 0]
+    return [tokens for tokens in counts if tokens > 0]
+
+
+def _varying_tokens(records: Sequence[Record]) -> list[str]:
+    """Return a warning where the number of tokens so far advances by another one from step to step."""
+    counts = tokens_per_step(records)
     if not counts or max(counts) < VARYING * min(counts):
         return []
     return [
@@ -403,17 +422,19 @@ def check_rates(records: Iterable[Record], name: str, tokens: int, devices: int 
     """Return a warning where a printed rate per device isn't what the tokens of a step, time and devices give."""
     if not tokens or not devices:
         return []
-    shares = [
-        (abs(rate * record.seconds * devices / tokens - 1), record.line)
-        for record in records
-        if (rate := record.native.get(name)) and record.seconds
-    ]
-    off = [pair for pair in shares if pair[0] > RATE_AGREEMENT]
+    timed = [(record.native.get(name), record.seconds, record.line) for record in records]
+    shares = [(rate * seconds * devices / tokens, line) for rate, seconds, line in timed if rate and seconds]
+    words = f"records print a token rate ({name}) that disagrees", f"{tokens} tokens / {devices}"
+    return disagreement(shares, *words)
+
+
+def disagreement(shares: Sequence[tuple[float, int]], who: str, values: str) -> list[str]:
+    """Return a warning where printed rates, over what the other values give, aren't 1; each comes with its line."""
+    off = [(abs(share - 1), line) for share, line in shares if abs(share - 1) > RATE_AGREEMENT]
     if not off:
         return []
     share, line = max(off, key=lambda pair: pair[0])
     return [
-        f"{len(off)} of {len(shares)} records print a token rate ({name}) that disagrees with batch × "
-        f"sequence length / time / GPUs ({tokens} tokens / {devices}) by up to {share:.1%} (line {line}); one "
-        "of them is wrong"
+        f"{len(off)} of {len(shares)} {who} with batch × sequence length / time / GPUs ({values}) by up to {share:.1%} "
+        f"(line {line}); one of them is wrong"
     ]

@@ -78,6 +78,7 @@ class RunBuilder:
         timestamp: where the source states it otherwise than by the first time in it.
         shape: of the model, where it isn't among the statements.
         label: what the source itself calls this side.
+        left_out: warnings of what the shape lacks on purpose.
         notes: what was done that leaves no doubt.
     """
 
@@ -101,6 +102,7 @@ class RunBuilder:
     timestamp: str | None = None
     shape: ModelConfig | None = None
     label: str | None = None
+    left_out: list[str] = dataclasses.field(default_factory=list)
     notes: tuple[str, ...] = ()
 
     @property
@@ -128,7 +130,7 @@ class RunBuilder:
         sizes, spread = self.sizes(given)
         shape = self.shape or shape_of(stated)
         model, scale, doubts = self.model(shape, given)
-        series, warnings = self.series(sizes, doubts)
+        series, warnings = self.series(sizes, [*self.left_out, *doubts])
         warnings += [*errors, *self.unknowns(sizes, series)]
         status, reason = self.fixed_status or self.status(sizes.max_steps, series, warnings)
         timestamp = self.started(warnings)

@@ -4,74 +4,80 @@ from __future__ import annotations
 
 import abc
 import re
-from collections.abc import Callable, Mapping
+import statistics
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tprimat.read.parsing.options import options_in
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LONGEST_SETUP, LoggedTraining, Record, peaks, set_times, set_windows
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
-from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.text import Line, Stamp
 from tprimat.read.parsing.torn import TornLines
-from tprimat.read.parsing.values import LoggedValues, digits, number
+from tprimat.read.parsing.values import (
+    LoggedValues,
+    Statement,
+    count,
+    digits,
+    duration,
+    number,
+    object_at,
+    read_statements,
+    state,
+)
 from tprimat.results.account import Timing
 
 
-class RecordReader(abc.ABC):
-    """A parsed_log.Reader of a log whose lines become records: a log format has feed() and builder()."""
+class StepReader(abc.ABC):
+    """A parsed_log.Reader of a log format that says only what its lines look like.
+
+    It sets the class's attributes and overrides take(), and whatever else differs.
+
+    Attributes:
+        name: of the log format.
+        timing, rate, run_type: as RunBuilder's, and the class of that.
+        signs: a line without any of these holds no values.
+        names: of printed values, by what they are called in a record, as Record.put_all() takes them.
+        tells_unread: whether a value that `names` lacks is worth a warning.
+        needs: how names begin of which the values of a training step have one.
+        statements: what other lines state.
+        untimed: why there are no step times, where there are none.
+        peaks: fields of MemoryMetrics, by the native values of which they are the highest.
+        figures, memory, notes: what a log states once, as RunBuilder's; it belongs to the last training.
+        parts: seconds of the parts of each step; of the last training, too.
+        has_own_lines: whether lines show a training of this format, so that there is one even without a record.
+    """
 
     name = ""
+    timing = Timing()
+    rate: str | None = "tokens_per_second_per_gpu"
+    run_type: type[RunBuilder] = RunBuilder
+    signs: tuple[str, ...] = ()
+    names: Mapping[str, str] = {}
+    tells_unread = True
+    needs: tuple[str, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    untimed = ""
+    peaks: Mapping[str, str] = {
+        "memory_max_allocated_gb": "peak_memory_allocated_gb",
+        "memory_max_reserved_gb": "peak_memory_reserved_gb",
+    }
 
     def __init__(self) -> None:
         self.sorter = RecordSequencer()
-        self.has_own_lines = False
-        """Whether lines show a training of this format, so that there is one even without a record."""
         self.torn = TornLines()
+        self.figures: dict[str, float | None] = {}
+        self.memory: dict[str, float] = {}
+        self.notes: list[str] = []
+        self.parts: dict[str, list[float]] = {}
+        self.has_own_lines = False
         self._lines = 0
 
     @property
     def recognised(self) -> bool:
         """Whether a record was seen."""
         return bool(self.sorter.trainings)
-
-    @abc.abstractmethod
-    def feed(self, line: Line) -> None:
-        """Take the next line."""
-
-    def may_state(self) -> bool:
-        """Count a line without a record, and return whether a setup is looked for in it."""
-        self._lines += 1
-        return self.recognised or self._lines <= LONGEST_SETUP
-
-    @abc.abstractmethod
-    def builder(self, training: LoggedTraining) -> RunBuilder:
-        """Return what makes the Run of a training whose log is over."""
-
-    def finish(self) -> list[ParsedLog]:
-        """Return the trainings, in the order of the log."""
-        trainings = self.sorter.finish()
-        if not trainings and self.has_own_lines:
-            trainings.append(LoggedTraining(around=self.sorter.pending))
-        return [self.builder(training).reading() for training in trainings]
-
-
-class StepReader(RecordReader):
-    """A reader of a log format that says only what its lines look like.
-
-    It sets the class's attributes and overrides take(), and whatever else differs.
-    """
-
-    timing = Timing()
-    rate: str | None = "tokens_per_second_per_gpu"
-    signs: tuple[str, ...] = ()
-    """A line without any of these holds no values."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        # What a log states once belongs to its last training.
-        self.figures: dict[str, float | None] = {}
-        self.memory: dict[str, float] = {}
-        self.notes: list[str] = []
 
     @property
     def stated(self) -> LoggedValues:
@@ -80,16 +86,12 @@ class StepReader(RecordReader):
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
-        text = line.text
         for sign in self.signs:
-            if sign in text:
+            if sign in line.text:
                 if self.torn.read(line, self.take):
                     return
                 break
         self.other(line)
-        pending = self.sorter.pending
-        pending.feed(line.number, text)
-        options_in(text, line.number, pending.stated, bare=False)
 
     @abc.abstractmethod
     def take(self, line: Line) -> bool:
@@ -97,28 +99,78 @@ class StepReader(RecordReader):
 
     def other(self, line: Line) -> None:
         """Read a line without metrics of a step."""
+        pending = self.sorter.pending
+        read_statements(self.statements, line.text[:LONGEST_STATEMENT], line.number, pending.stated)
+        pending.feed(line.number, line.text)
+        options_in(line.text, line.number, pending.stated, bare=False)
+
+    def hear(self, line: Line) -> None:
+        """Read what happens around the records; before the first one, events alone."""
+        around = self.sorter.pending
+        (around if self.recognised else around.events).feed(line.number, line.text)
+
+    def cut_off(self, step: int, line: Line) -> bool:
+        """Return whether the file ends in a line without values, which is of a step then."""
+        if not line.whole:
+            self.sorter.cut_off = step
+        return not line.whole
+
+    def may_state(self) -> bool:
+        """Count a line without a record, and return whether a setup is looked for in it."""
+        self._lines += 1
+        return self.recognised or self._lines <= LONGEST_SETUP
+
+    def counts(self, printed: Iterable[str]) -> bool:
+        """Return whether values with these names are of training steps."""
+        return any(name.startswith(self.needs) for name in printed)
+
+    def new_record(self, step: int, line: int, printed: Mapping[str, object], stamp: Stamp | None = None) -> Record:
+        """Return the record of printed values."""
+        record = Record(step, line, stamp=stamp)
+        record.put_all(printed, self.names)
+        if not self.tells_unread:
+            record.unread = ()
+        return record
+
+    def add_part(self, name: str, printed: object) -> None:
+        """Add the time of a part of a step, s."""
+        if (seconds := number(printed)) is not None:
+            self.parts.setdefault(name, []).append(seconds)
+
+    def finish(self) -> list[ParsedLog]:
+        """Return the trainings, in the order of the log."""
+        trainings = self.sorter.finish()
+        if not trainings and self.has_own_lines:
+            trainings.append(LoggedTraining(around=self.sorter.pending))
+        return [self.parsed(training, is_last=training is trainings[-1]) for training in trainings]
+
+    def parsed(self, training: LoggedTraining, *, is_last: bool = True) -> ParsedLog:
+        """Return a training whose log is over."""
+        shift = 1 if 0 in training.records else 0
+        run = self.run_type(self.name, self.name, training, self.timing, shift=shift, rate=self.rate)
+        run.memory = peaks(training.ordered(), self.peaks)
+        if self.untimed:
+            run.unknown["step_times"] = f"no step times: {self.untimed}"
+        if is_last:
+            run.breakdown = {name: statistics.fmean(values) for name, values in self.parts.items()}
+        self.done(run)
+        if is_last:
+            run.figures |= self.figures
+            run.notes += tuple(self.notes)
+            run.memory |= self.memory
+        return run.reading()
 
     def done(self, run: RunBuilder) -> None:
-        """Complete what makes the Run of a training when the log is over."""
+        """Complete what makes the Run of a training when the log is over; by itself it sets windows."""
+        set_windows(run.training.ordered())
 
-    def builder(self, training: LoggedTraining) -> RunBuilder:
-        """Return what makes the Run of a training whose log is over."""
-        shift = 1 if 0 in training.records else 0
-        run = RunBuilder(self.name, self.name, training, self.timing, shift=shift, rate=self.rate)
-        run.memory = peaks(
-            training.ordered(),
-            memory_max_allocated_gb="peak_memory_allocated_gb",
-            memory_max_reserved_gb="peak_memory_reserved_gb",
-        )
-        self.done(run)
-        if training is self.sorter.trainings[-1]:
-            run.figures, run.notes = self.figures, tuple(self.notes)
-            run.memory |= self.memory
-        return run
+
+LONGEST_STATEMENT = 2_000
+"""Characters of a line in which something may be stated."""
 
 
 class ElapsedReader(StepReader):
-    """A reader whose records have the time since the start in whole seconds, as elapsed_seconds."""
+    """A reader of JSON objects, one a line, with the time since the start in whole seconds as `elapsed_time`."""
 
     rate = None
 
@@ -126,19 +178,30 @@ class ElapsedReader(StepReader):
         super().__init__()
         self._is_coarse = False
 
-    def put_elapsed(
-        self, record: Record, clock: re.Match[str] | None, exactly: Callable[[float], float | None] = lambda _: None
-    ) -> None:
-        """Set the time of a record from a match with the groups days, hours, minutes and seconds.
+    @abc.abstractmethod
+    def place(self, entry: Mapping[str, Any]) -> tuple[int | None, int | None]:
+        """Return the step of an entry and the planned ones, None for what it doesn't state."""
 
-        `exactly` returns a time with decimals that agrees with the whole seconds, if there is one.
-        """
-        if clock:
-            days, hours, minutes, rest = (float(part or 0) for part in clock.groups())
-            seconds = ((days * 24 + hours) * 60 + minutes) * 60 + rest
-            exact = exactly(seconds)
-            self._is_coarse = self._is_coarse or exact is None
-            record.put("elapsed_seconds", seconds if exact is None else exact)
+    def exactly(self, entry: Mapping[str, Any], step: int, seconds: float) -> float | None:
+        """Return the time since the start with decimals, if the entry has one that agrees with the whole seconds."""
+        return None
+
+    def take(self, line: Line) -> bool:
+        """Read an entry."""
+        entry = object_at(line.text, line.text.find("{")) or {}
+        step, planned = self.place(entry)
+        if not step:
+            return False
+        state(self.stated, "max_steps", planned, line.text[:300], line.number)
+        # Others are evaluations, or the summary at the end.
+        if "loss" in entry:
+            record = self.new_record(step, line.number, entry)
+            if (seconds := duration(str(entry.get("elapsed_time", "")))) is not None:
+                exact = self.exactly(entry, step, seconds)
+                self._is_coarse = self._is_coarse or exact is None
+                record.put("elapsed_seconds", seconds if exact is None else exact)
+            self.sorter.take(record)
+        return True
 
     def done(self, run: RunBuilder) -> None:
         """Set the step times."""
@@ -151,23 +214,53 @@ class ElapsedReader(StepReader):
 LEAST_DIGITS = 3
 """Significant digits that a rate needs to be converted to a time: 0.0027 batches/s are 364 to 377 s."""
 
+LONGEST_METRIC = 400
+"""Characters of a line of a block that are looked at."""
+
 
 class BlockReader(StepReader):
-    """Collects the metrics of a block; the next header, or the end of the log, closes it."""
+    """Collects the metrics of a block; the next header, or the end of the log, closes it.
 
-    names: Mapping[str, str] = {}
-    """Metrics of a block by what they are called in a record, as Record.put_all() takes them."""
+    Attributes:
+        header: the line that opens a block, with the step and the planned steps, if they are there, as its groups.
+        metric: a line of a block, with name and value as its groups.
+        headless: whether metrics count whose header is missing.
+        rates: metrics that are batches per second.
+        caveat: a warning where step times come from these; `untimed` is of too few digits.
+    """
 
+    header: re.Pattern[str]
+    metric: re.Pattern[str]
+    headless = False
     rates: tuple[str, ...] = ()
-    """Metrics that are batches per second."""
+    caveat = ""
 
     def __init__(self) -> None:
         super().__init__()
-        self.coarse = False
-        self._block: dict[str, str] = {}
+        self.is_open = self.headless
+        self._coarse = False
+        self.block: dict[str, str] = {}
         self._step: int | None = None
         self._line = 0
         self._headless = 0
+
+    def take(self, line: Line) -> bool:
+        """Read a header, a metric, or both on one line."""
+        text = line.text[:LONGEST_METRIC]
+        header = self.header.search(text)
+        step, planned = self.place(header) if header else (None, None)
+        if header and step:
+            state(self.stated, "max_steps", planned, text, line.number)
+            self.begin(step, line.number)
+            self.is_open = True
+            text = text[header.end() :]
+        if metric := self.metric.search(text) if self.is_open else None:
+            self.put(metric[1].strip(), metric[2], line)
+        return bool(step or metric)
+
+    def place(self, header: re.Match[str]) -> tuple[int | None, int | None]:
+        """Return the step of a header and the planned ones, None for what it doesn't state."""
+        return count(header[1]), count(header[2])
 
     def begin(self, step: int | None, line: int) -> None:
         """Open the block of a step, None if its header is missing."""
@@ -176,15 +269,15 @@ class BlockReader(StepReader):
 
     def put(self, name: str, value: str, line: Line) -> None:
         """Add a metric to the open block; a repeated name opens another one, whose header is lost."""
-        if name in self._block:
+        if name in self.block:
             self.begin(None, line.number)
-        if not self._block and self._step is None:
+        if not self.block and self._step is None:
             self._line = line.number
-        self._block[name] = value
+        self.block[name] = value
 
     def close(self) -> None:
         """Make a record of the open block."""
-        block, self._block = self._block, {}
+        block, self.block = self.block, {}
         step, self._step = self._step, None
         if not block or not self.counts(block):
             return
@@ -195,18 +288,14 @@ class BlockReader(StepReader):
             step = (self.sorter.last.step if self.sorter.last else 0) + 1
         self.sorter.take(self.record(step, self._line, block))
 
-    @abc.abstractmethod
-    def counts(self, block: dict[str, str]) -> bool:
-        """Return whether a block describes training steps."""
-
     def step_within(self, block: dict[str, str]) -> int | None:
         """Return the step of a block whose header is missing, where a metric tells it."""
         return None
 
     def record(self, step: int, line: int, block: dict[str, str]) -> Record:
         """Return the record of a block, with a step time where its rate has digits enough."""
-        record = Record(step, line)
-        record.put_all(block, {**dict.fromkeys(self.rates, ""), **self.names})
+        record = self.new_record(step, line, block)
+        record.unread = tuple(name for name in record.unread if name not in self.rates)
         for name in self.rates:
             rate = number(block.get(name))
             if rate is not None and rate > 0:
@@ -214,7 +303,7 @@ class BlockReader(StepReader):
                 if digits(block[name]) >= LEAST_DIGITS:
                     record.put("seconds", 1 / rate)
                 else:
-                    self.coarse = True
+                    self._coarse = True
         return record
 
     def finish(self) -> list[ParsedLog]:
@@ -223,7 +312,12 @@ class BlockReader(StepReader):
         return super().finish()
 
     def done(self, run: RunBuilder) -> None:
-        """Note missing headers, and set windows."""
+        """Note missing headers, set windows, and say what the times are."""
+        records = run.training.ordered()
         if self._headless:
             run.training.warnings.append(f"records without a step number ({self._headless}) are numbered in order")
-        set_windows(run.training.ordered())
+        super().done(run)
+        if self.caveat and any(record.seconds for record in records):
+            run.training.warnings.append(self.caveat)
+        if self.rates and not self._coarse:
+            run.unknown.pop("step_times", None)

@@ -327,6 +327,13 @@ _STAMP = re.compile(
 )
 
 
+def utc(seconds: float | None) -> str | None:
+    """Return a time in s since 1970 as results have it; None for one that no clock of a training shows."""
+    if not seconds or not 0 < seconds < 1 << 32:
+        return None
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat(timespec="seconds")
+
+
 def last_stamp(text: str) -> Stamp | None:
     """Return the last timestamp in a text: the one nearest to the training's own message."""
     return _as_stamp(_last_stamp(text))

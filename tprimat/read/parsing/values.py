@@ -7,11 +7,11 @@ import functools
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tprimat.results.fields import LARGEST_COUNT, LARGEST_VALUE
-from tprimat.units import GB, gib_to_gb
+from tprimat.units import GB, gib_to_gb, round_figure
 
 _GROUPED = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
@@ -43,6 +43,19 @@ def whole(value: object) -> int | None:
 def count(value: object) -> int | None:
     """Return a whole number from 1 on; None for anything else."""
     return whole(value) or None
+
+
+_DURATION = re.compile(
+    r"(?:(\d{1,5}) days?, )?(\d{1,2}):(\d{2}):(\d{2})"
+    r"|(?:(\d{1,5})d ?)?(?:(\d{1,2})h ?)?(?:(\d{1,2})m ?)?(?:(\d{1,2}(?:\.\d{1,9})?)s)?"
+)
+
+
+def duration(text: str) -> float | None:
+    """Return a printed duration in s: 1 day, 1:09:40 or 1h 9m 40s; None for anything else."""
+    parts = [float(part or 0) for part in match.groups()] if text and (match := _DURATION.fullmatch(text)) else []
+    units = (86400, 3600, 60, 1)
+    return sum(part * unit for part, unit in zip(parts, (*units, *units), strict=True)) if parts else None
 
 
 def digits(text: str) -> int:
@@ -111,9 +124,10 @@ def object_at(text: str, begin: int = 0) -> dict[str, Any] | None:
 UNITS: tuple[tuple[str, str, Callable[[float], float]], ...] = (
     ("milliseconds", "seconds", lambda milliseconds: milliseconds / 1e3),
     ("hours", "seconds", lambda hours: hours * 3600),
-    ("_gib", "_gb", lambda gib: round(gib_to_gb(gib), 4)),
-    ("_mb", "_gb", lambda megabytes: round(megabytes / 1e3, 4)),
-    ("_bytes", "_gb", lambda size: round(size / GB, 4)),
+    ("_gib", "_gb", gib_to_gb),
+    ("_mib", "_gb", lambda mib: gib_to_gb(mib / 1024)),
+    ("_mb", "_gb", lambda megabytes: megabytes / 1e3),
+    ("_bytes", "_gb", lambda size: size / GB),
 )
 """Units in which sources print, by the end of a value's name; the end that it has in a result; the conversion."""
 
@@ -128,6 +142,12 @@ def name_and_unit(name: str) -> tuple[str, Callable[[float], float] | None]:
         if name.endswith(ending):
             return name.removesuffix(ending) + unit, convert
     return name, None
+
+
+def summary_values(printed: Mapping[str, float | None]) -> dict[str, float]:
+    """Return what is known of a run's values, each by its name and in its unit of a result, as a summary has it."""
+    named = {name_and_unit(name): value for name, value in printed.items() if value is not None}
+    return {name: round_figure(convert(value) if convert else value) or 0.0 for (name, convert), value in named.items()}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,24 +7,26 @@ All files of a directory belong to one run; where a step is written again, the l
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+
+import msgspec
 
 from tprimat.read import lightning_csv
 from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.megatron import times as megatron_times
 from tprimat.read.megatron.line import Kind
 from tprimat.read.megatron.line import Record as MegatronRecord
+from tprimat.read.megatron.run import TIMING as MEGATRON_TIMING
 from tprimat.read.parsing.options import options_in, state_hparams, state_model_config
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, folder_of
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import LoggedValues, object_at, precision_of, state
 from tprimat.read.tensorboard.tfevents import Events, Point, is_event_file, read_into
 from tprimat.results.account import Timing
-from tprimat.units import gib_to_gb
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +40,6 @@ class Layout:
         shift: 1 where steps count from 0.
         timing: what its step time is.
         untimed: why there may be no step times.
-        memory_unit: in GB.
     """
 
     framework: str
@@ -47,7 +48,6 @@ class Layout:
     shift: int = 0
     timing: Timing = Timing()  # noqa: RUF009 - frozen
     untimed: str = "no tag holds any"
-    memory_unit: float = 1e-9
 
 
 _MEGATRON = Layout(
@@ -62,16 +62,12 @@ _MEGATRON = Layout(
         "tokens_per_second_per_gpu": ("throughput/tokens/device",),
         "loss_scale": ("loss-scale",),
         "batch_size": ("batch-size",),
-        "memory_reserved_gb": ("mem-reserved-bytes",),
-        "memory_allocated_gb": ("mem-allocated-bytes",),
-        "memory_max_allocated_gb": ("mem-max-allocated-bytes",),
+        "memory_reserved_bytes": ("mem-reserved-bytes",),
+        "memory_allocated_bytes": ("mem-allocated-bytes",),
+        "memory_max_allocated_bytes": ("mem-max-allocated-bytes",),
     },
-    timing=Timing(
-        kind="timer",
-        clock="host clock at Megatron's interval timer, after a barrier of all ranks and a device synchronize",
-        covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
-        "not evaluation and checkpoints",
-        over_ranks="all ranks meet at the timer's barrier; the last rank writes",
+    timing=msgspec.structs.replace(
+        MEGATRON_TIMING, over_ranks="all ranks meet at the timer's barrier; the last rank writes"
     ),
     untimed="Megatron writes them with --log-timers-to-tensorboard alone",
 )
@@ -87,8 +83,8 @@ _NEMO = Layout(
         "tokens_per_second_per_gpu": ("tokens_per_sec_per_gpu",),
         "batch_size": ("global_batch_size",),
         "consumed_samples": ("consumed_samples",),
-        "memory_allocated_gb": ("max_memory_allocated", "memory_allocated"),
-        "memory_reserved_gb": ("max_memory_reserved", "peak_memory_usage"),
+        "memory_allocated_bytes": ("max_memory_allocated", "memory_allocated"),
+        "memory_reserved_bytes": ("max_memory_reserved", "peak_memory_usage"),
     },
     shift=1,
     timing=Timing(
@@ -109,8 +105,8 @@ _TORCHTITAN = Layout(
         "tokens_per_second_per_gpu": ("throughput(tps)", "wps"),
         "tflops_per_gpu": ("tflops",),
         "mfu_percent": ("mfu(%)",),
-        "memory_max_reserved_gb": ("memory/max_reserved(GiB)",),
-        "memory_max_active_gb": ("memory/max_active(GiB)",),
+        "memory_max_reserved_gib": ("memory/max_reserved(GiB)",),
+        "memory_max_active_gib": ("memory/max_active(GiB)",),
     },
     timing=Timing(
         kind="timer",
@@ -118,7 +114,6 @@ _TORCHTITAN = Layout(
         covers="all between two logs, data loading, garbage collection and checkpoints included, mean of their steps",
         over_ranks="the rank that writes",
     ),
-    memory_unit=gib_to_gb(1.0),
 )
 _TRANSFORMERS = Layout(
     "hf_trainer",
@@ -162,11 +157,7 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
     series = {
         field: next((scalars[tag] for tag in tags if scalars.get(tag)), []) for field, tags in layout.tags.items()
     }
-    columns = {
-        field: _column(points, layout.memory_unit if field.startswith("memory") else 1.0)
-        for field, points in series.items()
-        if points
-    }
+    columns = {field: _column(points) for field, points in series.items() if points}
     training = LoggedTraining()
     if layout is _MEGATRON:
         _restore_second(series["seconds"], columns, training)
@@ -211,7 +202,6 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
     notes = [f"{len(scalars)} tags, {len(events.texts)} texts"]
     if len(parts) > 1:
         notes.append(f"{len(parts)} event files of one directory were read as one run")
-    began = events.first_time
     return [
         RunBuilder(
             layout.framework,
@@ -224,15 +214,13 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
             unknown={} if "seconds" in columns else {"step_times": unknown},
             ended=True if done or scalars.get("train/train_runtime") else None,
             shape=shape,
-            timestamp=datetime.datetime.fromtimestamp(began, datetime.timezone.utc).isoformat(timespec="seconds")
-            if began and began < 4e9
-            else None,
+            timestamp=utc(events.first_time),
             notes=tuple(notes),
         ).reading()
     ]
 
 
-def _column(points: Sequence[Point], unit: float) -> dict[int, float]:
+def _column(points: Sequence[Point]) -> dict[int, float]:
     """Return values by step, ascending; where a step is written again, the later one."""
     column: dict[int, float] = {}
     for point in points:
@@ -240,7 +228,7 @@ def _column(points: Sequence[Point], unit: float) -> dict[int, float]:
         while point.step >= 0 and column and next(reversed(column)) > point.step:
             column.popitem()
         if point.step >= 0:
-            column[point.step] = point.value * unit
+            column[point.step] = point.value
     return column
 
 

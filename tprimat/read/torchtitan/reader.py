@@ -27,16 +27,15 @@ from tprimat.read.megatron import times as megatron_times
 from tprimat.read.parsing import records
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
-from tprimat.read.parsing.step_lines import RecordReader
+from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.timeline import Row
-from tprimat.read.parsing.values import LoggedValues, number
+from tprimat.read.parsing.values import LoggedValues, number, state, summary_values
 from tprimat.read.torchtitan import setup
 from tprimat.results.account import Timing
 from tprimat.results.run import ParallelismConfig, TrainingConfig
-from tprimat.units import gib_to_gb, round_figure
 
 _STEP = re.compile(r"(?<!validate )\bstep:\s*([\d,]{1,15})(?=\s)")
 _FIELD = re.compile(
@@ -66,97 +65,10 @@ DEFAULT_LOG_FREQ = 10
 """torchtitan's metrics.log_freq where nobody sets it."""
 
 
-TIMING = Timing(
-    kind="timer",
-    clock="host clock at the log line, from which torchtitan works out tps; the step time follows from that",
-    covers="all between two log lines: data wait, forward and backward, optimizer; garbage collection and checkpoints "
-    "too; not validation",
-    over_ranks="the rank that prints",
-)
-
-
-class Reader(RecordReader):
-    """A parsed_log.Reader of torchtitan logs."""
-
-    name = "torchtitan"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._setup = setup.Setup()
-        self._groups: set[str] = set()
-
-    @property
-    def recognised(self) -> bool:
-        """Whether a step line or torchtitan's own configuration was seen."""
-        return bool(self.sorter.trainings) or self.has_own_lines
-
-    def feed(self, line: Line) -> None:
-        """Take the next line."""
-        if "step:" in line.text and self.torn.read(line, self._step):
-            return
-        around = self.sorter.pending
-        if self.may_state():
-            self.has_own_lines |= self._setup.feed(line.number, line.text, around)
-        if self.recognised:
-            around.feed(line.number, line.text)
-        else:
-            around.events.feed(line.number, line.text)
-
-    def _step(self, line: Line) -> bool:
-        anchor = _STEP.search(line.text)
-        if anchor is None or not (step := int(anchor[1].replace(",", "") or 0)):
-            return False
-        fields = list(_FIELD.finditer(line.text, anchor.end()))
-        printed = {field[1].lower(): field[2] for field in reversed(fields)}
-        rated = "tps" in printed or "wps" in printed
-        if not rated and not ({"loss", "global_avg_loss"} & printed.keys() and "memory" in printed):
-            if not line.whole:
-                self.sorter.cut_off = step
-            return not line.whole
-        before = line.text[: anchor.start()]
-        record = Record(step, line.number, stamp=last_stamp(before))
-        if origin := list(_ORIGIN.finditer(before)):
-            record.origin = origin[-1][0].strip(" :")
-            if origin[-1][2]:
-                self._groups.add(origin[-1][2])
-        for label, text in printed.items():
-            value = number(text)
-            unknown = _UNKNOWN.get(label)
-            if value is not None and (unknown is None or not -math.inf < value <= unknown):
-                record.put(_NAMES[label], value)
-        if world := re.search(r"\[rank-\d{1,6}/(\d{1,6})\]", before):
-            self.sorter.pending.state("num_gpus", int(world[1]), line.number, world[0])
-        labels = (label.lower() for label in _UNREAD.findall(line.text, anchor.end()))
-        record.unread = tuple(label for label in labels if label not in _NAMES)
-        self.sorter.pending.first_stamp = self.sorter.pending.first_stamp or record.stamp
-        self.sorter.take(record)
-        self._setup.stepped = True
-        return True
-
-    def builder(self, training: LoggedTraining) -> RunBuilder:
-        """Return what makes the Run of a training whose log is over."""
-        stated = training.around.stated
-        shape, left_out = setup.model_config(stated)
-        setup.complete(stated)
-        gib = stated.number("device_gib")
-        return TorchtitanRun(
-            framework="torchtitan",
-            log_format="torchtitan",
-            training=training,
-            timing=TIMING,
-            shape=shape,
-            left_out=left_out,
-            groups=len(self._groups),
-            gpu={"total_memory_gb": round_figure(gib_to_gb(gib)) if gib and gib > 0 else None},
-            memory=records.peaks(training.ordered(), memory_reserved_gb="peak_memory_reserved_gb"),
-        )
-
-
 @dataclasses.dataclass
 class TorchtitanRun(RunBuilder):
     """Builder of the Run of one torchtitan training."""
 
-    left_out: list[str] = dataclasses.field(default_factory=list)
     groups: int = 0
 
     def reading(self) -> ParsedLog:
@@ -197,7 +109,7 @@ class TorchtitanRun(RunBuilder):
                 f"the last printed step is {found[-1].step} of {planned}: torchtitan prints every "
                 f"{self.stated.count('log_freq') or DEFAULT_LOG_FREQ} steps"
             )
-        return records.series(found), [*warnings, *self.left_out, *doubts]
+        return records.series(found), [*warnings, *doubts]
 
     def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time.
@@ -230,6 +142,77 @@ class TorchtitanRun(RunBuilder):
     def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
         """Return a warning where the GPU is unknown."""
         return [] if self.stated.word("device_name") else ["the log doesn't state the GPU"]
+
+
+class Reader(StepReader):
+    """A parsed_log.Reader of torchtitan logs."""
+
+    name = "torchtitan"
+    run_type = TorchtitanRun
+    signs = ("step:",)
+    peaks: Mapping[str, str] = {"memory_reserved_gb": "peak_memory_reserved_gb"}
+    timing = Timing(
+        kind="timer",
+        clock="host clock at the log line, from which torchtitan works out tps; the step time follows from that",
+        covers="all between two log lines: data wait, forward and backward, optimizer; garbage collection and "
+        "checkpoints too; not validation",
+        over_ranks="the rank that prints",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._setup = setup.Setup()
+        self._groups: set[str] = set()
+
+    @property
+    def recognised(self) -> bool:
+        """Whether a step line or torchtitan's own configuration was seen."""
+        return bool(self.sorter.trainings) or self.has_own_lines
+
+    def other(self, line: Line) -> None:
+        """Read a line of the setup, or of what happens once the training is known."""
+        if self.may_state():
+            self.has_own_lines |= self._setup.feed(line.number, line.text, self.sorter.pending)
+        self.hear(line)
+
+    def take(self, line: Line) -> bool:
+        """Read a step."""
+        anchor = _STEP.search(line.text)
+        if anchor is None or not (step := int(anchor[1].replace(",", "") or 0)):
+            return False
+        fields = list(_FIELD.finditer(line.text, anchor.end()))
+        printed = {field[1].lower(): field[2] for field in reversed(fields)}
+        rated = "tps" in printed or "wps" in printed
+        if not rated and not ({"loss", "global_avg_loss"} & printed.keys() and "memory" in printed):
+            return self.cut_off(step, line)
+        before = line.text[: anchor.start()]
+        record = Record(step, line.number, stamp=last_stamp(before))
+        if origin := list(_ORIGIN.finditer(before)):
+            record.origin = origin[-1][0].strip(" :")
+            if origin[-1][2]:
+                self._groups.add(origin[-1][2])
+        for label, text in printed.items():
+            value = number(text)
+            unknown = _UNKNOWN.get(label)
+            if value is not None and (unknown is None or not -math.inf < value <= unknown):
+                record.put(_NAMES[label], value)
+        if world := re.search(r"\[rank-\d{1,6}/(\d{1,6})\]", before):
+            state(self.stated, "num_gpus", int(world[1]), world[0], line.number)
+        labels = (label.lower() for label in _UNREAD.findall(line.text, anchor.end()))
+        record.unread = tuple(label for label in labels if label not in _NAMES)
+        self.sorter.pending.first_stamp = self.sorter.pending.first_stamp or record.stamp
+        self.sorter.take(record)
+        self._setup.stepped = True
+        return True
+
+    def done(self, run: RunBuilder) -> None:
+        """Add the shape and the sizes that follow from the configuration."""
+        assert isinstance(run, TorchtitanRun)
+        run.shape, run.left_out = setup.model_config(run.stated)
+        setup.complete(run.stated)
+        run.groups = len(self._groups)
+        if (gib := run.stated.number("device_gib")) and gib > 0:
+            run.gpu |= summary_values({"total_memory_gib": gib})
 
 
 def _set_windows(found: list[Record], interval: int | None, warnings: list[str]) -> None:

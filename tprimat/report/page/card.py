@@ -35,7 +35,7 @@ FEW = 4
 LONGEST_CHIP = 42
 """Characters of a chip; its paragraph has the whole text."""
 
-_AMOUNT = re.compile(r"[\d.,–]+(?:% faster|× as fast)")
+_AMOUNT = re.compile(r"(?<![\d.,–])[\d.,–]+(?:% faster|× as fast)")
 
 
 @dataclasses.dataclass(frozen=True)
