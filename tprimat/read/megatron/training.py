@@ -99,11 +99,10 @@ class Context(LogContext):
         later.causes = FailureReasons()
         self._add_memory(**later.memory)
 
-    def hand_over_end(self, former: Context) -> None:
-        """Add end markers and trailing lines to the training they belong to."""
-        former.causes, self.causes = self.causes, FailureReasons()
-        if "success" in self.marks:
-            former.marks["success"] = self.marks.pop("success")
+    def hand_over_end(self, former: LogContext) -> None:
+        """Give what ends a training to the training it ends."""
+        assert isinstance(former, Context)
+        super().hand_over_end(former)
         former._add_memory(**self.memory)
         self.memory = {}
 
@@ -117,9 +116,6 @@ SAME_MOMENT = 0.5
 
 FIRST_RECORDS = 3
 """Around so many first records of an attempt a process still tells of itself: its memory, its kernels."""
-
-MOST_CONFLICTS, MOST_RESTARTS = 5, 50
-"""Conflicts and restarts that are listed one by one; of more, the number."""
 
 
 @dataclasses.dataclass
@@ -140,7 +136,6 @@ class MegatronTraining(LoggedTraining):
     since_start: int = 0
     lines_of_other_ranks: int = 0
     world: LoggedValue | None = None
-    restarts: int = 0
 
     @property
     def step_count(self) -> int:
@@ -184,11 +179,7 @@ class MegatronTraining(LoggedTraining):
             return
         self.doubles += 1
         fields = [each for each in FIELDS if differ(each, known, record)]
-        if fields and len(self.conflicts) < MOST_CONFLICTS:
-            self.conflicts.append(
-                f"iteration {record.iteration} is printed twice with different values ({', '.join(fields)}; "
-                f"lines {known.line} and {record.line}); the first is used"
-            )
+        self.note_conflict("iteration", record.iteration, fields, (known.line, record.line))
 
     def read_context(self, stretch: Context) -> None:
         """Add what a part of the log before the records states."""
@@ -205,15 +196,9 @@ class MegatronTraining(LoggedTraining):
     def restart(self, record: Record) -> None:
         """Drop the records from an iteration on: a new attempt repeats them."""
         dropped = self.table.cut(record.iteration, self.lost)
-        self.again.append(record.line)
+        self.note_restart("iteration", record.iteration, record.line, dropped)
         while self.attempts and self.attempts[-1] >= record.iteration:
             self.attempts.pop()
-        self.restarts += 1
-        if self.restarts <= MOST_RESTARTS:
-            self.warnings.append(
-                f"restarted on line {record.line} from iteration {record.iteration}: iterations {dropped[0]} "
-                f"to {dropped[-1]} before the restart were dropped"
-            )
         self.attempt(record.iteration)
 
 

@@ -141,6 +141,12 @@ class LogContext:
         common = (self.stated.keys() & later.stated.keys()) - {"hostname"}
         return all(self.stated[name].value == later.stated[name].value for name in common)
 
+    def hand_over_end(self, former: LogContext) -> None:
+        """Give what ends a training, and stands before the first record of the next one, to the training it ends."""
+        former.causes, self.causes = self.causes, FailureReasons()
+        if "success" in self.marks:
+            former.marks["success"] = self.marks.pop("success")
+
     def absorb(self, later: LogContext) -> None:
         """Add a later part: the training went on, so what looked like an end was none."""
         self.stated.absorb(later.stated)
@@ -149,6 +155,10 @@ class LogContext:
         self.first_stamp = self.first_stamp or later.first_stamp
         self.events.absorb(later.events)
         self.causes = later.causes
+
+
+MOST_CONFLICTS, MOST_RESTARTS = 5, 50
+"""Conflicts and restarts that are listed one by one; of more restarts, the number."""
 
 
 @dataclasses.dataclass
@@ -185,6 +195,28 @@ class LoggedTraining:
     def ordered(self) -> list[Record]:
         """Return the records in the order of their steps."""
         return [self.records[step] for step in sorted(self.records)]
+
+    def note_conflict(self, noun: str, step: int, fields: Iterable[str], lines: tuple[int, int]) -> None:
+        """Warn of different values of a step, in two lines; of the first MOST_CONFLICTS."""
+        if (differing := ", ".join(fields)) and len(self.conflicts) < MOST_CONFLICTS:
+            self.conflicts.append(
+                f"{noun} {step} is printed twice with different values ({differing}; lines {lines[0]} and {lines[1]}); "
+                "the first is used"
+            )
+
+    def note_restart(self, noun: str, step: int, line: int, dropped: Sequence[int]) -> None:
+        """Warn of a restart that drops steps, as many times as MOST_RESTARTS."""
+        self.again.append(line)
+        if len(self.again) <= MOST_RESTARTS:
+            self.warnings.append(
+                f"restarted on line {line} from {noun} {step}: {noun}s {dropped[0]} to {dropped[-1]} before the "
+                "restart were dropped"
+            )
+
+    def many_restarts(self) -> list[str]:
+        """Return a warning of the restarts that are not listed."""
+        more = len(self.again) - MOST_RESTARTS
+        return [f"restarted {more} more times"] if more > 0 else []
 
     def notes(self) -> tuple[str, ...]:
         """Return notes on how the lines were read."""
@@ -250,7 +282,7 @@ def peaks(records: Iterable[Record], names: Mapping[str, str]) -> dict[str, floa
 def warnings_of(training: LoggedTraining) -> list[str]:
     """Return warnings for what the records lack, by step."""
     records = training.ordered()
-    warnings = [*training.warnings, *training.conflicts]
+    warnings = [*training.warnings, *training.many_restarts(), *training.conflicts]
 
     def warn(words: str, those: Iterable[Record]) -> None:
         if where := spans((record.step, record.step) for record in those):
