@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from collections.abc import Iterator
 
 from tprimat.read.megatron import setup
 from tprimat.read.megatron.line import FIELDS, MARKERS, Record, shows
 from tprimat.read.megatron.table import Table
-from tprimat.read.parsing.events import RAW_SIGNS, is_told
+from tprimat.read.parsing.events import RAW_SIGNS, Events, is_told
 from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.records import LogContext, LoggedTraining
 from tprimat.read.parsing.sequencer import SAME_FIGURES
-from tprimat.read.parsing.text import clean, first_stamp, lines_of
+from tprimat.read.parsing.text import Line, Numbers, clean, first_stamp, lines_of
 from tprimat.read.parsing.values import LoggedValue, read_statements, statements
 
 _STATEMENTS = statements(
@@ -64,8 +65,21 @@ class Context(LogContext):
         self.unread.append((number, block))
         self.dumped = self.dumped or dumped
         self._size += len(block)
-        if self._size > MOST_HELD or self.events.marks or is_told(block, RAW_SIGNS):
+        if self._size > MOST_HELD or self.events.marks:
             self.read()
+
+    def told(self) -> Events:
+        """Return its events, from lines alone that tell of one: of the rest of a log nothing else is taken.
+
+        What a process says when it starts is completed by the times of all lines around it, so these are read then.
+        """
+        events = Events()
+        for number, block in self.unread:
+            for line in _lines_with_events(number, block):
+                events.feed(line.number, line.text)
+        if not self.unread or any(mark.kind in ("start", "started") for mark in events.marks):
+            return self.read().events
+        return events
 
     def read(self) -> Context:
         """Read what is held, and return itself."""
@@ -110,6 +124,20 @@ class Context(LogContext):
         for name, value in figures.items():
             self.memory[name] = value if name == "after" else max(value, self.memory.get(name, value))
 
+
+def _lines_with_events(number: int, block: bytes) -> Iterator[Line]:
+    """Yield the lines of a block that may tell of an event; `number` is that of its first."""
+    if not is_told(block, RAW_SIGNS):
+        return
+    numbers, end = Numbers(number, block), 0
+    for found in _EVENT.finditer(block):
+        if found.start() >= end:
+            start = block.rfind(b"\n", 0, found.start()) + 1
+            end = block.find(b"\n", found.end()) + 1 or len(block)
+            yield from lines_of(block[start:end], numbers.at(start))
+
+
+_EVENT = re.compile(b"|".join(map(re.escape, RAW_SIGNS)))
 
 SAME_MOMENT = 0.5
 """Two lines of one iteration belong to one moment when less than this share of a step lies between."""
@@ -186,7 +214,7 @@ class MegatronTraining(LoggedTraining):
         if self.young or stretch.dumped:
             self.around.absorb(stretch)
         else:
-            self.around.events.absorb_marks(stretch.events)
+            self.around.events.absorb_marks(stretch.told())
 
     def attempt(self, iteration: int) -> None:
         """Note that a process started with an iteration."""
