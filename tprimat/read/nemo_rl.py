@@ -98,9 +98,8 @@ class Reader(BlockReader):
     def record(self, step: int, line: int, block: dict[str, str]) -> Record:
         """Return the record of a block."""
         record = super().record(step, line, block)
-        if _REWARDS & block.keys() and record.loss is not None:
-            record.put("policy_loss", record.loss)
-            record.drop("loss")
+        if _REWARDS & block.keys():
+            record.set_policy_loss()
         return record
 
     def done(self, run: RunBuilder) -> None:

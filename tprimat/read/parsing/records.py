@@ -82,12 +82,10 @@ class Record:
         else:
             self.native[name] = value
 
-    def drop(self, name: str) -> None:
-        """Take a value back, by the name under which it was put."""
-        name, _ = name_and_unit(name)
-        if name in FIGURES:
-            setattr(self, name, None)
-        self.native.pop(name, None)
+    def set_policy_loss(self) -> None:
+        """Move the loss: that of reinforcement learning isn't a language model's."""
+        if self.loss is not None:
+            self.native["policy_loss"], self.loss = self.loss, None
 
     def put_all(self, printed: Mapping[str, object], names: Mapping[str, str]) -> None:
         """Set what is printed under known names, by the names here; of several for one value the first counts.
