@@ -11,7 +11,7 @@ import re
 import statistics
 from collections.abc import Mapping
 
-from tprimat.read.parsing.records import tokens_per_step
+from tprimat.read.parsing.remarks import tokens_per_step
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line

@@ -17,7 +17,7 @@ from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MegatronTraining
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import RATE_AGREEMENT, check_stamps, disagreement, missing, spans, unread_labels
+from tprimat.read.parsing.remarks import RATE_AGREEMENT, check_stamps, disagreement, missing, spans, unread_labels
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
 from tprimat.read.parsing.timeline import Row
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 from tprimat.catalog import gpus, models
-from tprimat.read.parsing import records, timeline
+from tprimat.read.parsing import records, remarks, timeline
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining
@@ -199,13 +199,13 @@ class RunBuilder:
             doubts: warnings of the model, which belong among these.
         """
         found = self.training.ordered()
-        warnings = records.warnings_of(self.training)
+        warnings = remarks.warnings_of(self.training)
         if self.shift and found:
             warnings.append("step numbers shifted by one: the source counts from 0")
         warnings += doubts
         if self.rate:
             tokens = (sizes.global_batch_size or 0) * (sizes.sequence_length or 0)
-            warnings += records.check_rates(found, self.rate, tokens, sizes.num_gpus)
+            warnings += remarks.check_rates(found, self.rate, tokens, sizes.num_gpus)
         series = records.series(found, shift=self.shift)
         if not self.lines:
             series["lines"] = (None,) * len(found)
