@@ -297,7 +297,7 @@ def test_every_module_is_used():
         if path.name == "__init__.py":
             used |= {f"{module_of(path)}.{string}" for string in strings}
     # Log formats are found by the names that their files define.
-    used |= {each.__module__ for each in read.LOG_FORMATS} | {each.read.__module__ for each in read.FILE_FORMATS}
+    used |= {each.__module__ for each in read.LOG_FORMATS} | {each.recognises.__module__ for each in read.FILE_FORMATS}
     # A row of FRAMEWORKS names its folder.
     used |= {f"tprimat.frameworks.{row.folder}.{part}" for row in FRAMEWORKS for part in ("launch", "loop")}
     forgotten = [

@@ -17,6 +17,7 @@ from tprimat.log_import import sources
 from tprimat.log_import.extract import GivenValues
 from tprimat.read import merge
 from tprimat.read.parsing import nearest, text
+from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.results.run import Run
 from tprimat.store import store
 
@@ -288,6 +289,15 @@ def test_times_of_a_training_that_begins_anew_or_goes_on(tmp_path):
 def test_a_chart_of_losses_says_what_is_missing(tmp_path):
     (run,) = runs('"Step","a - train/loss","a - train/loss__MIN","a - train/loss__MAX"\n"1","2","2","2"\n', tmp_path)
     assert any("export a chart of the step time" in warning for warning in run.warnings)
+
+
+@pytest.mark.parametrize("inner", [1, 2])
+def test_another_format_in_a_log_leaves_where_a_training_goes_on_and_began(inner):
+    def logs(many: int) -> list[ParsedLog]:
+        return [ParsedLog(9, {}, (), lambda given: Run(framework="megatron"), 40, (7.0, True))] * many
+
+    (found,) = merge.merge_logs([("megatron", logs(1)), ("deepspeed", logs(inner))])
+    assert (found.resumed, found.began) == (40, (7.0, True))
 
 
 class TestUnknown:

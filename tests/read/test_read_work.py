@@ -210,6 +210,24 @@ def test_lines_before_a_training_are_not_read_by_each_format_anew():
     assert calls_of(lambda: feeder.feed_lines(written[1000:])) < 200 * 1000
 
 
+def test_of_what_lies_between_iterations_lines_with_events_alone_are_read():
+    first = "".join(f"{each}\n" for each in plain(100)).encode()
+    noise_lines = "[rank3] prefetched a batch, the queue is full\n" * 200
+    stretch = f"{noise_lines}saving checkpoint at iteration 7 to /ckpt in torch format\n{noise_lines}"
+    later = "".join(f"{stretch}{step(number, second=number)}\n" for number in range(101, 151)).encode()
+    calls_of(lambda: megatron.Reader().feed_block(1, first + later))
+    reader = megatron.Reader()
+    number = reader.feed_block(1, first)
+    # 401 lines lie between two iterations.
+    assert calls_of(lambda: reader.feed_block(number, later)) < 50 * 401
+    by_line = megatron.Reader()
+    for each in text.lines([first + later]):
+        by_line.feed(each)
+    marks = [each._trainings[-1].around.events.marks for each in (reader, by_line)]
+    assert marks[0] == marks[1]
+    assert len(marks[0]) == 50
+
+
 def peak_of(work: Callable[[], object]) -> int:
     """Bytes that some work takes at most."""
     tracemalloc.start()

@@ -9,6 +9,7 @@ from tprimat import read
 from tprimat.errors import UnreadableError
 from tprimat.read.parsing import text
 from tprimat.read.parsing.parsed_log import InputFile
+from tprimat.read.parsing.records import MOST_RESTARTS
 
 
 def runs_of_text(content: str):
@@ -320,3 +321,11 @@ def test_a_log_cut_anywhere_says_nothing_else(folder, name, samples):
             known = [loss for loss in run.loss_values if loss is not None]
             assert known == list(whole.loss_values)[: len(known)]
             assert all(time in whole.step_times for time in run.step_times if time is not None)
+
+
+@pytest.mark.parametrize(("restarts", "more"), [(MOST_RESTARTS, []), (MOST_RESTARTS + 1, ["restarted 1 more times"])])
+def test_restarts_are_listed_up_to_a_limit(restarts, more):
+    steps = [1, *([2, 3, 4] * (restarts + 1))]
+    (run,) = runs_of_text("".join(f"Step {step} | loss:{9 + i / 7:.4f} lr:1e-05\n" for i, step in enumerate(steps)))
+    assert sum(warning.startswith("restarted on line") for warning in run.warnings) == MOST_RESTARTS
+    assert [warning for warning in run.warnings if "more times" in warning] == more

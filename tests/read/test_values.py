@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tprimat.read.parsing.values import number, whole_ratio
+from tprimat.read.parsing.text import utc
+from tprimat.read.parsing.values import duration, number, summary_values, whole_ratio
 
 
 @pytest.mark.parametrize(
@@ -34,3 +35,43 @@ def test_commas_stand_between_thousands(printed, known):
 )  # fmt: skip
 def test_ratios_that_are_whole(above, below, whole):
     assert whole_ratio(above, below) == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0:00:50", 50.0),
+        ("1 day, 1:09:40", 90_580.0),
+        ("2 days, 0:00:00", 172_800.0),
+        ("25s", 25.0),
+        ("25.5s", 25.5),
+        ("1h 9m 40s", 4180.0),
+        ("1d 2h", 93_600.0),
+        ("", None),
+        ("12:30", None),
+        ("25", None),
+        ("1h 9m 40s ago", None),
+    ],
+)
+def test_printed_durations(text, seconds):
+    assert duration(text) == seconds
+
+
+def test_values_of_a_summary_are_in_the_units_of_a_result():
+    printed = {"peak_memory_allocated_mib": 1024.0, "total_memory_gib": 80.0, "peak_memory_reserved_gb": None}
+    assert summary_values(printed) == {"peak_memory_allocated_gb": 1.074, "total_memory_gb": 85.899}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (None, None),
+        (0, None),
+        (-1.0, None),
+        ((1 << 32) - 1, "2106-02-07T06:28:15+00:00"),
+        (1 << 32, None),
+        (1.7e9, "2023-11-14T22:13:20+00:00"),
+    ],
+)
+def test_times_since_1970(seconds, shown):
+    assert utc(seconds) == shown

@@ -17,7 +17,7 @@ from tprimat.read import golden, merge
 from tprimat.read.parsing import nearest
 from tprimat.read.parsing.feeder import LogFeeder
 from tprimat.read.parsing.parsed_log import FileFormat, ParsedLog, Reader
-from tprimat.read.parsing.text import Blocks, Line
+from tprimat.read.parsing.text import Line, blocks_of
 from tprimat.results.run import Run
 
 _MODULES = [
@@ -49,11 +49,7 @@ def parse_lines(lines: Iterable[Line], name: str) -> list[ParsedLog]:
 def parse_chunks(chunks: Iterable[bytes], name: str) -> list[ParsedLog]:
     """Return the trainings of a log from chunks of its bytes: faster than lines for long logs."""
     feeder = new_feeder()
-    blocks = Blocks()
-    for chunk in chunks:
-        for block in blocks.feed(chunk):
-            feeder.feed(block)
-    for block, whole in blocks.finish():
+    for block, whole in blocks_of(chunks):
         feeder.feed(block, whole=whole)
     return parsed_logs(feeder, name)
 

@@ -44,18 +44,6 @@ _FIELD = re.compile(
     r"(?:\(([\d.,]+)/gpu\))?",
     re.IGNORECASE,
 )
-_NAMES = {
-    "loss": "loss",
-    "grad_norm": "grad_norm",
-    "lr": "learning_rate",
-    "tps": "tokens_per_second",
-    "tps_per_gpu": "tokens_per_second_per_gpu",
-    "mfu": "mfu_percent",
-    "num_tokens_per_step": "tokens_per_step",
-    "num_label_tokens": "label_tokens_per_step",
-    "mem": "memory_allocated_gib",
-    **dict.fromkeys(("step", "epoch", "timestamp"), ""),
-}
 _SIZES = {
     "[Ww][Oo][Rr][Ll][Dd][ _][Ss][Ii][Zz][Ee]": "num_gpus",
     "tp_size": "tensor_model_parallel_size",
@@ -109,7 +97,18 @@ class Reader(StepReader):
 
     name = "automodel"
     signs = (" | epoch ", '"tps')
-    names = _NAMES
+    names: Mapping[str, str] = {
+        "loss": "loss",
+        "grad_norm": "grad_norm",
+        "lr": "learning_rate",
+        "tps": "tokens_per_second",
+        "tps_per_gpu": "tokens_per_second_per_gpu",
+        "mfu": "mfu_percent",
+        "num_tokens_per_step": "tokens_per_step",
+        "num_label_tokens": "label_tokens_per_step",
+        "mem": "memory_allocated_gib",
+        **dict.fromkeys(("step", "epoch", "timestamp"), ""),
+    }
     rate = None
     peaks: Mapping[str, str] = {"memory_allocated_gb": "peak_memory_allocated_gb"}
     run_type = AutomodelRun

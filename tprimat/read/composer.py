@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.step_lines import BlockReader
@@ -15,32 +16,8 @@ from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, number, state, whole_ratio
 from tprimat.results.account import Timing
 
-_HEADER = re.compile(r"\[(?:epoch=\d{1,9}(?:/\d{1,9})?\]\[)?batch=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?\]:?")
-_METRIC = re.compile(r"^\s*(?:\S{1,60}\s+)??Train ([\w./ -]{2,120}?): (\S{1,40})\s*$")
 _EVAL = re.compile(r"^\s*Eval [\w./ -]{2,120}: ")
 
-_NAMES = {
-    "loss/train/total": "loss",
-    "metrics/train/LanguageCrossEntropy": "loss",
-    "throughput/device/tokens_per_sec": "tokens_per_second_per_gpu",
-    "throughput/tokens_per_sec": "tokens_per_second",
-    "throughput/samples_per_sec": "samples_per_second",
-    "throughput/device/mfu": "mfu",
-    "l2_norm/grad/global": "grad_norm",
-    "optimizer/global_grad_norm": "grad_norm",
-    "time/token": "tokens_seen",
-    # Composer's MemoryMonitor divides by 10⁹.
-    "memory/peak_allocated_mem": "memory_max_allocated_gb",
-    "memory/peak_reserved_mem": "memory_max_reserved_gb",
-    "memory/current_allocated_mem": "memory_allocated_gb",
-    "time/train": "cumulative_train_hours",
-    **dict.fromkeys((f"lr-{name}/group0" for name in ("DecoupledAdamW", "AdamW", "DecoupledLionW")), "learning_rate"),
-    # These follow from others, or aren't of training.
-    **dict.fromkeys(
-        (f"time/{name}" for name in ("batch", "sample", "epoch", "val", "total", "remaining_estimate")), ""
-    ),
-    **dict.fromkeys((f"throughput/device/{name}_per_sec" for name in ("batches", "samples")), ""),
-}
 
 ROLLING = 100
 """Batches that Composer's SpeedMonitor averages by default."""
@@ -57,10 +34,33 @@ class Reader(BlockReader):
         covers="whole batches without evaluation, a rolling mean of up to 100 of them",
         over_ranks="local rank 0",
     )
-    header = _HEADER
-    metric = _METRIC
+    header = re.compile(r"\[(?:epoch=\d{1,9}(?:/\d{1,9})?\]\[)?batch=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?\]:?")
+    metric = re.compile(r"^\s*(?:\S{1,60}\s+)??Train ([\w./ -]{2,120}?): (\S{1,40})\s*$")
     headless = True
-    names = _NAMES
+    names: Mapping[str, str] = {
+        "loss/train/total": "loss",
+        "metrics/train/LanguageCrossEntropy": "loss",
+        "throughput/device/tokens_per_sec": "tokens_per_second_per_gpu",
+        "throughput/tokens_per_sec": "tokens_per_second",
+        "throughput/samples_per_sec": "samples_per_second",
+        "throughput/device/mfu": "mfu",
+        "l2_norm/grad/global": "grad_norm",
+        "optimizer/global_grad_norm": "grad_norm",
+        "time/token": "tokens_seen",
+        # Composer's MemoryMonitor divides by 10⁹.
+        "memory/peak_allocated_mem": "memory_max_allocated_gb",
+        "memory/peak_reserved_mem": "memory_max_reserved_gb",
+        "memory/current_allocated_mem": "memory_allocated_gb",
+        "time/train": "cumulative_train_hours",
+        **dict.fromkeys(
+            (f"lr-{name}/group0" for name in ("DecoupledAdamW", "AdamW", "DecoupledLionW")), "learning_rate"
+        ),
+        # These follow from others, or aren't of training.
+        **dict.fromkeys(
+            (f"time/{name}" for name in ("batch", "sample", "epoch", "val", "total", "remaining_estimate")), ""
+        ),
+        **dict.fromkeys((f"throughput/device/{name}_per_sec" for name in ("batches", "samples")), ""),
+    }
     needs = ("loss/train/total", "metrics/train/LanguageCrossEntropy", "throughput/")
     rates = ("throughput/batches_per_sec",)
     caveat = (

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 from tprimat.read.parsing.options import state_hparams
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of, each_of
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number, whole
@@ -71,7 +71,7 @@ def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict
         training.warnings.append(f"reading stopped: {error}")
 
 
-def _parsed_log(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:
+def _read(part: InputFile, beside: Mapping[str, bytes]) -> list[ParsedLog]:
     training = LoggedTraining()
     rates: dict[int, str] = {}
     validations: list[float] = []
@@ -103,7 +103,7 @@ def _parsed_log(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:
     unknown = "no step times: the file has no time column"
     if micro:
         unknown = "no step times: iter_time is per micro-batch, and the file lacks some micro-batches"
-    return RunBuilder(
+    run = RunBuilder(
         "litgpt" if micro else "lightning",
         "litgpt (metrics.csv)" if micro else "lightning (CSVLogger)",
         training,
@@ -112,7 +112,8 @@ def _parsed_log(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:
         figures={"last_validation_loss": validations[-1]} if validations else {},
         unknown={"step_times": unknown},
         notes=(f"{len(validations)} validation rows skipped",) if validations else (),
-    ).reading()
+    )
+    return [run.reading()]
 
 
 FILE_FORMATS = (
@@ -120,7 +121,7 @@ FILE_FORMATS = (
         "lightning",
         "metrics.csv of Lightning's CSVLogger (a header with “step”)",
         _recognises,
-        lambda parts, beside: [_parsed_log(part, beside) for part in parts],
+        each_of(_read),
         beside=("hparams.yaml",),
     ),
 )

@@ -17,26 +17,24 @@ from tprimat.read.parsing.step_lines import ElapsedReader
 from tprimat.read.parsing.values import count, whole
 from tprimat.results.account import Timing
 
-_NAMES = {
-    "loss": "loss",
-    "lr": "learning_rate",
-    "epoch": "epoch",
-    "reward": "reward",
-    "accuracy": "accuracy",
-    "total_tokens": "tokens_seen",
-    "throughput": "mean_tokens_per_second",
-    "vram_allocated": "memory_max_allocated_gib",
-    "vram_reserved": "memory_max_reserved_gib",
-    **dict.fromkeys(("current_steps", "total_steps", "percentage", "eval_loss", "predict_loss"), ""),
-}
-
 
 class Reader(ElapsedReader):
     """A parsed_log.Reader of LLaMA-Factory's logs."""
 
     name = "llama_factory"
     signs = ('"current_steps"',)
-    names = _NAMES
+    names: Mapping[str, str] = {
+        "loss": "loss",
+        "lr": "learning_rate",
+        "epoch": "epoch",
+        "reward": "reward",
+        "accuracy": "accuracy",
+        "total_tokens": "tokens_seen",
+        "throughput": "mean_tokens_per_second",
+        "vram_allocated": "memory_max_allocated_gib",
+        "vram_reserved": "memory_max_reserved_gib",
+        **dict.fromkeys(("current_steps", "total_steps", "percentage", "eval_loss", "predict_loss"), ""),
+    }
     timing = Timing(
         kind="stamps",
         clock="host clock of LLaMA-Factory's LogCallback, in whole seconds",

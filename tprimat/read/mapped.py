@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
 from tprimat.errors import UsageError
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
 from tprimat.read.parsing.records import LoggedTraining, Record, set_times
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
@@ -55,12 +55,7 @@ def columns(text: str) -> Mapping[str, str]:
 
 def file_format(named: Mapping[str, str]) -> FileFormat:
     """Return the format of files with these columns."""
-    return FileFormat(
-        "table",
-        "a table of --columns",
-        lambda head: True,
-        lambda parts, beside: [each for part in parts for each in _read(part, named)],
-    )
+    return FileFormat("table", "a table of --columns", lambda _: True, each_of(lambda part, _: _read(part, named)))
 
 
 def _read(part: InputFile, named: Mapping[str, str]) -> list[ParsedLog]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 import statistics
+from collections.abc import Mapping
 
 from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.options import Options
@@ -28,20 +29,6 @@ from tprimat.results.account import Timing
 
 _STEP = re.compile(r"\bcompleted (?:profiler (?:activation|deactivation) )?step: *(\d{1,12}),? +")
 _PAIR = re.compile(r"([A-Za-z][\w/ ]{0,40}?): *([-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf))(?=,|\s|$)", re.IGNORECASE)
-_NAMES = {
-    "seconds": "seconds",
-    "tflop/s/device": "tflops_per_gpu",
-    "tokens/s/device": "tokens_per_second_per_gpu",
-    "samples/s/device": "samples_per_second_per_gpu",
-    "frames/s/device": "frames_per_second_per_gpu",
-    "total_weights": "target_tokens",
-    "loss": "loss",
-    "lm_loss": "lm_loss",
-    "perplexity": "perplexity",
-    "learning_rate": "learning_rate",
-    "grad_norm": "grad_norm",
-    "raw_grad_norm": "grad_norm",
-}
 _PARAMETER = re.compile(r"\bConfig param (\w{1,60}): (\S{0,100})")
 _PARAMETERS: Options = {
     "max_target_length": ("sequence_length", count),
@@ -77,7 +64,20 @@ class Reader(StepReader):
 
     name = "maxtext"
     signs = ("completed ",)
-    names = _NAMES
+    names: Mapping[str, str] = {
+        "seconds": "seconds",
+        "tflop/s/device": "tflops_per_gpu",
+        "tokens/s/device": "tokens_per_second_per_gpu",
+        "samples/s/device": "samples_per_second_per_gpu",
+        "frames/s/device": "frames_per_second_per_gpu",
+        "total_weights": "target_tokens",
+        "loss": "loss",
+        "lm_loss": "lm_loss",
+        "perplexity": "perplexity",
+        "learning_rate": "learning_rate",
+        "grad_norm": "grad_norm",
+        "raw_grad_norm": "grad_norm",
+    }
     timing = Timing(
         kind="stamps",
         clock="host clock from one step's end to the next, while the device works on (asynchronous dispatch)",

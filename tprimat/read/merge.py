@@ -5,6 +5,7 @@ One source is the result; the other fills its gaps.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -56,7 +57,7 @@ def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[Par
             by_name[host] = [_merged(one, host, other, name) for one, other in zip(outer, inner, strict=True)]
         else:
             note = f"{name} lines ignored: they describe {len(inner)} runs, the {host} lines {len(outer)}"
-            by_name[host] = [ParsedLog(each.steps, each.stated, (*each.notes, note), each.build) for each in outer]
+            by_name[host] = [dataclasses.replace(each, notes=(*each.notes, note)) for each in outer]
     return [log for name, _ in by_reader for log in by_name.get(name, ())]
 
 
@@ -74,7 +75,7 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
 
     stated = {**other.stated, **one.stated}
     note = f"{other_name} lines describe the same run and fill values missing from the {one_name} lines"
-    return ParsedLog(one.steps, stated, (*one.notes, *other.notes, note), build)
+    return dataclasses.replace(one, stated=stated, notes=(*one.notes, *other.notes, note), build=build)
 
 
 def fill_gaps(run: Run, other: Run, origin: str) -> Run:

@@ -20,13 +20,13 @@ from typing import Any
 
 from tprimat.read import tracked
 from tprimat.read.parsing.options import state_config
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of, each_of
 from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import number, whole
 
 _LINE = re.compile(rb"\d{13} [-+\w.]{1,40} \d{1,18}(?: [^\r\n]*)?(?:\r?\n|$)")
 _ENTRY = re.compile(r"^(\w{1,40}): '?([^'\n]{0,200}?)'?\s*$", re.MULTILINE)
-_COLUMNS = {"run_id", "key", "value", "step", "timestamp"}
+_COLUMNS = ("run_id", "key", "value", "step", "timestamp")
 _ENDINGS = {"4": "failed", "5": "killed", "FAILED": "failed", "KILLED": "killed"}
 
 Point = tuple[str, str, str, str]
@@ -85,11 +85,15 @@ def _folder(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Par
     return [tracked.parsed(training, "mlflow", "run folder", lines=False, **known) for training in trainings]
 
 
-def _csv(part: InputFile) -> list[ParsedLog]:
+def _is_csv(head: bytes) -> bool:
+    return {*_COLUMNS} <= {*columns_of(head)}
+
+
+def _csv(part: InputFile, _beside: object) -> list[ParsedLog]:
     points: dict[str, list[Point]] = {}
     for _, row in part.table():
-        if not row.keys() >= _COLUMNS:
-            raise ValueError(f"its header lacks {', '.join(sorted(_COLUMNS - row.keys()))}")
+        if lacking := sorted({*_COLUMNS} - row.keys()):
+            raise ValueError(f"its header lacks {', '.join(lacking)}")
         points.setdefault(row["run_id"], []).append((row["key"], row["value"], row["step"], row["timestamp"]))
     if not points:
         raise ValueError("no row has the columns of its header")
@@ -110,10 +114,5 @@ FILE_FORMATS = (
         together=_run_folder,
         beside=("meta.yaml", "params/**/*"),
     ),
-    FileFormat(
-        "mlflow",
-        "metric histories of MLflow as CSV (“run_id,key,value,step,timestamp”)",
-        lambda head: set(columns_of(head)) >= _COLUMNS,
-        lambda parts, _beside: [each for part in parts for each in _csv(part)],
-    ),
+    FileFormat("mlflow", f"metric histories of MLflow as CSV (“{','.join(_COLUMNS)}”)", _is_csv, each_of(_csv)),
 )

@@ -17,24 +17,22 @@ from tprimat.read.hf_trainer.fields import printed_step, since_start
 from tprimat.read.parsing.step_lines import ElapsedReader
 from tprimat.results.account import Timing
 
-_NAMES = {
-    "loss": "loss",
-    "grad_norm": "grad_norm",
-    "learning_rate": "learning_rate",
-    "epoch": "epoch",
-    "token_acc": "token_accuracy",
-    "acc": "token_accuracy",
-    # torch's count divided by 2^30, under both names.
-    "memory(GiB)": "memory_max_reserved_gib",
-}
-
 
 class Reader(ElapsedReader):
     """A parsed_log.Reader of ms-swift's logs."""
 
     name = "ms_swift"
     signs = ('"global_step/max_steps"', '"iteration"')
-    names = _NAMES
+    names: Mapping[str, str] = {
+        "loss": "loss",
+        "grad_norm": "grad_norm",
+        "learning_rate": "learning_rate",
+        "epoch": "epoch",
+        "token_acc": "token_accuracy",
+        "acc": "token_accuracy",
+        # torch's count divided by 2^30, under both names.
+        "memory(GiB)": "memory_max_reserved_gib",
+    }
     tells_unread = False
     timing = Timing(
         kind="stamps",

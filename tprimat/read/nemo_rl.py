@@ -16,6 +16,7 @@ Source: nemo_rl/algorithms/grpo.py and sft.py of NVIDIA-NeMo/RL.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder
@@ -25,23 +26,11 @@ from tprimat.read.parsing.values import count, state, whole_ratio
 from tprimat.results.account import Timing
 
 _EPOCH = re.compile(r"=+ Epoch (\d{1,12})/(\d{1,12}) =+")
-_HEADER = re.compile(r"=+ Step (\d{1,12})/(\d{1,12}) =+")
-_METRIC = re.compile(r"[•-] ([\w ./()-]{1,80}?): ((?:[-+\d.eE]{1,40}|nan|inf)s?)(?: \([\d.]+%\))?\s*$")
 _TOTAL = "Total step time"
 _OVER = "has been reached, stopping training early"
 _REWARDS = {"Avg Reward", "Avg Total Reward", "Generation KL Error"}
 """What a block of reinforcement learning has: its loss isn't that of a language model."""
 _ONE_GPU, _ALL_GPUS = "E2E (Tokens/sec/gpu)", "E2E (Tokens/sec)"
-_NAMES = {
-    _TOTAL: "seconds",
-    "Loss": "loss",
-    "Avg Reward": "reward",
-    "Avg Total Reward": "reward",
-    "Generation KL Error": "generation_kl_error",
-    "Mean Generation Length": "response_length",
-    _ONE_GPU: "tokens_per_second_per_gpu",
-    "Total valid tokens": "tokens_per_step",
-}
 
 
 class Reader(BlockReader):
@@ -50,9 +39,18 @@ class Reader(BlockReader):
     name = "nemo_rl"
     rate = None
     signs = (" Step ", " Epoch ", "• ", "- ")
-    header = _HEADER
-    metric = _METRIC
-    names = _NAMES
+    header = re.compile(r"=+ Step (\d{1,12})/(\d{1,12}) =+")
+    metric = re.compile(r"[•-] ([\w ./()-]{1,80}?): ((?:[-+\d.eE]{1,40}|nan|inf)s?)(?: \([\d.]+%\))?\s*$")
+    names: Mapping[str, str] = {
+        _TOTAL: "seconds",
+        "Loss": "loss",
+        "Avg Reward": "reward",
+        "Avg Total Reward": "reward",
+        "Generation KL Error": "generation_kl_error",
+        "Mean Generation Length": "response_length",
+        _ONE_GPU: "tokens_per_second_per_gpu",
+        "Total valid tokens": "tokens_per_step",
+    }
     needs = (_TOTAL,)
     timing = Timing(
         kind="timer",
@@ -81,7 +79,7 @@ class Reader(BlockReader):
     def put(self, name: str, value: str, line: Line) -> None:
         """Add a metric, or the time of a part of the step."""
         figure = value.removesuffix("s")
-        if name in _NAMES:
+        if name in self.names:
             super().put(name, figure, line)
         elif name == _ALL_GPUS:
             one = self.block.get(_ONE_GPU, "")
@@ -100,9 +98,8 @@ class Reader(BlockReader):
     def record(self, step: int, line: int, block: dict[str, str]) -> Record:
         """Return the record of a block."""
         record = super().record(step, line, block)
-        if _REWARDS & block.keys() and record.loss is not None:
-            record.put("policy_loss", record.loss)
-            record.drop("loss")
+        if _REWARDS & block.keys():
+            record.set_policy_loss()
         return record
 
     def done(self, run: RunBuilder) -> None:

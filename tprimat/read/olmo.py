@@ -9,36 +9,15 @@ from __future__ import annotations
 
 import re
 import statistics
+from collections.abc import Mapping
 
-from tprimat.read.parsing.records import tokens_per_step
+from tprimat.read.parsing.remarks import tokens_per_step
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import whole_ratio
 from tprimat.results.account import Timing
 from tprimat.text import counted
-
-_HEADER = re.compile(r"\[step=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?(?:,[^\]]{0,100})?\]")
-_METRIC = re.compile(r"^\s{1,20}([\w/ ()@.-]{2,100}?)=([-+\d.,eEnaif]{1,40}%?)\s*$")
-
-_NAMES = {
-    "train/CE loss": "loss",
-    "train/CrossEntropyLoss": "loss",
-    "optim/total grad norm": "grad_norm",
-    "optim/total_grad_norm": "grad_norm",
-    "optim/LR (group 0)": "learning_rate",
-    "optim/learning_rate_group0": "learning_rate",
-    "throughput/device/TPS": "tokens_per_second_per_gpu",
-    "throughput/device/tokens_per_second": "tokens_per_second_per_gpu",
-    "throughput/device/TPS (actual avg)": "cumulative_tokens_per_second_per_gpu",
-    "throughput/device/MFU": "mfu_percent",
-    "throughput/total tokens": "tokens_seen",
-    "throughput/total_tokens": "tokens_seen",
-    "System/Peak GPU Memory (MB)": "memory_max_allocated_mb",
-    "gpu_memory/peak active (GiB)": "memory_active_gib",
-    "gpu_memory/peak reserved (GiB)": "memory_max_reserved_gib",
-}
-
 
 LEAST_SHARE = 0.99
 """Tokens of all GPUs over those of one: rates that are printed with two digits or more don't give less."""
@@ -55,9 +34,25 @@ class Reader(BlockReader):
         covers="whole batches, data included, a mean of a window of them; the first ones are left out",
         over_ranks="rank 0",
     )
-    header = _HEADER
-    metric = _METRIC
-    names = _NAMES
+    header = re.compile(r"\[step=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?(?:,[^\]]{0,100})?\]")
+    metric = re.compile(r"^\s{1,20}([\w/ ()@.-]{2,100}?)=([-+\d.,eEnaif]{1,40}%?)\s*$")
+    names: Mapping[str, str] = {
+        "train/CE loss": "loss",
+        "train/CrossEntropyLoss": "loss",
+        "optim/total grad norm": "grad_norm",
+        "optim/total_grad_norm": "grad_norm",
+        "optim/LR (group 0)": "learning_rate",
+        "optim/learning_rate_group0": "learning_rate",
+        "throughput/device/TPS": "tokens_per_second_per_gpu",
+        "throughput/device/tokens_per_second": "tokens_per_second_per_gpu",
+        "throughput/device/TPS (actual avg)": "cumulative_tokens_per_second_per_gpu",
+        "throughput/device/MFU": "mfu_percent",
+        "throughput/total tokens": "tokens_seen",
+        "throughput/total_tokens": "tokens_seen",
+        "System/Peak GPU Memory (MB)": "memory_max_allocated_mb",
+        "gpu_memory/peak active (GiB)": "memory_active_gib",
+        "gpu_memory/peak reserved (GiB)": "memory_max_reserved_gib",
+    }
     needs = ("train/", "throughput/")
     rates = ("throughput/device/batches_per_second", "throughput/device/BPS")
     caveat = "step times are 1 / printed batches per second: few digits, averaged by OLMo"

@@ -8,6 +8,7 @@ Its tokens are those that count in the loss: no padding, and no masked prompt.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
@@ -15,18 +16,6 @@ from tprimat.results.account import Timing
 
 _LINE = re.compile(r"\bStep (\d{1,12}) \| ((?:[\w/.-]{1,80}:[^\s:]{1,40}\s*){1,60})")
 _PAIR = re.compile(r"([\w/.-]{1,80}):([^\s:]{1,40})")
-_NAMES = {
-    "loss": "loss",
-    "learning_rate": "learning_rate",
-    "lr": "learning_rate",
-    "grad_norm": "grad_norm",
-    "tokens_per_second_per_gpu": "counted_tokens_per_second_per_gpu",
-    "tokens_per_second": "counted_tokens_per_second",
-    "iterations_per_second": "steps_per_second",
-    "peak_memory_alloc": "memory_max_allocated_gib",
-    "peak_memory_active": "memory_active_gib",
-    "peak_memory_reserved": "memory_max_reserved_gib",
-}
 
 
 class Reader(StepReader):
@@ -42,7 +31,18 @@ class Reader(StepReader):
         over_ranks="rank 0",
     )
 
-    names = _NAMES
+    names: Mapping[str, str] = {
+        "loss": "loss",
+        "learning_rate": "learning_rate",
+        "lr": "learning_rate",
+        "grad_norm": "grad_norm",
+        "tokens_per_second_per_gpu": "counted_tokens_per_second_per_gpu",
+        "tokens_per_second": "counted_tokens_per_second",
+        "iterations_per_second": "steps_per_second",
+        "peak_memory_alloc": "memory_max_allocated_gib",
+        "peak_memory_active": "memory_active_gib",
+        "peak_memory_reserved": "memory_max_reserved_gib",
+    }
     needs = ("loss", "tokens_per_second")
     untimed = (
         "torchtune's tokens/s count only tokens in the loss (no padding, no masked prompt), whose number is not printed"

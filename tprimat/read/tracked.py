@@ -8,14 +8,8 @@ from typing import Any
 
 from tprimat.read.lightning_csv import COLUMNS as LIGHTNING
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import (
-    CONTRADICTION,
-    LEAST_BLOCKS,
-    LoggedTraining,
-    Record,
-    check_stamps,
-    set_times,
-)
+from tprimat.read.parsing.records import LoggedTraining, Record, set_times
+from tprimat.read.parsing.remarks import CONTRADICTION, LEAST_BLOCKS, check_stamps
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.values import whole

@@ -15,6 +15,7 @@ volcengine/verl, and a console of a PPO training.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
@@ -28,27 +29,6 @@ _METRIC = re.compile(r"(?<!\S)([\w@./()-]{1,120}):(?:np\.\w{1,12}\()?([^\s()]{1,
 _STATEMENTS = statements(
     ("Training Progress:", count, 1, r"\bTraining Progress:.{0,400}?\| \d{1,12}/(?P<max_steps>\d{1,12}) \[")
 )
-_NAMES = {
-    "perf/time_per_step": "seconds",
-    "timing_s/step": "seconds",
-    "train/time(s)": "seconds",
-    "train/loss": "loss",
-    "actor/grad_norm": "grad_norm",
-    "train/grad_norm": "grad_norm",
-    "actor/lr": "learning_rate",
-    "train/lr": "learning_rate",
-    "train/mfu": "mfu",
-    "train/global_tokens": "tokens_per_step",
-    "perf/total_num_tokens": "tokens_per_step",
-    "perf/throughput": "tokens_per_second_per_gpu",
-    "perf/mfu/actor": "mfu_actor",
-    "perf/max_memory_allocated_gb": "memory_max_allocated_gib",
-    "perf/max_memory_reserved_gb": "memory_max_reserved_gib",
-    "actor/pg_loss": "policy_loss",
-    "critic/rewards/mean": "reward",
-    "critic/score/mean": "score",
-    "response_length/mean": "response_length",
-}
 _PART = "timing_s/"
 
 
@@ -58,7 +38,27 @@ class Reader(StepReader):
     name = "verl"
     rate = None
     signs = ("perf/time_per_step:", "timing_s/step:", "train/time(s):", "train/global_tokens:")
-    names = _NAMES
+    names: Mapping[str, str] = {
+        "perf/time_per_step": "seconds",
+        "timing_s/step": "seconds",
+        "train/time(s)": "seconds",
+        "train/loss": "loss",
+        "actor/grad_norm": "grad_norm",
+        "train/grad_norm": "grad_norm",
+        "actor/lr": "learning_rate",
+        "train/lr": "learning_rate",
+        "train/mfu": "mfu",
+        "train/global_tokens": "tokens_per_step",
+        "perf/total_num_tokens": "tokens_per_step",
+        "perf/throughput": "tokens_per_second_per_gpu",
+        "perf/mfu/actor": "mfu_actor",
+        "perf/max_memory_allocated_gb": "memory_max_allocated_gib",
+        "perf/max_memory_reserved_gb": "memory_max_reserved_gib",
+        "actor/pg_loss": "policy_loss",
+        "critic/rewards/mean": "reward",
+        "critic/score/mean": "score",
+        "response_length/mean": "response_length",
+    }
     tells_unread = False
     untimed = "this fine-tuning prints none; read W&B's run file, if there is one"
     statements = _STATEMENTS

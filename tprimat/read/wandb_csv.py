@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 
 from tprimat.read import tracked
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of, each_of
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.values import whole
 from tprimat.text import plain
@@ -40,11 +40,11 @@ def _rows(part: InputFile) -> Iterator[tuple[int, dict[str, str]]]:
         yield line, {name: value for name, value in row.items() if value.strip() not in ("", "NaN")}
 
 
-def _history(part: InputFile) -> list[ParsedLog]:
+def _history(part: InputFile, _beside: object) -> list[ParsedLog]:
     return [tracked.parsed(training, "wandb", "CSV export") for training in tracked.trainings_of(_rows(part))]
 
 
-def _chart(part: InputFile) -> list[ParsedLog]:
+def _chart(part: InputFile, _beside: object) -> list[ParsedLog]:
     trainings: dict[str, LoggedTraining] = {}
     axis = ""
     for line, row in _rows(part):
@@ -78,16 +78,6 @@ def _chart(part: InputFile) -> list[ParsedLog]:
 
 
 FILE_FORMATS = (
-    FileFormat(
-        "wandb",
-        "the history of a W&B run as CSV (a header with “_step”)",
-        _is_history,
-        lambda parts, beside: [each for part in parts for each in _history(part)],
-    ),
-    FileFormat(
-        "wandb",
-        "a chart of W&B as CSV (columns “RUN - metric”)",
-        _is_chart,
-        lambda parts, beside: [each for part in parts for each in _chart(part)],
-    ),
+    FileFormat("wandb", "the history of a W&B run as CSV (a header with “_step”)", _is_history, each_of(_history)),
+    FileFormat("wandb", "a chart of W&B as CSV (columns “RUN - metric”)", _is_chart, each_of(_chart)),
 )

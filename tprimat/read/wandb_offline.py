@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 from tprimat.read import tracked
 from tprimat.read.parsing.options import state_config
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
 from tprimat.read.parsing.protobuf import fields_of
 from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import LoggedValues, json_object, state
@@ -180,12 +180,10 @@ def _read(part: InputFile, beside: Mapping[str, bytes]) -> list[ParsedLog]:
     return [tracked.parsed(training, "wandb", "run file", lines=False, **known) for training in trainings]
 
 
+def _recognises(head: bytes) -> bool:
+    return head.startswith(_MAGIC)
+
+
 FILE_FORMATS = (
-    FileFormat(
-        "wandb",
-        "the file of a W&B run (run-*.wandb)",
-        lambda head: head.startswith(_MAGIC),
-        lambda parts, beside: [each for part in parts for each in _read(part, beside)],
-        beside=(_METADATA,),
-    ),
+    FileFormat("wandb", "the file of a W&B run (run-*.wandb)", _recognises, each_of(_read), beside=(_METADATA,)),
 )

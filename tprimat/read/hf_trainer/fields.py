@@ -122,13 +122,11 @@ def add_record(training: LoggedTraining, step: int, line: int, entry: Mapping[st
     if tokens and rate and "train_runtime" not in entry:
         # All tokens so far over the time since the Trainer's last start.
         record.put("cumulative_train_seconds", round(tokens / rate, 6))
-    if "reward" in entry and record.loss is not None:
-        # Of reinforcement learning: it isn't that of a language model.
-        record.put("policy_loss", record.loss)
-        record.drop("loss")
+    if "reward" in entry:
+        record.set_policy_loss()
     if (elapsed := duration(str(entry.get("elapsed_time", "")))) is not None:
         # Under ms-swift the time since the start contradicts step_time, which may be that of a micro-batch.
-        record.drop("seconds")
+        record.seconds = None
         record.put("cumulative_train_seconds", since_start(entry, step, elapsed))
     training.records[step] = training.last = record
 

@@ -70,20 +70,19 @@ class _Entry:
 
     Attributes:
         printed: the step that it states itself.
-        place: how far the training has come: by the step, else by the epoch.
     """
 
     line: int
     values: dict[str, str]
     epoch: float | None
     bars: dict[int, int]
+    printed: int | None
     after: dict[int, int] = dataclasses.field(default_factory=dict)
-    printed: int | None = dataclasses.field(init=False)
-    place: float | None = dataclasses.field(init=False)
 
-    def __post_init__(self) -> None:
-        self.printed = fields.printed_step(self.values)[0]
-        self.place = self.epoch if self.printed is None else self.printed
+    @property
+    def place(self) -> float | None:
+        """How far the training has come: by the step, else by the epoch."""
+        return self.epoch if self.printed is None else self.printed
 
 
 @dataclasses.dataclass
@@ -172,7 +171,7 @@ class Reader:
         elif training.entries and training.entries[-1].values == values:
             training.doubles += 1
         else:
-            entry = _Entry(line, values, number(values.get("epoch")), dict(self._bars))
+            entry = _Entry(line, values, number(values.get("epoch")), dict(self._bars), fields.printed_step(values)[0])
             self._training_of(entry, training).entries.append(entry)
             self._waiting = [*self._waiting[-8:], entry]
 
@@ -232,10 +231,9 @@ class Reader:
 
 
 def _steps_of(entries: Sequence[_Entry], stated: LoggedValues) -> StepNumbers:
-    printed = [fields.printed_step(entry.values) for entry in entries]
-    steps = tuple(step for step, _ in printed if step is not None)
+    steps = tuple(entry.printed for entry in entries if entry.printed is not None)
     if entries and len(steps) == len(entries) and all(b > a for a, b in itertools.pairwise(steps)):
-        planned = next((total for _, total in printed if total), None)
+        planned = next((total for entry in entries if (total := fields.printed_step(entry.values)[1])), None)
         state(stated, "max_steps", planned, weight=COMPUTED)
         return StepNumbers(steps, "the dictionaries themselves")
     total = stated.count("max_steps")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tprimat.read.hf_trainer import fields
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.values import count, json_object, number, state
 
@@ -30,7 +30,7 @@ def _text(part: InputFile) -> str:
     return content.decode("utf-8-sig", errors="replace")
 
 
-def _state(part: InputFile) -> ParsedLog:
+def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
     text = _text(part)
     top = json_object(text) or {}
     whole = isinstance(top.get("log_history"), list)
@@ -80,7 +80,7 @@ def _state(part: InputFile) -> ParsedLog:
     ended = (reached if whole else None) or last
     why = "saved with a checkpoint, or the run stopped there" if whole else "file truncated or damaged"
     reason = f"file ends at step {ended}{f' of {planned}' if planned else ''}; {why}"
-    return fields.builder(
+    run = fields.builder(
         training,
         "trainer_state.json",
         lines=False,
@@ -88,10 +88,11 @@ def _state(part: InputFile) -> ParsedLog:
         fixed_status=None if done or not training.records else ("incomplete", reason),
         ended=done or None,
         notes=tuple(fields.evaluations_note(len(evaluations))),
-    ).reading()
+    )
+    return [run.reading()]
 
 
-def _results(part: InputFile) -> ParsedLog:
+def _results(part: InputFile, _beside: object) -> list[ParsedLog]:
     text = _text(part)
     entry = json_object(text)
     figures = fields.summary_of(dict(_TOP.findall(text)) if entry is None else entry)
@@ -102,25 +103,24 @@ def _results(part: InputFile) -> ParsedLog:
         figures["tokens_per_second_whole_run"] = tokens / runtime
     damage = ["file truncated or damaged"] if entry is None else []
     training = LoggedTraining(warnings=["whole-run values only: the file has no step records", *damage])
-    return fields.builder(training, "train_results.json", lines=False, figures=figures, ended=True).reading()
+    return [fields.builder(training, "train_results.json", lines=False, figures=figures, ended=True).reading()]
 
 
 def _begins_as_object(head: bytes) -> bool:
     return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
 
 
+def _is_state(head: bytes) -> bool:
+    return _begins_as_object(head) and re.search(rb'"log_history"\s*:\s*\[', head) is not None
+
+
+def _is_results(head: bytes) -> bool:
+    # A result of TensorPrimat that names it has a schema_version first.
+    return _begins_as_object(head) and b'"train_runtime"' in head and b'"schema_version"' not in head[:200]
+
+
+_OF = "of Hugging Face's Trainer"
 FILE_FORMATS = (
-    FileFormat(
-        "hf_trainer",
-        "trainer_state.json of Hugging Face's Trainer (“log_history”)",
-        lambda head: _begins_as_object(head) and re.search(rb'"log_history"\s*:\s*\[', head) is not None,
-        lambda parts, _beside: [_state(part) for part in parts],
-    ),
-    FileFormat(
-        "hf_trainer",
-        "train_results.json of Hugging Face's Trainer (“train_runtime”)",
-        # A result of TensorPrimat that names it has a schema_version first.
-        lambda head: _begins_as_object(head) and b'"train_runtime"' in head and b'"schema_version"' not in head[:200],
-        lambda parts, _beside: [_results(part) for part in parts],
-    ),
+    FileFormat("hf_trainer", f"trainer_state.json {_OF} (“log_history”)", _is_state, each_of(_state)),
+    FileFormat("hf_trainer", f"train_results.json {_OF} (“train_runtime”)", _is_results, each_of(_results)),
 )

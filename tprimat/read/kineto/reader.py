@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tprimat.analysis.traces.breakdown import Breakdown, breakdown_of, mean_parts
 from tprimat.analysis.traces.timeline import Timeline
@@ -14,7 +13,6 @@ from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import state
 from tprimat.results.account import Timing
-from tprimat.results.run import ModelConfig
 from tprimat.results.trace import IDLE, Trace
 from tprimat.text import counted
 from tprimat.units import GB
@@ -34,21 +32,6 @@ _SIGNS = (b'"traceEvents"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"
 _ARRAY = re.compile(rb'\s*\[\s*\{[^{}]{0,2000}"ph"\s*:\s*"[A-Za-z]"')
 _WORKER = re.compile(r"(?<![^/\\])([^/\\]+_\d+)\.\d{10,}(?=\.pt\.trace\.json)")
 """How tensorboard_trace_handler names files: host and process, then the time."""
-
-
-class _TraceBuilder(RunBuilder):
-    """A trace states nothing of the training but its GPU: no warning for what a log would state."""
-
-    def model(self, shape: ModelConfig, given: Mapping[str, Any]) -> tuple[str | None, str | None, list[str]]:
-        """Return the user's name for the model, if any."""
-        return given.get("model"), None, []
-
-    def unknowns(self, sizes: object, series: object) -> list[str]:
-        """Return a warning where the GPU is unknown."""
-        return [] if self.stated.word("device_name") else ["the source doesn't state the GPU's name"]
-
-    def started(self, warnings: object) -> None:
-        """Return None: a trace counts from the machine's start."""
 
 
 def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
@@ -81,7 +64,7 @@ def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[Pars
     memory, units = first.memory_bytes, first.compute_units
     gpu = {**({"total_memory_gb": memory / GB} if memory else {}), **({"compute_units": units} if units else {})}
     return [
-        _TraceBuilder(
+        RunBuilder(
             NAME,
             "PyTorch profiler trace",
             training,
@@ -91,6 +74,7 @@ def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[Pars
             breakdown=breakdown_of(trace),
             trace=trace,
             fixed_status=("complete", None),
+            of_training=False,
             notes=(f"means over {len(parts)} traces",) if len(parts) > 1 else (),
         ).reading()
     ]

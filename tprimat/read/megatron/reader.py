@@ -96,7 +96,7 @@ class Reader:
             if last is not None and layout is not None and not dumped and last.is_repeated_by(raw, layout):
                 self._trainings[-1].lines_of_other_ranks += 1
                 if self._stretch.held:
-                    self._trainings[-1].around.events.absorb_marks(self._stretch.events)
+                    self._trainings[-1].around.events.absorb_marks(self._stretch.told())
                     self._stretch = Context()
             else:
                 if unread < start:

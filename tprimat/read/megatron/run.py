@@ -14,10 +14,10 @@ from typing import Any
 from tprimat.catalog import gpus
 from tprimat.read.megatron import setup, times
 from tprimat.read.megatron.table import Table
-from tprimat.read.megatron.training import MOST_RESTARTS, MegatronTraining
+from tprimat.read.megatron.training import MegatronTraining
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import RATE_AGREEMENT, check_stamps, disagreement, missing, spans, unread_labels
+from tprimat.read.parsing.remarks import RATE_AGREEMENT, check_stamps, disagreement, missing, spans, unread_labels
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
 from tprimat.read.parsing.timeline import Row
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values
@@ -134,10 +134,7 @@ class MegatronRun(RunBuilder):
     def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
         """Return the series of a Run as its arguments, and warnings."""
         training, table = self.training, self.training.table
-        warnings = [*training.warnings]
-        if training.restarts > MOST_RESTARTS:
-            warnings.append(f"restarted {training.restarts - MOST_RESTARTS} more times")
-        warnings += [*training.conflicts, *doubts]
+        warnings = [*training.warnings, *training.many_restarts(), *training.conflicts, *doubts]
         seconds, windows = times.step_times(training, self.fields.count("logging_steps"), warnings)
         _warn_of_missing(table, seconds, windows, warnings)
         warnings += check_stamps(_stamped(table, seconds, windows))

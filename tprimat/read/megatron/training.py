@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from collections.abc import Iterator
 
 from tprimat.read.megatron import setup
 from tprimat.read.megatron.line import FIELDS, MARKERS, Record, shows
 from tprimat.read.megatron.table import Table
-from tprimat.read.parsing.events import RAW_SIGNS, is_told
+from tprimat.read.parsing.events import RAW_SIGNS, Events, is_told
 from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.records import LogContext, LoggedTraining
 from tprimat.read.parsing.sequencer import SAME_FIGURES
-from tprimat.read.parsing.text import clean, first_stamp, lines_of
+from tprimat.read.parsing.text import Line, Numbers, clean, first_stamp, lines_of
 from tprimat.read.parsing.values import LoggedValue, read_statements, statements
 
 _STATEMENTS = statements(
@@ -64,8 +65,21 @@ class Context(LogContext):
         self.unread.append((number, block))
         self.dumped = self.dumped or dumped
         self._size += len(block)
-        if self._size > MOST_HELD or self.events.marks or is_told(block, RAW_SIGNS):
+        if self._size > MOST_HELD or self.events.marks:
             self.read()
+
+    def told(self) -> Events:
+        """Return its events, from lines alone that tell of one: of the rest of a log nothing else is taken.
+
+        What a process says when it starts is completed by the times of all lines around it, so these are read then.
+        """
+        events = Events()
+        for number, block in self.unread:
+            for line in _lines_with_events(number, block):
+                events.feed(line.number, line.text)
+        if not self.unread or any(mark.kind in ("start", "started") for mark in events.marks):
+            return self.read().events
+        return events
 
     def read(self) -> Context:
         """Read what is held, and return itself."""
@@ -99,11 +113,10 @@ class Context(LogContext):
         later.causes = FailureReasons()
         self._add_memory(**later.memory)
 
-    def hand_over_end(self, former: Context) -> None:
-        """Add end markers and trailing lines to the training they belong to."""
-        former.causes, self.causes = self.causes, FailureReasons()
-        if "success" in self.marks:
-            former.marks["success"] = self.marks.pop("success")
+    def hand_over_end(self, former: LogContext) -> None:
+        """Give what ends a training to the training it ends."""
+        assert isinstance(former, Context)
+        super().hand_over_end(former)
         former._add_memory(**self.memory)
         self.memory = {}
 
@@ -112,14 +125,25 @@ class Context(LogContext):
             self.memory[name] = value if name == "after" else max(value, self.memory.get(name, value))
 
 
+def _lines_with_events(number: int, block: bytes) -> Iterator[Line]:
+    """Yield the lines of a block that may tell of an event; `number` is that of its first."""
+    if not is_told(block, RAW_SIGNS):
+        return
+    numbers, end = Numbers(number, block), 0
+    for found in _EVENT.finditer(block):
+        if found.start() >= end:
+            start = block.rfind(b"\n", 0, found.start()) + 1
+            end = block.find(b"\n", found.end()) + 1 or len(block)
+            yield from lines_of(block[start:end], numbers.at(start))
+
+
+_EVENT = re.compile(b"|".join(map(re.escape, RAW_SIGNS)))
+
 SAME_MOMENT = 0.5
 """Two lines of one iteration belong to one moment when less than this share of a step lies between."""
 
 FIRST_RECORDS = 3
 """Around so many first records of an attempt a process still tells of itself: its memory, its kernels."""
-
-MOST_CONFLICTS, MOST_RESTARTS = 5, 50
-"""Conflicts and restarts that are listed one by one; of more, the number."""
 
 
 @dataclasses.dataclass
@@ -140,7 +164,6 @@ class MegatronTraining(LoggedTraining):
     since_start: int = 0
     lines_of_other_ranks: int = 0
     world: LoggedValue | None = None
-    restarts: int = 0
 
     @property
     def step_count(self) -> int:
@@ -184,18 +207,14 @@ class MegatronTraining(LoggedTraining):
             return
         self.doubles += 1
         fields = [each for each in FIELDS if differ(each, known, record)]
-        if fields and len(self.conflicts) < MOST_CONFLICTS:
-            self.conflicts.append(
-                f"iteration {record.iteration} is printed twice with different values ({', '.join(fields)}; "
-                f"lines {known.line} and {record.line}); the first is used"
-            )
+        self.note_conflict("iteration", record.iteration, fields, (known.line, record.line))
 
     def read_context(self, stretch: Context) -> None:
         """Add what a part of the log before the records states."""
         if self.young or stretch.dumped:
             self.around.absorb(stretch)
         else:
-            self.around.events.absorb_marks(stretch.events)
+            self.around.events.absorb_marks(stretch.told())
 
     def attempt(self, iteration: int) -> None:
         """Note that a process started with an iteration."""
@@ -205,15 +224,9 @@ class MegatronTraining(LoggedTraining):
     def restart(self, record: Record) -> None:
         """Drop the records from an iteration on: a new attempt repeats them."""
         dropped = self.table.cut(record.iteration, self.lost)
-        self.again.append(record.line)
+        self.note_restart("iteration", record.iteration, record.line, dropped)
         while self.attempts and self.attempts[-1] >= record.iteration:
             self.attempts.pop()
-        self.restarts += 1
-        if self.restarts <= MOST_RESTARTS:
-            self.warnings.append(
-                f"restarted on line {record.line} from iteration {record.iteration}: iterations {dropped[0]} "
-                f"to {dropped[-1]} before the restart were dropped"
-            )
         self.attempt(record.iteration)
 
 

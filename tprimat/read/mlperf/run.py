@@ -20,7 +20,8 @@ from tprimat.catalog import models
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import Block, Event, PlacedEvents
 from tprimat.read.mlperf.timeline import HOLDS_EVALUATION, Mark, Timeline
-from tprimat.read.parsing.records import LoggedTraining, Record, spans
+from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.remarks import spans
 from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, count, number, precision_of, state
 from tprimat.results.account import Entry, Timing

@@ -118,6 +118,9 @@ class InputFile:
                 yield line, dict(zip(header, row, strict=True))
 
 
+ReadFiles = Callable[[Sequence[InputFile], Mapping[str, bytes]], list[ParsedLog]]
+
+
 @dataclasses.dataclass(frozen=True)
 class FileFormat:
     """How files of one kind are recognised and read.
@@ -137,10 +140,15 @@ class FileFormat:
     name: str
     looks_for: str
     recognises: Callable[[bytes], bool]
-    read: Callable[[Sequence[InputFile], Mapping[str, bytes]], list[ParsedLog]]
+    read: ReadFiles
     together: Callable[[str], str] | None = None
     beside: tuple[str, ...] = ()
     is_streamed: bool = False
+
+
+def each_of(read: Callable[[InputFile, Mapping[str, bytes]], list[ParsedLog]]) -> ReadFiles:
+    """Return what reads files one by one, from what reads one, given small neighbouring files by name."""
+    return lambda parts, beside: [parsed for part in parts for parsed in read(part, beside)]
 
 
 def folder_of(path: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 from tprimat.catalog import gpus, models
-from tprimat.read.parsing import records, timeline
+from tprimat.read.parsing import records, remarks, timeline
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining
@@ -78,6 +78,7 @@ class RunBuilder:
         timestamp: where the source states it otherwise than by the first time in it.
         shape: of the model, where it isn't among the statements.
         label: what the source itself calls this side.
+        of_training: whether it is worth a warning that the source doesn't state model, sizes and time.
         left_out: warnings of what the shape lacks on purpose.
         notes: what was done that leaves no doubt.
     """
@@ -102,6 +103,7 @@ class RunBuilder:
     timestamp: str | None = None
     shape: ModelConfig | None = None
     label: str | None = None
+    of_training: bool = True
     left_out: list[str] = dataclasses.field(default_factory=list)
     notes: tuple[str, ...] = ()
 
@@ -183,8 +185,10 @@ class RunBuilder:
 
     def model(self, shape: ModelConfig, given: Mapping[str, Any]) -> tuple[str | None, str | None, list[str]]:
         """Return model and scale, and warnings of what is doubtful of them."""
-        model, scale, doubts = known_model(shape, self.stated.word("model"))
         called = given.get("model")
+        if not self.of_training:
+            return called, None, []
+        model, scale, doubts = known_model(shape, self.stated.word("model"))
         return (called, scale, []) if called and called != model else (model, scale, doubts)
 
     def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
@@ -195,13 +199,13 @@ class RunBuilder:
             doubts: warnings of the model, which belong among these.
         """
         found = self.training.ordered()
-        warnings = records.warnings_of(self.training)
+        warnings = remarks.warnings_of(self.training)
         if self.shift and found:
             warnings.append("step numbers shifted by one: the source counts from 0")
         warnings += doubts
         if self.rate:
             tokens = (sizes.global_batch_size or 0) * (sizes.sequence_length or 0)
-            warnings += records.check_rates(found, self.rate, tokens, sizes.num_gpus)
+            warnings += remarks.check_rates(found, self.rate, tokens, sizes.num_gpus)
         series = records.series(found, shift=self.shift)
         if not self.lines:
             series["lines"] = (None,) * len(found)
@@ -210,9 +214,9 @@ class RunBuilder:
     def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
         """Return a warning, with the reason, for everything that stays unknown."""
         warnings = []
+        without = [name for name in _SIZES if getattr(sizes, name) is None and self.of_training]
         if series["steps"] and all(seconds is None for seconds in series["step_times"]):
             warnings.append(self.unknown.get("step_times", "no step times in the source"))
-        without = [name for name in _SIZES if getattr(sizes, name) is None]
         warnings += [self.unknown[name] for name in without if name in self.unknown]
         if words := [words for name, words in _SIZES.items() if name in without and name not in self.unknown]:
             *others, last = words
@@ -230,7 +234,9 @@ class RunBuilder:
 
     def started(self, warnings: list[str]) -> str | None:
         """Return when the training began, with its offset; None, and a warning, where that is unknown."""
-        return self.timestamp or records.timestamp(self.training.around.first_stamp, warnings)
+        if self.timestamp or not self.of_training:
+            return self.timestamp
+        return records.timestamp(self.training.around.first_stamp, warnings)
 
     def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""

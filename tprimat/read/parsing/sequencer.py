@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 
-from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
 
 SAME_MOMENT = 2.0
@@ -70,11 +69,7 @@ class RecordSequencer:
 
     def _begin(self, record: Record, pending: LogContext) -> None:
         if self.trainings:
-            # What ends a training stands before the first record of the next one.
-            former = self.trainings[-1].around
-            former.causes, pending.causes = pending.causes, FailureReasons()
-            if "success" in pending.marks:
-                former.marks["success"] = pending.marks.pop("success")
+            pending.hand_over_end(self.trainings[-1].around)
         self.trainings.append(LoggedTraining())
         _add(self.trainings[-1], record, pending)
 
@@ -91,11 +86,7 @@ def _restart(training: LoggedTraining, record: Record) -> None:
     """Drop the records from a step on: a new attempt repeats them."""
     again = sorted(step for step in training.records if step >= record.step)
     training.lost += [training.records.pop(step) for step in again]
-    training.again.append(record.line)
-    training.warnings.append(
-        f"restarted on line {record.line} from step {record.step}: steps {again[0]} to {again[-1]} before the "
-        "restart were dropped"
-    )
+    training.note_restart("step", record.step, record.line, again)
     training.last = None
 
 
@@ -107,11 +98,7 @@ def _take_double(training: LoggedTraining, known: Record, record: Record) -> Non
         known.put(name, other[name])
     common = sorted(mine.keys() & other.keys())
     differing = [name for name in common if not math.isclose(mine[name], other[name], rel_tol=SAME_FIGURES)]
-    if differing and len(training.conflicts) < 5:
-        training.conflicts.append(
-            f"step {record.step} is printed twice with different values ({', '.join(differing)}; lines "
-            f"{known.line} and {record.line}); the first is used"
-        )
+    training.note_conflict("step", record.step, differing, (known.line, record.line))
 
 
 def _same(known: Record, record: Record, last: Record) -> bool:

@@ -41,14 +41,18 @@ def lines(chunks: Iterable[bytes]) -> Iterator[Line]:
     return within a line, as progress bars write it, parts it into pieces.
     """
     number = 1
+    for block, whole in blocks_of(chunks):
+        yield from lines_of(block, number, whole=whole)
+        number += block.count(b"\n")
+
+
+def blocks_of(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Yield the blocks that the chunks of a file make, each with whether its last line is whole."""
     blocks = Blocks()
     for chunk in chunks:
         for block in blocks.feed(chunk):
-            yield from lines_of(block, number)
-            number += block.count(b"\n")
-    for block, whole in blocks.finish():
-        yield from lines_of(block, number, whole=whole)
-        number += block.count(b"\n")
+            yield block, True
+    yield from blocks.finish()
 
 
 def lines_of(block: bytes, number: int, *, whole: bool = True) -> Iterator[Line]:

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tprimat.read.megatron import times as megatron_times
-from tprimat.read.parsing import records
+from tprimat.read.parsing import records, remarks
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import Record
@@ -97,7 +97,7 @@ class TorchtitanRun(RunBuilder):
         found, warnings = self.training.ordered(), list[str]()
         _set_windows(found, self.stated.count("log_freq"), warnings)
         warnings += _derive_times(found, sizes)
-        warnings += records.warnings_of(self.training)
+        warnings += remarks.warnings_of(self.training)
         if self.groups > 1:
             warnings.append(
                 f"{self.groups} replica groups of one fault-tolerant run print into this log: values are from "

@@ -1,0 +1,168 @@
+"""Warnings of what the records of a training lack, and of values in them that contradict each other."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+
+from tprimat.read.parsing.records import LoggedTraining, Record
+
+RATE_AGREEMENT = 0.01
+"""Share by which a printed rate may differ from what the other values give."""
+
+
+def warnings_of(training: LoggedTraining) -> list[str]:
+    """Return warnings for what the records lack, by step."""
+    records = training.ordered()
+    warnings = [*training.warnings, *training.many_restarts(), *training.conflicts]
+
+    def warn(words: str, those: Iterable[Record]) -> None:
+        if where := spans((record.step, record.step) for record in those):
+            warnings.append(f"{words} at {where}")
+
+    warn("loss is not a number", (each for each in records if "loss" in each.not_finite))
+    warn("gradient norm is not finite", (each for each in records if "grad_norm" in each.not_finite))
+    warnings += [*check_stamps(_stamped(records)), *_varying_tokens(records)]
+    if any(each.loss is not None for each in records):
+        without = (each for each in records if each.loss is None and "loss" not in each.not_finite)
+        warn("no loss printed", without)
+    if any(each.seconds is not None for each in records):
+        warn("no step time printed", (each for each in records if each.seconds is None))
+    warnings += unread_labels(name for each in records for name in each.unread)
+    return warnings + missing([each.step for each in records], [each.window or 1 for each in records])
+
+
+def missing(steps: Sequence[int], windows: Sequence[int], noun: str = "step", words: str = "no record of") -> list[str]:
+    """Return warnings where a log begins late, and of the steps between two records that neither covers."""
+    warnings = [f"log begins at {noun} {steps[0]}"] if steps and steps[0] > max(1, windows[0]) else []
+    pairs = zip(steps, steps[1:], windows[1:], strict=False)
+    gaps = ((before + 1, step - window) for before, step, window in pairs if step - window > before)
+    if where := spans(gaps, noun):
+        warnings.append(f"{words} {where}")
+    return warnings
+
+
+MOST_UNREAD = 8
+"""Labels that are named one by one."""
+
+
+def unread_labels(names: Iterable[str]) -> list[str]:
+    """Return a warning that names the labels of step lines whose numbers were not read; nothing for none."""
+    labels = list(dict.fromkeys(names))
+    shown = [*labels[:MOST_UNREAD], *(["…"] if len(labels) > MOST_UNREAD else [])]
+    return [f"{len(labels)} label{'s' if len(labels) > 1 else ''} not read: {', '.join(shown)}"] if labels else []
+
+
+MOST_SPANS = 12
+"""Stretches of steps that are named one by one."""
+
+
+def spans(stretches: Iterable[tuple[int, int]], noun: str = "step") -> str:
+    """Return steps for people, “step 3” or “steps 1–3, 7”, from first and last of each stretch; empty for none."""
+    joined: list[tuple[int, int]] = []
+    for first, last in stretches:
+        if joined and first == joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    words = [f"{first}–{last}" if last > first else f"{first}" for first, last in joined[:MOST_SPANS]]
+    if len(joined) > MOST_SPANS:
+        words.append(f"and {len(joined) - MOST_SPANS} more")
+    steps = sum(last - first + 1 for first, last in joined)
+    return f"{noun}{'s' if steps > 1 else ''} {', '.join(words)}" if words else ""
+
+
+CONTRADICTION = 1.8
+"""Time between the stamps over the printed time, or its inverse, from which one of them must be wrong."""
+
+LEAST_BLOCKS = 5
+"""Stretches of a log that decide whether time stamps contradict the step times."""
+
+STAMPED_STEPS = 20.0
+"""Printed time of a stretch over the resolution of the stamps."""
+
+
+def check_stamps(rows: Iterable[tuple[float | None, float, float | None]]) -> list[str]:
+    """Return a warning where the time between records is twice their printed time, or half of it.
+
+    Args:
+        rows: of records in order, when each was printed, s (None for unknown), the resolution of that, and the time of
+            the steps since the record before, s.
+    """
+    shares = []
+    begin: float | None = None
+    printed = 0.0
+    for at, resolution, seconds in rows:
+        if at is None or seconds is None or begin is None or at < begin:
+            begin, printed = at, 0.0
+            continue
+        printed += seconds
+        if printed >= STAMPED_STEPS * resolution:
+            shares.append((at - begin) / printed)
+            begin, printed = at, 0.0
+    if len(shares) < LEAST_BLOCKS or sum(share < 0.05 for share in shares) > len(shares) / 10:
+        # Of lines that were written in bursts the stamps say nothing.
+        return []
+    share = statistics.median(shares)
+    if 1 / CONTRADICTION < share < CONTRADICTION:
+        return []
+    return [
+        f"time stamps are {share:.2g}× the printed step times apart (median): one of them is wrong, or steps are "
+        "missing"
+    ]
+
+
+VARYING = 1.05
+"""Largest over smallest number of tokens in a step from which the lengths of sequences vary."""
+
+
+def tokens_per_step(records: Sequence[Record]) -> list[float]:
+    """Return by how much the number of tokens so far advances with each step, where it does, from record to record."""
+    seen = [(each.step, each.native["tokens_seen"]) for each in records if "tokens_seen" in each.native]
+    counts = [(tokens - before) / (step - last) for (last, before), (step, tokens) in itertools.pairwise(seen)]
+    return [tokens for tokens in counts if tokens > 0]
+
+
+def _varying_tokens(records: Sequence[Record]) -> list[str]:
+    """Return a warning where the number of tokens so far advances by another one from step to step."""
+    counts = tokens_per_step(records)
+    if not counts or max(counts) < VARYING * min(counts):
+        return []
+    return [
+        f"sequence lengths vary: {min(counts):,.0f} to {max(counts):,.0f} tokens per step, so step times vary with them"
+    ]
+
+
+def _stamped(records: Sequence[Record]) -> Iterator[tuple[float | None, float, float | None]]:
+    """Yield what check_stamps() takes of records; a gap between two leaves the time of the later one open."""
+    first = next((each.stamp for each in records if each.stamp), None)
+    before = 0
+    for each in records:
+        window = each.window or 1
+        known = each.seconds is not None and each.step - before == window
+        at = each.stamp.seconds_after(first) if each.stamp and first else None
+        yield at, each.stamp.resolution if each.stamp else 0.0, (each.seconds or 0.0) * window if known else None
+        before = each.step
+
+
+def check_rates(records: Iterable[Record], name: str, tokens: int, devices: int | None) -> list[str]:
+    """Return a warning where a printed rate per device isn't what the tokens of a step, time and devices give."""
+    if not tokens or not devices:
+        return []
+    timed = [(record.native.get(name), record.seconds, record.line) for record in records]
+    shares = [(rate * seconds * devices / tokens, line) for rate, seconds, line in timed if rate and seconds]
+    words = f"records print a token rate ({name}) that disagrees", f"{tokens} tokens / {devices}"
+    return disagreement(shares, *words)
+
+
+def disagreement(shares: Sequence[tuple[float, int]], who: str, values: str) -> list[str]:
+    """Return a warning where printed rates, over what the other values give, aren't 1; each comes with its line."""
+    off = [(abs(share - 1), line) for share, line in shares if abs(share - 1) > RATE_AGREEMENT]
+    if not off:
+        return []
+    share, line = max(off, key=lambda pair: pair[0])
+    return [
+        f"{len(off)} of {len(shares)} {who} with batch × sequence length / time / GPUs ({values}) by up to {share:.1%} "
+        f"(line {line}); one of them is wrong"
+    ]
