@@ -89,9 +89,7 @@ def measure(process: Process, platform: Platform, plan: Plan, say: Say = lambda 
         after = Sample(time.perf_counter(), cpu=cpus.read(last=True))
         used = telemetry.disturbance([before, after], before.at, after.at)
         node = msgspec.structs.replace(
-            node,
-            other_programs_cpu_share=used.other_programs_cpu_share,
-            steal_cpu_share=used.steal_cpu_share,
+            node, other_programs_cpu_share=used.other_programs_cpu_share, steal_cpu_share=used.steal_cpu_share
         )
     # The first process of a machine knows the devices of all there.
     known = [each for each in peers.gather((process.machine, machine, worker.states, node)) if each[1] is not None]
