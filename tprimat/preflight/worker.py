@@ -31,9 +31,8 @@ from tprimat.preflight import kernels
 from tprimat.preflight.collective import Peers, all_reduce, backend_of
 from tprimat.preflight.kernels import Kernel
 from tprimat.preflight.plan import Plan, Shape, plan_of
-from tprimat.preflight.timing import call_seconds, elapsed, rate_of, repeat
+from tprimat.preflight.timing import call_seconds, clock_of, elapsed, rate_of, repeat
 from tprimat.record import telemetry
-from tprimat.record.clocks import clock_of
 from tprimat.record.ranks import Process, from_environment
 from tprimat.results.preflight import (
     COPY,
