@@ -118,13 +118,8 @@ def options(arguments: argparse.Namespace) -> Options:
         raise UsageError("--pue must be at least 1", hint="use e.g. 1.3", heading="wrong-cost")
     if pue is not None and electricity is None:
         raise UsageError("--pue needs --electricity", heading="wrong-cost")
-    known = {
-        "peak_tflops": peak,
-        "tdp_energy": arguments.energy_from_tdp,
-        "electricity": electricity,
-        "pue": pue or 1.0,
-    }
-    return dataclasses.replace(precisions(arguments.precision), **known)
+    energy = {"tdp_energy": arguments.energy_from_tdp, "electricity": electricity, "pue": pue or 1.0}
+    return dataclasses.replace(precisions(arguments.precision), peak_tflops=peak, **energy)
 
 
 def priced(comparison: Comparison, arguments: argparse.Namespace) -> Comparison:
