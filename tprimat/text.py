@@ -56,9 +56,9 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{ending}"
 
 
-def join_names(names: Sequence[str], most: int = 4, more: str = "more") -> str:
+def join_names(names: Sequence[str], most: int = 4) -> str:
     """Return names as a sentence has them: a, b and c; beyond the first ones their number."""
-    shown = list(names) if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} {more}"]
+    shown = list(names) if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 

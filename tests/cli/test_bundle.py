@@ -201,3 +201,16 @@ def test_a_header_that_points_back_is_refused(tmp_path):
     path.write_bytes(gzip.compress(checked + b"\0" * 2048))
     with pytest.raises(UnreadableError, match="not a readable archive"):
         names_in(path)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_what_is_unpacked_is_bounded(tmp_path, monkeypatch, more):
+    monkeypatch.setattr(bundle, "UNPACKED_FREELY", 1 << 17)
+    path = tmp_path / "b.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("train.log", b" " * ((1 << 17) + more))
+    if not more:
+        assert names_in(path) == ["train.log"]
+        return
+    with pytest.raises(UnreadableError, match=REFUSED):
+        names_in(path)

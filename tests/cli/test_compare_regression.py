@@ -372,3 +372,9 @@ class TestEfficiency:
 def test_a_peak_of_zero_has_a_hint(folders, capsys):
     assert run("compare", ["old", "--peak-tflops", "0", "--no-plot"]) == ExitStatus.USAGE
     assert "must be above zero\nhint:  use e.g. 989" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["--gpu=H1000", "--gpu=none.log=H100"])
+def test_a_value_that_no_result_needs_is_said(folders, capsys, value):
+    assert check("--baseline", folders["old"], "--candidate", folders["slow"], value) == ExitStatus.USAGE
+    assert capsys.readouterr().err.startswith("error: --gpu")

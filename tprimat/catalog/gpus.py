@@ -45,6 +45,9 @@ _LACKS = {
 }
 """The precisions that an architecture has no matrix units for."""
 
+OWN_FP8 = ("gfx940", "gfx941", "gfx942")
+"""CDNA 3: its fp8 is not the Open Compute Project's (torch names it float8_e4m3fnuz), and it has no MXFP8."""
+
 _COMPUTED_IN = {"fp4": "fp8", "fp8": "bf16", "bf16": "fp32", "tf32": "fp32"}
 """The next wider precision, in which one is computed that a GPU lacks."""
 

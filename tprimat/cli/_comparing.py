@@ -36,9 +36,8 @@ def load(
     for error in inputs.errors if inputs.files else inputs.errors[:-1]:
         console.error(error.line())
     if inputs.files:
-        if option is None and not inputs.errors:
-            runs = [run for file in inputs.files for run in file.runs]
-            given.check([*map(str, names), *(file.name for file in inputs.files)], runs)
+        if option is None:
+            check(given, names, inputs)
         return inputs
     if inputs.errors:
         raise inputs.errors[-1]
@@ -50,6 +49,13 @@ def load(
         hint=hint,
         heading="no-results",
     )
+
+
+def check(given: GivenValues, names: Sequence[str | Path], *inputs: Inputs) -> None:
+    """Raise UsageError where one of the user's values is for no file that was named, or needed by none."""
+    files = [file for each in inputs for file in each.files]
+    if not any(each.errors for each in inputs):
+        given.check([*map(str, names), *(file.name for file in files)], [run for file in files for run in file.runs])
 
 
 def result_folders(folder: Path, hint: str) -> list[Path]:
@@ -112,13 +118,8 @@ def options(arguments: argparse.Namespace) -> Options:
         raise UsageError("--pue must be at least 1", hint="use e.g. 1.3", heading="wrong-cost")
     if pue is not None and electricity is None:
         raise UsageError("--pue needs --electricity", heading="wrong-cost")
-    known = {
-        "peak_tflops": peak,
-        "tdp_energy": arguments.energy_from_tdp,
-        "electricity": electricity,
-        "pue": pue or 1.0,
-    }
-    return dataclasses.replace(precisions(arguments.precision), **known)
+    energy = {"tdp_energy": arguments.energy_from_tdp, "electricity": electricity, "pue": pue or 1.0}
+    return dataclasses.replace(precisions(arguments.precision), peak_tflops=peak, **energy)
 
 
 def priced(comparison: Comparison, arguments: argparse.Namespace) -> Comparison:

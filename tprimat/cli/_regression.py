@@ -68,6 +68,7 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
     hint = "name the results that ./benchmark.py wrote, or logs"
     baseline = _comparing.load(arguments.baseline, hint, "--baseline", given)
     candidate = _comparing.load(arguments.candidate, hint, "--candidate", given)
+    _comparing.check(given, [*arguments.baseline, *arguments.candidate], baseline, candidate)
     check = check_regression(
         baseline.files,
         candidate.files,

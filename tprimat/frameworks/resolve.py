@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tprimat.catalog import gpus
 from tprimat.catalog.models import Model
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
@@ -131,7 +132,7 @@ class Resolver:
                 hint="use --precision bf16",
                 heading="precision",
             )
-        if precision == "mxfp8" and (self.device.architecture or "").startswith("gfx94"):
+        if precision == "mxfp8" and (self.device.architecture or "").startswith(gpus.OWN_FP8):
             raise UsageError(
                 f"MXFP8 needs a GPU of gfx950 or newer, this one is {self.device.architecture}",
                 hint="use --precision fp8 or bf16",

@@ -10,18 +10,8 @@ from typing import Any
 import msgspec
 
 _KEPT = {
-    "root",
-    "user",
-    "ubuntu",
-    "runner",
-    "nobody",
-    "jovyan",
-    "localhost",
-    "none",
-    "null",
-    "true",
-    "false",
-    "unknown",
+    *("root", "user", "ubuntu", "runner", "nobody", "jovyan", "localhost"),
+    *("none", "null", "true", "false", "unknown"),
 }
 """Names that say nothing about anybody, and what stands where there is none."""
 _SYSTEM = r"(?:usr|opt|dev|proc|sys|etc|lib|lib64|bin|sbin|run|tmp)/"

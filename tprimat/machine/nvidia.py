@@ -37,13 +37,7 @@ _NUMBERS = {
 """Numbers that nvidia-smi prints, and the fields of GpuState that hold them; memory is in MiB."""
 
 _QUERY = ("index", "name", "uuid", *_NUMBERS, "mig.mode.current")
-_REASONS = {
-    0x4: "power-cap",
-    0x8: "hardware-slowdown",
-    0x20: "thermal",
-    0x40: "thermal",
-    0x80: "power-brake",
-}
+_REASONS = {0x4: "power-cap", 0x8: "hardware-slowdown", 0x20: "thermal", 0x40: "thermal", 0x80: "power-brake"}
 """Bits of nvmlDeviceGetCurrentClocksEventReasons that mean a lower clock than the workload would have."""
 
 _XID, _TEMPERATURE, _MEMORY_CLOCK = 0x8, 0, 2

@@ -48,9 +48,8 @@ def measure(machine: Machine, processes: int, output_dir: Path, *, quick: bool) 
     files.check_writable(output_dir)
     began = time.monotonic()
     plan = plan_of(machine.platform, quick=quick)
-    measured = _start(
-        machine.platform, processes, output_dir, quick=quick, limit_s=START_S + 4 * plan.seconds(processes)
-    )
+    limit_s = START_S + 4 * plan.seconds(processes)
+    measured = _start(machine.platform, processes, output_dir, quick=quick, limit_s=limit_s)
     return _as_file(machine.platform, measured, output_dir, quick=quick, began=began)
 
 

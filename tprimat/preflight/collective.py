@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from tprimat.preflight.kernels import Kernel
-from tprimat.preflight.timing import call_seconds, elapsed
-from tprimat.record.clocks import clock_of
+from tprimat.preflight.timing import call_seconds, clock_of, elapsed
 from tprimat.record.ranks import Process
 from tprimat.results.preflight import AllReduce
 from tprimat.units import GB

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from tprimat.catalog import gpus
 from tprimat.results.preflight import COPY, TRIAD
 
 TERA, GIGA = 1e12, 1e9
@@ -51,10 +52,8 @@ def bytes_of(precision: str, m: int, n: int, k: int) -> int:
 
 def fp8_multiply(torch: Any, device: Any) -> tuple[Callable[[Any, Any], Any], Any]:
     """Return the product of two fp8 matrices, of which the second is transposed, and the type of their elements."""
-    name = "float8_e4m3fn"
-    if torch.version.hip and torch.cuda.get_device_properties(device).gcnArchName.startswith("gfx942"):
-        # CDNA 3 computes in another fp8 than the Open Compute Project's.
-        name = "float8_e4m3fnuz"
+    is_own = torch.version.hip and torch.cuda.get_device_properties(device).gcnArchName.startswith(gpus.OWN_FP8)
+    name = "float8_e4m3fnuz" if is_own else "float8_e4m3fn"
     one = torch.ones((), device=device)
 
     def multiply(left: Any, right: Any) -> Any:

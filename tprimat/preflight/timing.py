@@ -9,7 +9,7 @@ from typing import Any
 
 from tprimat.analysis import stats
 from tprimat.preflight.kernels import Kernel
-from tprimat.record.clocks import Clock
+from tprimat.record.clocks import Clock, DeviceClock, HostClock
 from tprimat.results.preflight import Rate
 
 WINDOW_S = 0.25
@@ -18,6 +18,11 @@ SHORTEST_S = 1e-9
 
 MEDIAN_ERROR = 1.2533
 """Standard error of the median of normal values over that of their mean, √(π/2)."""
+
+
+def clock_of(device: Any, torch: Any) -> Clock:
+    """Return the clock of work on a torch.device: events on a GPU, the host's on a CPU."""
+    return HostClock() if device.type == "cpu" else DeviceClock(device, torch.cuda)
 
 
 def elapsed(clock: Clock, start: Any, end: Any) -> float:

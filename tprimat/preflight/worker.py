@@ -31,9 +31,8 @@ from tprimat.preflight import kernels
 from tprimat.preflight.collective import Peers, all_reduce, backend_of
 from tprimat.preflight.kernels import Kernel
 from tprimat.preflight.plan import Plan, Shape, plan_of
-from tprimat.preflight.timing import call_seconds, elapsed, rate_of, repeat
+from tprimat.preflight.timing import call_seconds, clock_of, elapsed, rate_of, repeat
 from tprimat.record import telemetry
-from tprimat.record.clocks import clock_of
 from tprimat.record.ranks import Process, from_environment
 from tprimat.results.preflight import (
     COPY,
@@ -89,9 +88,7 @@ def measure(process: Process, platform: Platform, plan: Plan, say: Say = lambda 
         after = Sample(time.perf_counter(), cpu=cpus.read(last=True))
         used = telemetry.disturbance([before, after], before.at, after.at)
         node = msgspec.structs.replace(
-            node,
-            other_programs_cpu_share=used.other_programs_cpu_share,
-            steal_cpu_share=used.steal_cpu_share,
+            node, other_programs_cpu_share=used.other_programs_cpu_share, steal_cpu_share=used.steal_cpu_share
         )
     # The first process of a machine knows the devices of all there.
     known = [each for each in peers.gather((process.machine, machine, worker.states, node)) if each[1] is not None]

@@ -92,11 +92,6 @@ class DeviceClock:
 Clock = HostClock | DeviceClock
 
 
-def clock_of(device: Any, torch: Any) -> Clock:
-    """Return the clock of work on a torch.device."""
-    return HostClock() if device.type == "cpu" else DeviceClock(device, torch.cuda)
-
-
 class HostScalars:
     """Reads values immediately, on the CPU: later in-place changes have no effect."""
 

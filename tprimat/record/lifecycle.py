@@ -19,7 +19,7 @@ from tprimat.analysis.summary import summarize
 from tprimat.machine.platforms import Machine, detect
 from tprimat.machine.telemetry.sampler import Sampler
 from tprimat.record import console, nodes, progress, ranks, result, shapes, telemetry
-from tprimat.record.clocks import DeviceScalars, HostScalars, Scalars, clock_of
+from tprimat.record.clocks import Clock, DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
 from tprimat.record.device import platform_of, restrict_to_devices
 from tprimat.record.journal import Journal, Update
 from tprimat.record.memory import DeviceMemory, Memory, ProcessMemory
@@ -108,7 +108,7 @@ class Recording:
         machine = Machine(self.platform, GpuInfo(), Environment()) if process.rank else detect()
         self.machine = restrict_to_devices(machine, self.platform, device, process.world_size)
         on_cpu = self.platform == "cpu"
-        self.clock = clock_of(device, torch)
+        self.clock: Clock = HostClock() if on_cpu else DeviceClock(device, torch.cuda)
         self.scalars: Scalars = HostScalars() if on_cpu else DeviceScalars()
         self.memory: Memory = ProcessMemory() if on_cpu else DeviceMemory(device, torch.cuda)
         devices = self.machine.devices

@@ -253,8 +253,7 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
         if there:
             path.unlink()
             return Recovered(
-                f"an interrupted run had already written its result ({there[1]}): its journal was removed",
-                *there,
+                f"an interrupted run had already written its result ({there[1]}): its journal was removed", *there
             )
     elif not file.closed:
         with contextlib.suppress(OSError):
@@ -269,11 +268,7 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
     what = counted(count, "record") if count else "no steps"
     lost = "" if run.status == "complete" else f", {run.status}"
     moved = f"; existing file moved to {saved.moved}" if saved.moved else ""
-    return Recovered(
-        f"recovered {what} of an interrupted run{lost}: {saved.path}{moved}",
-        run,
-        saved.path,
-    )
+    return Recovered(f"recovered {what} of an interrupted run{lost}: {saved.path}{moved}", run, saved.path)
 
 
 def _left(path: Path, why: str) -> Recovered:

@@ -150,12 +150,7 @@ def _print(title: str, run: Run, path: Path) -> None:
 def _result_of(job: Job, training: Training, why: str) -> tuple[Run, Path] | None:
     """Return the result of a training that left none: of its log, or of nothing but what it was to be."""
     request, log = _request(training), Path(training.log)
-    known = {
-        "session": job.session,
-        "round": training.round,
-        "request": training.digest,
-        "tuning": training.tuning,
-    }
+    known = {"session": job.session, "round": training.round, "request": training.digest, "tuning": training.tuning}
     if training.logged and log.exists():
         machine = Machine(request.platform, GpuInfo(), Environment())
 

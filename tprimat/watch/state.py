@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 import statistics
 from collections.abc import Sequence
@@ -165,8 +164,3 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
             weighty = [each for each in group.caveats if each.severity == "warning" and each.code not in _EVIDENT]
             return dataclasses.replace(state, pair=pair, caveats=(*state.caveats, *(each.text for each in weighty)))
     return dataclasses.replace(state, pair_problem="it has no complete run of this model")
-
-
-def is_narrow(state: State, share: float | None) -> bool:
-    """Return whether the within-run interval is at most ± so large a share of the mean."""
-    return share is not None and (state.half_width or math.inf) <= share

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from tprimat.errors import ExitStatus
 from tprimat.results.result_file import Loaded
 from tprimat.watch import lines
 from tprimat.watch.growing import GrowingLogs
-from tprimat.watch.state import State, is_narrow, state_of
+from tprimat.watch.state import State, state_of
 
 STALL_STEPS, STALL_S = 10, 60.0
 """A training stalls that makes no step for the time of so many records, and for so many seconds."""
@@ -166,7 +167,7 @@ class _Watcher:
             slowdown = state.slowdown
             if conditions.max_slowdown is not None and slowdown is not None and slowdown > conditions.max_slowdown:
                 return f"slower by {slowdown:.1%}; --max-slowdown allows {conditions.max_slowdown:.1%}", _SLOWER
-            if is_narrow(state, conditions.until):
+            if conditions.until is not None and (state.half_width or math.inf) <= conditions.until:
                 return f"the interval within this run is ±{state.half_width:.1%}", ExitStatus.OK
             if state.is_complete:
                 return f"the training is complete: {state.step:,} steps", missed

@@ -98,10 +98,7 @@ class Subject:
     def peak(self) -> tuple[float | None, str]:
         """The dense peak, TFLOP/s, and where it is from; or None and why."""
         if self.options.peak_tflops is not None:
-            return (
-                self.options.peak_tflops,
-                f"peak of {self.options.peak_tflops:g} TFLOP/s from the command line",
-            )
+            return (self.options.peak_tflops, f"peak of {self.options.peak_tflops:g} TFLOP/s from the command line")
         if self.precision is None:
             return None, "precision unknown: set it with --precision"
         gpu = self.device.gpu

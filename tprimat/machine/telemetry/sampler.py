@@ -69,7 +69,8 @@ class Sampler:
         if os.environ.get(VARIABLE) == OFF:
             self.unknown = f"switched off ({VARIABLE}={OFF} or --telemetry {OFF})"
             return
-        root = trace.family_root(with_siblings=with_siblings)
+        # The process whose children are the training: this one, or its parent where that has started the ranks.
+        root = os.getppid() if with_siblings else os.getpid()
         try:
             self._start([platform, str(root), *gpus])
         except (OSError, ValueError) as error:

@@ -9,7 +9,6 @@ A live machine and a recorded trace are the same to whoever reads: a Source.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -152,8 +151,3 @@ def mean_utilisation(trace: Trace | None, start: float, end: float) -> float | N
     gpus = (gpu for sample in (trace.samples if trace else ()) if start <= sample.at <= end for gpu in sample.gpus)
     values = [gpu.utilisation_percent for gpu in gpus if gpu.utilisation_percent is not None]
     return sum(values) / len(values) if values else None
-
-
-def family_root(*, with_siblings: bool) -> int:
-    """Return the process whose children are the training: this one, or its parent where that has started the ranks."""
-    return os.getppid() if with_siblings else os.getpid()
