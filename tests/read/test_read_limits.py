@@ -19,6 +19,9 @@ from tprimat.analysis.run_account import account_of
 from tprimat.errors import UnreadableError
 from tprimat.log_import import load
 from tprimat.read import merge
+from tprimat.read.parsing.events import told_by
+from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.torn import TornLines
 from tprimat.read.parsing.values import whole_ratio
 from tprimat.results.run import Run
 
@@ -181,9 +184,9 @@ def kind_of_times(miss):
     return single([log.text()]).timing.kind
 
 
-def iteration(at, number, seconds=2.0, loss=2.5):
+def iteration(at, number, seconds=2.0, loss=2.5, resolution="microseconds"):
     """A line of an iteration in Megatron's form."""
-    stamp = (BEGIN + datetime.timedelta(seconds=at)).isoformat(" ", "microseconds")
+    stamp = (BEGIN + datetime.timedelta(seconds=at)).isoformat(" ", resolution)
     return (
         f" [{stamp}] iteration {number:8d}/     500 | elapsed time per iteration (ms): {1e3 * seconds:.1f} | "
         f"learning rate: 1.0E-04 | global batch size:    64 | lm loss: {loss:.6E} | grad norm: 1.000 |"
@@ -195,6 +198,55 @@ def pause(seconds):
     stamps = [20.0 * number + (seconds if number > 10 else 0.0) for number in range(1, 21)]
     lines = [iteration(at, 10 * number) for number, at in enumerate(stamps, start=1)]
     return "unknown" in account_of(single(lines)).parts
+
+
+def stretch(seconds):
+    """Whether time is unknown where stamps in whole seconds say that ten steps of 1 s take so long."""
+    ends = (10.0, 10.0 + seconds, 40.0 + seconds)
+    first, second, third = (iteration(at, 10 * n, 1.0, resolution="seconds") for n, at in enumerate(ends, start=1))
+    return (
+        "unknown"
+        in account_of(single([first, second, " validation loss at iteration 20 | lm loss value: 2.5", third])).parts
+    )
+
+
+def torn(last):
+    """The last number of a line that ends with a smaller one than the lines before it."""
+    given = []
+    lines = TornLines()
+    for number, text in enumerate((*["tokens 8000"] * 3, f"tokens {last}"), start=1):
+        lines.read(Line(number, text, True), lambda each: bool(given.append(each.text)) or True)
+    return given[-1]
+
+
+def unread(count):
+    """Whether more labels of a line aren't read than are named."""
+    labels = "".join(f" figure {chr(97 + number)}: 1.0 |" for number in range(count))
+    return bool(
+        said(single([iteration(2.0 * number, number) + labels for number in range(1, 9)]), "labels not read", "…")
+    )
+
+
+def rated(rate):
+    """Whether a rate of Composer gives a step time."""
+    log = [
+        f"[batch={n}/9]:\n\t Train throughput/batches_per_sec: {rate}\n\t Train loss/train/total: 2.5"
+        for n in range(1, 9)
+    ]
+    return single(log).step_times[0] is not None
+
+
+def is_interval(step):
+    """Whether the second of two records of torchtitan is one step, as far as is known."""
+    log = [
+        f"[rank0]:[titan] 2026-01-01 00:00:{n:02} - root - INFO - step: {n:2}  loss: 9.1  tps: 5,000" for n in (1, step)
+    ]
+    return bool(said(single(log), "log_freq isn't stated"))
+
+
+def is_dated(place):
+    """Whether a time at such a place is that of its line."""
+    return told_by("." * place + " 2026-05-11 02:00:00 saving checkpoint at iteration 5")[0] is not None
 
 
 def repeated(after):
@@ -263,6 +315,12 @@ def spread(count):
     ("steps of a document", is_quoted, (2, False), (3, True)),
     ("sampled times", kind_of_times, (0.0009, "partial"), (0.0011, "sampled")),
     ("pause", pause, (1.9, False), (2.1, True)),
+    ("seconds that show a step", stretch, (19.0, True), (20.0, False)),
+    ("a quarter of the number before", torn, (1999, "tokens ?"), (2001, "tokens 2001")),
+    ("named labels", unread, (8, False), (9, True)),
+    ("digits of a rate", rated, ("0.27", False), ("0.271", True)),
+    ("default of log_freq", is_interval, (10, False), (11, True)),
+    ("place of a time", is_dated, (80, True), (81, False)),
     ("iteration again", repeated, (49.9, False), (50.1, True)),
     ("stamps of the first two", second_of_first, (0.019, 2.0), (0.021, 6.0)),
     ("start of a process", second_after_pause, (4.9, 6.0), (5.1, 2.0)),
