@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import io
+import math
+import statistics
 
 import msgspec
 import pytest
@@ -11,8 +14,10 @@ from made_runs import H100, MI300X, comparison, failed_run, make_run
 from made_traces import MadeTrace
 from stored_runs import series
 
+from tprimat.analysis import intervals
 from tprimat.analysis.traces.breakdown import Breakdown
 from tprimat.compare import Loaded
+from tprimat.compare.cost import cost, with_prices
 from tprimat.compare.explain import Traced, explain
 from tprimat.compare.regression import check_regression
 from tprimat.compare.scaling import scaling_of
@@ -23,6 +28,7 @@ from tprimat.read.kineto.timeline import read_timeline
 from tprimat.results.account import Timing
 from tprimat.results.conditions import Disturbance
 from tprimat.results.run import MemoryMetrics, TrainingConfig
+from tprimat.results.telemetry import Telemetry, TelemetryIssue
 
 AMD = {"device": MI300X, "stack": "rocm"}
 CPU = {"device": None, "stack": "cpu", "gpus": 1}
@@ -34,7 +40,8 @@ def timed(times, device=H100, **fields):
 
 
 def dated(day, run, **fields):
-    return msgspec.structs.replace(run, timestamp=f"2026-02-{day:02d}T00:00:00+00:00", **fields)
+    moment = datetime.datetime(2026, 2, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(days=day)
+    return msgspec.structs.replace(run, timestamp=moment.isoformat(), **fields)
 
 
 def pair_of(*groups):
@@ -152,6 +159,38 @@ def is_shortened(clause):
     return not any(clause in caveat.text for caveat in group.caveats if caveat.code == "timer-differs")
 
 
+def test_the_runs_that_are_needed_are_those_of_the_system_that_varies_more():
+    even, uneven = (
+        tuple(dated(day, timed([seconds] * 40, device)) for day, seconds in enumerate(times, 1))
+        for device, times in ((H100, (1.000001, 1.000002, 1.000003)), (MI300X, (0.970001, 1.000001, 1.000001)))
+    )
+    ratio = pair_of(even, uneven).ratio
+    spread = statistics.stdev(map(math.log, (0.970001, 1.000001, 1.000001)))
+    assert ratio.low < 1 < ratio.high
+    assert ratio.runs_needed == intervals.runs_needed(abs(ratio.value - 1), spread)
+
+
+def test_the_most_severe_event_of_a_kind_is_named():
+    issues = tuple(TelemetryIssue(code=code, text=f"it is {code}") for code in ("power-cap", "thermal"))
+    run = make_run(telemetry=Telemetry(issues=issues))
+    (group,) = comparison(run, make_run(**AMD)).models[0].groups
+    (text,) = (caveat.text for caveat in group.caveats if caveat.code == "throttled")
+    assert text.endswith("it is thermal")
+
+
+def test_a_range_of_prices_goes_with_the_interval_of_the_speedup():
+    slow, fast = (
+        tuple(dated(day, timed([seconds] * 40, device)) for day, seconds in enumerate(times, 1))
+        for device, times in ((H100, (2.000001, 2.020001)), (MI300X, (0.999999, 1.010001)))
+    )
+    found = with_prices(comparison(slow, fast), ["H100=2:3", "MI300X=1:1.1"])
+    (pair,) = found.models[0].pairs
+    low, high = pair.speedup.bounds
+    assert low < high
+    # A token costs least with the fast one at its lowest price and its largest lead, and the slow one at its highest.
+    assert cost(found, pair).saving == (pytest.approx(1 - 1.1 / (2 * low)), pytest.approx(1 - 1 / (3 * high)))
+
+
 @limits(
     ("ratios of segments", segment_ratios, (4, 4), (5, 2)),
     ("place of a change", share_a_change, (60, True), (61, False)),
@@ -261,6 +300,15 @@ def takes_threshold(text):
         return bool(parse(text, ()))
     except UsageError:
         return False
+
+
+def test_more_runs_are_asked_for_than_there_are():
+    # By its spread the candidate differs from the threshold with two runs of each, but two alone don't show a spread.
+    before = [1 + 1e-6 * number for number in range(1, 21)]
+    found = check(of_day(1, before), of_day(41, [1.009001, 1.011001]), "0%")
+    assert (found.answer, found.runs) == ("inconclusive", (20, 2))
+    assert intervals.runs_needed(0.01, 0.002 / math.sqrt(2)) == 2
+    assert found.runs_needed == 3
 
 
 @limits(
