@@ -59,6 +59,13 @@ def again(after, *, seconds=1.0, factor=1.0):
     return "restart" if said(run, "restarted") else "conflict" if said(run, "printed twice") else "double"
 
 
+def trainings_from(step):
+    """How many trainings a log holds whose steps begin anew, an hour later, from such a step."""
+    lines = [line(float(number), number) for number in range(3, 20)]
+    lines += [line(3600.0 + number, number, loss=4.5) for number in range(step, 20)]
+    return len(read.parse_chunks(["\n".join([*lines, ""]).encode()], "train.log"))
+
+
 def again_unstamped(factor):
     lines = [f"step:{step} - train/loss:1.2{step} - train/time(s):3.0000" for step in range(10, 20)]
     run = single([*lines, f"step:19 - train/loss:1.219 - train/time(s):{3 * factor:.4f}"])
@@ -107,6 +114,7 @@ def gaps(count):
     ("same moment", again, (1.99, "double"), (2.01, "restart")),
     ("half a step", lambda after: again(after, seconds=100.0), (49.9, "double"), (50.1, "restart")),
     ("figures of one step", lambda factor: again(1.0, factor=factor), (1.052, "double"), (1.053, "conflict")),
+    ("first step again", trainings_from, (3, 2), (4, 1)),
     ("figures of ranks", again_unstamped, (1.052, "double"), (1.053, "restart")),
     ("printed rate", rates_disagree, (1.0095, False), (1.0105, True)),
     ("lengths of sequences", tokens_vary, (1.049, False), (1.051, True)),
@@ -210,11 +218,11 @@ def stretch(seconds):
     )
 
 
-def torn(last):
-    """The last number of a line that ends with a smaller one than the lines before it."""
+def torn(last, times=1):
+    """The end of a line as it is read whose last number is smaller than that of the lines before it."""
     given = []
     lines = TornLines()
-    for number, text in enumerate((*["tokens 8000"] * 3, f"tokens {last}"), start=1):
+    for number, text in enumerate((*["tokens 8000"] * 3, *[f"tokens {last}"] * times), start=1):
         lines.read(Line(number, text, True), lambda each: bool(given.append(each.text)) or True)
     return given[-1]
 
@@ -317,6 +325,7 @@ def spread(count):
     ("pause", pause, (1.9, False), (2.1, True)),
     ("seconds that show a step", stretch, (19.0, True), (20.0, False)),
     ("a quarter of the number before", torn, (1999, "tokens ?"), (2001, "tokens 2001")),
+    ("smaller numbers", lambda times: torn(1000, times), (3, "tokens ?"), (4, "tokens 1000")),
     ("named labels", unread, (8, False), (9, True)),
     ("digits of a rate", rated, ("0.27", False), ("0.271", True)),
     ("default of log_freq", is_interval, (10, False), (11, True)),
