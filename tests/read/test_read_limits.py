@@ -178,14 +178,14 @@ def is_quoted(count):
         return False
 
 
-def kind_of_times(miss):
-    """Which timer a log has whose records of every fourth step miss the wall clock by such a share."""
+def kind_of_times(miss=0.0, pauses=0):
+    """Which timer a log has whose records of every fourth step miss the wall clock by such a share, or at pauses."""
     log = Log()
     log.setup()
     log.now += 1_000_000
     log.event("block_start", samples_count=0)
     for step in range(4, 201, 4):
-        log.now += 4_000_000
+        log.now += 4_000_000 + (1_000_000 if 4 < step <= 4 + 4 * pauses else 0)
         log.event("tracked_stats", {"train_step_time": 1000.0 * (1 - miss)}, samples_count=step * log.batch)
     log.event("block_stop", samples_count=200 * log.batch)
     log.event("run_stop", samples_count=200 * log.batch, status="success")
@@ -270,6 +270,13 @@ def second_of_first(miss):
     return single([*lines, *rest]).step_times[1]
 
 
+def second_by(resolution):
+    """The second step's time where coarse stamps fit both, its own time and the mean with the first, and finer ones one."""
+    rest = [iteration(11.0 + 2 * number, number, resolution=resolution) for number in range(3, 20)]
+    lines = [iteration(10.0, 1, 3.0, resolution=resolution), iteration(12.0, 2, 2.5, resolution=resolution)]
+    return single([*lines, *rest]).step_times[1]
+
+
 def second_after_pause(seconds):
     """The same for the second step after a pause, in which another process may have started."""
     lines = [iteration(2.0 * number, number) for number in range(1, 11)]
@@ -322,6 +329,8 @@ def spread(count):
     ("lines where an interval has them", window, (4, 10), (5, 1)),
     ("steps of a document", is_quoted, (2, False), (3, True)),
     ("sampled times", kind_of_times, (0.0009, "partial"), (0.0011, "sampled")),
+    # Of 49 distances between records most must fit.
+    ("pauses", lambda pauses: kind_of_times(pauses=pauses), (24, "partial"), (25, "sampled")),
     ("pause", pause, (1.9, False), (2.1, True)),
     ("seconds that show a step", stretch, (19.0, True), (20.0, False)),
     ("a quarter of the number before", torn, (1999, "tokens ?"), (2001, "tokens 2001")),
@@ -332,6 +341,7 @@ def spread(count):
     ("place of a time", is_dated, (80, True), (81, False)),
     ("iteration again", repeated, (49.9, False), (50.1, True)),
     ("stamps of the first two", second_of_first, (0.019, 2.0), (0.021, 6.0)),
+    ("resolution of stamps", second_by, ("microseconds", 2.0), ("seconds", 2.5)),
     ("start of a process", second_after_pause, (4.9, 6.0), (5.1, 2.0)),
     ("named conflicts", conflicts, (5, 5), (6, 5)),
     ("named restarts", restarts, (50, 50), (51, 50)),
