@@ -271,7 +271,7 @@ def second_of_first(miss):
 
 
 def second_by(resolution):
-    """The second step's time where coarse stamps fit both, its own time and the mean with the first, and finer ones one."""
+    """The second step's time where coarse stamps fit its own and the mean with the first, and finer ones only one."""
     rest = [iteration(11.0 + 2 * number, number, resolution=resolution) for number in range(3, 20)]
     lines = [iteration(10.0, 1, 3.0, resolution=resolution), iteration(12.0, 2, 2.5, resolution=resolution)]
     return single([*lines, *rest]).step_times[1]
