@@ -56,8 +56,8 @@ def caveats(*groups):
 
 def unlike(factor):
     """Two runs of one system of which one takes so many times as long as the other, and a run of another system."""
-    times = (1.0, factor)
-    return tuple(dated(day, timed([time] * 40)) for day, time in enumerate(times, 1)), timed([1.0] * 40, MI300X)
+    times = (3.0, 3.0 * factor)
+    return tuple(dated(day, timed([time] * 40)) for day, time in enumerate(times, 1)), timed([3.0] * 40, MI300X)
 
 
 def disturbed(**fields):
@@ -81,6 +81,7 @@ def several(count):
 @limits(
     ("runs that differ, told", lambda factor: "unlike-runs" in caveats(*unlike(factor)), (1.24, False), (1.26, True)),
     ("runs that differ, refused", lambda factor: pair_of(*unlike(factor)).ratio is None, (1.99, False), (2.01, True)),
+    ("faster runs, refused", lambda factor: pair_of(*unlike(1 / factor)).ratio is None, (1.99, False), (2.01, True)),
     ("CPU of others", lambda share: disturbed(other_programs_cpu_share=share), (0.0499, False), (0.0501, True)),
     ("stolen CPU", lambda share: disturbed(steal_cpu_share=share), (0.0499, False), (0.0501, True)),
     ("outlier", has_outlier, (2.0, False), (2.03, True)),
@@ -157,6 +158,18 @@ def is_shortened(clause):
         comparison(*(make_run(label=str(index), timing=each) for index, each in enumerate(covers))).models[0].groups
     )
     return not any(clause in caveat.text for caveat in group.caveats if caveat.code == "timer-differs")
+
+
+@pytest.mark.parametrize("unsettled", [(), (0,), (1,)])
+def test_a_run_that_never_settles_takes_the_interval_of_a_pair(unsettled):
+    slow, fast = (
+        tuple(
+            dated(day, timed([2 * seconds] * (16 if place in unsettled else 0) + [seconds + 0.001 * day] * 14, device))
+            for day in (1, 2)
+        )
+        for place, (device, seconds) in enumerate(((H100, 1.5), (MI300X, 1.0)))
+    )
+    assert (pair_of(slow, fast).ratio.low is None) == bool(unsettled)
 
 
 def test_the_runs_that_are_needed_are_those_of_the_system_that_varies_more():
@@ -295,6 +308,17 @@ def answer(seconds, slower="0%"):
     return check(of_day(1, spread), of_day(11, [seconds * each for each in spread]), slower).answer
 
 
+def of_memory(factor):
+    """The answer to memory that is the same in every run, and so many times that of the baseline."""
+    groups = (
+        [msgspec.structs.replace(run, memory_metrics=MemoryMetrics(peak_memory_allocated_gb=used)) for run in runs]
+        for runs, used in ((of_day(1, [1.0, 1.1]), 10.0), (of_day(11, [1.0001, 1.1001]), 10.0 * factor))
+    )
+    files = [[Loaded(f"{kind}.json", kind * 8, tuple(runs))] for kind, runs in zip(("old", "new"), groups, strict=True)]
+    _, found = check_regression(*files, parse("3%", ["peak_memory_allocated_gb=1%"])).checks
+    return found.answer
+
+
 def takes_threshold(text):
     try:
         return bool(parse(text, ()))
@@ -316,6 +340,8 @@ def test_more_runs_are_asked_for_than_there_are():
     ("runs that are needed", alone, (1.00396, None), (1.00402, 100)),
     ("assumed spread", alone, (1.0125, 12), (1.0135, 11)),
     ("significance", answer, (1.0139, "inconclusive"), (1.0143, "worse")),
+    ("nothing", of_memory, (0.0, "not comparable"), (1e-9, "within")),
+    ("the threshold itself", of_memory, (1.01, "within"), (1.01001, "worse")),
     ("threshold", lambda amount: takes_threshold(f"{amount}%"), (99.9, True), (100.0, False)),
 )
 def test_a_regression_check(ask, below, above):
