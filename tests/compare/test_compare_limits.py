@@ -25,7 +25,7 @@ from tprimat.compare.threshold import parse
 from tprimat.compare.windows import sensitivity
 from tprimat.errors import UsageError
 from tprimat.read.kineto.timeline import read_timeline
-from tprimat.results.account import Timing
+from tprimat.results.account import Entry, Timing
 from tprimat.results.conditions import Disturbance
 from tprimat.results.run import MemoryMetrics, TrainingConfig
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
@@ -183,6 +183,16 @@ def test_the_runs_that_are_needed_are_those_of_the_system_that_varies_more():
     assert ratio.runs_needed == intervals.runs_needed(abs(ratio.value - 1), spread)
 
 
+def test_the_largest_drift_of_several_runs_is_told():
+    rising = (1.03, 1.08, 1.05)
+    runs = tuple(
+        dated(day, timed([1 + (end - 1) * step / 99 for step in range(100)])) for day, end in enumerate(rising, 1)
+    )
+    (group,) = comparison(runs, timed([1.2] * 100, MI300X)).models[0].groups
+    (text,) = (caveat.text for caveat in group.caveats if caveat.code == "drift")
+    assert "up to 8%" in text
+
+
 def test_the_most_severe_event_of_a_kind_is_named():
     issues = tuple(TelemetryIssue(code=code, text=f"it is {code}") for code in ("power-cap", "thermal"))
     run = make_run(telemetry=Telemetry(issues=issues))
@@ -251,6 +261,20 @@ class TestFiguresOfARun:
         (system,) = comparison(tuple(dated(day, timed(each)) for day, each in enumerate(times, 1))).models[0].systems
         assert system.value("max_step_time_seconds") == 1.5
         assert system.value("min_step_time_seconds") == 0.9
+
+    def test_of_blocks_the_typical_one_is_that_of_the_median_run(self):
+        runs = []
+        for day, seconds in enumerate((100.0, 101.0, 160.0), 1):
+            blocks = (
+                Entry(
+                    kind="training", start=200.0 * n, duration=seconds, first_step=1 + 100 * n, last_step=100 * n + 100
+                )
+                for n in range(4)
+            )
+            runs.append(dated(day, timed(()), timeline=tuple(blocks)))
+        (system,) = comparison(tuple(runs)).models[0].systems
+        assert system.value("median_step_time_seconds") == pytest.approx(1.01)
+        assert system.value("avg_step_time_seconds") == pytest.approx(3.61 / 3)
 
     def test_memory_is_the_highest_peak_and_the_mean_of_the_averages(self):
         memory = [

@@ -178,8 +178,8 @@ def is_quoted(count):
         return False
 
 
-def kind_of_times(miss=0.0, pauses=0):
-    """Which timer a log has whose records of every fourth step miss the wall clock by such a share, or at pauses."""
+def mlperf_steps(miss=0.0, pauses=0):
+    """A run of MLPerf with a record of every fourth step, whose times miss the wall clock by a share, or at pauses."""
     log = Log()
     log.setup()
     log.now += 1_000_000
@@ -189,7 +189,12 @@ def kind_of_times(miss=0.0, pauses=0):
         log.event("tracked_stats", {"train_step_time": 1000.0 * (1 - miss)}, samples_count=step * log.batch)
     log.event("block_stop", samples_count=200 * log.batch)
     log.event("run_stop", samples_count=200 * log.batch, status="success")
-    return single([log.text()]).timing.kind
+    return single([log.text()])
+
+
+def kind_of_times(miss=0.0, pauses=0):
+    """Which timer such a run has."""
+    return mlperf_steps(miss, pauses).timing.kind
 
 
 def iteration(at, number, seconds=2.0, loss=2.5, resolution="microseconds"):
@@ -199,6 +204,11 @@ def iteration(at, number, seconds=2.0, loss=2.5, resolution="microseconds"):
         f" [{stamp}] iteration {number:8d}/     500 | elapsed time per iteration (ms): {1e3 * seconds:.1f} | "
         f"learning rate: 1.0E-04 | global batch size:    64 | lm loss: {loss:.6E} | grad norm: 1.000 |"
     )
+
+
+def is_placed(miss):
+    """Whether records are read as steps whose times miss the wall clock by such a share."""
+    return len(mlperf_steps(miss).steps) == 50
 
 
 def pause(seconds):
@@ -329,6 +339,7 @@ def spread(count):
     ("lines where an interval has them", window, (4, 10), (5, 1)),
     ("steps of a document", is_quoted, (2, False), (3, True)),
     ("sampled times", kind_of_times, (0.0009, "partial"), (0.0011, "sampled")),
+    ("times of another unit", is_placed, (0.32, True), (0.35, False)),
     # Of 49 distances between records most must fit.
     ("pauses", lambda pauses: kind_of_times(pauses=pauses), (24, "partial"), (25, "sampled")),
     ("pause", pause, (1.9, False), (2.1, True)),
