@@ -6,6 +6,7 @@ that a log that counts from 0 is one off; what was printed stands in native_metr
 
 from __future__ import annotations
 
+import functools
 import math
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,13 @@ SETUP = {
 
 
 def runs_of(path: Path) -> list[Run]:
-    """The trainings of a log."""
+    """The trainings of a log, which is read once as long as the file stays as it is."""
+    stat = path.stat()
+    return list(_runs_of(path, stat.st_mtime_ns, stat.st_size))
+
+
+@functools.lru_cache(maxsize=256)
+def _runs_of(path: Path, _changed_ns: int, _size: int) -> list[Run]:
     with path.open("rb") as stream:
         return read.read(text.lines(iter(lambda: stream.read(1 << 16), b"")), path.name)
 

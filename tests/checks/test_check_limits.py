@@ -15,7 +15,7 @@ from stored_runs import series
 from tprimat.analysis import flops
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
-from tprimat.checks import explain, physics, training
+from tprimat.checks import compute, explain, physics, training
 from tprimat.results.run import Data, GpuInfo, MemoryMetrics, ModelConfig, Run, TrainingConfig
 
 UNIFORM = math.log(1024)
@@ -177,6 +177,20 @@ CAP, MEMORY = ("error", "above-power-cap"), ("error", "beyond-memory")
 )
 def test_what_is_possible(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+def test_the_memory_of_a_process_is_not_held_against_a_device_that_is_none():
+    gpu, memory = GpuInfo(total_memory_gb=1.0), MemoryMetrics(peak_memory_process_gb=2.0)
+    run = timed(platform="cpu", gpu_info=gpu, memory_metrics=memory)
+    assert judged(run) is None
+    assert judged(msgspec.structs.replace(run, platform="nvd")) == MEMORY
+
+
+def test_what_neither_of_two_runs_states_differs_in_nothing():
+    run = timed()
+    assert compute.config_diff(run, run).verdict == "same configuration"
+    config = msgspec.structs.replace(CONFIG, precision="bf16")
+    assert compute.config_diff(run, timed(training_config=config)).verdict == "best configuration"
 
 
 def test_the_first_of_a_printed_series_does_not_count():

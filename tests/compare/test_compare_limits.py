@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import io
+import math
+import statistics
 
 import msgspec
 import pytest
@@ -11,8 +14,10 @@ from made_runs import H100, MI300X, comparison, failed_run, make_run
 from made_traces import MadeTrace
 from stored_runs import series
 
+from tprimat.analysis import intervals
 from tprimat.analysis.traces.breakdown import Breakdown
 from tprimat.compare import Loaded
+from tprimat.compare.cost import cost, with_prices
 from tprimat.compare.explain import Traced, explain
 from tprimat.compare.regression import check_regression
 from tprimat.compare.scaling import scaling_of
@@ -20,9 +25,10 @@ from tprimat.compare.threshold import parse
 from tprimat.compare.windows import sensitivity
 from tprimat.errors import UsageError
 from tprimat.read.kineto.timeline import read_timeline
-from tprimat.results.account import Timing
+from tprimat.results.account import Entry, Timing
 from tprimat.results.conditions import Disturbance
 from tprimat.results.run import MemoryMetrics, TrainingConfig
+from tprimat.results.telemetry import Telemetry, TelemetryIssue
 
 AMD = {"device": MI300X, "stack": "rocm"}
 CPU = {"device": None, "stack": "cpu", "gpus": 1}
@@ -34,7 +40,8 @@ def timed(times, device=H100, **fields):
 
 
 def dated(day, run, **fields):
-    return msgspec.structs.replace(run, timestamp=f"2026-02-{day:02d}T00:00:00+00:00", **fields)
+    moment = datetime.datetime(2026, 2, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(days=day)
+    return msgspec.structs.replace(run, timestamp=moment.isoformat(), **fields)
 
 
 def pair_of(*groups):
@@ -49,8 +56,8 @@ def caveats(*groups):
 
 def unlike(factor):
     """Two runs of one system of which one takes so many times as long as the other, and a run of another system."""
-    times = (1.0, factor)
-    return tuple(dated(day, timed([time] * 40)) for day, time in enumerate(times, 1)), timed([1.0] * 40, MI300X)
+    times = (3.0, 3.0 * factor)
+    return tuple(dated(day, timed([time] * 40)) for day, time in enumerate(times, 1)), timed([3.0] * 40, MI300X)
 
 
 def disturbed(**fields):
@@ -74,6 +81,7 @@ def several(count):
 @limits(
     ("runs that differ, told", lambda factor: "unlike-runs" in caveats(*unlike(factor)), (1.24, False), (1.26, True)),
     ("runs that differ, refused", lambda factor: pair_of(*unlike(factor)).ratio is None, (1.99, False), (2.01, True)),
+    ("faster runs, refused", lambda factor: pair_of(*unlike(1 / factor)).ratio is None, (1.99, False), (2.01, True)),
     ("CPU of others", lambda share: disturbed(other_programs_cpu_share=share), (0.0499, False), (0.0501, True)),
     ("stolen CPU", lambda share: disturbed(steal_cpu_share=share), (0.0499, False), (0.0501, True)),
     ("outlier", has_outlier, (2.0, False), (2.03, True)),
@@ -152,6 +160,60 @@ def is_shortened(clause):
     return not any(clause in caveat.text for caveat in group.caveats if caveat.code == "timer-differs")
 
 
+@pytest.mark.parametrize("unsettled", [(), (0,), (1,)])
+def test_a_run_that_never_settles_takes_the_interval_of_a_pair(unsettled):
+    slow, fast = (
+        tuple(
+            dated(day, timed([2 * seconds] * (16 if place in unsettled else 0) + [seconds + 0.001 * day] * 14, device))
+            for day in (1, 2)
+        )
+        for place, (device, seconds) in enumerate(((H100, 1.5), (MI300X, 1.0)))
+    )
+    assert (pair_of(slow, fast).ratio.low is None) == bool(unsettled)
+
+
+def test_the_runs_that_are_needed_are_those_of_the_system_that_varies_more():
+    even, uneven = (
+        tuple(dated(day, timed([seconds] * 40, device)) for day, seconds in enumerate(times, 1))
+        for device, times in ((H100, (1.000001, 1.000002, 1.000003)), (MI300X, (0.970001, 1.000001, 1.000001)))
+    )
+    ratio = pair_of(even, uneven).ratio
+    spread = statistics.stdev(map(math.log, (0.970001, 1.000001, 1.000001)))
+    assert ratio.low < 1 < ratio.high
+    assert ratio.runs_needed == intervals.runs_needed(abs(ratio.value - 1), spread)
+
+
+def test_the_largest_drift_of_several_runs_is_told():
+    rising = (1.03, 1.08, 1.05)
+    runs = tuple(
+        dated(day, timed([1 + (end - 1) * step / 99 for step in range(100)])) for day, end in enumerate(rising, 1)
+    )
+    (group,) = comparison(runs, timed([1.2] * 100, MI300X)).models[0].groups
+    (text,) = (caveat.text for caveat in group.caveats if caveat.code == "drift")
+    assert "up to 8%" in text
+
+
+def test_the_most_severe_event_of_a_kind_is_named():
+    issues = tuple(TelemetryIssue(code=code, text=f"it is {code}") for code in ("power-cap", "thermal"))
+    run = make_run(telemetry=Telemetry(issues=issues))
+    (group,) = comparison(run, make_run(**AMD)).models[0].groups
+    (text,) = (caveat.text for caveat in group.caveats if caveat.code == "throttled")
+    assert text.endswith("it is thermal")
+
+
+def test_a_range_of_prices_goes_with_the_interval_of_the_speedup():
+    slow, fast = (
+        tuple(dated(day, timed([seconds] * 40, device)) for day, seconds in enumerate(times, 1))
+        for device, times in ((H100, (2.000001, 2.020001)), (MI300X, (0.999999, 1.010001)))
+    )
+    found = with_prices(comparison(slow, fast), ["H100=2:3", "MI300X=1:1.1"])
+    (pair,) = found.models[0].pairs
+    low, high = pair.speedup.bounds
+    assert low < high
+    # A token costs least with the fast one at its lowest price and its largest lead, and the slow one at its highest.
+    assert cost(found, pair).saving == (pytest.approx(1 - 1.1 / (2 * low)), pytest.approx(1 - 1 / (3 * high)))
+
+
 @limits(
     ("ratios of segments", segment_ratios, (4, 4), (5, 2)),
     ("place of a change", share_a_change, (60, True), (61, False)),
@@ -199,6 +261,20 @@ class TestFiguresOfARun:
         (system,) = comparison(tuple(dated(day, timed(each)) for day, each in enumerate(times, 1))).models[0].systems
         assert system.value("max_step_time_seconds") == 1.5
         assert system.value("min_step_time_seconds") == 0.9
+
+    def test_of_blocks_the_typical_one_is_that_of_the_median_run(self):
+        runs = []
+        for day, seconds in enumerate((100.0, 101.0, 160.0), 1):
+            blocks = (
+                Entry(
+                    kind="training", start=200.0 * n, duration=seconds, first_step=1 + 100 * n, last_step=100 * n + 100
+                )
+                for n in range(4)
+            )
+            runs.append(dated(day, timed(()), timeline=tuple(blocks)))
+        (system,) = comparison(tuple(runs)).models[0].systems
+        assert system.value("median_step_time_seconds") == pytest.approx(1.01)
+        assert system.value("avg_step_time_seconds") == pytest.approx(3.61 / 3)
 
     def test_memory_is_the_highest_peak_and_the_mean_of_the_averages(self):
         memory = [
@@ -256,6 +332,17 @@ def answer(seconds, slower="0%"):
     return check(of_day(1, spread), of_day(11, [seconds * each for each in spread]), slower).answer
 
 
+def of_memory(factor):
+    """The answer to memory that is the same in every run, and so many times that of the baseline."""
+    groups = (
+        [msgspec.structs.replace(run, memory_metrics=MemoryMetrics(peak_memory_allocated_gb=used)) for run in runs]
+        for runs, used in ((of_day(1, [1.0, 1.1]), 10.0), (of_day(11, [1.0001, 1.1001]), 10.0 * factor))
+    )
+    files = [[Loaded(f"{kind}.json", kind * 8, tuple(runs))] for kind, runs in zip(("old", "new"), groups, strict=True)]
+    _, found = check_regression(*files, parse("3%", ["peak_memory_allocated_gb=1%"])).checks
+    return found.answer
+
+
 def takes_threshold(text):
     try:
         return bool(parse(text, ()))
@@ -263,11 +350,22 @@ def takes_threshold(text):
         return False
 
 
+def test_more_runs_are_asked_for_than_there_are():
+    # By its spread the candidate differs from the threshold with two runs of each, but two alone don't show a spread.
+    before = [1 + 1e-6 * number for number in range(1, 21)]
+    found = check(of_day(1, before), of_day(41, [1.009001, 1.011001]), "0%")
+    assert (found.answer, found.runs) == ("inconclusive", (20, 2))
+    assert intervals.runs_needed(0.01, 0.002 / math.sqrt(2)) == 2
+    assert found.runs_needed == 3
+
+
 @limits(
     # A spread of 1 % is assumed: 2.8 standard errors √(2/n) · 1 %.
     ("runs that are needed", alone, (1.00396, None), (1.00402, 100)),
     ("assumed spread", alone, (1.0125, 12), (1.0135, 11)),
     ("significance", answer, (1.0139, "inconclusive"), (1.0143, "worse")),
+    ("nothing", of_memory, (0.0, "not comparable"), (1e-9, "within")),
+    ("the threshold itself", of_memory, (1.01, "within"), (1.01001, "worse")),
     ("threshold", lambda amount: takes_threshold(f"{amount}%"), (99.9, True), (100.0, False)),
 )
 def test_a_regression_check(ask, below, above):

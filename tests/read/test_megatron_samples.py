@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from cut_logs import cut
 
 from tprimat import read
 from tprimat.errors import UnreadableError
@@ -222,12 +223,11 @@ def test_a_log_cut_anywhere_is_read_for_what_it_holds(name, samples):
     complete = single(samples / "primus" / name)
     known = {step: set(values) for step, *values in zip(complete.steps, complete.loss_values, strict=True)}
     before = 0
-    for end in range(0, len(content), max(1, len(content) // 60)):
-        try:
-            (run,) = read.read(text.lines([content[:end]]), name)
-        except UnreadableError:
+    for _, runs in cut(content, range(0, len(content), max(1, len(content) // 60)), name):
+        if not runs:
             assert before == 0
             continue
+        (run,) = runs
         assert len(run.steps) >= before
         before = len(run.steps)
         assert all(loss in known[step] for step, loss in zip(run.steps, run.loss_values, strict=True))
@@ -239,8 +239,7 @@ def test_a_log_cut_anywhere_is_read_for_what_it_holds(name, samples):
 def test_the_end_of_a_log_cut_byte_by_byte(samples):
     content = (samples / "primus" / "megatron_core_dsv4_p37_hc_on_iterlines.log").read_bytes()
     complete = single(samples / "primus" / "megatron_core_dsv4_p37_hc_on_iterlines.log")
-    for end in range(len(content) - 900, len(content)):
-        (run,) = read.read(text.lines([content[:end]]), "cut.log")
+    for _, (run,) in cut(content, range(len(content) - 900, len(content))):
         assert run.steps in (complete.steps, complete.steps[:-1])
         assert run.step_times == complete.step_times[: len(run.steps)]
         assert run.loss_values[: len(run.steps) - 1] == complete.loss_values[: len(run.steps) - 1]

@@ -19,6 +19,9 @@ from tprimat.analysis.run_account import account_of
 from tprimat.errors import UnreadableError
 from tprimat.log_import import load
 from tprimat.read import merge
+from tprimat.read.parsing.events import told_by
+from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.torn import TornLines
 from tprimat.read.parsing.values import whole_ratio
 from tprimat.results.run import Run
 
@@ -54,6 +57,13 @@ def again(after, *, seconds=1.0, factor=1.0):
     lines = [line(seconds * step, step, seconds) for step in range(20)]
     run = single([*lines, line(19 * seconds + after, 19, seconds * factor, loss=4.81)])
     return "restart" if said(run, "restarted") else "conflict" if said(run, "printed twice") else "double"
+
+
+def trainings_from(step):
+    """How many trainings a log holds whose steps begin anew, an hour later, from such a step."""
+    lines = [line(float(number), number) for number in range(3, 20)]
+    lines += [line(3600.0 + number, number, loss=4.5) for number in range(step, 20)]
+    return len(read.parse_chunks(["\n".join([*lines, ""]).encode()], "train.log"))
 
 
 def again_unstamped(factor):
@@ -104,6 +114,7 @@ def gaps(count):
     ("same moment", again, (1.99, "double"), (2.01, "restart")),
     ("half a step", lambda after: again(after, seconds=100.0), (49.9, "double"), (50.1, "restart")),
     ("figures of one step", lambda factor: again(1.0, factor=factor), (1.052, "double"), (1.053, "conflict")),
+    ("first step again", trainings_from, (3, 2), (4, 1)),
     ("figures of ranks", again_unstamped, (1.052, "double"), (1.053, "restart")),
     ("printed rate", rates_disagree, (1.0095, False), (1.0105, True)),
     ("lengths of sequences", tokens_vary, (1.049, False), (1.051, True)),
@@ -167,27 +178,37 @@ def is_quoted(count):
         return False
 
 
-def kind_of_times(miss):
-    """Which timer a log has whose records of every fourth step miss the wall clock by such a share."""
+def mlperf_steps(miss=0.0, pauses=0):
+    """A run of MLPerf with a record of every fourth step, whose times miss the wall clock by a share, or at pauses."""
     log = Log()
     log.setup()
     log.now += 1_000_000
     log.event("block_start", samples_count=0)
     for step in range(4, 201, 4):
-        log.now += 4_000_000
+        log.now += 4_000_000 + (1_000_000 if 4 < step <= 4 + 4 * pauses else 0)
         log.event("tracked_stats", {"train_step_time": 1000.0 * (1 - miss)}, samples_count=step * log.batch)
     log.event("block_stop", samples_count=200 * log.batch)
     log.event("run_stop", samples_count=200 * log.batch, status="success")
-    return single([log.text()]).timing.kind
+    return single([log.text()])
 
 
-def iteration(at, number, seconds=2.0, loss=2.5):
+def kind_of_times(miss=0.0, pauses=0):
+    """Which timer such a run has."""
+    return mlperf_steps(miss, pauses).timing.kind
+
+
+def iteration(at, number, seconds=2.0, loss=2.5, resolution="microseconds"):
     """A line of an iteration in Megatron's form."""
-    stamp = (BEGIN + datetime.timedelta(seconds=at)).isoformat(" ", "microseconds")
+    stamp = (BEGIN + datetime.timedelta(seconds=at)).isoformat(" ", resolution)
     return (
         f" [{stamp}] iteration {number:8d}/     500 | elapsed time per iteration (ms): {1e3 * seconds:.1f} | "
         f"learning rate: 1.0E-04 | global batch size:    64 | lm loss: {loss:.6E} | grad norm: 1.000 |"
     )
+
+
+def is_placed(miss):
+    """Whether records are read as steps whose times miss the wall clock by such a share."""
+    return len(mlperf_steps(miss).steps) == 50
 
 
 def pause(seconds):
@@ -195,6 +216,55 @@ def pause(seconds):
     stamps = [20.0 * number + (seconds if number > 10 else 0.0) for number in range(1, 21)]
     lines = [iteration(at, 10 * number) for number, at in enumerate(stamps, start=1)]
     return "unknown" in account_of(single(lines)).parts
+
+
+def stretch(seconds):
+    """Whether time is unknown where stamps in whole seconds say that ten steps of 1 s take so long."""
+    ends = (10.0, 10.0 + seconds, 40.0 + seconds)
+    first, second, third = (iteration(at, 10 * n, 1.0, resolution="seconds") for n, at in enumerate(ends, start=1))
+    return (
+        "unknown"
+        in account_of(single([first, second, " validation loss at iteration 20 | lm loss value: 2.5", third])).parts
+    )
+
+
+def torn(last, times=1):
+    """The end of a line as it is read whose last number is smaller than that of the lines before it."""
+    given = []
+    lines = TornLines()
+    for number, text in enumerate((*["tokens 8000"] * 3, *[f"tokens {last}"] * times), start=1):
+        lines.read(Line(number, text, True), lambda each: bool(given.append(each.text)) or True)
+    return given[-1]
+
+
+def unread(count):
+    """Whether more labels of a line aren't read than are named."""
+    labels = "".join(f" figure {chr(97 + number)}: 1.0 |" for number in range(count))
+    return bool(
+        said(single([iteration(2.0 * number, number) + labels for number in range(1, 9)]), "labels not read", "…")
+    )
+
+
+def rated(rate):
+    """Whether a rate of Composer gives a step time."""
+    log = [
+        f"[batch={n}/9]:\n\t Train throughput/batches_per_sec: {rate}\n\t Train loss/train/total: 2.5"
+        for n in range(1, 9)
+    ]
+    return single(log).step_times[0] is not None
+
+
+def is_interval(step):
+    """Whether the second of two records of torchtitan is one step, as far as is known."""
+    log = [
+        f"[rank0]:[titan] 2026-01-01 00:00:{n:02} - root - INFO - step: {n:2}  loss: 9.1  tps: 5,000" for n in (1, step)
+    ]
+    return bool(said(single(log), "log_freq isn't stated"))
+
+
+def is_dated(place):
+    """Whether a time at such a place is that of its line."""
+    return told_by("." * place + " 2026-05-11 02:00:00 saving checkpoint at iteration 5")[0] is not None
 
 
 def repeated(after):
@@ -207,6 +277,13 @@ def second_of_first(miss):
     """The second step's time where its line may be the mean with the first one, and stamps miss it by a share."""
     rest = [iteration(20.0 + 2 * number, number) for number in range(3, 20)]
     lines = [iteration(10.0, 1, 10.0), iteration(10.0 + 2.0 * (1 + miss), 2, 6.0)]
+    return single([*lines, *rest]).step_times[1]
+
+
+def second_by(resolution):
+    """The second step's time where coarse stamps fit its own and the mean with the first, and finer ones only one."""
+    rest = [iteration(11.0 + 2 * number, number, resolution=resolution) for number in range(3, 20)]
+    lines = [iteration(10.0, 1, 3.0, resolution=resolution), iteration(12.0, 2, 2.5, resolution=resolution)]
     return single([*lines, *rest]).step_times[1]
 
 
@@ -262,9 +339,20 @@ def spread(count):
     ("lines where an interval has them", window, (4, 10), (5, 1)),
     ("steps of a document", is_quoted, (2, False), (3, True)),
     ("sampled times", kind_of_times, (0.0009, "partial"), (0.0011, "sampled")),
+    ("times of another unit", is_placed, (0.32, True), (0.35, False)),
+    # Of 49 distances between records most must fit.
+    ("pauses", lambda pauses: kind_of_times(pauses=pauses), (24, "partial"), (25, "sampled")),
     ("pause", pause, (1.9, False), (2.1, True)),
+    ("seconds that show a step", stretch, (19.0, True), (20.0, False)),
+    ("a quarter of the number before", torn, (1999, "tokens ?"), (2001, "tokens 2001")),
+    ("smaller numbers", lambda times: torn(1000, times), (3, "tokens ?"), (4, "tokens 1000")),
+    ("named labels", unread, (8, False), (9, True)),
+    ("digits of a rate", rated, ("0.27", False), ("0.271", True)),
+    ("default of log_freq", is_interval, (10, False), (11, True)),
+    ("place of a time", is_dated, (80, True), (81, False)),
     ("iteration again", repeated, (49.9, False), (50.1, True)),
     ("stamps of the first two", second_of_first, (0.019, 2.0), (0.021, 6.0)),
+    ("resolution of stamps", second_by, ("microseconds", 2.0), ("seconds", 2.5)),
     ("start of a process", second_after_pause, (4.9, 6.0), (5.1, 2.0)),
     ("named conflicts", conflicts, (5, 5), (6, 5)),
     ("named restarts", restarts, (50, 50), (51, 50)),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from cut_logs import cut
 from read_truth import check, runs_of
 from stored_runs import series
 
@@ -13,7 +14,6 @@ from tprimat import read
 from tprimat.analysis import account
 from tprimat.analysis.efficiency.subject import Options, Subject, Value
 from tprimat.analysis.summary import summarize
-from tprimat.errors import UnreadableError
 from tprimat.log_import.extract import with_system
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing import text
@@ -144,10 +144,8 @@ def test_a_log_cut_anywhere_is_read_for_what_it_holds(name, samples):
     content = (samples / "mlperf" / name).read_bytes()
     (whole,) = read.read(text.lines([content]), name)
     losses = {loss for loss in whole.loss_values if loss is not None}
-    for end in range(0, len(content), max(1, len(content) // 60)):
-        try:
-            runs = read.read(text.lines([content[:end]]), name)
-        except UnreadableError:
+    for end, runs in cut(content, range(0, len(content), max(1, len(content) // 60)), name):
+        if not runs:
             continue
         (run,) = runs
         assert {loss for loss in run.loss_values if loss is not None} <= losses

@@ -2,8 +2,10 @@
 
 import io
 
+import made_logs
 import pytest
 import read_truth
+from cut_logs import cut
 
 from tprimat import read
 from tprimat.errors import UnreadableError
@@ -312,11 +314,7 @@ def test_torchtune_counts_other_tokens():
 def test_a_log_cut_anywhere_says_nothing_else(folder, name, samples):
     content = (samples / folder / name).read_bytes()
     (whole,) = read.read(text.lines([content]), name)
-    for end in range(0, len(content), 3):
-        try:
-            runs = read.read(text.lines([content[:end]]), name)
-        except UnreadableError:
-            continue
+    for _, runs in cut(content, range(0, len(content), 3), name):
         for run in runs:
             known = [loss for loss in run.loss_values if loss is not None]
             assert known == list(whole.loss_values)[: len(known)]
@@ -329,3 +327,14 @@ def test_restarts_are_listed_up_to_a_limit(restarts, more):
     (run,) = runs_of_text("".join(f"Step {step} | loss:{9 + i / 7:.4f} lr:1e-05\n" for i, step in enumerate(steps)))
     assert sum(warning.startswith("restarted on line") for warning in run.warnings) == MOST_RESTARTS
     assert [warning for warning in run.warnings if "more times" in warning] == more
+
+
+@pytest.mark.parametrize("name", sorted(made_logs.LOGS))
+def test_a_log_cut_at_many_places_is_read_as_one_that_ends_there(name):
+    """What tests of cut logs rest on: lines before all cuts are read once."""
+    content = made_logs.LOGS[name].encode()
+    for end, runs in cut(content, range(0, len(content) + 1, max(1, len(content) // 7))):
+        try:
+            assert runs == read.read(text.lines([content[:end]]), "cut.log")
+        except UnreadableError:
+            assert runs == []

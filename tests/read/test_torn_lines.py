@@ -12,7 +12,7 @@ from megatron_writer import Setup, Step, lines
 
 from tprimat import read
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.torn import ENOUGH, LEAST, TornLines
+from tprimat.read.parsing.torn import TornLines
 
 STEPS = range(1, 31)
 _DEEPSPEED = made_files.OTHER_LOGS["deepspeed"].splitlines()
@@ -118,21 +118,21 @@ def told(*written: str) -> list[str]:
 
 def test_lines_are_known_from_the_third_on():
     line = "step 10 loss 2.35 time 1.5 s"
-    assert told(*[line] * (LEAST - 1), "step 11 loss 2.")[-1] == "step 11 loss 2."
-    assert told(*[line] * LEAST, "step 11 loss 2.")[-1] == "step 11 loss ?"
+    assert told(*[line] * 2, "step 11 loss 2.")[-1] == "step 11 loss 2."
+    assert told(*[line] * 3, "step 11 loss 2.")[-1] == "step 11 loss ?"
 
 
 def test_a_number_with_the_decimals_of_the_others_is_whole():
     line = "step 10 loss 2.35 time 1.5 s"
-    assert told(*[line] * LEAST, "step 11 loss 2.34")[-1] == "step 11 loss 2.34"
+    assert told(*[line] * 3, "step 11 loss 2.34")[-1] == "step 11 loss 2.34"
     # What is glued to it may be some of its decimals.
-    assert told(*[line] * LEAST, "step 11 loss 2.34W0512")[-1] == "step 11 loss ?W0512"
+    assert told(*[line] * 3, "step 11 loss 2.34W0512")[-1] == "step 11 loss ?W0512"
 
 
 def test_shorter_lines_are_another_shape_once_there_are_three():
     line, shorter = "loss 2.351 lr 1e-05 tokens 4096 s", "loss 2.351 lr 1e-05 tokens 8192"
-    given = told(*[line] * 9, *[shorter] * (LEAST + 1))
-    assert given[9:] == [*["loss 2.351 lr 1e-05 tokens ?"] * LEAST, shorter]
+    given = told(*[line] * 9, *[shorter] * 4)
+    assert given[9:] == [*["loss 2.351 lr 1e-05 tokens ?"] * 3, shorter]
 
 
 def test_a_longer_line_is_no_torn_one():
@@ -145,6 +145,6 @@ def test_a_longer_line_is_no_torn_one():
 
 def test_numbers_of_many_digits_may_be_shorter_than_the_others():
     line = "rate 1395.2561291608{}"
-    long = "rate 1395.256" if ENOUGH == 8 else ""
+    long = "rate 1395.256"
     assert told(*[line.format(place) for place in range(9)], long)[-1] == long
     assert told(*[line.format(place) for place in range(9)], long[:-1])[-1] == "rate ?"
