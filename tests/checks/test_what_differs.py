@@ -15,7 +15,7 @@ from tprimat.report import console
 from tprimat.report.verdict import report
 from tprimat.results import account, run
 from tprimat.results.run import ModelConfig, Run
-from tprimat.settings.rows import HARMLESS, SETTINGS
+from tprimat.settings.rows import HARMLESS, LEDGER, fields_of
 
 EXPERTS = shape(num_experts=64, experts_per_token=8, expert_ffn_hidden_size=1408)
 LATENT = {"key_value_lora_rank": 512, "query_lora_rank": 1536, "rope_head_dim": 64, "value_head_dim": 128}
@@ -204,7 +204,7 @@ def test_flops_of_one_model_may_differ_by_a_hundredth(ffn, differs):
     assert ("FLOPs per token" in {entry.title for entry in diff.of("different")}) is differs
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=[setting.title for setting in SETTINGS])
+@pytest.mark.parametrize("setting", LEDGER, ids=[setting.title for setting in LEDGER])
 def test_runs_that_differ_in_one_row_are_not_one_configuration(setting):
     """Or the row says why they are."""
     known = {
@@ -221,7 +221,7 @@ def test_runs_that_differ_in_one_row_are_not_one_configuration(setting):
         "tied embeddings": (True, False),
         "trainable parameters": (10, 20),
     }
-    field = setting.fields[0].replace(".versions.", ".versions__").replace(".", "__", 1)
+    field = setting.field.partition(" ")[0].replace(".versions.", ".versions__").replace(".", "__", 1)
     first, second = known.get(setting.title, (1, 2))
     if setting.title in (
         "software stack",
@@ -267,7 +267,7 @@ COMPARED = {
 
 def test_each_field_has_a_row_or_a_reason_for_none():
     fields = {f"{section}.{name}" for section, kind in COMPARED.items() for name in kind.__struct_fields__}
-    rows = {field for setting in SETTINGS for field in setting.fields}
+    rows = {field for setting in LEDGER for field in fields_of(setting)}
     assert sorted(fields - rows - HARMLESS.keys()) == []
     assert sorted(rows & HARMLESS.keys()) == []
     known = {*fields, "framework", "scale", "environment.versions.driver", "energy_metrics.power_cap_watts"}
@@ -276,10 +276,10 @@ def test_each_field_has_a_row_or_a_reason_for_none():
 
 
 def test_titles_are_told_apart_and_functions_are_bound():
-    assert len({setting.title for setting in SETTINGS}) == len(SETTINGS)
-    assert {setting.value for setting in SETTINGS} - {""} == settings.VALUES.keys()
-    assert {setting.same for setting in SETTINGS} - {""} == settings.SAMES.keys()
-    assert all(len(setting.fields) == 1 or setting.value for setting in SETTINGS)
+    assert len({setting.title for setting in LEDGER}) == len(LEDGER)
+    assert {setting.value for setting in LEDGER} - {""} == settings.VALUES.keys()
+    assert {setting.same for setting in LEDGER} - {""} == settings.SAMES.keys()
+    assert all(len(fields_of(setting)) == 1 or setting.value for setting in LEDGER)
 
 
 def test_any_other_key_of_the_frameworks_settings_is_a_row():
@@ -325,13 +325,13 @@ def test_what_enters_the_flops_forbids_a_comparison_or_is_compared_by_them():
         is_forbidden = answer.reason is not None and "shape" in answer.reason
         assert is_forbidden or explains & {"FLOPs per token", "trainable parameters"}, (name, field)
     assert {f"model_config.{field}" for field in entering} >= {
-        field for setting in SETTINGS if setting.title == "model shape" for field in setting.fields
+        field for setting in LEDGER if setting.title == "model shape" for field in fields_of(setting)
     }
 
 
 def test_a_setting_is_data_alone():
     assert all(
         isinstance(getattr(setting, field.name), (str, bool, tuple))
-        for setting in SETTINGS
+        for setting in LEDGER
         for field in dataclasses.fields(setting)
     )

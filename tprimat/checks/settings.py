@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import math
-import operator
 import re
 from collections.abc import Callable, Sequence
 
@@ -14,8 +13,8 @@ from tprimat import units
 from tprimat.analysis import flops
 from tprimat.catalog import gpus
 from tprimat.results.run import FROM_DESCRIPTION, ModelConfig, Run
-from tprimat.settings import Setting
-from tprimat.settings.rows import HARMLESS, SETTINGS, SHAPE
+from tprimat.settings import Setting, value_of
+from tprimat.settings.rows import HARMLESS, LEDGER, SHAPE, fields_of
 from tprimat.text import plain
 
 PADDING = 1024
@@ -35,15 +34,12 @@ _RECIPES = (
 
 _WORD = re.compile(r"[a-z0-9]+")
 
-_DICTIONARIES = ("framework_config", "energy_metrics", "environment.versions")
-"""Parts of a Run whose keys are not fields."""
-
 
 def read(setting: Setting, run: Run) -> str | None:
     """Return the value of a run as text; None where it is unknown."""
     if setting.value:
         return VALUES[setting.value](run)
-    text = text_of(raw(run, setting.fields[0]))
+    text = text_of(value_of(run, setting.field))
     return joined(text, setting.unit, by=" ") if text else None
 
 
@@ -51,15 +47,6 @@ def texts(setting: Setting, runs: Sequence[Run]) -> tuple[str | None, ...]:
     """Return the values of several runs; where one states the setting, an unknown value has its meaning."""
     found = tuple(read(setting, run) for run in runs)
     return tuple(text or setting.null for text in found) if setting.null and any(found) else found
-
-
-def raw(run: Run, field: str) -> object:
-    """Return a field by its path, such as timing.clock or framework_config.attention."""
-    for part in _DICTIONARIES:
-        if field.startswith(f"{part}."):
-            values: dict[str, object] = operator.attrgetter(part)(run)
-            return values.get(field.removeprefix(f"{part}."))
-    return operator.attrgetter(field)(run)
 
 
 def rows_of(runs: Sequence[Run]) -> list[Setting]:
@@ -76,8 +63,8 @@ def rows_of(runs: Sequence[Run]) -> list[Setting]:
         values = [run.framework_config[key] for run in runs if key in run.framework_config]
         is_missing = len(values) < len(runs) and len({framework(run) for run in runs}) == 1
         if is_missing or len(set(map(text_of, values))) > 1:
-            more.append(Setting(title=key, fields=(field,), role="explains", named=False, optional=True))
-    return [*SETTINGS, *more]
+            more.append(Setting(key, field, role="explains", named=False, optional=True))
+    return [*LEDGER, *more]
 
 
 def agree(setting: Setting, first: Run, second: Run) -> bool:
@@ -258,8 +245,8 @@ def _optimizer(run: Run) -> str | None:
 
 def _same_fields(setting: Setting, first: Run, second: Run) -> bool:
     """Whether no field that both state differs, however it is spelled."""
-    for field in setting.fields:
-        one, other = raw(first, field), raw(second, field)
+    for field in fields_of(setting):
+        one, other = value_of(first, field), value_of(second, field)
         if isinstance(one, float) and isinstance(other, float):
             if not math.isclose(one, other, rel_tol=1e-6):
                 return False
@@ -356,6 +343,6 @@ SAMES: dict[str, Callable[[Setting, Run, Run], bool]] = {
 }
 """Functions that rows name for whether two runs agree."""
 
-_FIELDS = {*HARMLESS, *(field for setting in SETTINGS for field in setting.fields)}
+_FIELDS = {*HARMLESS, *(field for setting in LEDGER for field in fields_of(setting))}
 _READ = {field.removeprefix("framework_config.") for field in _FIELDS if field.startswith("framework_config.")}
 _PATTERNS = tuple(field for field in _FIELDS if field.endswith("*"))

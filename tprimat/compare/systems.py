@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tprimat.checks.settings import framework, joined, read, text_of
 from tprimat.results.run import Run, setup_key
-from tprimat.settings.rows import SETTINGS
+from tprimat.settings.rows import LEDGER
 from tprimat.text import plain
 
 LONGEST_PART = 60
@@ -164,7 +164,7 @@ _NAMES_BEYOND_IDENTITY = (
     Part("platform", lambda run: text_of(run.framework_config.get("submission_platform"))),
     *(
         Part(setting.title, functools.partial(read, setting))
-        for setting in SETTINGS
+        for setting in LEDGER
         if setting.named and setting.title != "precision"
     ),
     Part("versions", lambda run: text_of(joined(*(f"{k} {v}" for k, v in sorted(run.environment.versions.items()))))),

@@ -2,258 +2,164 @@
 
 from __future__ import annotations
 
-from tprimat.settings import Setting
+import functools
+from typing import Any
 
-SHAPE = (
-    *("num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "ffn_hidden_size"),
-    *("num_encoder_layers", "vocab_size", "head_dim", "gated_ffn", "num_experts", "experts_per_token"),
-    *("expert_ffn_hidden_size", "shared_expert_ffn_hidden_size", "num_dense_layers", "query_lora_rank"),
-    *("key_value_lora_rank", "rope_head_dim", "value_head_dim", "sliding_window", "full_attention_layers"),
-)
-"""Fields of a ModelConfig that make the shape of a model, and with it the FLOPs of a token."""
+from tprimat.settings import Column, Setting, value_of
 
-_SHAPE = tuple(f"model_config.{name}" for name in SHAPE)
+_machine = functools.partial(Setting, role="explains", configured=False, named=False, optional=True)
+_shape = functools.partial(Setting, "", part="model shape")
+_optimizer = functools.partial(Setting, "", part="optimizer", kind="number")
+_division = functools.partial(Setting, essential=True, matched=True)
 
+# fmt: off
 SETTINGS = (
-    Setting(
-        title="framework",
-        fields=("framework", "framework_config.backend"),
-        value="framework",
-        role="harmless",
-        why="what is compared",
-        configured=False,
-        named=False,
-    ),
-    Setting(
-        title="software stack",
-        fields=("gpu_info.software_stack", "gpu_info.software_version"),
-        value="software_stack",
-        role="explains",
-        within="device",
-        configured=False,
-        named=False,
-    ),
-    Setting(title="torch", fields=("gpu_info.pytorch_version",), role="explains", within="device", configured=False),
-    Setting(
-        title="driver",
-        fields=("environment.versions.driver",),
-        role="explains",
-        within="device",
-        configured=False,
-        named=False,
-        optional=True,
-    ),
-    Setting(
-        title="GPUs",
-        fields=("training_config.num_gpus", "gpu_info.device_count"),
-        value="num_gpus",
-        role="explains",
-        named=False,
-    ),
-    Setting(title="scale", fields=("scale",), role="forbids", named=False),
-    Setting(
-        title="precision",
-        fields=("training_config.precision", "training_config.precision_detail"),
-        value="precision",
-        same="same_precision",
-        role="explains",
-        essential=True,
-    ),
-    Setting(
-        title="global batch",
-        fields=("training_config.global_batch_size",),
-        unit="sequences",
-        essential=True,
-        named=False,
-    ),
-    Setting(
-        title="sequence length",
-        fields=("training_config.sequence_length",),
-        unit="tokens",
-        role="forbids",
-        essential=True,
-        named=False,
-    ),
-    Setting(title="micro-batch", fields=("training_config.micro_batch_size",), essential=True),
-    Setting(title="gradient accumulation", fields=("parallelism_config.gradient_accumulation_steps",)),
-    Setting(title="tensor parallel", fields=("parallelism_config.tensor_model_parallel_size",), essential=True),
-    Setting(title="pipeline parallel", fields=("parallelism_config.pipeline_model_parallel_size",), essential=True),
-    Setting(title="context parallel", fields=("parallelism_config.context_parallel_size",), essential=True),
-    Setting(title="expert parallel", fields=("parallelism_config.expert_model_parallel_size",)),
-    Setting(title="data parallel", fields=("parallelism_config.data_parallel_size",)),
-    Setting(
-        title="parallelism strategy",
-        fields=("parallelism_config.strategy_name",),
-        role="explains",
-        within="framework",
-        configured=False,
-    ),
-    Setting(
-        title="activation recomputation",
-        fields=("training_config.recomputation",),
-        role="explains",
-        essential=True,
-    ),
-    Setting(
-        title="attention",
-        fields=("framework_config.attention",),
-        value="attention",
-        role="explains",
-        optional=True,
-    ),
-    Setting(
-        title="compiler",
-        fields=("framework_config.torch_compile",),
-        value="compiler",
-        role="explains",
-        optional=True,
-    ),
-    Setting(
-        title="Primus Turbo",
-        fields=("framework_config.enable_primus_turbo", "framework_config.use_turbo_*"),
-        value="turbo",
-        role="explains",
-        optional=True,
-    ),
-    Setting(title="packing", fields=("training_config.packing",), role="explains"),
-    Setting(
-        title="trainable parameters",
-        fields=("model_config.trainable_parameters", "model_config.num_parameters"),
-        value="trainable_parameters",
-        null="all",
-        role="explains",
-        optional=True,
-    ),
-    Setting(
-        title="optimizer",
-        fields=(
-            *("optimizer.name", "optimizer.learning_rate", "optimizer.schedule", "optimizer.weight_decay"),
-            *("optimizer.gradient_clipping", "optimizer.beta1", "optimizer.beta2", "optimizer.epsilon"),
-        ),
-        value="optimizer",
-        same="same_fields",
-        essential=True,
-    ),
-    Setting(
-        title="model shape",
-        fields=_SHAPE,
-        value="shape",
-        same="same_shape",
-        role="forbids",
-        essential=True,
-    ),
-    Setting(
-        title="FLOPs per token",
-        fields=_SHAPE,
-        value="flops_per_token",
-        same="same_flops",
-        role="explains",
-        configured=False,
-        named=False,
-        optional=True,
-    ),
-    Setting(
-        title="tied embeddings",
-        fields=("model_config.tie_word_embeddings",),
-        role="explains",
-        optional=True,
-    ),
-    Setting(
-        title="data",
-        fields=("data.kind", "data.digest", "data.seed"),
-        value="data",
-        role="harmless",
-        why="tokens cost what they are, not which; quality is compared only where the data are the same",
-        essential=True,
-    ),
-    Setting(
-        title="requested steps",
-        fields=("training_config.max_steps",),
-        role="harmless",
-        why="speed is that of the steady state, however long it is",
-    ),
-    Setting(
-        title="seed",
-        fields=("training_config.seed",),
-        role="harmless",
-        why="other weights of the same shape cost the same",
-    ),
-    Setting(title="step timer scope", fields=("timing.covers",), essential=True, named=False),
-    Setting(title="step time across ranks", fields=("timing.over_ranks",), named=False),
-    Setting(
-        title="clock",
-        fields=("timing.clock",),
-        role="harmless",
-        why="which clock a rate rests on is chosen and said apart",
-        named=False,
-    ),
-    Setting(
-        title="power cap",
-        fields=("energy_metrics.power_cap_watts",),
-        value="power_cap",
-        same="same_power_cap",
-        role="explains",
-        configured=False,
-        named=False,
-        optional=True,
-    ),
-    Setting(
-        title="GPU partition",
-        fields=("environment.gpu_partition",),
-        role="explains",
-        configured=False,
-        named=False,
-        optional=True,
-    ),
-    Setting(
-        title="compute units",
-        fields=("gpu_info.compute_units",),
-        role="explains",
-        within="device",
-        configured=False,
-        named=False,
-        optional=True,
-    ),
-    Setting(
-        title="CPU threads",
-        fields=("environment.cpu_threads",),
-        value="cpu_threads",
-        role="explains",
-        configured=False,
-        named=False,
-        optional=True,
-    ),
-    Setting(
-        title="NUMA balancing",
-        fields=("environment.numa_balancing",),
-        value="numa_balancing",
-        role="explains",
-        configured=False,
-        named=False,
-        optional=True,
-    ),
-    Setting(
-        title="environment variables",
-        fields=("environment.settings",),
-        value="environment_settings",
-        role="explains",
-        within="device",
-        configured=False,
-    ),
-    Setting(
-        title="container",
-        fields=("environment.container",),
-        role="harmless",
-        why="what it changes are versions, which are listed",
-        configured=False,
-    ),
+    Setting("framework", "framework framework_config.backend", value="framework", role="harmless",
+            why="what is compared", configured=False, named=False,
+            flag="--framework NAME", help="train with NAME, several, or all (default: first available)"),
+    _machine("software stack", "gpu_info.software_stack gpu_info.software_version", value="software_stack",
+             within="device", optional=False),
+    _machine("torch", "gpu_info.pytorch_version", within="device", optional=False, named=True),
+    _machine("driver", "environment.versions.driver", within="device"),
+    Setting("GPUs", "training_config.num_gpus gpu_info.device_count", value="num_gpus", role="explains", named=False,
+            flag="--gpus N", help="use N GPUs (default: all), or N processes on a CPU", log_help="the number of GPUs",
+            megatron_log="world_size", hparams="num_gpus world_size", deepspeed="world_size",
+            automodel=r"[Ww][Oo][Rr][Ll][Dd][\x20_][Ss][Ii][Zz][Ee]"),
+    Setting("scale", "scale", role="forbids", named=False,
+            flag="--scale NAME", help="set the model size (default: {} on a GPU)"),
+    Setting("precision", "training_config.precision training_config.precision_detail", value="precision",
+            same="same_precision", role="explains", essential=True, matched=True, tuned="{}",
+            flag="--precision NAME", help="use {} or several ({})", log_help="the precision: {}"),
+    Setting("global batch", "training_config.global_batch_size", unit="sequences", essential=True, named=False,
+            flag="--global-batch-size N", help="set sequences per step, across all GPUs", matched=True,
+            log_help="sequences per optimizer step",
+            megatron="global_batch_size", torchtitan="training.global_batch_size", mlperf="global_batch_size",
+            automodel="global_batch_size", hparams="global_batch_size",
+            scripts="global_batch_size train_batch_size global_train_batch_size"),
+    Setting("sequence length", "training_config.sequence_length", unit="tokens", role="forbids", essential=True,
+            named=False, flag="--sequence-length N", help="set tokens per sequence", log_help="tokens per sequence",
+            matched=True, megatron="seq_length", torchtitan="training.seq_len", mlperf="max_sequence_length",
+            deepspeed="seq_length", hparams="sequence_length max_seq_length seq_length block_size",
+            scripts="max_seq_length seq_length block_size max_seq_len sequence_len cutoff_len"),
+    Setting("micro-batch", "training_config.micro_batch_size", essential=True, matched=True, tuned="micro{}",
+            flag="--micro-batch-size N", help="set sequences per forward pass and GPU",
+            megatron="micro_batch_size", torchtitan="training.local_batch_size training.batch_size",
+            mlperf="micro_batch_size", automodel="local_batch_size", deepspeed="batch_size",
+            hparams="micro_batch_size",
+            scripts="micro_batch_size per_device_train_batch_size train_micro_batch_size_per_gpu"),
+    Setting("gradient accumulation", "parallelism_config.gradient_accumulation_steps",
+            mlperf="gradient_accumulation_steps", deepspeed="gas", scripts="gradient_accumulation_steps",
+            hparams="gradient_accumulation_steps accumulate_grad_batches"),
+    _division("tensor parallel", "parallelism_config.tensor_model_parallel_size", tuned="tp{}",
+              flag="--tensor-model-parallel-size --tp N", help="set tensor parallelism (default: from the preset)",
+              megatron="tensor_model_parallel_size", mlperf="tensor_parallelism", automodel="tp_size",
+              deepspeed="model_parallel_size", hparams="tensor_model_parallel_size",
+              torchtitan="parallelism.tensor_parallel_degree training.tensor_parallel_degree"),
+    _division("pipeline parallel", "parallelism_config.pipeline_model_parallel_size", tuned="pp{}",
+              flag="--pipeline-model-parallel-size --pp N", help="set pipeline parallelism (default: from the preset)",
+              megatron="pipeline_model_parallel_size", mlperf="pipeline_parallelism", automodel="pp_size",
+              deepspeed="pipe_parallel_size", hparams="pipeline_model_parallel_size",
+              torchtitan="parallelism.pipeline_parallel_degree experimental.pipeline_parallel_degree"),
+    _division("context parallel", "parallelism_config.context_parallel_size", tuned="cp{}",
+              flag="--context-parallel-size --cp N", help="set context parallelism (default: from the preset)",
+              megatron="context_parallel_size", mlperf="context_parallelism", automodel="cp_size",
+              hparams="context_parallel_size",
+              torchtitan="parallelism.context_parallel_degree experimental.context_parallel_degree"),
+    Setting("expert parallel", "parallelism_config.expert_model_parallel_size", megatron="expert_model_parallel_size",
+            torchtitan="parallelism.expert_parallel_degree", mlperf="expert_parallelism", automodel="ep_size",
+            hparams="expert_model_parallel_size"),
+    Setting("data parallel", "parallelism_config.data_parallel_size", megatron_log="data_parallel_size"),
+    Setting("parallelism strategy", "parallelism_config.strategy_name", role="explains", within="framework",
+            configured=False),
+    Setting("activation recomputation", "training_config.recomputation", role="explains", essential=True,
+            matched=True, tuned="recompute-{}", torchtitan="activation_checkpoint.mode", flag="--recomputation",
+            help="recompute activations in the backward pass (embedded frameworks; default: none)"),
+    Setting("attention", "framework_config.attention", value="attention", role="explains", optional=True,
+            matched=True, tuned="{}-attention", flag="--attention",
+            help="attention implementation of transformers (embedded frameworks; default: sdpa)"),
+    Setting("compiler", "framework_config.torch_compile", key="eager", value="compiler", role="explains",
+            optional=True, tuned="{}", flag="--eager", help="train in eager PyTorch (default: compiled on a GPU)"),
+    Setting("Primus Turbo", "framework_config.enable_primus_turbo framework_config.use_turbo_*", value="turbo",
+            role="explains", optional=True),
+    Setting("packing", "training_config.packing", role="explains", megatron_log="reset_attention_mask"),
+    Setting("trainable parameters", "model_config.trainable_parameters model_config.num_parameters",
+            value="trainable_parameters", null="all", role="explains", optional=True),
+    Setting("optimizer", "optimizer.name", key="optimizer", value="optimizer", same="same_fields", essential=True,
+            kind="name", megatron="optimizer", torchtitan="optimizer.name", mlperf="opt_name"),
+    _optimizer("optimizer.learning_rate", "peak_learning_rate", megatron="lr", torchtitan="optimizer.lr",
+               mlperf="opt_base_learning_rate", scripts="learning_rate", hparams="learning_rate lr"),
+    _optimizer("optimizer.schedule", kind="word", megatron="lr_decay_style", scripts="lr_scheduler_type",
+               torchtitan="lr_scheduler.decay_type", mlperf="opt_learning_rate_decay_schedule"),
+    _optimizer("optimizer.weight_decay", megatron="weight_decay", torchtitan="optimizer.weight_decay",
+               mlperf="opt_weight_decay", scripts="weight_decay"),
+    _optimizer("optimizer.gradient_clipping", megatron="clip_grad", torchtitan="training.max_norm",
+               mlperf="opt_gradient_clip_norm", scripts="max_grad_norm"),
+    _optimizer("optimizer.beta1", megatron="adam_beta1", torchtitan="optimizer.beta1", mlperf="opt_beta_1"),
+    _optimizer("optimizer.beta2", megatron="adam_beta2", torchtitan="optimizer.beta2", mlperf="opt_beta_2"),
+    _optimizer("optimizer.epsilon", megatron="adam_eps", torchtitan="optimizer.eps", mlperf="opt_epsilon"),
+    Setting("model shape", "model_config.num_layers", value="shape", same="same_shape", role="forbids",
+            essential=True, megatron="num_layers", transformers="num_hidden_layers", hparams="num_layers"),
+    _shape("model_config.hidden_size", megatron="hidden_size", transformers="hidden_size", hparams="hidden_size"),
+    _shape("model_config.num_attention_heads", megatron="num_attention_heads", transformers="num_attention_heads",
+           hparams="num_attention_heads"),
+    _shape("model_config.num_query_groups", megatron="num_query_groups", transformers="num_key_value_heads",
+           hparams="num_query_groups"),
+    _shape("model_config.ffn_hidden_size", megatron="ffn_hidden_size", transformers="intermediate_size",
+           hparams="ffn_hidden_size"),
+    _shape("model_config.num_encoder_layers"),
+    _shape("model_config.vocab_size", megatron="vocab_size", transformers="vocab_size", hparams="vocab_size"),
+    _shape("model_config.head_dim", megatron="kv_channels"),
+    _shape("model_config.gated_ffn"),
+    _shape("model_config.num_experts"),
+    _shape("model_config.experts_per_token"),
+    _shape("model_config.expert_ffn_hidden_size"),
+    _shape("model_config.shared_expert_ffn_hidden_size"),
+    _shape("model_config.num_dense_layers"),
+    _shape("model_config.query_lora_rank"),
+    _shape("model_config.key_value_lora_rank"),
+    _shape("model_config.rope_head_dim"),
+    _shape("model_config.value_head_dim"),
+    _shape("model_config.sliding_window"),
+    _shape("model_config.full_attention_layers"),
+    _machine("FLOPs per token", "model_config.num_layers", key="flops_per_token", value="flops_per_token",
+             same="same_flops"),
+    Setting("tied embeddings", "model_config.tie_word_embeddings", role="explains", optional=True),
+    Setting("data", "data.kind data.digest data.seed", key="data", value="data", essential=True, role="harmless",
+            why="tokens cost what they are, not which; quality is compared only where the data are the same",
+            kind="name", torchtitan="training.dataset dataloader.dataset",
+            flag="--data NAME", help="use NeMo's mock data, or tokens shared with Primus (default: {})"),
+    Setting("requested steps", "training_config.max_steps", role="harmless", request="steps", matched=True,
+            why="speed is that of the steady state, however long it is",
+            flag="--steps N", help="train N steps (default: {}; {} on a CPU)",
+            megatron="train_iters", torchtitan="training.steps", mlperf="max_steps", automodel="max_steps",
+            deepspeed="train_iters", scripts="max_steps", hparams="max_steps"),
+    Setting("seed", "training_config.seed", role="harmless", why="other weights of the same shape cost the same",
+            kind="seed", flag="--seed N", help="seed the weights and the tokens", matched=True,
+            megatron="seed", torchtitan="training.seed debug.seed", scripts="seed", hparams="seed"),
+    Setting("step timer scope", "timing.covers", essential=True, named=False),
+    Setting("step time across ranks", "timing.over_ranks", named=False),
+    Setting("clock", "timing.clock", role="harmless", why="which clock a rate rests on is chosen and said apart",
+            named=False),
+    _machine("power cap", "energy_metrics.power_cap_watts", value="power_cap", same="same_power_cap"),
+    _machine("GPU partition", "environment.gpu_partition"),
+    _machine("compute units", "gpu_info.compute_units", within="device"),
+    _machine("CPU threads", "environment.cpu_threads", value="cpu_threads"),
+    _machine("NUMA balancing", "environment.numa_balancing", value="numa_balancing"),
+    _machine("environment variables", "environment.settings", value="environment_settings", within="device",
+             named=True, optional=False),
+    Setting("container", "environment.container", role="harmless", configured=False,
+            why="what it changes are versions, which are listed"),
 )
+# fmt: on
 """In the order in which a reader asks for them; GPU and label are what systems are called by.
 
 Every other key of framework_config is a setting of its own, whose title is the key: see checks.settings.rows_of.
 """
 
-NOT_CONFIGURED = frozenset(setting.title for setting in SETTINGS if not setting.configured)
+LEDGER = tuple(setting for setting in SETTINGS if not setting.part)
+"""Those with a line of their own in a comparison."""
+
+NOT_CONFIGURED = frozenset(setting.title for setting in LEDGER if not setting.configured)
 """Titles of machine and software, which are what is compared, and of what follows from other settings."""
 
 HARMLESS = {
@@ -279,3 +185,34 @@ HARMLESS = {
     "environment.versions": "a row of the table lists those that differ; driver and torch have rows here",
 }
 """Fields of a result that no row reads, with the reason."""
+
+SHAPE = tuple(setting.key for setting in SETTINGS if "model shape" in (setting.title, setting.part))
+"""Fields of a ModelConfig that make the shape of a model, and with it the FLOPs of a token."""
+
+
+@functools.cache
+def fields_of(setting: Setting) -> tuple[str, ...]:
+    """Return the fields of a Run that a row reads, with those of its parts."""
+    parts = (part.field for part in SETTINGS if part.part == setting.title)
+    return tuple(" ".join([setting.field, *parts]).split())
+
+
+@functools.cache
+def names(*columns: Column) -> dict[str, str]:
+    """Return the names of frameworks' arguments, and what readers call them."""
+    return {
+        name: setting.key for column in columns for setting in SETTINGS for name in getattr(setting, column).split()
+    }
+
+
+@functools.cache
+def by_key(key: str) -> Setting:
+    """Return the row that requests and readers call by this key."""
+    return next(setting for setting in SETTINGS if setting.key == key)
+
+
+def launched(column: Column, run: Any) -> dict[str, Any]:
+    """Return the arguments by which a framework trains what a Run describes: its known values by their names."""
+    rows = ((getattr(setting, column).partition(" ")[0], setting.field.partition(" ")[0]) for setting in SETTINGS)
+    found = {name: value_of(run, field) for name, field in rows if name}
+    return {name: value for name, value in found.items() if value is not None}
