@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection
 from typing import Any
 
 from tprimat.settings import Column, Setting, value_of
@@ -77,8 +78,9 @@ SETTINGS = (
     Setting("attention", "framework_config.attention", value="attention", role="explains", optional=True,
             matched=True, tuned="{}-attention", flag="--attention",
             help="attention implementation of transformers (embedded frameworks; default: sdpa)"),
-    Setting("compiler", "framework_config.torch_compile", key="eager", value="compiler", role="explains",
-            optional=True, tuned="{}", flag="--eager", help="train in eager PyTorch (default: compiled on a GPU)"),
+    Setting("compiler", "framework_config.torch_compile", request="eager", value="compiler", role="explains",
+            optional=True, tuned="{}", torchtitan="compile.enable training.compile",
+            flag="--eager", help="train in eager PyTorch (default: compiled on a GPU)"),
     Setting("Primus Turbo", "framework_config.enable_primus_turbo framework_config.use_turbo_*", value="turbo",
             role="explains", optional=True),
     Setting("packing", "training_config.packing", role="explains", megatron_log="reset_attention_mask"),
@@ -135,7 +137,7 @@ SETTINGS = (
             deepspeed="train_iters", scripts="max_steps", hparams="max_steps"),
     Setting("seed", "training_config.seed", role="harmless", why="other weights of the same shape cost the same",
             kind="seed", flag="--seed N", help="seed the weights and the tokens", matched=True,
-            megatron="seed", torchtitan="training.seed debug.seed", scripts="seed", hparams="seed"),
+            megatron="seed", torchtitan="debug.seed training.seed", scripts="seed", hparams="seed"),
     Setting("step timer scope", "timing.covers", essential=True, named=False),
     Setting("step time across ranks", "timing.over_ranks", named=False),
     Setting("clock", "timing.clock", role="harmless", why="which clock a rate rests on is chosen and said apart",
@@ -167,6 +169,9 @@ HARMLESS = {
     "data.entropy": "the lowest possible loss: quality is compared with it, not speed",
     "data.unigram_entropy": "describes the data, as entropy does",
     "framework_config.submission_platform": "MLPerf's free text, by which systems are called",
+    "framework_config.norm_epsilon": "a number within a kernel: its value costs no time",
+    "framework_config.rotary_base": "a number within a kernel: its value costs no time",
+    "framework_config.tokenizer_type": "tokens are made before a step, and the vocabulary is a part of the shape",
     "framework_config.num_samples": "the length of an epoch of the encoder-decoder, as requested steps are",
     "timing.kind": "says whether step times rest on a timer, which clocks are chosen by",
     "gpu_info.device_name": "what is compared",
@@ -211,8 +216,11 @@ def by_key(key: str) -> Setting:
     return next(setting for setting in SETTINGS if setting.key == key)
 
 
-def launched(column: Column, run: Any) -> dict[str, Any]:
-    """Return the arguments by which a framework trains what a Run describes: its known values by their names."""
-    rows = ((getattr(setting, column).partition(" ")[0], setting.field.partition(" ")[0]) for setting in SETTINGS)
-    found = {name: value_of(run, field) for name, field in rows if name}
+def launched(column: Column, run: Any, *, but: Collection[str] = ()) -> dict[str, Any]:
+    """Return the arguments by which a framework trains what a Run describes: its known values by their names.
+
+    `but` are keys of settings that the framework has, but under other values than those of a Run.
+    """
+    rows = [setting for setting in SETTINGS if getattr(setting, column) and setting.key not in but]
+    found = {getattr(row, column).partition(" ")[0]: value_of(run, row.field.partition(" ")[0]) for row in rows}
     return {name: value for name, value in found.items() if value is not None}

@@ -97,7 +97,7 @@ class MegatronRun(RunBuilder):
             training=training,
             timing=_TIMING,
             versions={"megatron-core": version} if version else {},
-            settings=setup.turbo(stated),
+            settings=setup.switches(stated),
             shape=shape,
             fields=fields,
             batch=batch,

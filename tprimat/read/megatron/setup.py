@@ -30,6 +30,13 @@ TURBO = (
 )
 """Switches of Primus for AMD's own kernels, the first for all of them."""
 
+SWITCHES = (
+    "use_distributed_optimizer", "overlap_grad_reduce", "overlap_param_gather", "cross_entropy_loss_fusion",
+    "manual_gc", "create_attention_mask_in_dataloader", "add_bias_linear", "add_qkv_bias", "attention_dropout",
+    "hidden_dropout", "normalization", "position_embedding_type", "norm_epsilon", "rotary_base", "tokenizer_type",
+)
+"""Arguments of Megatron that cost time or belong to the model, and that a launch of ours sets."""
+
 _NAMES = names("megatron", "megatron_log")
 FIELDS = {name: field for name, field in _NAMES.items() if field not in SHAPE} | {
     "log_interval": "logging_steps",
@@ -38,7 +45,7 @@ FIELDS = {name: field for name, field in _NAMES.items() if field not in SHAPE} |
 """Statements whose value is a field of a result, and that field; of the shape model_config() reads all."""
 
 ARGUMENTS = frozenset({
-    *TURBO, *_NAMES,
+    *TURBO, *SWITCHES, *_NAMES,
     "rampup_batch_size", "decoder_seq_length", "log_interval", "bf16", "fp16", "fp8", "fp8_recipe", "fp4",
     "fp4_recipe", "params_dtype", "recompute_granularity", "recompute_method", "recompute_num_layers",
     "recompute_activations", "checkpoint_activations", "min_lr", "mock_data", "data_path", "group_query_attention",
@@ -117,9 +124,16 @@ def _value(text: str) -> Any:
         return text
 
 
-def turbo(stated: LoggedValues) -> dict[str, Any]:
-    """Return Primus' switches for AMD's own kernels, as stated."""
-    return {name: value for name in TURBO if isinstance(value := stated.value(name), bool)}
+def switches(stated: LoggedValues) -> dict[str, Any]:
+    """Return the settings that have no field in a result, as stated: Megatron's, and Primus' for AMD's own kernels."""
+    found: dict[str, Any] = {}
+    for name in (*TURBO, *SWITCHES):
+        value = stated.value(name)
+        if name in SWITCHES and not isinstance(value, bool):
+            value = stated.word(name) or stated.number(name)
+        if isinstance(value, bool) or (name in SWITCHES and value is not None):
+            found[name] = value
+    return found
 
 
 def precision(stated: LoggedValues) -> tuple[str | None, str | None]:

@@ -138,12 +138,13 @@ class Reader(RecordReader):
         stated = training.around.stated
         shape, left_out = setup.model_config(stated)
         setup.complete(stated)
-        gib = stated.number("device_gib")
+        gib, is_compiled = stated.number("device_gib"), stated.value("torch_compile")
         return TorchtitanRun(
             framework="torchtitan",
             log_format="torchtitan",
             training=training,
             timing=TIMING,
+            settings={"torch_compile": is_compiled} if isinstance(is_compiled, bool) else {},
             shape=shape,
             left_out=left_out,
             groups=len(self._groups),
