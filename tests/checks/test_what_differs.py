@@ -11,11 +11,12 @@ from made_runs import H100, MI300X, comparison, make_run, shape
 
 from tprimat.analysis import flops
 from tprimat.checks import compute, settings
+from tprimat.frameworks.request import Request, RequestedConfig
 from tprimat.report import console
 from tprimat.report.verdict import report
 from tprimat.results import account, run
 from tprimat.results.run import ModelConfig, Run
-from tprimat.settings.rows import HARMLESS, LEDGER, fields_of
+from tprimat.settings.rows import HARMLESS, LEDGER, SETTINGS, fields_of
 
 EXPERTS = shape(num_experts=64, experts_per_token=8, expert_ffn_hidden_size=1408)
 LATENT = {"key_value_lora_rank": 512, "query_lora_rank": 1536, "rope_head_dim": 64, "value_head_dim": 128}
@@ -330,8 +331,18 @@ def test_what_enters_the_flops_forbids_a_comparison_or_is_compared_by_them():
 
 
 def test_a_setting_is_data_alone():
-    assert all(
-        isinstance(getattr(setting, field.name), (str, bool, tuple))
-        for setting in LEDGER
-        for field in dataclasses.fields(setting)
-    )
+    """So that options, launchers and readers can use the rows, and --help stays light."""
+    values = [getattr(setting, field.name) for setting in SETTINGS for field in dataclasses.fields(setting)]
+    assert all(isinstance(value, str | bool | int) for value in values)
+    keys = [setting.key for setting in SETTINGS]
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_user_can_request_what_has_an_option():
+    requested, made = ({field.name for field in dataclasses.fields(each)} for each in (RequestedConfig, Request))
+    options = {setting.request for setting in SETTINGS if setting.flag}
+    assert requested - options == {"shape"}
+    assert options - requested == {"framework"}
+    # A preset is used up by the choices that it makes, and `eager` is the opposite of `compiled`.
+    assert options - made == {"preset", "eager"}
+    assert {setting.request for setting in SETTINGS if setting.tuned} <= requested

@@ -55,7 +55,7 @@ class Setting:
         why: the reason for a harmless one.
         flag: its option of `benchmark`, as the help shows it; "" where a user can't choose it.
         help: of that option; what stands in braces is filled in where the options are made.
-        log_help: of the option with which a user states what a log leaves open.
+        least: the least whole number that the option takes.
         request: the field of a Request; the key where it is left out.
         matched: whether --match takes it over.
         tuned: its part of a candidate's name in a search by --tune, with {} for the value; "" where none varies it.
@@ -85,7 +85,7 @@ class Setting:
     why: str = ""
     flag: str = ""
     help: str = ""
-    log_help: str = ""
+    least: int = 1
     request: str = ""
     matched: bool = False
     tuned: str = ""

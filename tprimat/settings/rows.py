@@ -23,23 +23,22 @@ SETTINGS = (
     _machine("torch", "gpu_info.pytorch_version", within="device", optional=False, named=True),
     _machine("driver", "environment.versions.driver", within="device"),
     Setting("GPUs", "training_config.num_gpus gpu_info.device_count", value="num_gpus", role="explains", named=False,
-            flag="--gpus N", help="use N GPUs (default: all), or N processes on a CPU", log_help="the number of GPUs",
+            flag="--gpus N", help="use N GPUs (default: all), or N processes on a CPU",
             megatron_log="world_size", hparams="num_gpus world_size", deepspeed="world_size",
             automodel=r"[Ww][Oo][Rr][Ll][Dd][\x20_][Ss][Ii][Zz][Ee]"),
     Setting("scale", "scale", role="forbids", named=False,
             flag="--scale NAME", help="set the model size (default: {} on a GPU)"),
     Setting("precision", "training_config.precision training_config.precision_detail", value="precision",
             same="same_precision", role="explains", essential=True, matched=True, tuned="{}",
-            flag="--precision NAME", help="use {} or several ({})", log_help="the precision: {}"),
+            flag="--precision NAME", help="use {} or several ({})",),
     Setting("global batch", "training_config.global_batch_size", unit="sequences", essential=True, named=False,
             flag="--global-batch-size N", help="set sequences per step, across all GPUs", matched=True,
-            log_help="sequences per optimizer step",
             megatron="global_batch_size", torchtitan="training.global_batch_size", mlperf="global_batch_size",
             automodel="global_batch_size", hparams="global_batch_size",
             scripts="global_batch_size train_batch_size global_train_batch_size"),
     Setting("sequence length", "training_config.sequence_length", unit="tokens", role="forbids", essential=True,
-            named=False, flag="--sequence-length N", help="set tokens per sequence", log_help="tokens per sequence",
-            matched=True, megatron="seq_length", torchtitan="training.seq_len", mlperf="max_sequence_length",
+            named=False, flag="--sequence-length N", help="set tokens per sequence", least=2, matched=True,
+             megatron="seq_length", torchtitan="training.seq_len", mlperf="max_sequence_length",
             deepspeed="seq_length", hparams="sequence_length max_seq_length seq_length block_size",
             scripts="max_seq_length seq_length block_size max_seq_len sequence_len cutoff_len"),
     Setting("micro-batch", "training_config.micro_batch_size", essential=True, matched=True, tuned="micro{}",
@@ -136,7 +135,7 @@ SETTINGS = (
             megatron="train_iters", torchtitan="training.steps", mlperf="max_steps", automodel="max_steps",
             deepspeed="train_iters", scripts="max_steps", hparams="max_steps"),
     Setting("seed", "training_config.seed", role="harmless", why="other weights of the same shape cost the same",
-            kind="seed", flag="--seed N", help="seed the weights and the tokens", matched=True,
+            kind="seed", least=0, flag="--seed N", help="seed the weights and the tokens", matched=True,
             megatron="seed", torchtitan="debug.seed training.seed", scripts="seed", hparams="seed"),
     Setting("step timer scope", "timing.covers", essential=True, named=False),
     Setting("step time across ranks", "timing.over_ranks", named=False),
@@ -147,10 +146,19 @@ SETTINGS = (
     _machine("compute units", "gpu_info.compute_units", within="device"),
     _machine("CPU threads", "environment.cpu_threads", value="cpu_threads"),
     _machine("NUMA balancing", "environment.numa_balancing", value="numa_balancing"),
-    _machine("environment variables", "environment.settings", value="environment_settings", within="device",
-             named=True, optional=False),
+    _machine("environment variables", "environment.settings", key="environment_settings",
+             value="environment_settings", within="device", named=True, optional=False),
     Setting("container", "environment.container", role="harmless", configured=False,
             why="what it changes are versions, which are listed"),
+    # What is requested and no value of a comparison.
+    Setting("", "label", flag="--label NAME", help="name this configuration; becomes part of the file name"),
+    Setting("", "", key="num_nodes", flag="--nodes N",
+            help="train on N machines together (default: 1); with Slurm several values make a sweep: 1,2,4"),
+    Setting("", "", key="time_limit_s", flag="--time-limit TIME",
+            help="stop a run after TIME, e.g. 90s, 1h30m (default: {})"),
+    Setting("", "", key="preset", flag="--preset NAME",
+            help="source of defaults: {} (default: {}, with a smaller global batch)"),
+    Setting("", "", key="settings", flag="--set PATH=VALUE", help="set a field of NeMo's recipe; repeatable"),
 )
 # fmt: on
 """In the order in which a reader asks for them; GPU and label are what systems are called by.
@@ -158,7 +166,7 @@ SETTINGS = (
 Every other key of framework_config is a setting of its own, whose title is the key: see checks.settings.rows_of.
 """
 
-LEDGER = tuple(setting for setting in SETTINGS if not setting.part)
+LEDGER = tuple(setting for setting in SETTINGS if setting.title)
 """Those with a line of their own in a comparison."""
 
 NOT_CONFIGURED = frozenset(setting.title for setting in LEDGER if not setting.configured)
