@@ -7,9 +7,8 @@ What a framework does with a setting that was left open is decided by its Resolv
 
 from __future__ import annotations
 
-import dataclasses
 import operator
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Role = Literal["forbids", "explains", "differs", "harmless"]
 """What a difference means: "forbids": other work per token, so that speeds don't compare; "explains": it can explain
@@ -26,9 +25,8 @@ _DICTIONARIES = ("framework_config.", "energy_metrics.", "environment.versions."
 """Parts of a Run whose keys are not fields."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Setting:
-    """A setting of a training, or of the machine that it ran on.
+class Setting(NamedTuple):
+    """A setting of a training, or of the machine that it ran on. No dataclass: every --help imports this.
 
     Several fields or names stand in one text, with blanks between them; the first name is the one that is launched,
     the others are older or other spellings in logs.
@@ -37,7 +35,7 @@ class Setting:
         title: what a table shows.
         field: where it lives in a Run: timing.clock. Several fields make one text; a name that ends in * stands
             for all that begin so.
-        key: what readers and requests call it; the last word of the first field where it is left out.
+        called: its key, where that isn't the last word of the first field.
         part: title of the row that shows this one; "" where it has a line of its own.
         value: name of the function that makes the text of several fields; "" for the field itself.
         same: name of the function that says whether two runs agree; "" where equal texts mean it.
@@ -56,7 +54,7 @@ class Setting:
         flag: its option of `benchmark`, as the help shows it; "" where a user can't choose it.
         help: of that option; what stands in braces is filled in where the options are made.
         least: the least whole number that the option takes.
-        request: the field of a Request; the key where it is left out.
+        requested: the field of a Request, where that isn't the key.
         matched: whether --match takes it over.
         tuned: its part of a candidate's name in a search by --tune, with {} for the value; "" where none varies it.
         kind: of its value in a log: a count from 1, a number, a seed from 0, a word or a name.
@@ -70,7 +68,7 @@ class Setting:
 
     title: str
     field: str
-    key: str = ""
+    called: str = ""
     part: str = ""
     value: str = ""
     same: str = ""
@@ -86,7 +84,7 @@ class Setting:
     flag: str = ""
     help: str = ""
     least: int = 1
-    request: str = ""
+    requested: str = ""
     matched: bool = False
     tuned: str = ""
     kind: Kind = "count"
@@ -100,10 +98,15 @@ class Setting:
     automodel: str = ""
     deepspeed: str = ""
 
-    def __post_init__(self) -> None:
-        key = self.key or self.field.partition(" ")[0].rpartition(".")[2]
-        object.__setattr__(self, "key", key)
-        object.__setattr__(self, "request", self.request or key)
+    @property
+    def key(self) -> str:
+        """What readers and the other code call it."""
+        return self.called or self.field.partition(" ")[0].rpartition(".")[2]
+
+    @property
+    def request(self) -> str:
+        """Its field of a Request and a RequestedConfig."""
+        return self.requested or self.key
 
     @property
     def option(self) -> str:
