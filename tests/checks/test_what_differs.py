@@ -90,7 +90,7 @@ DIFFERENT = [
     (*of_both("framework_config__ddp.overlap_grad_reduce", True, False), "ddp.overlap_grad_reduce: True vs False"),
     (*of_both("framework_config__loss_fn", "Masked", "Fused"), "loss_fn: Masked vs Fused"),
     (*of_both("framework_config__dropout", 0.1, 0.0), "dropout: 0.1 vs 0"),
-    (*of_both("optimizer__beta2", 0.95, 0.999), "optimizer (betas 0.95 vs betas 0.999)"),
+    (*of_both("optimizer__beta2", 0.95, 0.999), "optimizer (beta2 0.95 vs beta2 0.999)"),
     (*of_both("parallelism_config__tensor_model_parallel_size", 1, 4), "tensor parallel (1 vs 4)"),
     (*of_both("training_config__sequence_length", 2048, 4096), "sequence length 2048 vs 4096"),
     (
@@ -278,9 +278,10 @@ def test_each_field_has_a_row_or_a_reason_for_none():
 
 def test_titles_are_told_apart_and_functions_are_bound():
     assert len({setting.title for setting in LEDGER}) == len(LEDGER)
-    assert {setting.value for setting in LEDGER} - {""} == settings.VALUES.keys()
+    assert {setting.value for setting in SETTINGS} - {""} == settings.VALUES.keys()
     assert {setting.same for setting in LEDGER} - {""} == settings.SAMES.keys()
-    assert all(len(fields_of(setting)) == 1 or setting.value for setting in LEDGER)
+    assert all(" " not in setting.field or setting.value for setting in SETTINGS)
+    assert {setting.part for setting in SETTINGS} - {""} <= {setting.title for setting in LEDGER}
 
 
 def test_any_other_key_of_the_frameworks_settings_is_a_row():

@@ -14,7 +14,7 @@ from tprimat.analysis import flops
 from tprimat.catalog import gpus
 from tprimat.results.run import FROM_DESCRIPTION, ModelConfig, Run
 from tprimat.settings import Setting, value_of
-from tprimat.settings.rows import HARMLESS, LEDGER, SHAPE, fields_of
+from tprimat.settings.rows import HARMLESS, LEDGER, SHAPE, fields_of, parts_of
 from tprimat.text import plain
 
 PADDING = 1024
@@ -37,9 +37,11 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 def read(setting: Setting, run: Run) -> str | None:
     """Return the value of a run as text; None where it is unknown."""
-    if setting.value:
-        return VALUES[setting.value](run)
-    text = text_of(value_of(run, setting.field))
+    text = VALUES[setting.value](run) if setting.value else text_of(value_of(run, setting.field))
+    if parts := parts_of(setting.title):
+        values = ((part, read(part, run)) for part in parts if part.label)
+        # What a shape has none of isn't named.
+        return joined(text, *(part.label.format(value) for part, value in values if value not in (None, "0")))
     return joined(text, setting.unit, by=" ") if text else None
 
 
@@ -126,10 +128,6 @@ def same_known_shape(one: ModelConfig, other: ModelConfig) -> bool:
     return are_known and shape_conflict(one, other) is None
 
 
-def _labelled(label: str, value: object) -> str | None:
-    return None if value is None else f"{label} {text_of(value)}"
-
-
 def _stack(run: Run) -> str | None:
     return joined(text_of(run.gpu_info.software_stack), text_of(run.gpu_info.software_version), by=" ")
 
@@ -159,39 +157,22 @@ def _same_precision(_: Setting, first: Run, second: Run) -> bool:
     return all(not a or not b or a == b for a, b in stated)
 
 
-_COUNTS = (
-    *(("num_experts", "experts"), ("experts_per_token", "experts per token")),
-    *(("expert_ffn_hidden_size", "expert ffn"), ("shared_expert_ffn_hidden_size", "shared expert ffn")),
-    *(("num_dense_layers", "dense layers"), ("query_lora_rank", "query rank")),
-    *(("key_value_lora_rank", "key/value rank"), ("rope_head_dim", "rotary head size")),
-    ("value_head_dim", "value head size"),
-)
-"""Sizes of few models, and what the shape calls them."""
+def _layers(run: Run) -> str | None:
+    layers, encoders = run.model_config.num_layers, run.model_config.num_encoder_layers
+    own = f"{layers} {'decoder ' if encoders else ''}layers" if layers else None
+    return joined(f"{encoders} encoder layers" if encoders else None, own)
 
 
-def _shape(run: Run) -> str | None:
+def _heads(run: Run) -> str | None:
     shape = run.model_config
-    heads = joined(text_of(shape.num_attention_heads), text_of(shape.num_query_groups), by="/")
-    parts = (
-        (shape.num_encoder_layers, f"{shape.num_encoder_layers} encoder layers"),
-        (shape.num_layers, f"{shape.num_layers} {'decoder ' if shape.num_encoder_layers else ''}layers"),
-        (shape.hidden_size, f"hidden {shape.hidden_size}"),
-        (heads, f"heads {heads}"),
-        (_has_own_head_size(shape), f"head size {shape.head_dim}"),
-        (shape.ffn_hidden_size, f"ffn {shape.ffn_hidden_size}"),
-        (shape.gated_ffn is False, "not gated"),
-        (shape.vocab_size, f"vocabulary {shape.vocab_size}"),
-        (shape.sliding_window, f"window {shape.sliding_window}"),
-        (shape.full_attention_layers, f"without it {shape.full_attention_layers} layers"),
-        *((getattr(shape, name), f"{label} {getattr(shape, name)}") for name, label in _COUNTS),
-    )
-    return ", ".join(text for value, text in parts if value) or None
+    return joined(text_of(shape.num_attention_heads), text_of(shape.num_query_groups), by="/")
 
 
-def _has_own_head_size(shape: ModelConfig) -> bool:
-    if not (shape.head_dim and shape.hidden_size and shape.num_attention_heads):
-        return bool(shape.head_dim)
-    return shape.head_dim != shape.hidden_size // shape.num_attention_heads
+def _head_size(run: Run) -> str | None:
+    """Return the size of a head where it isn't the width's share of one."""
+    shape = run.model_config
+    share = shape.hidden_size // shape.num_attention_heads if shape.hidden_size and shape.num_attention_heads else None
+    return text_of(shape.head_dim) if shape.head_dim != share else None
 
 
 def _same_shape(_: Setting, first: Run, second: Run) -> bool:
@@ -229,20 +210,6 @@ def _trainable(run: Run) -> str | None:
     return units.count(trained)
 
 
-def _optimizer(run: Run) -> str | None:
-    optimizer = run.optimizer
-    betas = joined(text_of(optimizer.beta1), text_of(optimizer.beta2), by="/")
-    return joined(
-        text_of(optimizer.name),
-        _labelled("learning rate", optimizer.learning_rate),
-        text_of(optimizer.schedule),
-        _labelled("weight decay", optimizer.weight_decay),
-        _labelled("clipping", optimizer.gradient_clipping),
-        _labelled("betas", betas),
-        _labelled("epsilon", optimizer.epsilon),
-    )
-
-
 def _same_fields(setting: Setting, first: Run, second: Run) -> bool:
     """Whether no field that both state differs, however it is spelled."""
     for field in fields_of(setting):
@@ -257,12 +224,6 @@ def _same_fields(setting: Setting, first: Run, second: Run) -> bool:
 
 def _letters(value: object) -> str:
     return "".join(letter for letter in str(value).casefold() if letter.isalnum())
-
-
-def _data(run: Run) -> str | None:
-    data = run.data
-    digest = f"sha256 {plain(data.digest)[:12]}" if data.digest else None
-    return joined(text_of(data.kind), digest, _labelled("seed", data.seed))
 
 
 def _environment_settings(run: Run) -> str | None:
@@ -323,10 +284,12 @@ VALUES: dict[str, Callable[[Run], str | None]] = {
     "compiler": _compiler,
     "turbo": _turbo,
     "trainable_parameters": _trainable,
-    "optimizer": _optimizer,
-    "shape": _shape,
+    "layers": _layers,
+    "heads": _heads,
+    "head_size": _head_size,
+    "not_gated": lambda run: "not gated" if run.model_config.gated_ffn is False else None,
     "flops_per_token": _flops_per_token,
-    "data": _data,
+    "digest": lambda run: plain(run.data.digest)[:12] if run.data.digest else None,
     "power_cap": _power_cap,
     "cpu_threads": _cpu_threads,
     "numa_balancing": _numa_balancing,

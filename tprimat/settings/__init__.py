@@ -37,6 +37,7 @@ class Setting(NamedTuple):
             for all that begin so.
         called: its key, where that isn't the last word of the first field.
         part: title of the row that shows this one; "" where it has a line of its own.
+        label: how that row shows it, with {} for the value; "" where it doesn't.
         value: name of the function that makes the text of several fields; "" for the field itself.
         same: name of the function that says whether two runs agree; "" where equal texts mean it.
         unit: of the field, in words.
@@ -70,6 +71,7 @@ class Setting(NamedTuple):
     field: str
     called: str = ""
     part: str = ""
+    label: str = ""
     value: str = ""
     same: str = ""
     unit: str = ""

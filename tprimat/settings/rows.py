@@ -6,12 +6,19 @@ import functools
 from collections.abc import Collection
 from typing import Any
 
-from tprimat.settings import Column, Setting, value_of
+from tprimat.settings import Column, Kind, Setting, value_of
 
 _machine = functools.partial(Setting, role="explains", configured=False, named=False, optional=True)
-_shape = functools.partial(Setting, "", part="model shape")
-_optimizer = functools.partial(Setting, "", part="optimizer", kind="number")
 _division = functools.partial(Setting, essential=True, matched=True)
+
+
+def _shape(name: str, label: str = "", **more: Any) -> Setting:
+    return Setting("", f"model_config.{name}", part="model shape", label=label, **more)
+
+
+def _optimizer(name: str, label: str, kind: Kind = "number", **more: Any) -> Setting:
+    return Setting("", f"optimizer.{name}", part="optimizer", label=label, kind=kind, **more)
+
 
 # fmt: off
 SETTINGS = (
@@ -85,50 +92,54 @@ SETTINGS = (
     Setting("packing", "training_config.packing", role="explains", megatron_log="reset_attention_mask"),
     Setting("trainable parameters", "model_config.trainable_parameters model_config.num_parameters",
             value="trainable_parameters", null="all", role="explains", optional=True),
-    Setting("optimizer", "optimizer.name", called="optimizer", value="optimizer", same="same_fields", essential=True,
+    Setting("optimizer", "optimizer.name", called="optimizer", same="same_fields", essential=True,
             kind="name", megatron="optimizer", torchtitan="optimizer.name", mlperf="opt_name"),
-    _optimizer("optimizer.learning_rate", "peak_learning_rate", megatron="lr", torchtitan="optimizer.lr",
+    _optimizer("learning_rate", "learning rate {}", called="peak_learning_rate", megatron="lr",
+               torchtitan="optimizer.lr",
                mlperf="opt_base_learning_rate", scripts="learning_rate", hparams="learning_rate lr"),
-    _optimizer("optimizer.schedule", kind="word", megatron="lr_decay_style", scripts="lr_scheduler_type",
+    _optimizer("schedule", "{}", "word", megatron="lr_decay_style", scripts="lr_scheduler_type",
                torchtitan="lr_scheduler.decay_type", mlperf="opt_learning_rate_decay_schedule"),
-    _optimizer("optimizer.weight_decay", megatron="weight_decay", torchtitan="optimizer.weight_decay",
+    _optimizer("weight_decay", "weight decay {}", megatron="weight_decay", torchtitan="optimizer.weight_decay",
                mlperf="opt_weight_decay", scripts="weight_decay"),
-    _optimizer("optimizer.gradient_clipping", megatron="clip_grad", torchtitan="training.max_norm",
+    _optimizer("gradient_clipping", "clipping {}", megatron="clip_grad", torchtitan="training.max_norm",
                mlperf="opt_gradient_clip_norm", scripts="max_grad_norm"),
-    _optimizer("optimizer.beta1", megatron="adam_beta1", torchtitan="optimizer.beta1", mlperf="opt_beta_1"),
-    _optimizer("optimizer.beta2", megatron="adam_beta2", torchtitan="optimizer.beta2", mlperf="opt_beta_2"),
-    _optimizer("optimizer.epsilon", megatron="adam_eps", torchtitan="optimizer.eps", mlperf="opt_epsilon"),
-    Setting("model shape", "model_config.num_layers", value="shape", same="same_shape", role="forbids",
+    _optimizer("beta1", "beta1 {}", megatron="adam_beta1", torchtitan="optimizer.beta1", mlperf="opt_beta_1"),
+    _optimizer("beta2", "beta2 {}", megatron="adam_beta2", torchtitan="optimizer.beta2", mlperf="opt_beta_2"),
+    _optimizer("epsilon", "epsilon {}", megatron="adam_eps", torchtitan="optimizer.eps", mlperf="opt_epsilon"),
+    Setting("model shape", "model_config.num_layers", value="layers", same="same_shape", role="forbids",
             essential=True, megatron="num_layers", transformers="num_hidden_layers", hparams="num_layers"),
-    _shape("model_config.hidden_size", megatron="hidden_size", transformers="hidden_size", hparams="hidden_size"),
-    _shape("model_config.num_attention_heads", megatron="num_attention_heads", transformers="num_attention_heads",
+    _shape("hidden_size", "hidden {}", megatron="hidden_size", transformers="hidden_size", hparams="hidden_size"),
+    _shape("num_attention_heads", "heads {}", value="heads", megatron="num_attention_heads",
+           transformers="num_attention_heads",
            hparams="num_attention_heads"),
-    _shape("model_config.num_query_groups", megatron="num_query_groups", transformers="num_key_value_heads",
+    _shape("num_query_groups", megatron="num_query_groups", transformers="num_key_value_heads",
            hparams="num_query_groups"),
-    _shape("model_config.ffn_hidden_size", megatron="ffn_hidden_size", transformers="intermediate_size",
+    _shape("ffn_hidden_size", "ffn {}", megatron="ffn_hidden_size", transformers="intermediate_size",
            hparams="ffn_hidden_size"),
-    _shape("model_config.num_encoder_layers"),
-    _shape("model_config.vocab_size", megatron="vocab_size", transformers="vocab_size", hparams="vocab_size"),
-    _shape("model_config.head_dim", megatron="kv_channels"),
-    _shape("model_config.gated_ffn"),
-    _shape("model_config.num_experts"),
-    _shape("model_config.experts_per_token"),
-    _shape("model_config.expert_ffn_hidden_size"),
-    _shape("model_config.shared_expert_ffn_hidden_size"),
-    _shape("model_config.num_dense_layers"),
-    _shape("model_config.query_lora_rank"),
-    _shape("model_config.key_value_lora_rank"),
-    _shape("model_config.rope_head_dim"),
-    _shape("model_config.value_head_dim"),
-    _shape("model_config.sliding_window"),
-    _shape("model_config.full_attention_layers"),
+    _shape("num_encoder_layers"),
+    _shape("vocab_size", "vocabulary {}", megatron="vocab_size", transformers="vocab_size", hparams="vocab_size"),
+    _shape("head_dim", "head size {}", value="head_size", megatron="kv_channels"),
+    _shape("gated_ffn", "{}", value="not_gated"),
+    _shape("num_experts", "experts {}"),
+    _shape("experts_per_token", "experts per token {}"),
+    _shape("expert_ffn_hidden_size", "expert ffn {}"),
+    _shape("shared_expert_ffn_hidden_size", "shared expert ffn {}"),
+    _shape("num_dense_layers", "dense layers {}"),
+    _shape("query_lora_rank", "query rank {}"),
+    _shape("key_value_lora_rank", "key/value rank {}"),
+    _shape("rope_head_dim", "rotary head size {}"),
+    _shape("value_head_dim", "value head size {}"),
+    _shape("sliding_window", "window {}"),
+    _shape("full_attention_layers", "without it {} layers"),
     _machine("FLOPs per token", "model_config.num_layers", called="flops_per_token", value="flops_per_token",
              same="same_flops"),
     Setting("tied embeddings", "model_config.tie_word_embeddings", role="explains", optional=True),
-    Setting("data", "data.kind data.digest data.seed", called="data", value="data", essential=True, role="harmless",
+    Setting("data", "data.kind", called="data", essential=True, role="harmless",
             why="tokens cost what they are, not which; quality is compared only where the data are the same",
             kind="name", torchtitan="training.dataset dataloader.dataset",
             flag="--data NAME", help="use NeMo's mock data, or tokens shared with Primus (default: {})"),
+    Setting("", "data.digest", part="data", label="sha256 {}", value="digest"),
+    Setting("", "data.seed", called="data_seed", part="data", label="seed {}"),
     Setting("requested steps", "training_config.max_steps", role="harmless", requested="steps", matched=True,
             why="speed is that of the steady state, however long it is",
             flag="--steps N", help="train N steps (default: {}; {} on a CPU)",
@@ -199,15 +210,17 @@ HARMLESS = {
 }
 """Fields of a result that no row reads, with the reason."""
 
-SHAPE = tuple(setting.key for setting in SETTINGS if "model shape" in (setting.title, setting.part))
-"""Fields of a ModelConfig that make the shape of a model, and with it the FLOPs of a token."""
+
+@functools.cache
+def parts_of(title: str) -> tuple[Setting, ...]:
+    """Return the rows that a row shows beside its own value."""
+    return tuple(setting for setting in SETTINGS if setting.part == title) if title else ()
 
 
 @functools.cache
 def fields_of(setting: Setting) -> tuple[str, ...]:
     """Return the fields of a Run that a row reads, with those of its parts."""
-    parts = (part.field for part in SETTINGS if part.part == setting.title)
-    return tuple(" ".join([setting.field, *parts]).split())
+    return tuple(" ".join(each.field for each in (setting, *parts_of(setting.title))).split())
 
 
 @functools.cache
@@ -232,3 +245,7 @@ def launched(column: Column, run: Any, *, but: Collection[str] = ()) -> dict[str
     rows = [setting for setting in SETTINGS if getattr(setting, column) and setting.key not in but]
     found = {getattr(row, column).partition(" ")[0]: value_of(run, row.field.partition(" ")[0]) for row in rows}
     return {name: value for name, value in found.items() if value is not None}
+
+
+SHAPE = ("num_layers", *(part.key for part in parts_of("model shape")))
+"""Fields of a ModelConfig that make the shape of a model, and with it the FLOPs of a token."""
