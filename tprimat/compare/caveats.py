@@ -60,9 +60,10 @@ EVENTS = {
 
 LONGEST_CLAUSE = 44
 LONGEST_VALUE = 60
-LONGEST_LIST = 130
+LONGEST_LIST, LONGEST_NOTE = 130, 48
 MOST_VALUES = 4
-"""Characters of a setting's value, and of all settings of a caveat; values of a setting."""
+"""Characters of a setting's value, of a warning's settings (two lines of a screen), and of a note's (one line), which
+has values only where they are short; values of a setting."""
 
 SCOPES = {
     "data wait": "whole step with data wait",
@@ -201,10 +202,11 @@ def _of_config_diffs(diffs: Sequence[ConfigDiff]) -> Iterator[Caveat]:
             values += [text for text in _apart(before, after) if text not in values]
     if explaining:
         texts = [f"{title}: {' vs '.join(values[:MOST_VALUES])}" for title, values in explaining.items()]
-        yield Caveat("settings-differ", "warning", _brief_list(texts, "; "))
+        yield Caveat("settings-differ", "warning", _brief_list(texts, "; ", LONGEST_LIST))
     if others:
         texts = [f"{title} ({' vs '.join(values[:MOST_VALUES])})" for title, values in others.items()]
-        yield Caveat("configuration-differs", "info", f"settings differ: {_brief_list(texts, ', ')}")
+        shown = [text if len(text) <= LONGEST_NOTE else title for text, title in zip(texts, others, strict=True)]
+        yield Caveat("configuration-differs", "info", f"settings differ: {_brief_list(shown, ', ', LONGEST_NOTE)}")
     unknown = dict.fromkeys(entry.title for diff in diffs for entry in diff.of("unknown"))
     if unknown:
         text = f"{counted(len(unknown), 'setting')} not reported in some results"
@@ -220,11 +222,11 @@ def _apart(first: str, second: str) -> tuple[str, str]:
     return plain(texts[0], LONGEST_VALUE), plain(texts[1], LONGEST_VALUE)
 
 
-def _brief_list(texts: Sequence[str], by: str) -> str:
-    """Join as many texts as a line of the first screen holds, and say how many more there are."""
+def _brief_list(texts: Sequence[str], by: str, longest: int) -> str:
+    """Join as many texts as fit, and say how many more there are."""
     shown = list(texts[:1])
     for text in texts[1:]:
-        if len(by.join([*shown, text])) > LONGEST_LIST:
+        if len(by.join([*shown, text])) > longest:
             return f"{by.join(shown)}{by}and {len(texts) - len(shown)} more"
         shown.append(text)
     return by.join(shown)
