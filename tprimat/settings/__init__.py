@@ -54,6 +54,7 @@ class Setting(NamedTuple):
         why: the reason for a harmless one.
         flag: its option of `benchmark`, as the help shows it; "" where a user can't choose it.
         help: of that option; what stands in braces is filled in where the options are made.
+        log_flag, log_help: of the option for what a log leaves open.
         least: the least whole number that the option takes.
         requested: the field of a Request, where that isn't the key.
         matched: whether --match takes it over.
@@ -85,6 +86,8 @@ class Setting(NamedTuple):
     why: str = ""
     flag: str = ""
     help: str = ""
+    log_flag: str = ""
+    log_help: str = ""
     least: int = 1
     requested: str = ""
     matched: bool = False
