@@ -153,6 +153,7 @@ EQUAL = {
         {"model_config__num_parameters": 8_030_261_248, "model_config__trainable_parameters": 8_030_261_248},
         {},
     ),
+    "key and value heads that only one states": of_both("model_config__num_query_groups", 8, None),
     "windows with and without the token": of_both(
         "model_config", shape(sliding_window=1023, full_attention_layers=0), shape(sliding_window=1024)
     ),
@@ -189,6 +190,25 @@ def test_equal_pairs_are_clean(name):
     assert "is 38% faster" in text
     assert " ! " not in text
     assert "settings differ" not in text
+
+
+@pytest.mark.parametrize(("trained", "is_named"), [(7_504_658_431, True), (7_504_658_432, False)])
+def test_all_parameters_are_trained_that_a_model_multiplies_by(trained, is_named):
+    # Without the look-up of embeddings and the norms: 32 layers and the output layer of Llama 3.1 8B.
+    text = screen(*pair(*of_both("model_config__trainable_parameters", trained, None)))
+    assert ("trainable parameters: 7.5B vs all" in text) is is_named
+
+
+def test_cpus_are_compared_and_their_threads_explain_on_one_of_them():
+    def cpu(name, threads):
+        run = changed(make_run(name, stack="cpu", gpus=1), environment__cpu_threads=threads, label=str(threads))
+        return changed(run, framework="lightning")
+
+    explained = [
+        "CPU threads" in {entry.title for entry in compute.config_diff(cpu("EPYC", 8), other).entries if entry.explains}
+        for other in (cpu("EPYC", 16), cpu("Xeon", 16), cpu("EPYC", 8))
+    ]
+    assert explained == [True, False, False]
 
 
 @pytest.mark.parametrize(("cap", "is_named"), [(694.0, False), (692.0, True)])

@@ -189,7 +189,7 @@ def _flops_per_token(run: Run) -> str | None:
 def _same_flops(_: Setting, first: Run, second: Run) -> bool:
     """Whether a token costs the same, but for what has a row of its own or is rarely stated.
 
-    That is the length of the sequence, trained parameters, padding, and a window that one alone states.
+    That is the length of the sequence, trained parameters, padding, and windows or groups that one alone states.
     """
     one, other = (flops.model_shape(run)[0] for run in (first, second))
     length = first.training_config.sequence_length
@@ -198,16 +198,20 @@ def _same_flops(_: Setting, first: Run, second: Run) -> bool:
     shared = {"trainable_parameters": None, "vocab_size": one.vocab_size or other.vocab_size}
     if not (one.sliding_window and other.sliding_window):
         shared["sliding_window"] = None
+    if one.num_query_groups is None or other.num_query_groups is None:
+        shared["num_query_groups"] = None
     counts = [flops.flops_per_token(msgspec.structs.replace(each, **shared), length) for each in (one, other)]
     return counts[0] is None or counts[1] is None or math.isclose(counts[0], counts[1], rel_tol=FLOPS_TOLERANCE)
 
 
 def _trainable(run: Run) -> str | None:
-    """Return how many parameters are trained where these aren't all."""
+    """Return how many parameters are trained; None for all, by the model's number or by those that it multiplies."""
     trained, every = run.model_config.trainable_parameters, run.model_config.num_parameters
-    if trained is None or (every is not None and trained >= every):
-        return None
-    return units.count(trained)
+    shape, _ = flops.model_shape(run)
+    if every is None and shape is not None:
+        products = flops.flops_per_token(msgspec.structs.replace(shape, trainable_parameters=None), 0)
+        every = None if products is None else round(products / 6)
+    return None if trained is None or (every is not None and trained >= every) else units.count(trained)
 
 
 def _same_fields(setting: Setting, first: Run, second: Run) -> bool:

@@ -162,7 +162,7 @@ SETTINGS = (
     _machine("power cap", "energy_metrics.power_cap_watts", value="power_cap", same="same_power_cap"),
     _machine("GPU partition", "environment.gpu_partition"),
     _machine("compute units", "gpu_info.compute_units", within="device"),
-    _machine("CPU threads", "environment.cpu_threads", value="cpu_threads"),
+    _machine("CPU threads", "environment.cpu_threads", value="cpu_threads", within="device"),
     _machine("NUMA balancing", "environment.numa_balancing", value="numa_balancing"),
     _machine("environment variables", "environment.settings", called="environment_settings",
              value="environment_settings", within="device", named=True, optional=False),
