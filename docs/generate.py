@@ -36,6 +36,7 @@ from tprimat.frameworks.request import Device, Request, RequestedConfig
 from tprimat.report import steps
 from tprimat.results import result_file, run
 from tprimat.results.run import GpuInfo
+from tprimat.settings.rows import SETTINGS
 
 SCHEMA_NAME = "result.schema.json"
 PAGE_NAME = "result-file.md"
@@ -185,6 +186,29 @@ def page_with(name: str, tables: dict[str, Iterator[str]]) -> str:
             raise SystemExit(f"{name} has lost its marks: <!-- generated: {mark} --> and {END.strip()}")
         text = before + start + "\n".join(lines) + "\n" + end + after
     return text
+
+
+_EFFECTS = {
+    "forbids": "not comparable",
+    "explains": "can explain the result",
+    "differs": "another configuration",
+    "harmless": "listed",
+}
+_WITHIN = {"any": "", "device": ", on one GPU", "framework": ", within one framework"}
+
+
+def _settings_table() -> Iterator[str]:
+    yield "| setting | field | option | a difference | Megatron | torchtitan |\n|---|---|---|---|---|---|"
+    for row in SETTINGS:
+        title = row.title or row.key.replace("_", " ")
+        effect = "" if row.part else f"{_EFFECTS[row.role]}{_WITHIN[row.within]}" if row.title else "not compared"
+        why = f": {row.why}" if row.why else ""
+        megatron = " ".join(filter(None, (row.megatron, row.megatron_log)))
+        names = ("<br>".join(f"`{name}`" for name in text.split()) for text in (row.field, row.option, megatron))
+        field, option, megatron = names
+        titan = "<br>".join(f"`{name}`" for name in row.torchtitan.split())
+        place = f"{row.part}: {title}" if row.part else title
+        yield f"| {place} | {field} | {option} | {effect}{why} | {megatron} | {titan} |"
 
 
 def _frameworks_table() -> Iterator[str]:
@@ -459,7 +483,7 @@ def contents() -> dict[str, str]:
     return {
         SCHEMA_NAME: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         PAGE_NAME: page(),
-        METRICS_NAME: page_with(METRICS_NAME, {"metrics": _metrics_tables()}),
+        METRICS_NAME: page_with(METRICS_NAME, {"metrics": _metrics_tables(), "settings": _settings_table()}),
         FRAMEWORKS_NAME: page_with(
             FRAMEWORKS_NAME,
             {"first commands": _first_commands_table(), "frameworks": _frameworks_table(), "scales": _scales_table()},

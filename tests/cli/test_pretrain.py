@@ -13,10 +13,9 @@ from tprimat.cli import run
 from tprimat.cli.options import benchmark as benchmark_options
 from tprimat.cli.options.benchmark import is_meant
 from tprimat.errors import UsageError
-from tprimat.frameworks.nemo import options as nemo_options
 from tprimat.frameworks.request import RequestedConfig
 from tprimat.measure import torchrun
-from tprimat.measure.plan import Plan
+from tprimat.measure.plan import Plan, given_options
 from tprimat.results import run as run_module
 from tprimat.results.result_file import ResultFile, encode
 
@@ -118,7 +117,7 @@ def test_a_result_of_the_other_side_is_matched(tmp_path, capsys):
 
 def test_every_option_of_nemo_is_a_wish():
     options = benchmark_options.parser().parse_args(["--tp", "2", "--set", "a.b=1", "--set", "c=2", "--data", "tokens"])
-    wished = RequestedConfig(**nemo_options.requested(options))
+    wished = RequestedConfig(**given_options(options))
     assert wished.tensor_model_parallel_size == 2
     assert wished.settings == ("a.b=1", "c=2")
     assert wished.data == "tokens"
@@ -128,7 +127,7 @@ def test_torchrun_says_how_many_nodes_there_are(monkeypatch):
     options = benchmark_options.parser().parse_args([])
     for name, value in (("TORCHELASTIC_RUN_ID", "x"), ("WORLD_SIZE", "16"), ("LOCAL_WORLD_SIZE", "8")):
         monkeypatch.setenv(name, value)
-    wished = nemo_options.requested(options)
+    wished = given_options(options)
     assert (wished["num_gpus"], wished["num_nodes"]) == (16, 2)
 
 

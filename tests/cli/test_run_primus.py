@@ -139,7 +139,8 @@ class TestWell:
 
     def test_the_switches_in_the_log_are_in_the_result(self, here):
         run("run-primus", ["--model", "llama"])
-        assert result(here)[0].framework_config == {"enable_primus_turbo": True, "use_turbo_attention": False}
+        found = result(here)[0].framework_config
+        assert {"enable_primus_turbo": True, "use_turbo_attention": False}.items() <= found.items()
 
     def test_a_token_is_in_no_file(self, here):
         run("run-primus", ["--model", "llama"])

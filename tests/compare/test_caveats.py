@@ -21,7 +21,7 @@ def caveats(*runs, **options):
 
 def test_between_equals_there_is_information_alone():
     found = caveats(make_run(), make_run(**AMD))
-    assert set(found) == {"configuration-differs", "not-reported"}
+    assert set(found) == {"not-reported"}
     assert {caveat.severity for caveat in found.values()} == {"info"}
 
 

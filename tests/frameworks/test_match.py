@@ -59,6 +59,44 @@ def test_an_eager_training_is_matched_by_one():
     assert match.requested_config(THEIRS, "x.json", LIGHTNING)[1].eager is None
 
 
+@pytest.mark.parametrize(
+    ("name", "recomputation", "taken", "said"),
+    [
+        ("lightning", "full", "full", None),
+        ("lightning", "none", "none", None),
+        ("fsdp", "selective", None, "recomputation of activations: selective there, none here"),
+        ("automodel", "none", None, "recomputation of activations: none there, full here"),
+        ("automodel", "full", None, None),
+        ("megatron", "full", None, "recomputation of activations: full there, none here"),
+        ("megatron", "none", None, None),
+        ("nemo", "full", None, None),
+        ("lightning", None, None, None),
+    ],
+)
+def test_recomputation_is_matched_where_a_framework_can(name, recomputation, taken, said):
+    run, framework = changed(training_config={"recomputation": recomputation}), by_name(name)
+    assert match.requested_config(run, "x.json", framework)[1].recomputation == taken
+    notes = [note for note in match.differences(run, framework, 8) if "recomputation" in note]
+    assert notes == ([said] if said else [])
+
+
+def test_attention_is_matched_where_a_framework_can():
+    run = msgspec.structs.replace(THEIRS, framework_config={"attention": "eager"})
+    assert match.requested_config(run, "x.json", LIGHTNING)[1].attention == "eager"
+    assert match.requested_config(run, "x.json", by_name("automodel"))[1].attention is None
+    assert "eager attention there: automodel's own is kept" in match.differences(run, by_name("automodel"), 8)
+    own = msgspec.structs.replace(THEIRS, framework_config={"attention": "flash_attention_2"})
+    assert match.requested_config(own, "x.json", LIGHTNING)[1].attention is None
+    assert "flash_attention_2 attention there: lightning's own is kept" in match.differences(own, LIGHTNING, 8)
+
+
+@pytest.mark.parametrize(("name", "differs"), [("transformers", True), ("megatron", True), ("nemo", False)])
+def test_the_optimizer_is_compared_with_the_one_that_trains_here(name, differs):
+    run = changed(optimizer={"name": "adam"})
+    said = [note for note in match.differences(run, by_name(name), 8) if note.startswith("optimizer")]
+    assert said == (["optimizer: learning rate 0.0003 there, 0.000125 here"] if differs else [])
+
+
 def test_how_the_model_is_divided_is_matched_where_a_framework_can():
     assert match.requested_config(THEIRS, "x.json", LIGHTNING)[1].tensor_model_parallel_size is None
     _, requested = match.requested_config(THEIRS, "x.json", by_name("nemo"))
@@ -77,7 +115,8 @@ def test_what_cannot_be_taken_over_is_said():
     assert "8 processes trained there, 1 here" in said
     assert "tensor parallelism of 4" in said
     assert "pipeline" not in said
-    assert "full recomputation" in said
+    # Lightning recomputes as the result did.
+    assert "recomputation" not in said
     assert "learning rate 0.0003 there, 0.000125 here" in said
     assert "weight decay" not in said
     assert "name" not in said  # adamw is AdamW

@@ -276,6 +276,14 @@ class TestTorchtitan:
             "--profiling.no-enable_profiling",
         } <= set(words)
 
+    @pytest.mark.parametrize(("has_debug", "option"), [(False, "--training.seed=7"), (True, "--debug.seed=7")])
+    def test_the_seed_is_passed_by_the_name_of_the_release(self, torchtitan_clone, has_debug, option):
+        # 0.2.0 has it among the settings of training, 0.2.1 and later in a section of its own.
+        options = torchtitan_clone / torchtitan.OPTIONS
+        options.write_text(torchtitan.NEEDED + "\nclass Debug:\n" * has_debug)
+        request, _ = by_name("torchtitan").resolve_config("llama", RequestedConfig(seed=7), H100S, OUT)
+        assert [word for word in torchtitan.launch(request).argv if "seed" in word] == [option]
+
     def test_0_1_0_is_refused_with_what_to_do(self, torchtitan_clone, monkeypatch):
         # It defines its options in torchtitan/config_manager.py, and compiles by --training.compile.
         (torchtitan_clone / torchtitan.OPTIONS).unlink()
@@ -308,6 +316,7 @@ class TestTorchtitan:
             dataloader=Fields(dataset=dataset),
             training=Fields(steps=1000, max_norm=2.0, **training),
             activation_checkpoint=Fields(**checkpointing),
+            debug=Fields(seed=None),
         )
         modules = {
             "torchtitan.models.llama3": {"config_registry": SimpleNamespace(llama3_8b=lambda: config)},
@@ -319,6 +328,7 @@ class TestTorchtitan:
         assert registry.requested() is config
         assert not config.profiler.enable_profiling
         assert config.compile.enable
+        assert config.debug.seed == request.seed
         assert (config.metrics.log_freq, config.training.steps, config.optimizer.lr) == (1, 200, 1.25e-4)
         if "seq_len" in training:
             assert (config.training.local_batch_size, config.training.global_batch_size) == (1, 64)

@@ -211,7 +211,7 @@ class TestCard:
         styles = [style for style, _ in found]
         assert styles == sorted(styles, key=["bad", "warn", "ok", "info"].index)
         assert ("warn", "Global batch differs: 128 vs 64 sequences") in found
-        assert ("info", "Settings differ") in found
+        assert ("info", "18 settings not reported in some results") in found
 
     def test_a_chip_opens_its_paragraph(self):
         card = card_of(text_of(CASES["pair"]()))

@@ -10,8 +10,9 @@ import dataclasses
 import functools
 from typing import Literal
 
-from tprimat.checks.settings import SETTINGS, Setting
+from tprimat.checks import settings
 from tprimat.results.run import Run
+from tprimat.settings import Setting
 
 Status = Literal["equal", "different", "unknown", "blocking"]
 Mode = Literal["best", "same"]
@@ -19,11 +20,16 @@ Mode = Literal["best", "same"]
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A setting; values in the order of the systems."""
+    """A setting; values in the order of the systems.
+
+    Attributes:
+        explains: whether it differs and that can explain the result.
+    """
 
     title: str
     status: Status
     values: tuple[str | None, str | None]
+    explains: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,11 +54,17 @@ _BY_SEVERITY: tuple[Status, ...] = ("blocking", "different", "unknown", "equal")
 
 def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
     """Compare the settings of two runs; "same" makes every difference of configuration blocking."""
-    entries = [_entry(setting, first, second, mode) for setting in SETTINGS]
-    decisive = [entry for setting, entry in zip(SETTINGS, entries, strict=True) if setting.identity]
+    rows = settings.rows_of((first, second))
+    every = [_entry(setting, first, second, mode) for setting in rows]
     none = (None, None)
+    # What is compared, and what costs no time, makes no other configuration.
+    decisive = [
+        entry
+        for setting, entry in zip(rows, every, strict=True)
+        if entry.explains or (setting.role != "harmless" and setting.configured)
+    ]
     entries = [
-        entry for setting, entry in zip(SETTINGS, entries, strict=True) if not setting.optional or entry.values != none
+        entry for setting, entry in zip(rows, every, strict=True) if not setting.optional or entry.values != none
     ]
     entries.sort(key=lambda entry: _BY_SEVERITY.index(entry.status))
     if any(entry.status == "blocking" for entry in decisive):
@@ -64,16 +76,18 @@ def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
 
 
 def _entry(setting: Setting, first: Run, second: Run, mode: Mode) -> Entry:
-    values = (setting.read(first), setting.read(second))
-    same = values[0] == values[1] if setting.same is None else setting.same(first, second)
+    values = settings.texts(setting, (first, second))
+    same = settings.agree(setting, first, second)
+    is_identity = setting.role != "harmless" and setting.configured
     status: Status = "different"
-    if None in values and (same or setting.same is None):
+    if None in values and (same or not setting.same):
         status = "unknown"
     elif same:
         status = "equal"
-    elif setting.forbids or (mode == "same" and setting.identity):
+    elif setting.role == "forbids" or (mode == "same" and is_identity):
         status = "blocking"
-    return _shared(setting.title, status, values)
+    explains = status == "different" and setting.role == "explains" and settings.applies(setting, first, second)
+    return _shared(setting.title, status, (values[0], values[1]), explains)
 
 
 _shared = functools.lru_cache(maxsize=4096)(Entry)

@@ -1,53 +1,88 @@
-"""The settings of a run that may cost time, a row each: for the comparison of settings and the names of systems."""
+"""Values of the settings: what a row of tprimat.settings names and can't hold itself, by that name."""
 
 from __future__ import annotations
 
-import dataclasses
-import operator
-from collections.abc import Callable
+import fnmatch
+import math
+import re
+from collections.abc import Callable, Sequence
 
+import msgspec
+
+from tprimat import units
 from tprimat.analysis import flops
-from tprimat.results.run import ModelConfig, Run
+from tprimat.catalog import gpus
+from tprimat.results.run import FROM_DESCRIPTION, ModelConfig, Run
+from tprimat.settings import Setting, value_of
+from tprimat.settings.rows import HARMLESS, LEDGER, SHAPE, fields_of, parts_of
 from tprimat.text import plain
 
 PADDING = 1024
 """Vocabularies that differ by less are one that Megatron padded."""
 
+FLOPS_TOLERANCE = 0.01
+"""Share by which the FLOPs of one model may differ, counted from shapes that state unequally much."""
 
-@dataclasses.dataclass(frozen=True)
-class Setting:
-    """A setting of a run that may change its speed.
+CAP_TOLERANCE = 0.01
+"""Share by which a power cap may lie below what its GPU is built for: drivers report it with decimals."""
 
-    Attributes:
-        title: what a table shows.
-        value: a field such as timing.clock, or what gives its value as text; None where it is unknown.
-        unit: of the field, in words.
-        essential: without it nobody knows whether two systems did the same work or timed the same
-            thing, so it is listed even where none states it.
-        named: whether a system may be called by it.
-        forbids: whether a difference means other work per token, so that speeds don't compare.
-        identity: whether configurations that differ in it aren't identical. What is compared
-            (machine, software) and what costs no time (data, seeds, steps) doesn't count.
-        optional: whether it is left out where neither states it, since few frameworks do.
-        same: whether two runs agree; None where equal texts mean it.
+_RECIPES = (
+    {"e4m3", "hybrid"},
+    {"delayed", "tensorwise", "rowwise", "blockwise", "mxfp8", "mxfp4", "nvfp4"},
+)
+"""Words of a precision below 16 bits that mean the same in every framework: the format, and how it is scaled."""
+
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+def read(setting: Setting, run: Run) -> str | None:
+    """Return the value of a run as text; None where it is unknown."""
+    text = VALUES[setting.value](run) if setting.value else text_of(value_of(run, setting.field))
+    if parts := parts_of(setting.title):
+        values = ((part, read(part, run)) for part in parts if part.label)
+        # What a shape has none of isn't named.
+        return joined(text, *(part.label.format(value) for part, value in values if value not in (None, "0")))
+    return joined(text, setting.unit, by=" ") if text else None
+
+
+def texts(setting: Setting, runs: Sequence[Run]) -> tuple[str | None, ...]:
+    """Return the values of several runs; where one states the setting, an unknown value has its meaning."""
+    found = tuple(read(setting, run) for run in runs)
+    return tuple(text or setting.null for text in found) if setting.null and any(found) else found
+
+
+def rows_of(runs: Sequence[Run]) -> list[Setting]:
+    """Return the rows of settings, and one for each other key of framework_config that the runs don't state alike.
+
+    Names of one framework mean nothing in another, so a key that only one states counts within one framework alone.
     """
+    keys = sorted({key for run in runs for key in run.framework_config} - _READ)
+    more = []
+    for key in keys:
+        field = f"framework_config.{key}"
+        if any(fnmatch.fnmatchcase(field, name) for name in _PATTERNS):
+            continue
+        values = [run.framework_config[key] for run in runs if key in run.framework_config]
+        is_missing = len(values) < len(runs) and len({framework(run) for run in runs}) == 1
+        if is_missing or len(set(map(text_of, values))) > 1:
+            more.append(Setting(key, field, role="explains", named=False, optional=True))
+    return [*LEDGER, *more]
 
-    title: str
-    value: str | Callable[[Run], str | None]
-    unit: str | None = None
-    essential: bool = False
-    named: bool = True
-    forbids: bool = False
-    identity: bool = False
-    optional: bool = False
-    same: Callable[[Run, Run], bool] | None = None
 
-    def read(self, run: Run) -> str | None:
-        """Return the value of a run as text; None where it is unknown."""
-        if callable(self.value):
-            return self.value(run)
-        text = text_of(operator.attrgetter(self.value)(run))
-        return joined(text, self.unit, by=" ") if text else None
+def agree(setting: Setting, first: Run, second: Run) -> bool:
+    """Return whether two runs have the same value, or none that is known to differ."""
+    if setting.same:
+        return SAMES[setting.same](setting, first, second)
+    values = texts(setting, (first, second))
+    return values[0] == values[1]
+
+
+def applies(setting: Setting, first: Run, second: Run) -> bool:
+    """Return whether a difference can explain anything between these two runs."""
+    if setting.within == "device":
+        names = first.gpu_info.device_name, second.gpu_info.device_name
+        return None not in names and names[0] == names[1]
+    return setting.within == "any" or framework(first) == framework(second)
 
 
 def text_of(value: object) -> str | None:
@@ -62,8 +97,39 @@ def joined(*parts: str | None, by: str = ", ") -> str | None:
     return by.join(part for part in parts if part) or None
 
 
-def _labelled(label: str, value: float | None) -> str | None:
-    return None if value is None else f"{label} {text_of(value)}"
+def framework(run: Run) -> str | None:
+    """Return a run's framework, with the back end where it has several."""
+    backend = run.framework_config.get("backend")
+    return text_of(f"{run.framework} ({backend})" if run.framework and backend else run.framework)
+
+
+def shape_conflict(one: ModelConfig, other: ModelConfig) -> str | None:
+    """Return in what two shapes are known to differ; None where nothing shows that they do.
+
+    A window that only one states says nothing of the other: few sources state it.
+    """
+    has_windows = bool(one.sliding_window and other.sliding_window)
+    for name in SHAPE:
+        first, second = getattr(one, name), getattr(other, name)
+        if name == "full_attention_layers":
+            first, second = (first or 0, second or 0) if has_windows else (None, None)
+        if first is None or second is None:
+            continue
+        # Of a window some count the token itself, and some don't.
+        tolerance = {"vocab_size": PADDING, "sliding_window": 2}.get(name, 1)
+        if abs(first - second) >= tolerance:
+            return f"{name} {first} and {second}"
+    return None
+
+
+def same_known_shape(one: ModelConfig, other: ModelConfig) -> bool:
+    """Return whether both state their shape, and the same."""
+    are_known = all(getattr(one, name) is not None and getattr(other, name) is not None for name in SHAPE[:5])
+    return are_known and shape_conflict(one, other) is None
+
+
+def _stack(run: Run) -> str | None:
+    return joined(text_of(run.gpu_info.software_stack), text_of(run.gpu_info.software_version), by=" ")
 
 
 def _precision(run: Run) -> str | None:
@@ -73,45 +139,106 @@ def _precision(run: Run) -> str | None:
     return text_of(config.precision or config.precision_detail)
 
 
-def _shape(run: Run) -> str | None:
+def _same_precision(_: Setting, first: Run, second: Run) -> bool:
+    """Whether the precisions agree, and of one framework or a precision with a recipe what it says of them, too."""
+    one, other = first.training_config, second.training_config
+    if one.precision is None or other.precision is None:
+        return None in (_precision(first), _precision(second)) or _precision(first) == _precision(second)
+    if one.precision != other.precision:
+        return False
+    details = one.precision_detail, other.precision_detail
+    if None in details or any(detail.startswith(FROM_DESCRIPTION) for detail in details if detail):
+        return True
+    if framework(first) == framework(second):
+        return details[0] == details[1]
+    # The rest of the words is each framework's own.
+    words = [set(_WORD.findall((detail or "").lower())) for detail in details]
+    stated = [(words[0] & kind, words[1] & kind) for kind in _RECIPES]
+    return all(not a or not b or a == b for a, b in stated)
+
+
+def _layers(run: Run) -> str | None:
+    layers, encoders = run.model_config.num_layers, run.model_config.num_encoder_layers
+    own = f"{layers} {'decoder ' if encoders else ''}layers" if layers else None
+    return joined(f"{encoders} encoder layers" if encoders else None, own)
+
+
+def _heads(run: Run) -> str | None:
     shape = run.model_config
-    heads = joined(text_of(shape.num_attention_heads), text_of(shape.num_query_groups), by="/")
-    parts = (
-        (shape.num_encoder_layers, f"{shape.num_encoder_layers} encoder layers"),
-        (shape.num_layers, f"{shape.num_layers} {'decoder ' if shape.num_encoder_layers else ''}layers"),
-        (shape.hidden_size, f"hidden {shape.hidden_size}"),
-        (heads, f"heads {heads}"),
-        (shape.ffn_hidden_size, f"ffn {shape.ffn_hidden_size}"),
-        (shape.vocab_size, f"vocabulary {shape.vocab_size}"),
-        (shape.sliding_window, f"window {shape.sliding_window}"),
-        (shape.full_attention_layers, f"without it {shape.full_attention_layers} layers"),
-    )
-    return ", ".join(text for value, text in parts if value) or None
+    return joined(text_of(shape.num_attention_heads), text_of(shape.num_query_groups), by="/")
 
 
-def _optimizer(run: Run) -> str | None:
-    optimizer = run.optimizer
-    rate = _labelled("learning rate", optimizer.learning_rate)
-    decay = _labelled("weight decay", optimizer.weight_decay)
-    clipping = _labelled("clipping", optimizer.gradient_clipping)
-    return joined(text_of(optimizer.name), rate, text_of(optimizer.schedule), decay, clipping)
+def _head_size(run: Run) -> str | None:
+    """Return the size of a head where it isn't the width's share of one."""
+    shape = run.model_config
+    share = shape.hidden_size // shape.num_attention_heads if shape.hidden_size and shape.num_attention_heads else None
+    return text_of(shape.head_dim) if shape.head_dim != share else None
 
 
-def _data(run: Run) -> str | None:
-    data = run.data
-    digest = f"sha256 {plain(data.digest)[:12]}" if data.digest else None
-    return joined(text_of(data.kind), digest, _labelled("seed", data.seed))
+def _same_shape(_: Setting, first: Run, second: Run) -> bool:
+    shapes = [flops.model_shape(run)[0] for run in (first, second)]
+    return shapes[0] is None or shapes[1] is None or shape_conflict(shapes[0], shapes[1]) is None
+
+
+def _flops_per_token(run: Run) -> str | None:
+    shape, length = flops.model_shape(run)[0], run.training_config.sequence_length
+    count = flops.flops_per_token(shape, length) if shape is not None and length is not None else None
+    return None if count is None else f"{count / 1e9:.3g} GFLOP"
+
+
+def _same_flops(_: Setting, first: Run, second: Run) -> bool:
+    """Whether a token costs the same, but for what has a row of its own or is rarely stated.
+
+    That is the length of the sequence, trained parameters, padding, and windows or groups that one alone states.
+    """
+    one, other = (flops.model_shape(run)[0] for run in (first, second))
+    length = first.training_config.sequence_length
+    if one is None or other is None or length is None:
+        return True
+    shared = {"trainable_parameters": None, "vocab_size": one.vocab_size or other.vocab_size}
+    if not (one.sliding_window and other.sliding_window):
+        shared["sliding_window"] = None
+    if one.num_query_groups is None or other.num_query_groups is None:
+        shared["num_query_groups"] = None
+    counts = [flops.flops_per_token(msgspec.structs.replace(each, **shared), length) for each in (one, other)]
+    return counts[0] is None or counts[1] is None or math.isclose(counts[0], counts[1], rel_tol=FLOPS_TOLERANCE)
+
+
+def _trainable(run: Run) -> str | None:
+    """Return how many parameters are trained; None for all, by the model's number or by those that it multiplies."""
+    trained, every = run.model_config.trainable_parameters, run.model_config.num_parameters
+    shape, _ = flops.model_shape(run)
+    if every is None and shape is not None:
+        products = flops.flops_per_token(msgspec.structs.replace(shape, trainable_parameters=None), 0)
+        every = None if products is None else round(products / 6)
+    return None if trained is None or (every is not None and trained >= every) else units.count(trained)
+
+
+def _same_fields(setting: Setting, first: Run, second: Run) -> bool:
+    """Whether no field that both state differs, however it is spelled."""
+    for field in fields_of(setting):
+        one, other = value_of(first, field), value_of(second, field)
+        if isinstance(one, float) and isinstance(other, float):
+            if not math.isclose(one, other, rel_tol=1e-6):
+                return False
+        elif one is not None and other is not None and _letters(one) != _letters(other):
+            return False
+    return True
+
+
+def _letters(value: object) -> str:
+    return "".join(letter for letter in str(value).casefold() if letter.isalnum())
 
 
 def _environment_settings(run: Run) -> str | None:
     settings = sorted(run.environment.settings.items())
-    return text_of(" ".join(f"{name}={value}" for name, value in settings)) if settings else None
+    return text_of(", ".join(f"{name}={value}" for name, value in settings)) if settings else None
 
 
-def framework(run: Run) -> str | None:
-    """Return a run's framework, with the back end where it has several."""
-    backend = run.framework_config.get("backend")
-    return text_of(f"{run.framework} ({backend})" if run.framework and backend else run.framework)
+def _attention(run: Run) -> str | None:
+    # The loops of ours write it only where it isn't their default, and always how they compute the loss on a GPU.
+    is_default = "chunked_cross_entropy" in run.framework_config
+    return text_of(run.framework_config.get("attention") or ("sdpa" if is_default else None))
 
 
 def _compiler(run: Run) -> str | None:
@@ -132,94 +259,57 @@ def _numa_balancing(run: Run) -> str | None:
     return None if is_on is None else "on" if is_on else "off"
 
 
+def _cpu_threads(run: Run) -> str | None:
+    return text_of(run.environment.cpu_threads) if run.platform == "cpu" else None
+
+
 def _power_cap(run: Run) -> str | None:
     cap = run.energy_metrics.get("power_cap_watts")
     return None if cap is None else f"{cap:.0f} W"
 
 
-_SHAPE = ("num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "ffn_hidden_size")
+def _same_power_cap(_: Setting, first: Run, second: Run) -> bool:
+    """Whether the caps are equal, or each is what its GPU is built for."""
+    one, other = _power_cap(first), _power_cap(second)
+    return one == other or (_is_uncapped(first) and _is_uncapped(second))
 
 
-def shape_conflict(one: ModelConfig, other: ModelConfig) -> str | None:
-    """Return in what two shapes are known to differ; None where nothing shows that they do.
-
-    A window that only one states says nothing of the other: few sources state it.
-    """
-    for name in (*_SHAPE, "num_encoder_layers", "vocab_size"):
-        first, second = getattr(one, name), getattr(other, name)
-        if first is None or second is None:
-            continue
-        if abs(first - second) >= (PADDING if name == "vocab_size" else 1):
-            return f"{name} {first} and {second}"
-    if one.sliding_window and other.sliding_window:
-        # Some count the token itself, and some don't.
-        if abs(one.sliding_window - other.sliding_window) > 1:
-            return f"sliding_window {one.sliding_window} and {other.sliding_window}"
-        unbounded = [shape.full_attention_layers or 0 for shape in (one, other)]
-        if unbounded[0] != unbounded[1]:
-            return f"full_attention_layers {unbounded[0]} and {unbounded[1]}"
-    return None
+def _is_uncapped(run: Run) -> bool:
+    cap, gpu = run.energy_metrics.get("power_cap_watts"), gpus.match(run.gpu_info).gpu
+    return bool(cap and gpu and gpu.tdp_w and cap >= gpu.tdp_w * (1 - CAP_TOLERANCE))
 
 
-def same_known_shape(one: ModelConfig, other: ModelConfig) -> bool:
-    """Return whether both state their shape, and the same."""
-    return all(getattr(one, name) is not None and getattr(one, name) == getattr(other, name) for name in _SHAPE)
+VALUES: dict[str, Callable[[Run], str | None]] = {
+    "framework": framework,
+    "software_stack": _stack,
+    "num_gpus": lambda run: text_of(run.num_gpus),
+    "precision": _precision,
+    "attention": _attention,
+    "compiler": _compiler,
+    "turbo": _turbo,
+    "trainable_parameters": _trainable,
+    "layers": _layers,
+    "heads": _heads,
+    "head_size": _head_size,
+    "not_gated": lambda run: "not gated" if run.model_config.gated_ffn is False else None,
+    "flops_per_token": _flops_per_token,
+    "digest": lambda run: plain(run.data.digest)[:12] if run.data.digest else None,
+    "power_cap": _power_cap,
+    "cpu_threads": _cpu_threads,
+    "numa_balancing": _numa_balancing,
+    "environment_settings": _environment_settings,
+}
+"""Functions that rows name as their value."""
 
+SAMES: dict[str, Callable[[Setting, Run, Run], bool]] = {
+    "same_precision": _same_precision,
+    "same_shape": _same_shape,
+    "same_flops": _same_flops,
+    "same_fields": _same_fields,
+    "same_power_cap": _same_power_cap,
+}
+"""Functions that rows name for whether two runs agree."""
 
-def _same_shape(first: Run, second: Run) -> bool:
-    shapes = [flops.model_shape(run)[0] for run in (first, second)]
-    return shapes[0] is None or shapes[1] is None or shape_conflict(shapes[0], shapes[1]) is None
-
-
-SETTINGS = (
-    Setting("framework", framework, named=False),
-    Setting(
-        "software stack",
-        lambda run: joined(text_of(run.gpu_info.software_stack), text_of(run.gpu_info.software_version), by=" "),
-        named=False,
-    ),
-    Setting("torch", "gpu_info.pytorch_version"),
-    Setting("GPUs", "num_gpus", named=False, identity=True),
-    Setting("scale", "scale", named=False, forbids=True, identity=True),
-    Setting("precision", _precision, essential=True, identity=True),
-    Setting(
-        "global batch", "training_config.global_batch_size", "sequences", essential=True, named=False, identity=True
-    ),
-    Setting(
-        "sequence length",
-        "training_config.sequence_length",
-        "tokens",
-        essential=True,
-        named=False,
-        forbids=True,
-        identity=True,
-    ),
-    Setting("micro-batch", "training_config.micro_batch_size", essential=True, identity=True),
-    Setting("gradient accumulation", "parallelism_config.gradient_accumulation_steps", identity=True),
-    Setting("tensor parallel", "parallelism_config.tensor_model_parallel_size", essential=True, identity=True),
-    Setting("pipeline parallel", "parallelism_config.pipeline_model_parallel_size", essential=True, identity=True),
-    Setting("context parallel", "parallelism_config.context_parallel_size", essential=True, identity=True),
-    Setting("expert parallel", "parallelism_config.expert_model_parallel_size", identity=True),
-    Setting("data parallel", "parallelism_config.data_parallel_size", identity=True),
-    Setting("parallelism strategy", "parallelism_config.strategy_name"),
-    Setting("activation recomputation", "training_config.recomputation", essential=True, identity=True),
-    Setting("attention", lambda run: text_of(run.framework_config.get("attention")), identity=True, optional=True),
-    Setting("compiler", _compiler, identity=True, optional=True),
-    Setting("Primus Turbo", _turbo, identity=True, optional=True),
-    Setting("packing", "training_config.packing", identity=True),
-    Setting("trainable parameters", "model_config.trainable_parameters", identity=True),
-    Setting("optimizer", _optimizer, essential=True, identity=True),
-    Setting("model shape", _shape, essential=True, forbids=True, identity=True, same=_same_shape),
-    Setting("data", _data, essential=True),
-    Setting("requested steps", "training_config.max_steps"),
-    Setting("seed", "training_config.seed"),
-    Setting("step timer scope", "timing.covers", essential=True, named=False, identity=True),
-    Setting("step time across ranks", "timing.over_ranks", named=False, identity=True),
-    Setting("clock", "timing.clock", named=False),
-    Setting("power cap", _power_cap, named=False, optional=True),
-    Setting("GPU partition", "environment.gpu_partition", named=False, optional=True),
-    Setting("NUMA balancing", _numa_balancing, named=False, optional=True),
-    Setting("environment variables", _environment_settings),
-    Setting("container", "environment.container"),
-)
-"""In the order in which a reader asks for them; GPU and label are what systems are called by."""
+_FIELDS = {*HARMLESS, *(field for setting in LEDGER for field in fields_of(setting))}
+_READ = {field.removeprefix("framework_config.") for field in _FIELDS if field.startswith("framework_config.")}
+_PATTERNS = tuple(field for field in _FIELDS if field.endswith("*"))

@@ -14,7 +14,7 @@ from tprimat.analysis.efficiency import Options
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
 from tprimat.checks.compute import Mode
-from tprimat.checks.settings import SETTINGS
+from tprimat.checks.settings import rows_of, texts
 from tprimat.compare import precision
 from tprimat.compare.caveats import caveats
 from tprimat.compare.figures import aligned, system_result
@@ -307,10 +307,8 @@ def _group(systems: Sequence[SystemResult], baseline: SystemResult, mode: Mode) 
     ranked = sorted([baseline, *compared] if compared else [], key=lambda system: -(system.value(RATE) or 0.0))
     first = set(map(id, ranked))
     ordered = [*ranked, *(system for system in systems if id(system) not in first)]
-    settings = [
-        SettingRow(setting.title, tuple(setting.read(system.run) for system in ordered), setting.essential)
-        for setting in SETTINGS
-    ]
+    runs = [system.run for system in ordered]
+    settings = [SettingRow(setting.title, texts(setting, runs), setting.essential) for setting in rows_of(runs)]
     settings.append(_versions(ordered))
     ordered_pairs = tuple(pairs[id(system)] for system in ordered if system is not baseline)
     leaders = None

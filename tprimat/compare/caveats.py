@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -13,6 +14,7 @@ from tprimat.checks import CONTRADICTION, Finding
 from tprimat.checks.compute import ConfigDiff
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.results.run import FROM_DESCRIPTION, MODEL_FROM_DIRECTORY
+from tprimat.settings.rows import NOT_CONFIGURED
 from tprimat.text import counted, join_names, plain
 
 CODES = (
@@ -24,6 +26,7 @@ CODES = (
     "device-errors",
     "slow-device",
     "precision-differs",
+    "settings-differ",
     "precision-source",
     "model-source",
     "timer-differs",
@@ -56,6 +59,11 @@ EVENTS = {
 """Codes of caveats, and the events of telemetry that each of them names, the most severe first."""
 
 LONGEST_CLAUSE = 44
+LONGEST_VALUE = 60
+LONGEST_LIST, LONGEST_NOTE = 130, 48
+MOST_VALUES = 4
+"""Characters of a setting's value, of a warning's settings (two lines of a screen), and of a note's (one line), which
+has values only where they are short; values of a setting."""
 
 SCOPES = {
     "data wait": "whole step with data wait",
@@ -65,6 +73,9 @@ SCOPES = {
 
 DISTURBED_SHARE = 0.05
 """Share of the CPU time in other hands, during a training on the CPU, from which it is named."""
+
+_ELSEWHERE = ("global batch", "step timer scope", "clock")
+"""Settings that have a caveat of their own where they matter."""
 
 OUTLIER_SHARE = 0.01
 """Share of a run's steady time that one record may take beyond the median before it is named."""
@@ -176,17 +187,49 @@ def _brief(covers: str) -> str:
 
 
 def _of_config_diffs(diffs: Sequence[ConfigDiff]) -> Iterator[Caveat]:
-    named = {"precision", "global batch", "step timer scope"}
-    different = dict.fromkeys(
-        entry.title for diff in diffs for entry in diff.of("different") if entry.title not in named
-    )
-    if different:
-        text = f"settings differ: {join_names(list(different))}"
-        yield Caveat("configuration-differs", "info", text)
+    """Yield what differs, with the values: a warning of what can explain the result, and a note of the rest."""
+    explaining: dict[str, list[str]] = {}
+    others: dict[str, list[str]] = {}
+    for diff in diffs:
+        for entry in diff.of("different"):
+            before, after = (value or "unknown" for value in entry.values)
+            if entry.title in _ELSEWHERE or (entry.title in NOT_CONFIGURED and not entry.explains):
+                continue
+            # Another precision has a caveat of its own; another recipe of one precision hasn't.
+            if entry.title == "precision" and before.split(" (")[0] != after.split(" (")[0]:
+                continue
+            values = (explaining if entry.explains else others).setdefault(entry.title, [])
+            values += [text for text in _apart(before, after) if text not in values]
+    if explaining:
+        texts = [f"{title}: {' vs '.join(values[:MOST_VALUES])}" for title, values in explaining.items()]
+        yield Caveat("settings-differ", "warning", _brief_list(texts, "; ", LONGEST_LIST))
+    if others:
+        texts = [f"{title} ({' vs '.join(values[:MOST_VALUES])})" for title, values in others.items()]
+        shown = [text if len(text) <= LONGEST_NOTE else title for text, title in zip(texts, others, strict=True)]
+        yield Caveat("configuration-differs", "info", f"settings differ: {_brief_list(shown, ', ', LONGEST_NOTE)}")
     unknown = dict.fromkeys(entry.title for diff in diffs for entry in diff.of("unknown"))
     if unknown:
         text = f"{counted(len(unknown), 'setting')} not reported in some results"
         yield Caveat("not-reported", "info", text)
+
+
+def _apart(first: str, second: str) -> tuple[str, str]:
+    """Return the parts of two lists that the other one lacks; the whole where one has no part of its own."""
+    # What stands in brackets is no part of its own.
+    parts = [re.split(r", (?![^(]*\))", text) for text in (first, second)]
+    own = [", ".join(part for part in parts[i] if part not in parts[1 - i]) for i in (0, 1)]
+    texts = own if all(own) else (first, second)
+    return plain(texts[0], LONGEST_VALUE), plain(texts[1], LONGEST_VALUE)
+
+
+def _brief_list(texts: Sequence[str], by: str, longest: int) -> str:
+    """Join as many texts as fit, and say how many more there are."""
+    shown = list(texts[:1])
+    for text in texts[1:]:
+        if len(by.join([*shown, text])) > longest:
+            return f"{by.join(shown)}{by}and {len(texts) - len(shown)} more"
+        shown.append(text)
+    return by.join(shown)
 
 
 def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:

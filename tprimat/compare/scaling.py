@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from tprimat.analysis import scaling
-from tprimat.checks.settings import SETTINGS, framework
+from tprimat.checks.settings import framework, rows_of, texts
 from tprimat.compare import speedup
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.result import RATE, Comparison, ModelComparison, Ratio, SystemResult
@@ -310,11 +310,11 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
         yield f"{spread}: a larger one may need more samples to the same loss"
     runs = [size.system.run for size in sizes]
     changing = []
-    for setting in SETTINGS:
-        values = [setting.read(run) for run in runs]
+    for setting in rows_of(runs):
+        values = texts(setting, runs)
         if setting.title not in _EXPECTED and len(set(values)) > 1:
-            texts = [plain(value, 24) if value else "unknown" for value in values]
-            changing.append(f"{setting.title} ({', '.join(texts)})" if len(texts) <= 6 else setting.title)
+            shown = [plain(value, 24) if value else "unknown" for value in values]
+            changing.append(f"{setting.title} ({', '.join(shown)})" if len(shown) <= 6 else setting.title)
     if changing:
         yield f"settings change with the size: {'; '.join(changing)}"
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from tprimat.checks.settings import SETTINGS, Setting, framework, joined, text_of
+from tprimat.checks.settings import framework, joined, read, text_of
 from tprimat.results.run import Run, setup_key
+from tprimat.settings.rows import LEDGER
 from tprimat.text import plain
 
 LONGEST_PART = 60
@@ -106,7 +108,7 @@ def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None,
     return systems
 
 
-def _name(run: Run, parts: Sequence[Setting]) -> str:
+def _name(run: Run, parts: Sequence[Part]) -> str:
     """Return what a run's system is called. A GPU's precision belongs to it: 8×B200 (FP4)."""
     if run.platform == "cpu":
         return ", ".join(text for part in parts if (text := _part_text(part, run))) or _device_text(run)
@@ -134,29 +136,39 @@ def _device_text(run: Run) -> str:
     return short if count is None or (run.platform == "cpu" and count == 1) else f"{count}×{short}"
 
 
-_GPU = Setting("GPU", _device_text)
-_SCALE = Setting("scale", lambda run: text_of(run.scale))
-_LABEL = Setting("label", lambda run: text_of(run.label))
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part that a name may have: its title, and how it is read from a run."""
+
+    title: str
+    read: Callable[[Run], str | None]
+
+
+_GPU = Part("GPU", _device_text)
+_SCALE = Part("scale", lambda run: text_of(run.scale))
+_LABEL = Part("label", lambda run: text_of(run.label))
 _IDENTITY = (
     _GPU,
     _LABEL,
-    Setting("framework", framework),
-    Setting("stack", lambda run: text_of(run.gpu_info.software_stack)),
+    Part("framework", framework),
+    Part("stack", lambda run: text_of(run.gpu_info.software_stack)),
     _SCALE,
 )
 
-_PRECISION = Setting(
+_PRECISION = Part(
     "precision", lambda run: text_of(run.training_config.precision or run.training_config.precision_detail)
 )
 _NAMES_BEYOND_IDENTITY = (
     _PRECISION,
-    Setting("batch", _work),
-    Setting("platform", lambda run: text_of(run.framework_config.get("submission_platform"))),
-    *(setting for setting in SETTINGS if setting.named and setting.title != "precision"),
-    Setting(
-        "versions", lambda run: text_of(joined(*(f"{k} {v}" for k, v in sorted(run.environment.versions.items()))))
+    Part("batch", _work),
+    Part("platform", lambda run: text_of(run.framework_config.get("submission_platform"))),
+    *(
+        Part(setting.title, functools.partial(read, setting))
+        for setting in LEDGER
+        if setting.named and setting.title != "precision"
     ),
-    Setting("date", lambda run: text_of(run.timestamp[:10]) if run.timestamp else None),
+    Part("versions", lambda run: text_of(joined(*(f"{k} {v}" for k, v in sorted(run.environment.versions.items()))))),
+    Part("date", lambda run: text_of(run.timestamp[:10]) if run.timestamp else None),
 )
 _SELF_EXPLAINING = {
     "GPU",
@@ -173,11 +185,11 @@ _SELF_EXPLAINING = {
 """Parts of a name whose value says what it is; of the others the title stands before it."""
 
 
-def _known_text(part: Setting, run: Run) -> str | None:
+def _known_text(part: Part, run: Run) -> str | None:
     return None if part.read(run) is None else _part_text(part, run)
 
 
-def _part_text(part: Setting, run: Run) -> str | None:
+def _part_text(part: Part, run: Run) -> str | None:
     value = part.read(run)
     if value is None:
         return None if part.title == "label" else f"{part.title} unknown" if part not in _IDENTITY else None
@@ -187,11 +199,11 @@ def _part_text(part: Setting, run: Run) -> str | None:
     return value if part.title in _SELF_EXPLAINING else f"{part.title} {value}"
 
 
-def _telling_parts(runs: Sequence[Run], model_of: Sequence[str | None]) -> list[Setting]:
+def _telling_parts(runs: Sequence[Run], model_of: Sequence[str | None]) -> list[Part]:
     """The fewest parts, in order of how well a reader knows them, that tell the systems apart."""
-    chosen: list[Setting] = []
+    chosen: list[Part] = []
 
-    def extend(keys: list[tuple[object, ...]], part: Setting, *, wanted: bool = False) -> list[tuple[object, ...]]:
+    def extend(keys: list[tuple[object, ...]], part: Part, *, wanted: bool = False) -> list[tuple[object, ...]]:
         """Choose a part that tells more systems apart."""
         extended = [(*key, _part_text(part, run)) for key, run in zip(keys, runs, strict=True)]
         if len(set(extended)) == len(set(keys)) and not wanted:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 from tprimat.catalog import models
 from tprimat.catalog.models import Model
@@ -10,10 +12,21 @@ from tprimat.errors import NotComparableError, UsageError
 from tprimat.frameworks import scales
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops import recipe
-from tprimat.frameworks.request import DIVISION, RequestedConfig
+from tprimat.frameworks.request import ATTENTION, DIVISION, RECOMPUTATION, RequestedConfig
 from tprimat.results.run import Run
+from tprimat.settings import Setting, value_of
+from tprimat.settings.rows import SETTINGS
 
-_SAME = ("precision", "global_batch_size", "micro_batch_size", "sequence_length")
+_MATCHED = tuple(setting for setting in SETTINGS if setting.matched)
+_CHOICES = {"recomputation": RECOMPUTATION, "attention": ATTENTION}
+"""Settings that the embedded frameworks alone take, and what they take."""
+
+_OWN_RECOMPUTATION = {"automodel": "full", "nemo": None, "megatron_bridge": None, "primus": None}
+"""What a framework that isn't embedded always does; None where its configuration decides, others never recompute."""
+
+_OWN_OPTIMIZER = ("nemo", "megatron_bridge", "primus")
+"""Frameworks whose configuration decides; all others train with recipe.hyperparameters()."""
+
 _OTHER_ARCHITECTURES = {"num_experts": "a mixture of experts", "key_value_lora_rank": "latent attention"}
 
 
@@ -27,15 +40,19 @@ def requested_config(run: Run, named: object, framework: Framework) -> tuple[str
     problem = _problem(run, model, framework)
     if model is None or problem:
         raise NotComparableError(f"{named}: can't be matched, {problem}", heading="cant-match")
-    training, seed = run.training_config, run.training_config.seed
-    return model.name, RequestedConfig(
-        steps=training.max_steps,
-        seed=seed if seed is not None and seed >= 0 else None,
-        shape=run.model_config,
-        eager=run.framework_config.get("torch_compile") is False or None,
-        **{name: getattr(training, name) for name in _SAME},
-        **{name: getattr(run.parallelism_config, name) for name in DIVISION if _divides(framework)},
-    )
+    eager = run.framework_config.get("torch_compile") is False or None
+    taken = {setting.request: _taken(setting, run, framework) for setting in _MATCHED}
+    return model.name, RequestedConfig(shape=run.model_config, eager=eager, **taken)
+
+
+def _taken(setting: Setting, run: Run, framework: Framework) -> Any:
+    """Return a setting of a result as a training here can have it; None where it is unknown or can't."""
+    value = value_of(run, setting.field.partition(" ")[0])
+    if setting.request in DIVISION:
+        return value if _divides(framework) else None
+    if setting.request in _CHOICES:
+        return value if framework.embedded and value in _CHOICES[setting.request] else None
+    return None if setting.request == "seed" and value is not None and value < 0 else value
 
 
 def _divides(framework: Framework) -> bool:
@@ -90,13 +107,24 @@ def differences(run: Run, framework: Framework, num_gpus: int, data_kind: str | 
     for kind, size in sizes.items():
         if not _divides(framework) and (size or 1) > 1:
             yield f"{kind} parallelism of {size}: here there is data parallelism only"
-    if recomputation not in (None, "none"):
-        yield f"{recomputation} recomputation of activations: here there is none"
-    own = recipe.hyperparameters(run.model_config) if framework.name == "lightning" else run.optimizer
+    own_recomputation = _OWN_RECOMPUTATION.get(framework.name, RECOMPUTATION[0])
+    if framework.embedded and recomputation in RECOMPUTATION:
+        own_recomputation = recomputation
+    if None not in (recomputation, own_recomputation) and recomputation != own_recomputation:
+        yield f"recomputation of activations: {recomputation} there, {own_recomputation} here"
+    attention = run.framework_config.get("attention")
+    if attention is not None and not (framework.embedded and attention in ATTENTION):
+        yield f"{attention} attention there: {framework.name}'s own is kept"
+    own = run.optimizer if framework.name in _OWN_OPTIMIZER else recipe.hyperparameters(run.model_config)
     for field, there in run.optimizer.known().items():
         here = getattr(own, field)
-        if here != there and str(here).lower() != str(there).lower():
+        if here != there and _spelled(here) != _spelled(there):
             yield f"optimizer: {field.replace('_', ' ')} {there} there, {here} here"
     data_kind = data_kind or framework.data
     if run.data.kind is not None and run.data.kind != data_kind:
         yield f"it was trained on {run.data.kind}, and here on {data_kind} tokens: losses can't be compared"
+
+
+def _spelled(value: object) -> str:
+    # Megatron's "adam" is AdamW: its weight decay is decoupled.
+    return re.sub("^adam$", "adamw", str(value).lower())

@@ -18,27 +18,14 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops.recipe import shape_of
 from tprimat.frameworks.request import ATTENTION, DIVISION, RECOMPUTATION, Device, Request, RequestedConfig
+from tprimat.settings.rows import SETTINGS
 
 Setting = Mapping[str, str | int | bool]
 """Values of fields of RequestedConfig."""
 
-OPTIONS = {
-    "precision": "--precision",
-    "micro_batch_size": "--micro-batch-size",
-    "recomputation": "--recomputation",
-    "attention": "--attention",
-    "eager": "--eager",
-    **{name: f"--{name.replace('_', '-')}" for name in DIVISION},
-}
+_TUNED = {setting.request: setting for setting in SETTINGS if setting.tuned}
+OPTIONS = {request: setting.option for request, setting in _TUNED.items()}
 """Settings that are varied, by the options of `benchmark` that set them."""
-
-_SHORT = {
-    "micro_batch_size": "micro{}",
-    "tensor_model_parallel_size": "tp{}",
-    "pipeline_model_parallel_size": "pp{}",
-    "context_parallel_size": "cp{}",
-    "recomputation": "recompute-{}",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,12 +67,9 @@ def name_of(setting: Setting) -> str:
     """Return the short name of a setting."""
     parts = []
     for knob, value in setting.items():
-        if knob == "eager":
-            parts.append("uncompiled" if value else "compiled")
-        elif knob == "attention":
-            parts.append(f"{value}-attention")
-        else:
-            parts.append(_SHORT.get(knob, "{}").format(value))
+        if isinstance(value, bool):
+            value = "uncompiled" if value else "compiled"
+        parts.append(_TUNED[knob].tuned.format(value))
     return "-".join(parts)
 
 

@@ -28,15 +28,14 @@ from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import json_object, number
 from tprimat.results.result_file import without_secrets
 from tprimat.results.run import MODEL_FROM_DIRECTORY, PLATFORMS, STACKS, VENDORS, GpuInfo, Run
+from tprimat.settings.rows import SETTINGS
 from tprimat.units import GB, GIB
 
+_NAMES = {"gpu": "GPU", "num_gpus": "number of GPUs"}
 _OPTIONS = {
-    "gpu": ("--gpu", "the GPU"),
-    "precision": ("--precision", "the precision"),
-    "model": ("--model-name", "the model"),
-    "num_gpus": ("--num-gpus", "the number of GPUs"),
-    "global_batch_size": ("--global-batch-size", "the global batch size"),
-    "sequence_length": ("--sequence-length", "the sequence length"),
+    setting.key: (setting.log_flag.partition(" ")[0], f"the {_NAMES.get(setting.key, setting.key.replace('_', ' '))}")
+    for setting in SETTINGS
+    if setting.log_flag
 }
 """What a user can give for a log, by field: the option, and its name in a message."""
 

@@ -271,18 +271,29 @@ def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
     )
 
 
+_DESTINATIONS = {"num_gpus": "gpus", "time_limit_s": "time_limit"}
+"""Options that aren't called as the field of a RequestedConfig is."""
+
+
+def given_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options as fields of a RequestedConfig; precisions, which may be several, aside."""
+    names = {field.name for field in dataclasses.fields(RequestedConfig)} - {"shape", "precision"}
+    given = {name: getattr(options, _DESTINATIONS.get(name, name)) for name in names}
+    # Of several micro-batches each makes a request of its own.
+    given |= {"eager": options.eager or None, "micro_batch_size": (options.micro_batch_size or (None,))[0]}
+    given["settings"] = tuple(options.settings or ()) or None
+    if under_torchrun():
+        world = int(os.environ["WORLD_SIZE"])
+        given |= {"num_gpus": world, "num_nodes": world // int(os.environ.get("LOCAL_WORLD_SIZE", world))}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def requested_config(
     options: argparse.Namespace, device: Device, framework: Framework, notes: list[str]
 ) -> tuple[tuple[str, ...], RequestedConfig]:
     """Return models and settings: the options override the result to match; adds what is not as there to the notes."""
     nemo_options.check(framework.name, framework.divides, options)
-    names = ("scale", "steps", "global_batch_size", "micro_batch_size", "sequence_length", "seed", "label")
-    known = {name: getattr(options, name) for name in names} | {"time_limit_s": options.time_limit}
-    known["eager"] = options.eager or None
-    known |= {name: getattr(options, name) for name in ("recomputation", "attention")}
-    if options.micro_batch_size is not None:
-        known["micro_batch_size"] = options.micro_batch_size[0]
-    stated = {name: value for name, value in (known | nemo_options.requested(options)).items() if value is not None}
+    stated = given_options(options)
     if options.match is None:
         return options.model or framework.models, RequestedConfig(**stated)
     if options.scale is not None:

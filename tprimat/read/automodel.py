@@ -37,6 +37,7 @@ from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_pre
 from tprimat.read.parsing.values import count, object_at, read_statements, state, statements, whole, whole_ratio
 from tprimat.results.account import Timing
 from tprimat.results.run import Run
+from tprimat.settings.rows import names
 
 _CONSOLE = re.compile(r"\bstep (\d{1,12}) \| epoch \d{1,9} \| loss ")
 _FIELD = re.compile(
@@ -44,18 +45,11 @@ _FIELD = re.compile(
     r"(?:\(([\d.,]+)/gpu\))?",
     re.IGNORECASE,
 )
-_SIZES = {
-    "[Ww][Oo][Rr][Ll][Dd][ _][Ss][Ii][Zz][Ee]": "num_gpus",
-    "tp_size": "tensor_model_parallel_size",
-    "pp_size": "pipeline_model_parallel_size",
-    "cp_size": "context_parallel_size",
-    "ep_size": "expert_model_parallel_size",
-    "global_batch_size": "global_batch_size",
-    "local_batch_size": "micro_batch_size",
-    "max_steps": "max_steps",
-}
 _STATEMENTS = statements(
-    *(("", count, 1, rf"\b{name}['\"]?\s*[:=]\s*(?P<{field}>\d{{1,12}})\b") for name, field in _SIZES.items()),
+    *(
+        ("", count, 1, rf"\b{name}['\"]?\s*[:=]\s*(?P<{field}>\d{{1,12}})\b")
+        for name, field in names("automodel").items()
+    ),
     (
         "pretrained_model",
         lambda path: path.rstrip("/").rsplit("/", 1)[-1],

@@ -8,6 +8,7 @@ from tprimat.checks.compute import Entry
 from tprimat.compare import Group, Pair, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.result import RATE
+from tprimat.settings.rows import NOT_CONFIGURED
 from tprimat.text import join_names
 
 MOST = 4
@@ -67,8 +68,8 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
         yield "speed-changed", f"find out what changed in {where} (clocks? data? other programs?), or run longer"
     elif any(not result.summary.steady.found for system in systems for result in system.valid_runs):
         yield "no-steady-state", "run longer: ./benchmark.py --steps 500 (200 at least)"
-    # A precision that differs is what is compared: it belongs to the names.
-    if any(entry.title != "precision" for pair in compared for entry in _decisive(pair)):
+    # A precision that differs is what is compared, as the machine is: it belongs to the names.
+    if any(entry.title not in {"precision", *NOT_CONFIGURED} for pair in compared for entry in _decisive(pair)):
         yield "configuration-differs", "for a like-for-like comparison: ./benchmark.py --match RESULT, then --mode same"
 
 

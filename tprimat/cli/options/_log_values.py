@@ -8,6 +8,8 @@ from typing import Any
 
 from tprimat.cli.options._parser import Parser, option
 from tprimat.cli.options._training import at_least
+from tprimat.settings import Setting
+from tprimat.settings.rows import SETTINGS
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "mxfp8", "mxfp4", "nvfp4")
 
@@ -21,22 +23,23 @@ def add_log_values(parser: Parser, *, precision: bool = True) -> None:
     """
     title = "values missing in logs: VALUE for all, FILE=VALUE for some (repeatable)"
     group = parser.add_argument_group(title)
-    _add(group, "--gpu", "GPU", "the GPU, such as H100 or MI300X", str)
-    _add(group, "--num-gpus", "N", "the number of GPUs", at_least(1))
-    _add(group, "--model-name", "M", "the model", str)
-    if precision:
-        _add(group, "--precision", "P", f"the precision: {', '.join(PRECISIONS)}", _precision)
-    _add(group, "--global-batch-size", "B", "sequences per optimizer step", at_least(1))
-    _add(group, "--sequence-length", "S", "tokens per sequence", at_least(1))
+    for setting in SETTINGS:
+        if setting.log_flag and (precision or setting.key != "precision"):
+            _add(group, setting)
     option(group, "--override", "use these options instead of values from the log")
 
 
-def _add(group: argparse._ActionsContainer, name: str, metavar: str, text: str, read: Callable[[str], Any]) -> None:
+def _add(group: argparse._ActionsContainer, setting: Setting) -> None:
+    name = setting.log_flag.partition(" ")[0]
+    kinds: dict[str, Callable[[str], Any]] = {"count": at_least(1), "word": _precision, "name": str}
+    read = kinds[setting.kind]
+
     def by_file(word: str) -> tuple[str, str, Any]:
         file, _, value = word.rpartition("=")
         return file, name, read(value)
 
-    option(group, f"{name} {metavar}", text, action="append", type=by_file, dest="log_values")
+    text = setting.log_help.format(", ".join(PRECISIONS))
+    option(group, setting.log_flag, text, action="append", type=by_file, dest="log_values")
 
 
 def _precision(text: str) -> str:

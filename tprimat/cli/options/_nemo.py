@@ -5,21 +5,17 @@ from __future__ import annotations
 import argparse
 
 from tprimat.cli.options._parser import option
-from tprimat.cli.options._training import at_least
+from tprimat.cli.options._training import add_setting, at_least
 from tprimat.frameworks.nemo.defaults import PERFORMANCE, PRESETS
-from tprimat.frameworks.request import DATA, MOCK
+from tprimat.frameworks.request import DATA, DIVISION, MOCK
 
 
 def add_options(group: argparse._ArgumentGroup) -> None:
     """Add them to a group."""
-    for name, short in (("tensor-model", "tp"), ("pipeline-model", "pp"), ("context", "cp")):
-        text = f"set {name.split('-')[0]} parallelism (default: from the preset)"
-        option(group, f"--{name}-parallel-size --{short} N", text, type=at_least(1))
+    for key in DIVISION:
+        add_setting(group, key)
     option(group, "--max-steps N", "alias of --steps", dest="steps", type=at_least(1))
-    text = f"source of defaults: {', '.join(PRESETS)} (default: {PERFORMANCE}, with a smaller global batch)"
-    option(group, "--preset NAME", text, choices=tuple(PRESETS))
-    text = f"use NeMo's mock data, or tokens shared with Primus (default: {MOCK})"
-    option(group, "--data NAME", text, choices=DATA)
-    text = "set a field of NeMo's recipe; repeatable"
-    option(group, "--set PATH=VALUE", text, dest="settings", action="append")
+    add_setting(group, "preset", ", ".join(PRESETS), PERFORMANCE, choices=tuple(PRESETS))
+    add_setting(group, "data", MOCK, choices=DATA)
+    add_setting(group, "settings", dest="settings", action="append")
     option(group, "--gpu NAME", "use the defaults of this GPU, e.g. H100 (default: detected)")

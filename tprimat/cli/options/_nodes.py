@@ -6,15 +6,14 @@ import argparse
 from pathlib import Path
 
 from tprimat.cli.options._parser import option
-from tprimat.cli.options._training import at_least, one_or_several
+from tprimat.cli.options._training import add_setting, at_least, one_or_several
 
 EXECUTORS = ("local", "slurm")
 
 
 def add_options(group: argparse._ArgumentGroup) -> None:
     """Add them to a group."""
-    text = "train on N machines together (default: 1); with Slurm several values make a sweep: 1,2,4"
-    option(group, "--nodes N", text, dest="num_nodes", type=one_or_several(at_least(1, 10**5)))
+    add_setting(group, "num_nodes", dest="num_nodes", type=one_or_several(at_least(1, 10**5)))
     text = "run here or submit a Slurm job (default: local)"
     option(group, "--executor", text, choices=EXECUTORS, default="local")
     option(group, "--wait", "follow the Slurm job until it ends")

@@ -7,8 +7,10 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tprimat.cli.options._parser import option
+from tprimat.settings.rows import by_key
 from tprimat.text import plain, suggestion
 
 
@@ -98,27 +100,30 @@ def one_or_several(read: Callable[[str], int]) -> Callable[[str], int | tuple[in
     return read_all
 
 
+def add_setting(group: argparse._ActionsContainer, key: str, *filled: object, **settings: Any) -> None:
+    """Add the option of a setting, as its row has it, with what its help leaves open; a whole number unless told."""
+    row = by_key(key)
+    if " " in row.flag and not {"choices", "type", "action"} & settings.keys():
+        settings["type"] = at_least(row.least)
+    option(group, row.flag, row.help.format(*filled), **settings)
+
+
 def add_sizes(group: argparse._ActionsContainer, *, several_micro_batches: bool = False) -> None:
     """Add the sizes of a training of a language model, and its seed."""
-    text, number = "set sequences per forward pass and GPU", at_least(1)
+    row = by_key("micro_batch_size")
     if several_micro_batches:
-        text += "; or several"
-    option(group, "--micro-batch-size N", text, type=several(number) if several_micro_batches else number)
-    add_numbers(
-        group,
-        ("global-batch-size", 1, "set sequences per step, across all GPUs"),
-        ("sequence-length", 2, "set tokens per sequence"),
-        ("seed", 0, "seed the weights and the tokens"),
-    )
+        option(group, row.flag, f"{row.help}; or several", type=several(at_least(1)))
+    else:
+        add_setting(group, row.key)
+    for key in ("global_batch_size", "sequence_length", "seed"):
+        add_setting(group, key)
 
 
 def add_gpus(group: argparse._ActionsContainer, *, sweeps: bool = False) -> None:
     """Add --gpus."""
-    text, number = "use N GPUs (default: all), or N processes on a CPU", at_least(1)
-    if sweeps:
-        option(group, "--gpus N", f"{text}; several values make a sweep", type=one_or_several(number))
-    else:
-        option(group, "--gpus N", text, type=number)
+    row = by_key("num_gpus")
+    text, read = f"{row.help}; several values make a sweep", one_or_several(at_least(1))
+    option(group, row.flag, text if sweeps else row.help, type=read if sweeps else at_least(1))
 
 
 def add_output_dir(group: argparse._ActionsContainer, default: str) -> None:

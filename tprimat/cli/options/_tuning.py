@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from tprimat.cli.options._parser import option
-from tprimat.cli.options._training import at_least, duration
+from tprimat.cli.options._training import add_setting, at_least, duration
 from tprimat.frameworks.request import ATTENTION, RECOMPUTATION
 
 DEFAULT_BUDGET = "30m"
@@ -14,10 +14,8 @@ DEFAULT_BUDGET = "30m"
 
 def add_settings(group: argparse._ArgumentGroup) -> None:
     """Add the settings of the embedded frameworks, and the file that holds a tuned configuration."""
-    text = "recompute activations in the backward pass (embedded frameworks; default: none)"
-    option(group, "--recomputation", text, choices=RECOMPUTATION)
-    text = "attention implementation of transformers (embedded frameworks; default: sdpa)"
-    option(group, "--attention", text, choices=ATTENTION)
+    add_setting(group, "recomputation", choices=RECOMPUTATION)
+    add_setting(group, "attention", choices=ATTENTION)
     text = "use the configuration that --tune wrote to FILE; further options override it"
     option(group, "--config FILE", text, type=Path)
 

@@ -17,6 +17,7 @@ from tprimat.cli.options._training import (
     add_bundle,
     add_gpus,
     add_output_dir,
+    add_setting,
     add_sizes,
     add_telemetry,
     at_least,
@@ -128,12 +129,11 @@ def _named(argv: Sequence[str], option: str) -> list[str] | None:
 def _add_setup(group: argparse._ArgumentGroup) -> None:
     text = f"train {', '.join(models.names())}, encdec or all (default: all)"
     option(group, "--model NAME", text, type=names(models.names(), "model", all_allowed=True))
-    option(group, "--scale NAME", f"set the model size (default: {scales.COMMON} on a GPU)")
+    add_setting(group, "scale", scales.COMMON, type=str)
     default = f"default: {defaults.PRECISION_ON_GPU}; {defaults.PRECISION_ON_CPU} on a CPU"
-    text = f"use {', '.join(PRECISIONS)} or several ({default})"
-    option(group, "--precision NAME", text, type=names(PRECISIONS, "precision"))
+    add_setting(group, "precision", ", ".join(PRECISIONS), default, type=names(PRECISIONS, "precision"))
     add_sizes(group, several_micro_batches=True)
-    option(group, "--eager", "train in eager PyTorch (default: compiled on a GPU)")
+    add_setting(group, "torch_compile")
     _tuning.add_settings(group)
     option(group, "--match RESULT", "reuse the configuration of RESULT", type=Path)
 
@@ -141,14 +141,12 @@ def _add_setup(group: argparse._ArgumentGroup) -> None:
 def _add_measuring(group: argparse._ArgumentGroup) -> None:
     text = "run each configuration N times, interleaved (default: 1)"
     option(group, "--runs N", text, type=at_least(1), default=1)
-    text = f"train N steps (default: {defaults.STEPS_ON_GPU}; {defaults.STEPS_ON_CPU} on a CPU)"
-    option(group, "--steps N", text, type=at_least(1))
-    text = f"stop a run after TIME, e.g. 90s, 1h30m (default: {DEFAULT_TIME_LIMIT})"
-    option(group, "--time-limit TIME", text, type=duration, default=DEFAULT_TIME_LIMIT)
+    add_setting(group, "max_steps", defaults.STEPS_ON_GPU, defaults.STEPS_ON_CPU)
+    add_setting(group, "time_limit_s", DEFAULT_TIME_LIMIT, type=duration, default=DEFAULT_TIME_LIMIT)
     option(group, "--cooldown SECONDS", "pause between runs (default: 30; 0 on a CPU)", type=seconds)
     add_gpus(group, sweeps=True)
-    option(group, "--framework NAME", "train with NAME, several, or all (default: first available)")
-    option(group, "--label NAME", "name this configuration; becomes part of the file name", type=label)
+    add_setting(group, "framework", type=str)
+    add_setting(group, "label", type=label)
     add_output_dir(group, "output")
     add_bundle(group, "bundle results, logs and environment into one archive")
     text = f"profile 4 more steps after the measured ones: {', '.join(PROFILERS)}"

@@ -6,12 +6,12 @@ import dataclasses
 import math
 
 from tprimat.catalog import models
-from tprimat.frameworks.external_frameworks import Clone, ExternalResolver
-from tprimat.frameworks.loops import recipe
+from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, described
 from tprimat.frameworks.request import Launch, Request
 from tprimat.frameworks.resolve import check_memory
 from tprimat.frameworks.scales import Scale
 from tprimat.results.run import ModelConfig
+from tprimat.settings.rows import launched
 
 CLONE = Clone("MEGATRON_PATH", "Megatron-LM", "pretrain_gpt.py", "Megatron trains on its own mock data")
 
@@ -53,35 +53,18 @@ def launch(request: Request) -> Launch:
 
 def options(request: Request) -> list[str]:
     """Return Megatron's options for the training that all frameworks are given."""
-    model, shape = models.by_name(request.model), recipe.shape_of(request)
-    optimizer = recipe.hyperparameters(shape)
-    settings: dict[str, object] = {
-        "num-layers": shape.num_layers,
-        "hidden-size": shape.hidden_size,
-        "ffn-hidden-size": shape.ffn_hidden_size,
-        "num-attention-heads": shape.num_attention_heads,
-        "num-query-groups": shape.num_query_groups,
-        "kv-channels": shape.head_dim,
+    model, run = models.by_name(request.model), described(request)
+    shape = run.model_config
+    settings = {name.replace("_", "-"): value for name, value in launched("megatron", run).items()}
+    settings |= {
         # The null tokenizer adds one token for the end of a document.
         "vocab-size": (shape.vocab_size or 1) - 1,
         "make-vocab-size-divisible-by": 1,
-        "seq-length": request.sequence_length,
         "max-position-embeddings": request.sequence_length,
         "norm-epsilon": model.settings["rms_norm_eps"],
         "rotary-base": f"{model.settings['rope_theta']:.0f}",
-        "micro-batch-size": request.micro_batch_size,
-        "global-batch-size": request.global_batch_size,
-        "train-iters": request.steps,
-        "seed": request.seed,
         "optimizer": "adam",  # Megatron's name for AdamW
-        "lr": optimizer.learning_rate,
-        "min-lr": optimizer.learning_rate,
-        "lr-decay-style": "constant",
-        "adam-beta1": optimizer.beta1,
-        "adam-beta2": optimizer.beta2,
-        "adam-eps": optimizer.epsilon,
-        "weight-decay": optimizer.weight_decay,
-        "clip-grad": optimizer.gradient_clipping,
+        "min-lr": run.optimizer.learning_rate,
         "attention-dropout": 0,
         "hidden-dropout": 0,
         "normalization": "RMSNorm",

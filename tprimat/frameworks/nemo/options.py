@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any
 
 from tprimat.catalog import gpus
 from tprimat.catalog.gpus import Gpu
@@ -12,6 +11,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.nemo.defaults import CLASSIC
 from tprimat.frameworks.request import DIVISION, TOKENS, Device
 from tprimat.machine.host import is_emulated
+from tprimat.settings.rows import by_key
 from tprimat.text import suggestion
 from tprimat.units import GB
 
@@ -23,17 +23,6 @@ SETTINGS = (*DIVISION, "data", "preset", "settings")
 
 GPUS_OF_A_NODE = 8
 """Where it isn't said and can't be seen: what machines of this kind commonly have."""
-
-
-def requested(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options as fields of RequestedConfig."""
-    fields = {name: getattr(options, name) for name in SETTINGS}
-    fields |= {"settings": tuple(options.settings or ()) or None, "num_gpus": options.gpus}
-    fields["num_nodes"] = options.num_nodes
-    if under_torchrun():
-        world = int(os.environ["WORLD_SIZE"])
-        fields |= {"num_gpus": world, "num_nodes": world // int(os.environ.get("LOCAL_WORLD_SIZE", world))}
-    return fields
 
 
 def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
@@ -48,9 +37,8 @@ def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
 
 
 def _first_given(options: argparse.Namespace) -> str | None:
-    fields = requested(options)
-    given = next((name for name in SETTINGS if fields[name] is not None), None)
-    return f"--{({'settings': 'set'}.get(given, given)).replace('_', '-')}" if given else None
+    given = next((name for name in SETTINGS if getattr(options, name)), None)
+    return by_key(given).option if given else None
 
 
 def own_option(options: argparse.Namespace) -> str | None:

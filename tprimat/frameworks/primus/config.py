@@ -164,7 +164,7 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         # The tokenizer will state the vocabulary: of the model of this name, where the widths are its own.
         completed = msgspec.structs.replace(shape, vocab_size=meant.shape.vocab_size)
         shape = completed if models.with_shape(completed) is meant else shape
-    switches: dict[str, Any] = megatron_setup.turbo(stated)
+    switches: dict[str, Any] = megatron_setup.switches(stated)
     if configuration.framework == torchtitan.NAME:
         # Its models have no sizes in the configuration, but a flavor.
         shape = meant.shape if meant is not None else shape

@@ -11,31 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tprimat.settings.rows import SETTINGS
+
 NAME = "torchtitan"
 
 PARAMETERS = {
-    "training.steps": "train_iters",
-    "training.global_batch_size": "global_batch_size",
-    "training.local_batch_size": "micro_batch_size",
-    "training.seq_len": "seq_length",
+    name: setting.megatron for setting in SETTINGS if setting.megatron for name in setting.torchtitan.split()
+} | {
     "training.mock_data": "mock_data",
-    "training.max_norm": "clip_grad",
-    # Its place until v26.5.1, and since.
-    "training.seed": "seed",
-    "debug.seed": "seed",
     "metrics.log_freq": "log_interval",
     "model.hf_assets_path": "tokenizer_model",
     "activation_checkpoint.mode": "recompute_granularity",
-    "optimizer.name": "optimizer",
-    "optimizer.lr": "lr",
-    "optimizer.beta1": "adam_beta1",
-    "optimizer.beta2": "adam_beta2",
-    "optimizer.eps": "adam_eps",
-    "optimizer.weight_decay": "weight_decay",
-    "parallelism.tensor_parallel_degree": "tensor_model_parallel_size",
-    "parallelism.pipeline_parallel_degree": "pipeline_model_parallel_size",
-    "parallelism.context_parallel_degree": "context_parallel_size",
-    "parallelism.expert_parallel_degree": "expert_model_parallel_size",
     "primus_turbo.enable_primus_turbo": "enable_primus_turbo",
     "primus_turbo.use_turbo_attention": "use_turbo_attention",
     "primus_turbo.use_turbo_grouped_mm": "use_turbo_grouped_gemm",

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from tprimat.errors import UsageError
 from tprimat.frameworks import scales
-from tprimat.frameworks.external_frameworks import Clone, ExternalResolver
-from tprimat.frameworks.loops import recipe
+from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, described
 from tprimat.frameworks.request import Launch, Request
 from tprimat.frameworks.torchtitan import registry
 from tprimat.results.run import ModelConfig
+from tprimat.settings.rows import launched
 
 CLONE = Clone(
     variable="TORCHTITAN_PATH",
@@ -85,23 +85,18 @@ def launch(request: Request) -> Launch:
 
 def options(request: Request) -> list[str]:
     """Return the options of torchtitan's releases 0.2.0 to 0.2.2."""
-    optimizer = recipe.hyperparameters(recipe.shape_of(request))
+    run = described(request, recomputation="none")
+    # Its schedules have other names: none of them is needed.
+    settings = launched("torchtitan", run, but=("optimizer", "schedule"))
+    # From 0.2.1 on the seed has the name of the rows.
+    if "class Debug" not in (CLONE.folder() / OPTIONS).read_text(encoding="utf-8"):
+        settings["training.seed"] = settings.pop("debug.seed")
     return [
         f"--job.config_file={CONFIGURATION}",
         f"--training.dataset={registry.DATA}",
-        f"--training.steps={request.steps}",
-        f"--training.seq_len={request.sequence_length}",
-        f"--training.local_batch_size={request.micro_batch_size}",
-        f"--training.global_batch_size={request.global_batch_size}",
-        f"--training.max_norm={optimizer.gradient_clipping}",
-        f"--optimizer.lr={optimizer.learning_rate}",
-        f"--optimizer.beta1={optimizer.beta1}",
-        f"--optimizer.beta2={optimizer.beta2}",
-        f"--optimizer.eps={optimizer.epsilon}",
-        f"--optimizer.weight_decay={optimizer.weight_decay}",
+        *(f"--{name}={value}" for name, value in settings.items()),
         "--lr_scheduler.warmup_steps=0",
         "--lr_scheduler.decay_ratio=0",
-        "--activation_checkpoint.mode=none",
         "--compile.enable",
         # The configuration profiles every hundredth step.
         "--profiling.no-enable_profiling",

@@ -37,6 +37,7 @@ def requested() -> Any:
     config.optimizer = _optimizer(config.optimizer, settings)
     config.dataloader.dataset = _data(config.dataloader.dataset)
     _set_batch(config.training, request)
+    config.debug.seed = request.seed
     config.training.steps, config.training.max_norm = request.steps, settings.gradient_clipping
     if hasattr(config.activation_checkpoint, "mode"):
         config.activation_checkpoint.mode = "none"

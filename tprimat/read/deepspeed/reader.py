@@ -26,6 +26,7 @@ from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import LoggedValues, count, number, state, statements
 from tprimat.results.account import Timing
+from tprimat.settings.rows import names
 
 _NUMBER = r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d{1,3})?|nan|inf)"
 _TIMER = re.compile(
@@ -43,21 +44,11 @@ _PIPELINE = re.compile(
 _LOGGED = re.compile(r"\[Rank \d+\] step=(\d{1,12}), skipped=(\d{1,12}), lr=\[([^\]]{0,2000})\]")
 _PARTS = re.compile(r"time \(ms\) \|(.{1,4000})")
 _PART = re.compile(rf"\b(fwd|bwd|bwd_inner|bwd_allreduce|step|forward|backward): *({_NUMBER})")
-_OLD_ARGUMENTS = {
-    "model_parallel_size": "tensor_model_parallel_size",
-    "pipe_parallel_size": "pipeline_model_parallel_size",
-    "batch_size": "micro_batch_size",
-    "gas": "gradient_accumulation_steps",
-    "seq_length": "sequence_length",
-    "world_size": "num_gpus",
-    "train_iters": "max_steps",
-}
-"""Arguments of Megatron as the first versions with DeepSpeed called them."""
-
 _STATEMENTS = statements(
     *(
         (f"{name} ...", count, 1, rf"^\s*(?:\[[^\]]*\]:?\s*)*{name} \.{{3,}} (?P<{field}>\d{{1,15}})\s*$")
-        for name, field in _OLD_ARGUMENTS.items()
+        # Arguments of Megatron as the first versions with DeepSpeed called them.
+        for name, field in names("deepspeed").items()
     ),
     (
         "Total Micro Batches",

@@ -96,7 +96,7 @@ class MegatronRun(RunBuilder):
             training=training,
             timing=TIMING,
             versions={"megatron-core": version} if version else {},
-            settings=setup.turbo(stated),
+            settings=setup.switches(stated),
             shape=shape,
             fields=fields,
             batch=batch,

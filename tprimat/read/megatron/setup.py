@@ -17,6 +17,7 @@ from tprimat.read.parsing.text import without_prefixes
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, read_statements, state, statements
 from tprimat.results.fields import LARGEST_COUNT
 from tprimat.results.run import ModelConfig
+from tprimat.settings.rows import SHAPE, names
 
 NAMED_AFTER, ECHOED, COMPUTED, DUMPED = 0, 1, 2, 3
 """Weights of statements: only a name that resembles, asked for, worked out by the training, dumped."""
@@ -29,21 +30,31 @@ TURBO = (
 )
 """Switches of Primus for AMD's own kernels, the first for all of them."""
 
+SWITCHES = (
+    "use_distributed_optimizer", "overlap_grad_reduce", "overlap_param_gather", "cross_entropy_loss_fusion",
+    "manual_gc", "create_attention_mask_in_dataloader", "add_bias_linear", "add_qkv_bias", "attention_dropout",
+    "hidden_dropout", "normalization", "position_embedding_type", "norm_epsilon", "rotary_base", "tokenizer_type",
+)
+"""Arguments of Megatron that cost time or belong to the model, and that a launch of ours sets."""
+
+_NAMES = names("megatron", "megatron_log")
+FIELDS = {name: field for name, field in _NAMES.items() if field not in SHAPE} | {
+    "log_interval": "logging_steps",
+    "hostname": "hostname",
+}
+"""Statements whose value is a field of a result, and that field; of the shape model_config() reads all."""
+
 ARGUMENTS = frozenset({
-    *TURBO,
-    "world_size", "data_parallel_size", "tensor_model_parallel_size", "pipeline_model_parallel_size",
-    "context_parallel_size", "expert_model_parallel_size", "global_batch_size", "micro_batch_size",
-    "rampup_batch_size", "seq_length", "decoder_seq_length", "train_iters", "log_interval", "bf16", "fp16",
-    "fp8", "fp8_recipe", "fp4", "fp4_recipe", "params_dtype", "recompute_granularity", "recompute_method",
-    "recompute_num_layers", "recompute_activations", "checkpoint_activations", "optimizer", "lr", "min_lr",
-    "lr_decay_style", "adam_beta1", "adam_beta2", "adam_eps", "weight_decay", "clip_grad", "seed", "mock_data",
-    "data_path", "num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "group_query_attention",
-    "kv_channels", "ffn_hidden_size", "padded_vocab_size", "vocab_size", "window_size", "window_attn_skip_freq",
-    "swiglu", "untie_embeddings_and_output_weights", "num_experts", "moe_router_topk", "moe_ffn_hidden_size",
-    "moe_layer_freq", "moe_shared_expert_intermediate_size", "multi_latent_attention", "q_lora_rank", "kv_lora_rank",
-    "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim", "is_hybrid_model", "hybrid_override_pattern",
-    "hybrid_layer_pattern", "experimental_attention_variant", "compress_ratios", "hc_mult", "model", "exp_name",
-    "save", "tokenizer_model", "use_torch_fsdp2", "use_megatron_fsdp", "reset_attention_mask",
+    *TURBO, *SWITCHES, *_NAMES,
+    "rampup_batch_size", "decoder_seq_length", "log_interval", "bf16", "fp16", "fp8", "fp8_recipe", "fp4",
+    "fp4_recipe", "params_dtype", "recompute_granularity", "recompute_method", "recompute_num_layers",
+    "recompute_activations", "checkpoint_activations", "min_lr", "mock_data", "data_path", "group_query_attention",
+    "padded_vocab_size", "window_size", "window_attn_skip_freq", "swiglu", "untie_embeddings_and_output_weights",
+    "num_experts", "moe_router_topk", "moe_ffn_hidden_size", "moe_layer_freq", "moe_shared_expert_intermediate_size",
+    "multi_latent_attention", "q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim",
+    "is_hybrid_model", "hybrid_override_pattern", "hybrid_layer_pattern", "experimental_attention_variant",
+    "compress_ratios", "hc_mult", "model", "exp_name", "save", "tokenizer_model", "use_torch_fsdp2",
+    "use_megatron_fsdp",
 })
 # fmt: on
 """Arguments that are read; all others of the several hundred are skipped."""
@@ -113,9 +124,16 @@ def _value(text: str) -> Any:
         return text
 
 
-def turbo(stated: LoggedValues) -> dict[str, Any]:
-    """Return Primus' switches for AMD's own kernels, as stated."""
-    return {name: value for name in TURBO if isinstance(value := stated.value(name), bool)}
+def switches(stated: LoggedValues) -> dict[str, Any]:
+    """Return the settings that have no field in a result, as stated: Megatron's, and Primus' for AMD's own kernels."""
+    found: dict[str, Any] = {}
+    for name in (*TURBO, *SWITCHES):
+        value = stated.value(name)
+        if name in SWITCHES and not isinstance(value, bool):
+            value = stated.word(name) or stated.number(name)
+        if isinstance(value, bool) or (name in SWITCHES and value is not None):
+            found[name] = value
+    return found
 
 
 def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
@@ -148,30 +166,6 @@ def recomputation(stated: LoggedValues) -> str | None:
 
 
 _RECOMPUTATION = ("checkpoint_activations", "recompute_granularity", "recompute_activations")
-
-
-FIELDS = {
-    "world_size": "num_gpus",
-    "seq_length": "sequence_length",
-    "train_iters": "max_steps",
-    "log_interval": "logging_steps",
-    "lr": "peak_learning_rate",
-    "lr_decay_style": "schedule",
-    "adam_beta1": "beta1",
-    "adam_beta2": "beta2",
-    "adam_eps": "epsilon",
-    "clip_grad": "gradient_clipping",
-    "reset_attention_mask": "packing",
-    **{
-        name: name
-        for name in (
-            "global_batch_size", "micro_batch_size", "tensor_model_parallel_size", "pipeline_model_parallel_size",
-            "context_parallel_size", "expert_model_parallel_size", "data_parallel_size", "seed", "optimizer",
-            "weight_decay", "hostname",
-        )
-    },
-}  # fmt: skip
-"""Arguments whose value is a field of a result, and that field."""
 
 
 def fields_of(stated: LoggedValues) -> LoggedValues:

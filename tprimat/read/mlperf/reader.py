@@ -21,6 +21,7 @@ from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LONGEST_SETUP, LogContext
 from tprimat.read.parsing.text import Line, without_prefixes
 from tprimat.read.parsing.values import LoggedValues, Statement, object_at, read_statements, state
+from tprimat.settings.rows import names
 
 MARK = ":::MLLOG"
 SAME_EVENT = 1.0
@@ -30,28 +31,8 @@ ECHOED, DUMPED, LOGGED = 1, 2, 3
 """Weights: of a launcher, of a configuration dump, of MLPerf's own records."""
 
 
-_FIELDS = {
-    "max_sequence_length": "sequence_length",
-    "tensor_parallelism": "tensor_model_parallel_size",
-    "pipeline_parallelism": "pipeline_model_parallel_size",
-    "context_parallelism": "context_parallel_size",
-    "expert_parallelism": "expert_model_parallel_size",
-    "opt_name": "optimizer",
-    "opt_base_learning_rate": "peak_learning_rate",
-    "opt_learning_rate_decay_schedule": "schedule",
-    "opt_beta_1": "beta1",
-    "opt_beta_2": "beta2",
-    "opt_epsilon": "epsilon",
-    "opt_weight_decay": "weight_decay",
-    "opt_gradient_clip_norm": "gradient_clipping",
-    **{
-        name: name
-        for name in (
-            "global_batch_size", "micro_batch_size", "gradient_accumulation_steps", "max_steps",
-            "submission_benchmark", "submission_platform", "lowest_numerical_precision_linear",
-        )
-    },
-}  # fmt: skip
+_OWN = ("submission_benchmark", "submission_platform", "lowest_numerical_precision_linear")
+_FIELDS = names("mlperf") | {name: name for name in _OWN}
 """Events of the setup, without the optimizer's name, and what they state."""
 
 # Every run of a submission has a seed of its own: it is no part of the setup that they share.

@@ -13,19 +13,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tprimat.read.parsing.values import LoggedValues, count, number, precision_of, state
+from tprimat.settings import Column
+from tprimat.settings.rows import by_key, names
 
 ECHOED = 1
 COMPUTED = 3
 
 Options = dict[str, tuple[str, Callable[[str], Any]]]
 """Field and reading of its value, by the option's name."""
-
-
-def _options(read: Callable[[str], Any], same: str = "", **names: str) -> Options:
-    """Return options whose values are read alike: those called as their field is, and others by field."""
-    return {name: (field, read) for field, listed in names.items() for name in listed.split()} | {
-        name: (name, read) for name in same.split()
-    }
 
 
 def _word(value: str) -> str | None:
@@ -36,34 +31,36 @@ def _name(value: str) -> str | None:
     return value if re.search("[A-Za-z]", value) and value.lower() not in ("null", "none", "true") else None
 
 
-_ANYWHERE = (
-    _options(
-        count,
-        "micro_batch_size gradient_accumulation_steps global_batch_size max_steps",
-        sequence_length="max_seq_length seq_length block_size",
-    )
-    | _options(number, peak_learning_rate="learning_rate")
-    | _options(lambda value: int(value) if re.fullmatch(r"\d{1,18}", value) else None, "seed")
-)
-_OPTIONS = (
-    _ANYWHERE
-    | _options(
-        count,
-        "logging_steps num_epochs",
-        micro_batch_size="per_device_train_batch_size train_micro_batch_size_per_gpu",
-        global_batch_size="train_batch_size global_train_batch_size",
-        sequence_length="max_seq_len sequence_len cutoff_len",
-        num_epochs="num_train_epochs",
-    )
-    | _options(_word, model="model_name_or_path base_model", schedule="lr_scheduler_type")
-    | _options(number, "weight_decay", gradient_clipping="max_grad_norm")
-    | _options(lambda value: "bf16" if value.lower() == "true" else None, precision="bf16")
-    | _options(lambda value: "fp16" if value.lower() == "true" else None, precision="fp16")
-    | _options(
-        lambda value: {"true": "full", "false": "none"}.get(value.lower()), recomputation="gradient_checkpointing"
-    )
-    | _options(precision_of, weights_precision="torch_dtype")
-)
+_READ: dict[str, Callable[[str], Any]] = {
+    "count": count,
+    "number": number,
+    "seed": lambda value: int(value) if re.fullmatch(r"\d{1,18}", value) else None,
+    "word": _word,
+    "name": _name,
+}
+"""How a value is read, by the kind of its setting."""
+
+
+def _options(column: Column) -> Options:
+    """Return the options of the settings that have one in a column."""
+    return {name: (key, _READ[by_key(key).kind]) for name, key in names(column).items()}
+
+
+def _switch(value: str, on: str) -> str | None:
+    return on if value.lower() == "true" else None
+
+
+_OPTIONS: Options = _options("scripts") | {
+    "logging_steps": ("logging_steps", count),
+    "num_epochs": ("num_epochs", count),
+    "num_train_epochs": ("num_epochs", count),
+    "model_name_or_path": ("model", _word),
+    "base_model": ("model", _word),
+    "bf16": ("precision", functools.partial(_switch, on="bf16")),
+    "fp16": ("precision", functools.partial(_switch, on="fp16")),
+    "gradient_checkpointing": ("recomputation", lambda value: {"true": "full", "false": "none"}.get(value.lower())),
+    "torch_dtype": ("weights_precision", precision_of),
+}
 _DASHED_ONLY = {"block_size"}
 """Names that configurations of other things have, too: DeepSpeed's asynchronous I/O has a block_size."""
 
@@ -100,30 +97,19 @@ def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True)
         state(stated, "num_gpus", count(listed[1]), text, line, ECHOED)
 
 
-_HPARAMS = (
-    _ANYWHERE
-    | _options(
-        count,
-        "sequence_length num_gpus devices num_nodes num_layers hidden_size num_attention_heads num_query_groups "
-        "ffn_hidden_size vocab_size tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size "
-        "expert_model_parallel_size",
-        num_gpus="world_size",
-        gradient_accumulation_steps="accumulate_grad_batches",
-        devices="gpus_per_node",
-    )
-    | _options(_name, "model device_name", model="model_name", device_name="gpu_name")
-    | _options(number, peak_learning_rate="lr")
-)
+_HPARAMS: Options = _options("hparams") | {
+    "devices": ("devices", count),
+    "gpus_per_node": ("devices", count),
+    "num_nodes": ("num_nodes", count),
+    "model": ("model", _name),
+    "model_name": ("model", _name),
+    "device_name": ("device_name", _name),
+    "gpu_name": ("device_name", _name),
+}
 _ROW = re.compile(r"^\s*(?:- )?['\"]?(\w{1,60})['\"]?:\s+['\"]?([^#'\"\n!&*{\[]{1,200}?)['\"]?\s*(?:#.*)?$")
 
 
-_MODEL_CONFIG = _options(
-    count,
-    "hidden_size num_attention_heads vocab_size",
-    num_layers="num_hidden_layers",
-    num_query_groups="num_key_value_heads",
-    ffn_hidden_size="intermediate_size",
-) | _options(_name, model="_name_or_path")
+_MODEL_CONFIG: Options = _options("transformers") | {"_name_or_path": ("model", _name)}
 """Entries of a model's configuration in transformers."""
 
 

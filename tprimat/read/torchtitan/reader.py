@@ -213,6 +213,8 @@ class Reader(StepReader):
         run.groups = len(self._groups)
         if (gib := run.stated.number("device_gib")) and gib > 0:
             run.gpu |= summary_values({"total_memory_gib": gib})
+        if isinstance(is_compiled := run.stated.value("torch_compile"), bool):
+            run.settings["torch_compile"] = is_compiled
 
 
 def _set_windows(found: list[Record], interval: int | None, warnings: list[str]) -> None:

@@ -29,34 +29,21 @@ from tprimat.read.parsing.values import (
     statements,
 )
 from tprimat.results.run import ModelConfig
+from tprimat.settings.rows import names
 
 ECHOED, DUMPED, COMPUTED = 1, 2, 3
 """Weights of statements: what was asked for, what the training was configured with, what it worked out."""
 
-# fmt: off
-ARGUMENTS: dict[str, str] = {
-    # The later name first; what stands after the colon is older.
-    "training.local_batch_size": "micro_batch_size", "training.batch_size": "micro_batch_size",
-    "training.global_batch_size": "global_batch_size",
-    "training.seq_len": "sequence_length",
-    "training.steps": "max_steps", "training.seed": "seed", "debug.seed": "seed",
-    "training.max_norm": "gradient_clipping", "training.dataset": "data", "dataloader.dataset": "data",
-    "training.mixed_precision_param": "parameter_type", "training.dtype": "dtype",
-    "metrics.log_freq": "log_freq", "model.name": "model_name", "model.flavor": "model_flavor",
-    "model.converters": "converters", "mx.recipe_name": "mx_recipe", "quantize.linear.mx.recipe_name": "mx_recipe",
-    "activation_checkpoint.mode": "recomputation",
-    "optimizer.name": "optimizer", "optimizer.lr": "peak_learning_rate", "lr_scheduler.decay_type": "schedule",
-    "optimizer.beta1": "beta1", "optimizer.beta2": "beta2", "optimizer.eps": "epsilon",
-    "optimizer.weight_decay": "weight_decay",
-    "parallelism.tensor_parallel_degree": "tensor_model_parallel_size",
-    "training.tensor_parallel_degree": "tensor_model_parallel_size",
-    "parallelism.pipeline_parallel_degree": "pipeline_model_parallel_size",
-    "experimental.pipeline_parallel_degree": "pipeline_model_parallel_size",
-    "parallelism.context_parallel_degree": "context_parallel_size",
-    "experimental.context_parallel_degree": "context_parallel_size",
-    "parallelism.expert_parallel_degree": "expert_model_parallel_size",
+ARGUMENTS = names("torchtitan") | {
+    "training.mixed_precision_param": "parameter_type",
+    "training.dtype": "dtype",
+    "metrics.log_freq": "log_freq",
+    "model.name": "model_name",
+    "model.flavor": "model_flavor",
+    "model.converters": "converters",
+    "mx.recipe_name": "mx_recipe",
+    "quantize.linear.mx.recipe_name": "mx_recipe",
 }
-# fmt: on
 """Arguments that are read, and what they are called here."""
 
 _ARGUMENT = re.compile(r"\barguments ([a-z0-9_]+(?:\.[a-z0-9_]+)+?)(?:\.{2,} ?|\.? )(.*)$")

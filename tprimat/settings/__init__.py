@@ -1,0 +1,127 @@
+"""What a training can choose, or in what two runs can differ: a row each.
+
+Imports nothing of ours, so that options, launchers, readers and checks can all use the rows. What a row can't hold,
+such as a value made of several fields, is named in the row and bound where it is computed: see checks/settings.py.
+What a framework does with a setting that was left open is decided by its Resolver.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Literal, NamedTuple
+
+Role = Literal["forbids", "explains", "differs", "harmless"]
+"""What a difference means: "forbids": other work per token, so that speeds don't compare; "explains": it can explain
+the result, so the reader is warned with both values; "differs": another configuration, which is listed; "harmless": it
+costs no time, or is what is compared, and is listed for information."""
+
+Within = Literal["any", "device", "framework"]
+Kind = Literal["count", "number", "seed", "word", "name"]
+Column = Literal[
+    "megatron", "megatron_log", "torchtitan", "scripts", "hparams", "transformers", "mlperf", "automodel", "deepspeed"
+]
+
+_DICTIONARIES = ("framework_config.", "energy_metrics.", "environment.versions.")
+"""Parts of a Run whose keys are not fields."""
+
+
+class Setting(NamedTuple):
+    """A setting of a training, or of the machine that it ran on. No dataclass: every --help imports this.
+
+    Several fields or names stand in one text, with blanks between them; the first name is the one that is launched,
+    the others are older or other spellings in logs.
+
+    Attributes:
+        title: what a table shows.
+        field: where it lives in a Run: timing.clock. Several fields make one text; a name that ends in * stands
+            for all that begin so.
+        called: its key, where that isn't the last word of the first field.
+        part: title of the row that shows this one; "" where it has a line of its own.
+        label: how that row shows it, with {} for the value; "" where it doesn't.
+        value: name of the function that makes the text of several fields; "" for the field itself.
+        same: name of the function that says whether two runs agree; "" where equal texts mean it.
+        unit: of the field, in words.
+        null: what an unknown value means; "" where it means just that.
+        role: what a difference means.
+        within: two runs for which a difference can explain anything: any two, or only those on one device or of one
+            framework. Between others it is listed.
+        configured: whether it is a part of a training's configuration. Machine and software, which are what is
+            compared, and what follows from other settings are not.
+        essential: without it nobody knows whether two systems did the same work or timed the same
+            thing, so it is listed even where none states it.
+        named: whether a system may be called by it.
+        optional: whether it is left out where neither states it, since few frameworks do.
+        why: the reason for a harmless one.
+        flag: its option of `benchmark`, as the help shows it; "" where a user can't choose it.
+        help: of that option; what stands in braces is filled in where the options are made.
+        log_flag, log_help: of the option for what a log leaves open.
+        least: the least whole number that the option takes.
+        requested: the field of a Request, where that isn't the key.
+        matched: whether --match takes it over.
+        tuned: its part of a candidate's name in a search by --tune, with {} for the value; "" where none varies it.
+        kind: of its value in a log: a count from 1, a number, a seed from 0, a word or a name.
+        megatron, torchtitan: its argument, which a launch takes and a log prints.
+        megatron_log: an argument that only a log prints.
+        scripts: options of training scripts, of transformers' Trainer and others.
+        hparams: entries of Lightning's hparams.yaml.
+        transformers: its entry in a model's configuration.
+        mlperf, automodel, deepspeed: its name in their logs; of DeepSpeed's old Megatron.
+    """
+
+    title: str
+    field: str
+    called: str = ""
+    part: str = ""
+    label: str = ""
+    value: str = ""
+    same: str = ""
+    unit: str = ""
+    null: str = ""
+    role: Role = "differs"
+    within: Within = "any"
+    configured: bool = True
+    essential: bool = False
+    named: bool = True
+    optional: bool = False
+    why: str = ""
+    flag: str = ""
+    help: str = ""
+    log_flag: str = ""
+    log_help: str = ""
+    least: int = 1
+    requested: str = ""
+    matched: bool = False
+    tuned: str = ""
+    kind: Kind = "count"
+    megatron: str = ""
+    megatron_log: str = ""
+    torchtitan: str = ""
+    scripts: str = ""
+    hparams: str = ""
+    transformers: str = ""
+    mlperf: str = ""
+    automodel: str = ""
+    deepspeed: str = ""
+
+    @property
+    def key(self) -> str:
+        """What readers and the other code call it."""
+        return self.called or self.field.partition(" ")[0].rpartition(".")[2]
+
+    @property
+    def request(self) -> str:
+        """Its field of a Request and a RequestedConfig."""
+        return self.requested or self.key
+
+    @property
+    def option(self) -> str:
+        """Its option without what stands for the value: --global-batch-size."""
+        return self.flag.partition(" ")[0]
+
+
+def value_of(run: Any, field: str) -> Any:
+    """Return a field of a Run by its path, such as timing.clock or framework_config.attention."""
+    for part in _DICTIONARIES:
+        if field.startswith(part):
+            return operator.attrgetter(part[:-1])(run).get(field.removeprefix(part))
+    return operator.attrgetter(field)(run)
