@@ -20,8 +20,8 @@ from tprimat.report import Plot, Sources, document, scaling, tables
 from tprimat.report.blocks import Code, Heading, Image, Paragraph, plain_bullets
 from tprimat.report.page import card, charts, evidence, library, sections, windows
 from tprimat.report.page.markup import Control, Fold, Part, Writer, json_text
-from tprimat.report.page.view import DARK, View, wall_times
-from tprimat.report.plot.items import COLORS
+from tprimat.report.page.view import View, wall_times
+from tprimat.report.plot.colors import PARTS
 from tprimat.report.verdict import Report
 from tprimat.text import counted, plain
 
@@ -52,7 +52,7 @@ def render_with(report: Report, sources: Sources, plot: Plot | None, found: libr
         "title": _title(comparison),
         "shared": tables.shared(comparison),
         "style": (_HERE / "page.css").read_text(encoding="utf-8"),
-        "colors": list(zip(COLORS, DARK, strict=False)),
+        "colors": view.tones,
         "hashes": [library.digest(script.encode()), *([found.digest] if found else [])],
         "scaling": _scaling(view.report),
         "card": card.values(view),
@@ -71,9 +71,9 @@ def data(view: View) -> dict[str, Any]:
     comparison = view.comparison
     grids = [windows.grid(answer.group) for answer in view.answers]
     values: dict[str, Any] = {
-        "palettes": {"light": COLORS, "dark": DARK},
+        "palettes": {"systems": view.tones, "parts": PARTS},
         "systems": [
-            {"name": placed.name, "model": plain(placed.model.title), "color": placed.color, "dash": placed.dash}
+            {"name": placed.name, "model": plain(placed.model.title), "color": placed.field, "dash": placed.dash}
             for placed in view.systems
         ],
         "runs": [
@@ -147,7 +147,7 @@ def _charts(view: View, found: library.Library | None) -> Iterator[Part]:
         yield Image(document.PLOT if view.report.scaling is None else scaling.PLOT)
     else:
         switches = [
-            {"system": placed.index, "color": placed.color, "title": view.title(placed)}
+            {"system": placed.index, "color": placed.field, "title": view.title(placed)}
             for placed in view.systems
             if placed.runs
         ]

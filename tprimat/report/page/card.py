@@ -88,7 +88,7 @@ def _answer(view: View, answer: Answer, *, several: bool) -> Iterator[Part]:
         if (explanation := explain.of_model(answer.model)) is not None:
             yield Paragraph(f"Profile: {explain.brief(explanation)}.")
     if leaders is not None and leaders.speedup is not None:
-        yield _interval(leaders.speedup, view.of(leaders.faster).color, _scale(view))
+        yield _interval(leaders.speedup, view.of(leaders.faster).field, _scale(view))
     if verdict.standing == "excluded":
         for system in answer.group.systems:
             if system.exclusion is not None and system.exclusion.explanations:
@@ -143,7 +143,7 @@ def _throughput(view: View) -> dict[str, Any]:
     def bar(placed: Placed) -> dict[str, Any]:
         system, found, value = placed.system, bounds[placed.index], _rate(placed.system)
         drawn = {
-            "color": placed.color,
+            "color": placed.field,
             "name": view.title(placed),
             "text": f"{rate_of(system)}{tables.between(system)}{' (excluded)' if system.exclusion else ''}",
             "tip": "",
@@ -176,7 +176,7 @@ def cost_values(view: View) -> dict[str, Any]:
     comparison = view.comparison
     systems = [
         {
-            "field": view.names.index(placed.system.name),
+            "field": placed.field,
             "name": placed.name,
             "cost": work_of([placed.system]).size / 3600 / value if value else None,
         }

@@ -13,8 +13,9 @@
   // ---- charts --------------------------------------------------------------------------------
 
   const isDark = () => dark.matches;
-  const palette = () => data.palettes[isDark() ? "dark" : "light"];
-  const colorOf = (system) => palette()[data.systems[system].color];
+  const tone = (pair) => pair[isDark() ? 1 : 0];
+  const colorOf = (system) => tone(data.palettes.systems[data.systems[system].color]);
+  const partColor = (number) => tone(data.palettes.parts[number % data.palettes.parts.length]);
   const ground = () => (isDark() ? "#14171c" : "#ffffff");
   // The library reads a few tags, entities and placeholders in texts.
   const safe = (text) =>
@@ -135,7 +136,7 @@
     }
     if (chart.kind === "waterfall") {
       const last = chart.names.length - 1;
-      const [whole, more, less] = [palette()[0], palette()[1], palette()[2]];
+      const [whole, more, less] = [0, 1, 2].map(partColor);
       return [{
         type: "bar",
         orientation: "h",
@@ -158,7 +159,7 @@
       x: part.values,
       y: chart.names,
       hovertemplate: `%{x:.1f} % ${part.title}<extra></extra>`,
-      marker: { color: palette()[i % palette().length] },
+      marker: { color: partColor(i) },
     }));
   }
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tprimat.compare import Comparison, Group, ModelComparison, RunResult, SystemResult
 from tprimat.report import tables
+from tprimat.report.plot.colors import colors_of
 from tprimat.report.rates import first_counted
 from tprimat.report.verdict import speedup_text
 from tprimat.text import plain, shortened
@@ -35,8 +36,6 @@ LEAST_SPAN = 0.2
 SHOWN_SHARE = 0.995
 """Share of the steady steps that must fit the scale when outliers would flatten the rest."""
 
-# https://jfly.uni-koeln.de/color/ with grey for yellow, which is too pale for lines on white.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#808080")
 LINES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
@@ -120,6 +119,7 @@ def time_span(results: Sequence[RunResult], *, beyond: float) -> TimeSpan:
 def items_of(comparison: Comparison) -> list[Item]:
     """Return all systems of all models in the order in which they are drawn."""
     names = comparison.system_names
+    colors = colors_of({system.name: system for system in reversed(comparison.systems)})
     several = len(comparison.models) > 1
     items = []
     for index, model in enumerate(comparison.models):
@@ -134,7 +134,7 @@ def items_of(comparison: Comparison) -> list[Item]:
                     system=system,
                     label=f"{name}, {plain(model.short_title, 24)}" if several else name,
                     speedup=speedups.get(id(system), ""),
-                    color=COLORS[number % len(COLORS)],
+                    color=colors[system.name].tone.light,
                     marker=MARKERS[number % len(MARKERS)],
                     line=LINES[index % len(LINES)],
                 )

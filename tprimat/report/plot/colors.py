@@ -1,0 +1,116 @@
+"""The colours of systems, for the plot and the page: they belong to the vendor and the GPU, whatever the order.
+
+The first tone of each vendor is one of Okabe and Ito's (https://jfly.uni-koeln.de/color/); the others lie in its range
+of hues. They were chosen so that tones of a vendor, and the first tones of all, stay apart in lightness and hue for
+colour-blind people too (CIELAB distances under the simulation of Machado et al. 2009), with a contrast of 3:1 or more
+on white and on the page's dark ground.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tprimat.catalog import gpus
+from tprimat.compare import SystemResult
+
+
+class Tone(NamedTuple):
+    """A colour on a light ground and on a dark one."""
+
+    light: str
+    dark: str
+
+
+TONES = {
+    "NVIDIA": (
+        Tone("#0072B2", "#56B4E9"),
+        Tone("#009E73", "#2FBF94"),
+        Tone("#213C01", "#B7FA9F"),
+        Tone("#173752", "#5E7091"),
+        Tone("#103C2D", "#C3F3DD"),
+        Tone("#456D38", "#667454"),
+        Tone("#589845", "#4F8B00"),
+        Tone("#4A6584", "#B9DEFE"),
+    ),
+    "AMD": (
+        Tone("#D55E00", "#F28E4E"),
+        Tone("#3E3416", "#F1E9C2"),
+        Tone("#BC785A", "#B26856"),
+        Tone("#6F521B", "#9D6216"),
+        Tone("#8D3E45", "#91636A"),
+        Tone("#512930", "#F3BFC6"),
+        Tone("#AA7F73", "#E18D84"),
+        Tone("#C4753A", "#F7AD8C"),
+    ),
+    "CPU": (
+        Tone("#CC79A7", "#E39BC4"),
+        Tone("#22199F", "#7655E5"),
+        Tone("#5B1262", "#BA3AA1"),
+        Tone("#61183A", "#BD446A"),
+        Tone("#63506E", "#FEDEFE"),
+        Tone("#9574EB", "#A381F9"),
+        Tone("#C915AD", "#F573D8"),
+        Tone("#6749D7", "#9451C1"),
+    ),
+    None: (Tone("#4D4D4D", "#7A7A7A"), Tone("#8A8A8A", "#DCDCDC"), Tone("#1A1A1A", "#A8A8A8")),
+}
+"""By vendor; None is for a vendor that isn't known."""
+
+FIRST_TONE = {"Hopper": 0, "Blackwell": 1, "Ampere": 2, "Ada": 3, "CDNA3": 0, "CDNA4": 1, "CDNA2": 2, "RDNA3": 3}
+"""The tone of a GPU's family, so that a GPU has its colour beside any other; a family not named here has the first."""
+
+PARTS = (
+    Tone("#0072B2", "#56B4E9"),
+    Tone("#D55E00", "#F28E4E"),
+    Tone("#009E73", "#2FBF94"),
+    Tone("#CC79A7", "#E39BC4"),
+    Tone("#56B4E9", "#9AD3F5"),
+    Tone("#E69F00", "#F0C24B"),
+    Tone("#000000", "#F2F2F2"),
+)
+"""For what isn't a system, such as parts of the time: Okabe and Ito's, with grey instead of yellow."""
+
+
+class Color(NamedTuple):
+    """A system's tone, and how many systems before it have the same one since the vendor has no more."""
+
+    tone: Tone
+    repeated: int
+
+
+def colors_of(systems: Mapping[str, SystemResult]) -> dict[str, Color]:
+    """Return the colour of each name, whatever the order of the systems.
+
+    Of several systems of a GPU the first by name has its tone; the others have the next free ones of the vendor.
+    """
+    found: dict[str, Color] = {}
+    uses = {vendor: [0] * len(tones) for vendor, tones in TONES.items()}
+    later: list[tuple[str, str | None]] = []
+    for name in sorted(systems):
+        vendor, first = _preferred(systems[name])
+        if uses[vendor][first]:
+            later.append((name, vendor))
+        else:
+            uses[vendor][first] = 1
+            found[name] = Color(TONES[vendor][first], 0)
+    for name, vendor in later:
+        count = uses[vendor]
+        index = count.index(min(count))
+        found[name] = Color(TONES[vendor][index], count[index])
+        count[index] += 1
+    return found
+
+
+def _preferred(system: SystemResult) -> tuple[str | None, int]:
+    """Return the vendor of a system and the number of its GPU's tone."""
+    run = system.run
+    if run.platform == "cpu":
+        return "CPU", 0
+    name = run.gpu_info.device_name or ""
+    # By its name alone: what speaks against a peak, such as a partition's memory, changes no colour.
+    short = gpus.short_name(name)
+    row = next((each for each in gpus.gpus() if each.short_name == short), None)
+    vendor = row.vendor if row else gpus.vendor(name) or {"nvd": "NVIDIA", "amd": "AMD"}.get(run.platform or "")
+    family = row.family.split()[0] if row and row.family else ""
+    return vendor, FIRST_TONE.get(family, 0)
