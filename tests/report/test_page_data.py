@@ -80,7 +80,7 @@ def rounded(value):
     # The last digits are those of the machine and of its numpy.
     if isinstance(value, dict):
         return {key: rounded(each) for key, each in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [rounded(each) for each in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
 

@@ -17,7 +17,7 @@ import msgspec
 
 from tprimat.compare import Comparison
 from tprimat.report import Plot, Sources, document, scaling, tables
-from tprimat.report.blocks import Code, Heading, Image, Paragraph, plain_bullets
+from tprimat.report.blocks import Code, Heading, Image, Inline, Paragraph, plain_bullets
 from tprimat.report.page import card, charts, evidence, library, sections, windows
 from tprimat.report.page.markup import Control, Fold, Part, Writer, json_text
 from tprimat.report.page.view import View, wall_times
@@ -142,7 +142,11 @@ def _evidence(view: View) -> Iterator[Part]:
 
 def _charts(view: View, found: library.Library | None) -> Iterator[Part]:
     if found is None:
-        how = ["Charts need the plotly package: ", Code(library.HOW_TO_GET), ", then create the report again."]
+        how: list[Inline] = [
+            "Charts need the plotly package: ",
+            Code(library.HOW_TO_GET),
+            ", then create the report again.",
+        ]
         yield Paragraph(how, "hint")
         yield Image(document.PLOT if view.report.scaling is None else scaling.PLOT)
     else:

@@ -11,12 +11,12 @@ from typing import Any
 from tprimat.compare import Caveat, Ratio, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import cost, efficiencies
-from tprimat.report import explain, tables
+from tprimat.report import costs, explain, tables
 from tprimat.report.blocks import Inline, Paragraph, Strong
 from tprimat.report.page.markup import Control, Part
 from tprimat.report.page.view import Placed, View
 from tprimat.report.rates import RATE, bounds_of, rate_of, rate_unit, work_of
-from tprimat.report.verdict import Answer, cost_sentence, speedup_text
+from tprimat.report.verdict import Answer, speedup_text
 from tprimat.text import counted, join_names
 
 MOST_ANSWERS = 4
@@ -172,7 +172,7 @@ def _rate(system: SystemResult) -> float:
 
 
 def cost_values(view: View) -> dict[str, Any]:
-    """Return what page.js computes the cost with: USD per amount of work at $1 an hour, and bounds of speedups."""
+    """Return what page.js computes costs with: USD per amount of work at $1 an hour, and the sentences of each pair."""
     comparison = view.comparison
     systems = [
         {
@@ -188,10 +188,7 @@ def cost_values(view: View) -> dict[str, Any]:
         found = cost(comparison, answer.group.leaders) if answer.group.leaders is not None else None
         if found is not None:
             places = {name: view.of(getattr(found.pair, name)).index for name in ("faster", "slower")}
-            work = work_of(answer.group.systems).noun
-            pairs.append(
-                {"answer": number, **places, "low": found.break_even[0], "high": found.break_even[1], "work": work}
-            )
+            pairs.append({"answer": number, **places, **costs.forms(found)})
     return {"systems": systems, "pairs": pairs}
 
 
@@ -212,7 +209,7 @@ def _cost(view: View) -> dict[str, Any] | None:
     for name, group in named.items():
         price = prices.get(name)
         typed = "" if price is None else ":".join(dict.fromkeys(f"{bound:g}" for bound in (price.low, price.high)))
-        costs = [
+        amounts_of = [
             (
                 placed.index,
                 placed.model.short_title if several else "",
@@ -220,12 +217,12 @@ def _cost(view: View) -> dict[str, Any] | None:
             )
             for placed in group
         ]
-        rows.append({"name": group[0].name, "field": group[0].field, "typed": typed, "costs": costs})
+        rows.append({"name": group[0].name, "field": group[0].field, "typed": typed, "costs": amounts_of})
     sentences = [
         {
             "number": number,
             "model": answer.model.short_title if several else "",
-            "text": cost_sentence(found, prices),
+            "text": costs.cost_sentence(found, prices),
         }
         for number, answer in enumerate(view.answers)
         if answer.group.leaders is not None and (found := cost(view.comparison, answer.group.leaders)) is not None

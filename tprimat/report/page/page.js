@@ -327,7 +327,7 @@
 
   const dollars = (value) => `$${value.toFixed(2)}`;
   const percent = (value) => (100 * value).toFixed(0);
-  const span = (low, high, form) => [...new Set([form(low), form(high)])].join("–");
+  const span = (values, form) => [...new Set(values.map(form))].join("–");
   const price = ({ low, high }) =>
     [...new Set([low, high].map((bound) => (Number(bound.toFixed(2)) === bound ? dollars(bound) : `$${bound}`)))].join(" to ");
 
@@ -338,19 +338,20 @@
     return low > 0 && high >= low && Number.isFinite(high) ? { low, high } : null;
   }
 
-  // The sentence of verdict.cost_sentence, by the rule of compare/cost.py.
+  // The rule and the words are Python's (compare/cost.py, report/costs.py): linear forms of the prices, texts with slots.
   function costSentence(pair, fast, slow) {
-    const [faster, slower] = [pair.faster, pair.slower].map((system) => data.cost.systems[system].name);
-    if (!fast || !slower || !slow) {
-      return `${faster} is cheaper per ${pair.work} below ${span(pair.low, pair.high, (bound) => bound.toFixed(2))}× the price of ${slower}`;
-    }
-    const [least, most] = [fast.low / (slow.high * pair.high), fast.high / (slow.low * pair.low)];
-    const text = (cheaper, its, saving, dearer, other, even) =>
-      `${cheaper} at ${price(its)} is ${span(...saving, percent)}% cheaper per ${pair.work} than ${dearer} at ${price(other)}; ` +
-      `break-even price of ${dearer}: ${span(...even, dollars)} per GPU-hour`;
-    if (most < 1) return text(faster, fast, [1 - most, 1 - least], slower, slow, [fast.low / pair.high, fast.high / pair.low]);
-    if (least > 1) return text(slower, slow, [1 - 1 / least, 1 - 1 / most], faster, fast, [slow.low * pair.low, slow.high * pair.high]);
-    return `cost per ${pair.work} is a tie within the uncertainty: ${faster} at ${price(fast)} and ${slower} at ${price(slow)} per GPU-hour`;
+    if (!fast || !slow) return pair.unknown;
+    const prices = [fast.low, fast.high, slow.low, slow.high];
+    const sum = (form) => form.reduce((total, factor, i) => total + factor * prices[i], 0);
+    const holds = ({ below_zero }) => below_zero === null || sum(below_zero) < 0;
+    const { saving, even, text } = pair.outcomes.find(holds);
+    const values = {
+      faster_price: price(fast),
+      slower_price: price(slow),
+      saving: span(saving.map(([part, whole]) => 1 - sum(part) / sum(whole)), percent),
+      even: span(even.map(sum), dollars),
+    };
+    return text.map((piece) => (typeof piece === "string" ? piece : values[piece.slot])).join("");
   }
 
   function computeCost() {
@@ -364,7 +365,7 @@
     data.cost.systems.forEach((system, i) => {
       const output = byId(`per-token-${i}`);
       const own = priceAt(i);
-      if (output) output.textContent = own ? span(system.cost * own.low, system.cost * own.high, amount) : "–";
+      if (output) output.textContent = own ? span([system.cost * own.low, system.cost * own.high], amount) : "–";
     });
     for (const pair of data.cost.pairs) {
       const place = byId(`cost-${pair.answer}`);
