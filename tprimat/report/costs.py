@@ -76,9 +76,11 @@ def _pieces(sentence: str, known: Mapping[str, str]) -> list[str | dict[str, str
     text = ""
     for before, slot, _, _ in Formatter().parse(sentence):
         text += before
+        if slot is None:
+            continue
         if slot in known:
             text += known[slot]
-        elif slot is not None:
+        else:
             pieces += [text, {"slot": slot}]
             text = ""
     return [*pieces, text]
