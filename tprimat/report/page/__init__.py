@@ -81,7 +81,7 @@ def data(view: View) -> dict[str, Any]:
                 "system": run.system,
                 "number": run.number,
                 "runs": len(view.systems[run.system].runs),
-                "tokens": (run.result.run.tokens_per_step or 0) / 1e6 or None,
+                "tokens": run.result.run.tokens_per_step,
                 "wall": wall_times(run.result.run),
                 "steady": [run.result.summary.steady.first_step, run.result.summary.steady.last_step],
                 "segments": [[segment.first_step, segment.last_step] for segment in run.result.summary.segments],

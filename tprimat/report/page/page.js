@@ -27,9 +27,9 @@
     return Array.from({ length: index.to - index.from }, (_, i) => index.from + i);
   }
 
-  function series(run, name) {
+  function series(run, name, scale) {
     const raw = allResults()[run].run;
-    if (name === "tokens") return raw.steps.map((step) => step * data.runs[run].tokens);
+    if (name === "tokens") return raw.steps.map((step) => (step * data.runs[run].tokens) / scale);
     return name === "wall" ? data.runs[run].wall : raw[name];
   }
 
@@ -55,7 +55,7 @@
       };
     }
     const wanted = indices(trace.index);
-    const xs = series(trace.run, trace.x);
+    const xs = series(trace.run, trace.x, chart.scale);
     const ys = series(trace.run, trace.y);
     const raw = allResults()[trace.run].run;
     const run = data.runs[trace.run];
