@@ -78,6 +78,9 @@ def _bars(axes: Axes, items: Sequence[Item], chart: BarChart, more: Sequence[str
     longest = LONGEST_INTERVAL * max((bar.value or 0 for bar in chart.bars), default=0)
     at = {id(place.item): place.y for place in places if place.item}
     texts: list[Annotation] = []
+    # Said once below the axis, the number of runs leaves the bars more of it.
+    counts = {len(bar.system.valid_runs) for bar in chart.bars if bar.value is not None} or {0}
+    is_shared = len(counts) == 1 and max(counts) > 1
     for item, bar, speedup in zip(items, chart.bars, more, strict=True):
         y = at[id(item)]
         if bar.value is None:
@@ -91,11 +94,13 @@ def _bars(axes: Axes, items: Sequence[Item], chart: BarChart, more: Sequence[str
             axes.errorbar(bar.value, y, xerr=[[bar.value - low], [end - bar.value]], **INTERVAL)
             if end == longest:
                 axes.plot(end, y, marker=">", color="black")
-        runs = ", ".join(filter(None, [counted(len(item.system.valid_runs), "run"), speedup]))
-        texts.append(_beside(axes, end, y, f"{bar.text}\n{runs}", size=9))
+        runs = "" if is_shared else counted(len(item.system.valid_runs), "run")
+        below = ", ".join(filter(None, [runs, speedup]))
+        texts.append(_beside(axes, end, y, "\n".join(filter(None, [bar.text, below])), size=9))
     _prepare(axes, places, texts, chart.unit)
-    if any(len(item.system.valid_runs) > 1 for item in items):
-        axes.set_xlabel(f"{chart.unit}; mean over runs with 95% CI")
+    if max(counts) > 1:
+        which = f"of {max(counts)} runs" if is_shared else "over runs"
+        axes.set_xlabel(f"{chart.unit}; mean {which} with 95% CI")
     if chart.note:
         note_below(axes, [chart.note])
 

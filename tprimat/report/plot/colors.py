@@ -22,52 +22,32 @@ class Tone(NamedTuple):
     dark: str
 
 
+def _tones(pairs: str) -> tuple[Tone, ...]:
+    return tuple(Tone(*pair.split("/")) for pair in pairs.split())
+
+
 TONES = {
-    "NVIDIA": (
-        Tone("#0072B2", "#56B4E9"),
-        Tone("#009E73", "#2FBF94"),
-        Tone("#213C01", "#B7FA9F"),
-        Tone("#173752", "#5E7091"),
-        Tone("#103C2D", "#C3F3DD"),
-        Tone("#456D38", "#667454"),
-        Tone("#589845", "#4F8B00"),
-        Tone("#4A6584", "#B9DEFE"),
+    "NVIDIA": _tones(
+        "#0072B2/#56B4E9 #009E73/#2FBF94 #213C01/#B7FA9F #173752/#5E7091 "
+        "#103C2D/#C3F3DD #456D38/#667454 #589845/#4F8B00 #4A6584/#B9DEFE"
     ),
-    "AMD": (
-        Tone("#D55E00", "#F28E4E"),
-        Tone("#3E3416", "#F1E9C2"),
-        Tone("#BC785A", "#B26856"),
-        Tone("#6F521B", "#9D6216"),
-        Tone("#8D3E45", "#91636A"),
-        Tone("#512930", "#F3BFC6"),
-        Tone("#AA7F73", "#E18D84"),
-        Tone("#C4753A", "#F7AD8C"),
+    "AMD": _tones(
+        "#D55E00/#F28E4E #512930/#F3BFC6 #BC785A/#B26856 #6F521B/#9D6216 "
+        "#8D3E45/#91636A #3E3416/#F1E9C2 #AA7F73/#E18D84 #C4753A/#F7AD8C"
     ),
-    "CPU": (
-        Tone("#CC79A7", "#E39BC4"),
-        Tone("#22199F", "#7655E5"),
-        Tone("#5B1262", "#BA3AA1"),
-        Tone("#61183A", "#BD446A"),
-        Tone("#63506E", "#FEDEFE"),
-        Tone("#9574EB", "#A381F9"),
-        Tone("#C915AD", "#F573D8"),
-        Tone("#6749D7", "#9451C1"),
+    "CPU": _tones(
+        "#CC79A7/#E39BC4 #22199F/#7655E5 #5B1262/#BA3AA1 #61183A/#BD446A "
+        "#63506E/#FEDEFE #9574EB/#A381F9 #C915AD/#F573D8 #6749D7/#9451C1"
     ),
-    None: (Tone("#4D4D4D", "#7A7A7A"), Tone("#8A8A8A", "#DCDCDC"), Tone("#1A1A1A", "#A8A8A8")),
+    None: _tones("#4D4D4D/#7A7A7A #8A8A8A/#DCDCDC #1A1A1A/#A8A8A8"),
 }
 """By vendor; None is for a vendor that isn't known."""
 
 FIRST_TONE = {"Hopper": 0, "Blackwell": 1, "Ampere": 2, "Ada": 3, "CDNA3": 0, "CDNA4": 1, "CDNA2": 2, "RDNA3": 3}
 """The tone of a GPU's family, so that a GPU has its colour beside any other; a family not named here has the first."""
 
-PARTS = (
-    Tone("#0072B2", "#56B4E9"),
-    Tone("#D55E00", "#F28E4E"),
-    Tone("#009E73", "#2FBF94"),
-    Tone("#CC79A7", "#E39BC4"),
-    Tone("#56B4E9", "#9AD3F5"),
-    Tone("#E69F00", "#F0C24B"),
-    Tone("#000000", "#F2F2F2"),
+PARTS = _tones(
+    "#0072B2/#56B4E9 #D55E00/#F28E4E #009E73/#2FBF94 #CC79A7/#E39BC4 #56B4E9/#9AD3F5 #E69F00/#F0C24B #000000/#F2F2F2"
 )
 """For what isn't a system, such as parts of the time: Okabe and Ito's, with grey instead of yellow."""
 

@@ -49,8 +49,13 @@ def step_times(axes: Axes, items: Sequence[Item]) -> tuple[list[Line2D], list[st
     return [lines[id(item.system)] for item in drawn], labels
 
 
-def loss(axes: Axes, items: Sequence[Item]) -> None:
-    """Draw loss over the tokens that were trained on."""
+def has_loss(items: Sequence[Item]) -> bool:
+    """Return whether a panel of the loss shows anything."""
+    return charts.loss(_runs(items), "tokens") is not None
+
+
+def loss(axes: Axes, items: Sequence[Item], note: str = "") -> None:
+    """Draw loss over the tokens that were trained on, with a note below it."""
     chart = charts.loss(_runs(items), "tokens")
     reasons = [(item.label, charts.why_no_loss(item.system, "tokens")) for item in items]
     missing = [f"{label}: {reason}" for label, reason in reasons if reason]
@@ -62,7 +67,7 @@ def loss(axes: Axes, items: Sequence[Item]) -> None:
     notes = missing if len(missing) <= 2 else [f"{len(missing)} systems without loss over tokens"]
     for floor in chart.floors:
         axes.axhline(floor, color="0.35", linestyle=(0, (1, 2)), linewidth=1.3)
-    note_below(axes, [*notes, *map(charts.floor_note, chart.floors)])
+    note_below(axes, [*filter(None, [note]), *notes, *map(charts.floor_note, chart.floors)])
 
 
 def _runs(items: Sequence[Item]) -> list[Series]:
@@ -70,7 +75,10 @@ def _runs(items: Sequence[Item]) -> list[Series]:
 
 
 def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> Mapping[int, Line2D]:
-    """Draw the lines of a chart with their axes; return the last line of each system, by its id."""
+    """Draw the lines of a chart with their axes; return the first run's line of each system, by its id.
+
+    The other runs of a system are pale, so that systems stay apart.
+    """
     axes.set_title(chart.title)
     axes.set_xlabel(chart.x_title)
     axes.set_ylabel(chart.y_title)
@@ -83,9 +91,12 @@ def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> Mapping[int, L
     for line in chart.lines:
         xs, ys = _points(chart, line)
         looks = _looks(of_system[id(line.system)], len(line.result.run.steps))
-        if line.is_warmup:
-            looks |= {"alpha": 0.4, "marker": None}
-        (drawn[id(line.system)],) = axes.plot(xs, ys, **looks)
+        is_first = not line.is_warmup and id(line.system) not in drawn
+        if not is_first:
+            looks |= {"alpha": 0.4, "marker": None, "linewidth": 0.9}
+        (curve,) = axes.plot(xs, ys, **looks)
+        if is_first:
+            drawn[id(line.system)] = curve
     return drawn
 
 
@@ -103,7 +114,6 @@ def _points(chart: LineChart, line: Line) -> tuple[list[float], list[float]]:
 
 
 def _looks(item: Item, points: int) -> dict[str, Any]:
-    alone = len(item.system.valid_runs) == 1
     return {
         "color": item.color,
         "linestyle": item.line,
@@ -112,8 +122,8 @@ def _looks(item: Item, points: int) -> dict[str, Any]:
         "markersize": 4.5,
         "markeredgecolor": "white",
         "markeredgewidth": 0.5,
-        "linewidth": 1.2 if alone else 0.9,
-        "alpha": 0.95 if alone else 0.7,
+        "linewidth": 1.2,
+        "alpha": 0.95,
     }
 
 
