@@ -11,11 +11,12 @@ from typing import Any
 from tprimat.compare import Caveat, Ratio, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import cost, efficiencies
-from tprimat.report import costs, explain, tables
+from tprimat.report import costs, explain
 from tprimat.report.blocks import Inline, Paragraph, Strong
 from tprimat.report.page.markup import Control, Part
 from tprimat.report.page.view import Placed, View
-from tprimat.report.rates import RATE, bounds_of, rate_of, rate_unit, work_of
+from tprimat.report.plot import charts
+from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
 from tprimat.report.verdict import Answer, speedup_text
 from tprimat.text import counted, join_names
 
@@ -136,33 +137,37 @@ def _interval(ratio: Ratio, color: int, scale: tuple[float, float]) -> Control:
 
 def _throughput(view: View) -> dict[str, Any]:
     """Return bars of throughput with the interval of each system, and none for a system that is excluded."""
-    shown = [view.of(system) for answer in view.answers for system in answer.group.systems[:LISTED]]
-    bounds = {each.index: bounds_of(each.system) if _rate(each.system) else None for each in shown}
-    longest = max([_rate(each.system) for each in shown] + [found.high for found in bounds.values() if found])
+    shown = [system for answer in view.answers for system in answer.group.systems[:LISTED]]
+    bars = charts.throughput(shown).bars
+    longest = max(bar.bounds.high if bar.bounds else bar.value or 0.0 for bar in bars)
 
-    def bar(placed: Placed) -> dict[str, Any]:
-        system, found, value = placed.system, bounds[placed.index], _rate(placed.system)
-        drawn = {
-            "color": placed.field,
-            "name": view.title(placed),
-            "text": f"{rate_of(system)}{tables.between(system)}{' (excluded)' if system.exclusion else ''}",
+    def drawn(bar: charts.Bar) -> dict[str, Any]:
+        system, bounds = view.of(bar.system), bar.bounds
+        values = {
+            "color": system.field,
+            "name": view.title(system),
+            "text": bar.text,
             "tip": "",
-            "fill": f"{100 * value / longest:.1f}" if value else "",
+            "fill": "",
             "width": "",
         }
-        if found is not None:
-            drawn["width"] = f"{100 * (found.high - found.low) / longest:.1f}"
-            drawn["middle"] = f"{50 * (found.high + found.low) / longest:.1f}"
-            drawn["tip"] = f"{found.coverage:.0%} interval within one run; run-to-run variation is unknown"
-            if found.kind == "between":
-                drawn["tip"] = f"{found.coverage:.0%} CI of the mean of {len(system.valid_runs)} runs"
-        return drawn
+        if bar.value is None:
+            values["text"] = f"{rate_of(bar.system)}{' (excluded)' if bar.system.exclusion else ''}"
+        else:
+            values["fill"] = f"{100 * bar.value / longest:.1f}"
+        if bounds is not None:
+            values["width"] = f"{100 * (bounds.high - bounds.low) / longest:.1f}"
+            values["middle"] = f"{50 * (bounds.high + bounds.low) / longest:.1f}"
+            values["tip"] = f"{bounds.coverage:.0%} interval within one run; run-to-run variation is unknown"
+            if bounds.kind == "between":
+                values["tip"] = f"{bounds.coverage:.0%} CI of the mean of {len(bar.system.valid_runs)} runs"
+        return values
 
     return {
         "units": " and ".join(dict.fromkeys(rate_unit(answer.group.systems) for answer in view.answers)),
         "compared": any(answer.group.leaders for answer in view.answers),
         "many": len(shown) > FEW,
-        "bars": list(map(bar, shown)),
+        "bars": list(map(drawn, bars)),
     }
 
 

@@ -134,35 +134,30 @@ def _segments(each: PlacedRun) -> list[Trace]:
 
 
 def memory(placed: Sequence[Placed]) -> Chart | None:
-    """Return bars of each kind of memory, to the average and to the peak."""
+    """Return bars of each kind of memory, to the average and to the peak; page.js puts those of a kind together."""
     of_system = {id(each.system): each for each in placed}
-    bars = described.memory([each.system for each in placed])
-    kinds: list[dict[str, Any]] = []
-    for kind in described.KINDS:
-        for word in ("average", "peak"):
-            found = [(of_system[id(bar.system)], getattr(bar, word)) for bar in bars if bar.kind is kind]
-            known = [(each, value) for each, value in found if value is not None]
-            if known:
-                kinds.append(
-                    {
-                        "title": f"{kind.title}, {word}",
-                        "pattern": kind.hatch[:1],
-                        "pale": word == "peak",
-                        "systems": [each.index for each, _ in known],
-                        "names": [_bar_name(each) for each, _ in known],
-                        "values": [value for _, value in known],
-                    }
-                )
-    if not kinds:
+    bars = [
+        {
+            "kind": described.KINDS.index(bar.kind),
+            "system": of_system[id(bar.system)].index,
+            "name": _bar_name(of_system[id(bar.system)]),
+            "average": bar.average,
+            "peak": bar.peak,
+        }
+        for bar in described.memory([each.system for each in placed])
+    ]
+    if not bars:
         return None
-    order = [_bar_name(each) for each in placed if any(each.index in kind["systems"] for kind in kinds)]
+    order = list(dict.fromkeys(bar["name"] for bar in bars))
+    rows = {(bar["kind"], word) for bar in bars for word in ("average", "peak") if bar[word] is not None}
     return {
         "kind": "memory",
         "title": described.MEMORY_TITLE,
         "x": "GB",
         "order": order,
-        "kinds": kinds,
-        "height": 130 + (22 + 16 * len(kinds)) * len(order),
+        "kinds": [{"title": kind.title, "pattern": kind.hatch[:1]} for kind in described.KINDS],
+        "bars": bars,
+        "height": 130 + (22 + 16 * len(rows)) * len(order),
     }
 
 

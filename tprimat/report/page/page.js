@@ -116,19 +116,24 @@
 
   function barTraces(chart) {
     if (chart.kind === "memory") {
-      return chart.kinds.map((kind) => ({
+      const rows = chart.kinds.flatMap((kind, number) =>
+        ["average", "peak"].map((word) => ({
+          kind, word, bars: chart.bars.filter((bar) => bar.kind === number && bar[word] !== null),
+        })),
+      );
+      return rows.filter(({ bars }) => bars.length).map(({ kind, word, bars }) => ({
         type: "bar",
         orientation: "h",
-        name: kind.title,
-        x: kind.values,
-        y: kind.names,
-        hovertemplate: `%{x:.2f} GB ${kind.title}<extra></extra>`,
-        text: kind.values.map((value) => value.toFixed(1)),
+        name: `${kind.title}, ${word}`,
+        x: bars.map((bar) => bar[word]),
+        y: bars.map((bar) => bar.name),
+        hovertemplate: `%{x:.2f} GB ${kind.title}, ${word}<extra></extra>`,
+        text: bars.map((bar) => bar[word].toFixed(1)),
         textposition: "outside",
         cliponaxis: false,
-        opacity: kind.pale ? 0.55 : 1,
+        opacity: word === "peak" ? 0.55 : 1,
         marker: {
-          color: kind.systems.map(colorOf),
+          color: bars.map((bar) => colorOf(bar.system)),
           pattern: { shape: kind.pattern, fgcolor: isDark() ? "#000000" : "#ffffff", size: 7 },
           line: { color: isDark() ? "#f2f2f2" : "#000000", width: 0.6 },
         },

@@ -88,10 +88,9 @@ def _bars(axes: Axes, items: Sequence[Item], chart: BarChart, more: Sequence[str
             continue
         axes.barh(y, bar.value, color=item.color, **BAR)
         end = bar.value
-        if bar.interval is not None:
-            low, high = bar.interval
-            end = min(high, longest)
-            axes.errorbar(bar.value, y, xerr=[[bar.value - low], [end - bar.value]], **INTERVAL)
+        if bar.bounds is not None and bar.bounds.kind == "between":
+            end = min(bar.bounds.high, longest)
+            axes.errorbar(bar.value, y, xerr=[[bar.value - bar.bounds.low], [end - bar.value]], **INTERVAL)
             if end == longest:
                 axes.plot(end, y, marker=">", color="black")
         runs = "" if is_shared else counted(len(item.system.valid_runs), "run")

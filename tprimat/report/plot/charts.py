@@ -8,14 +8,15 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from tprimat import units
 from tprimat.analysis.intervals import between_run_interval
 from tprimat.analysis.summary import WITHHELD
 from tprimat.compare import RunResult, SystemResult
-from tprimat.report.rates import RATE, bounds_of, first_counted, rate, rate_unit
+from tprimat.report import tables
+from tprimat.report.rates import RATE, Bounds, bounds_of, first_counted, rate_of, rate_unit
 from tprimat.text import counted, plain
 
 LOG_FROM = 4.0
@@ -35,9 +36,6 @@ FOOT, HEAD = 0.12, 0.1
 
 LOSS_LOG_FROM = 50.0
 """From this factor between the highest and the lowest loss on, the axis is logarithmic."""
-
-WIDE = 0.2
-"""From this half width on an interval is written as its bounds."""
 
 STEP_TIME = "avg_step_time_seconds"
 NOT_MEASURED = "not measured"
@@ -91,14 +89,14 @@ class Bar:
     """The value of a system, in the axis' unit; None where there is none, and `text` says why.
 
     Attributes:
-        interval: 95% confidence interval of the mean over runs.
-        text: the value with its unit and its interval.
+        text: the value with its interval between runs.
+        bounds: the interval between runs or, of throughput, within the only one.
     """
 
     system: SystemResult
     value: float | None
     text: str
-    interval: tuple[float, float] | None = None
+    bounds: Bounds | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,11 +142,10 @@ MEMORY_TITLE = "Memory per device, GB (10⁹ bytes)"
 def throughput(systems: Sequence[SystemResult]) -> BarChart:
     """Return the throughput of each system with its interval."""
     unit = rate_unit(systems)
-    bars = []
-    for system in systems:
-        found = bounds_of(system)
-        interval = (found.low, found.high) if found is not None and found.kind == "between" else None
-        bars.append(_bar(system, system.value(RATE), rate, interval))
+    bars = [
+        _bar(system, system.value(RATE), f"{rate_of(system)}{tables.between(system)}", bounds_of(system))
+        for system in systems
+    ]
     return BarChart(f"Throughput, {unit} (higher is better)", unit, tuple(bars))
 
 
@@ -156,39 +153,35 @@ def average_step_times(systems: Sequence[SystemResult]) -> BarChart:
     """Return the average step time of each system with its interval, in s or, if all are below one second, in ms."""
     times = [time for system in systems if (time := system.value(STEP_TIME)) is not None]
     in_ms = max(times, default=1.0) < 1
-    scale = 1e3 if in_ms else 1.0
+    unit, scale = ("ms", 1e3) if in_ms else ("s", 1.0)
 
     def text(time: float) -> str:
         return f"{time:.{1 if time < 100 else 0}f} ms" if in_ms else f"{time:.3f} s"
 
     bars = []
     for system in systems:
-        value = system.value(STEP_TIME)
+        value = scale * (system.value(STEP_TIME) or 0.0) or None
         found = between_run_interval([time for run in system.valid_runs if (time := run.value(STEP_TIME))])
-        interval = None if found is None else (scale * found.low, scale * found.high)
-        bars.append(_bar(system, None if value is None else scale * value, text, interval))
-    configs = {
+        bounds = None if found is None else Bounds(scale * found.low, scale * found.high, "between")
+        shown = "" if value is None else text(value)
+        if bounds is not None:
+            half = (bounds.high / bounds.low) ** 0.5 - 1
+            shown += f" ± {half:.1%}" if half < tables.WIDE else f" [{text(bounds.low)}–{text(bounds.high)}]"
+        bars.append(_bar(system, value, shown, bounds))
+    work = {
         (config.global_batch_size, config.sequence_length, system.run.num_gpus)
         for system in systems
         for config in (system.run.training_config,)
     }
     note = "steps differ in batch, sequence length or GPUs: compare throughput, not step time"
-    unit = "ms" if in_ms else "s"
     title = f"Average step time, {unit} (lower is better)"
-    return BarChart(title, f"{unit} per step", tuple(bars), note if times and len(configs) > 1 else "")
+    return BarChart(title, f"{unit} per step", tuple(bars), note if times and len(work) > 1 else "")
 
 
-def _bar(
-    system: SystemResult, value: float | None, form: Callable[[float], str], interval: tuple[float, float] | None
-) -> Bar:
+def _bar(system: SystemResult, value: float | None, text: str, bounds: Bounds | None) -> Bar:
     if value is None or system.exclusion is not None:
         return Bar(system, None, why_no_rate(system))
-    text = form(value)
-    if interval is not None:
-        low, high = interval
-        half = (high / low) ** 0.5 - 1
-        text += f" ± {half:.1%}" if half < WIDE else f" [{form(low)}–{form(high)}]"
-    return Bar(system, value, text, interval)
+    return Bar(system, value, text, bounds)
 
 
 def why_no_rate(system: SystemResult) -> str:

@@ -56,17 +56,14 @@ def _throughput(axes: Axes, curves: Sequence[Curve]) -> None:
         gpus = [size.gpus for size in curve.sizes]
         unit = curve.sizes[0].rate * gpus[0] if is_relative else 1.0
         totals = [size.rate * size.gpus / unit for size in curve.sizes]
-        bounds = [bounds_of(size.system) for size in curve.sizes]
-        low = [
-            max(0.0, total - found.low * count / unit) if found and found.kind == "between" else 0.0
-            for total, found, count in zip(totals, bounds, gpus, strict=True)
-        ]
-        high = [
-            max(0.0, found.high * count / unit - total) if found and found.kind == "between" else 0.0
-            for total, found, count in zip(totals, bounds, gpus, strict=True)
-        ]
+        errors = []
+        for size, total in zip(curve.sizes, totals, strict=True):
+            bounds = bounds_of(size.system)
+            ends = (bounds.low, bounds.high) if bounds and bounds.kind == "between" else (size.rate, size.rate)
+            low, high = (each * size.gpus / unit for each in ends)
+            errors.append((max(0.0, total - low), max(0.0, high - total)))
         label = shortened(plain(f"{curve.model.short_title}, {curve.name}: {kind_text(curve)}").lstrip("_"), 100)
-        axes.errorbar(gpus, totals, yerr=[low, high], label=label, **looks)
+        axes.errorbar(gpus, totals, yerr=list(zip(*errors, strict=True)), label=label, **looks)
         ideal = [totals[0] * count / gpus[0] for count in gpus]
         axes.plot(gpus, ideal, linestyle=(0, (4, 3)), linewidth=1.0, color=looks["color"], alpha=0.7)
     axes.set_ylabel("relative to the smallest size" if is_relative else next(iter(titles))[1] if titles else "")
