@@ -150,12 +150,7 @@ def _charts(view: View, found: library.Library | None) -> Iterator[Part]:
         yield Paragraph(how, "hint")
         yield Image(document.PLOT if view.report.scaling is None else scaling.PLOT)
     else:
-        switches = [
-            {"system": placed.index, "color": placed.field, "title": view.title(placed)}
-            for placed in view.systems
-            if placed.runs
-        ]
-        yield Control("chart_status", {"switches": switches if len(view.systems) > 1 else []})
+        yield Control("chart_status", {"view": view})
     for number, model in enumerate(view.comparison.models):
 
         def chart(kind: str, text: str, number: int = number) -> Part:

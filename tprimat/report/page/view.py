@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import html
-import textwrap
 
 from tprimat.compare import ModelComparison, Pair, RunResult, SystemResult
+from tprimat.report.plot.charts import name_lines
 from tprimat.report.plot.colors import Tone, colors_of
 from tprimat.report.tables import Footnotes
 from tprimat.report.verdict import Report
 from tprimat.results.run import Run
-from tprimat.text import plain, shortened
+from tprimat.text import plain
 
 DASHES = ("solid", "dash", "dot", "dashdot")
 
-NAME_WIDTH, NAME_LINES = 30, 3
-"""Characters of a line of a name beside a bar, and how many lines it has."""
+NAME_LINES = 3
+"""Lines of a name beside a bar."""
 
 MOST_RUNS = 200
 """Runs whose steps and evidence the page holds: a mailbox takes no more. Values and verdict are those of all runs."""
@@ -114,12 +114,8 @@ def chart_text(text: str) -> str:
 
 
 def broken(name: str) -> str:
-    """Return a name in lines, for beside a bar; its middle is cut where it is too long."""
-    short = shortened(plain(name), NAME_WIDTH * NAME_LINES - 8)
-    lines = [line for part in short.split(", ") for line in textwrap.wrap(part, NAME_WIDTH)] or ["unnamed"]
-    if len(lines) > NAME_LINES:
-        lines = textwrap.wrap(short, NAME_WIDTH)[:NAME_LINES]
-    return "<br>".join(map(chart_text, lines))
+    """Return a name in lines, for beside a bar."""
+    return "<br>".join(map(chart_text, name_lines(name, NAME_LINES)))
 
 
 def wall_times(run: Run) -> list[float | None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tprimat.report.plot import charts
 from tprimat.report.plot.charts import KINDS, NOT_MEASURED, BarChart, MemoryBar
 from tprimat.report.plot.items import Item, note_below, nothing
-from tprimat.text import counted, plain, shortened
+from tprimat.text import counted, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 BAR: dict[str, Any] = {"height": 0.62, "edgecolor": "black", "linewidth": 0.6}
 INTERVAL: dict[str, Any] = {"color": "black", "capsize": 4, "linewidth": 1.2}
 
-LABEL_WIDTH = 30
 LABEL_LINES = 2
-"""Characters of a line of a bar's name, and how many lines it has."""
+"""Lines of a bar's name."""
 
 LONGEST_REASON = 56
 """Characters of what stands in the place of a bar."""
@@ -209,19 +208,7 @@ def name_width(item: Item) -> int:
 
 
 def _wrapped(name: str) -> str:
-    """A name in a few lines, broken where its parts meet when it can be."""
-    parts = name.split(", ")
-    lines: list[str] = []
-    for part in parts:
-        if lines and len(lines[-1]) + len(part) + 2 <= LABEL_WIDTH:
-            lines[-1] += f", {part}"
-        else:
-            lines += textwrap.wrap(part, LABEL_WIDTH) or [""]
-    if len(lines) <= LABEL_LINES:
-        return "\n".join(lines)
-    if len(parts) == LABEL_LINES:
-        return "\n".join(shortened(part, LABEL_WIDTH) for part in parts)
-    return "\n".join(textwrap.wrap(shortened(name, LABEL_LINES * (LABEL_WIDTH - 4)), LABEL_WIDTH)[:LABEL_LINES])
+    return "\n".join(charts.name_lines(name, LABEL_LINES))
 
 
 def _beside(axes: Axes, x: float, y: float, text: str, *, size: float = 9.5, style: str = "normal") -> Annotation:

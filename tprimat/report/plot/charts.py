@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
+import textwrap
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -17,7 +18,7 @@ from tprimat.analysis.summary import WITHHELD
 from tprimat.compare import RunResult, SystemResult
 from tprimat.report import tables
 from tprimat.report.rates import RATE, Bounds, bounds_of, first_counted, rate_of, rate_unit
-from tprimat.text import counted, plain
+from tprimat.text import counted, plain, shortened
 
 LOG_FROM = 4.0
 """From this factor between the slowest and the fastest run on, steps are drawn on a log scale."""
@@ -36,6 +37,9 @@ FOOT, HEAD = 0.12, 0.1
 
 LOSS_LOG_FROM = 50.0
 """From this factor between the highest and the lowest loss on, the axis is logarithmic."""
+
+NAME_WIDTH = 30
+"""Characters of a line of a name beside a bar."""
 
 STEP_TIME = "avg_step_time_seconds"
 NOT_MEASURED = "not measured"
@@ -309,6 +313,25 @@ def beyond_note(chart: LineChart) -> str:
         if chart.beyond
         else ""
     )
+
+
+def name_lines(name: str, most: int) -> list[str]:
+    """Return a name in up to so many lines, for beside a bar, broken where its parts meet when it can be.
+
+    A name that is too long is shortened in its middle.
+    """
+    parts = plain(name).split(", ")
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(part) + 2 <= NAME_WIDTH:
+            lines[-1] += f", {part}"
+        else:
+            lines += textwrap.wrap(part, NAME_WIDTH)
+    if len(lines) <= most:
+        return lines or ["unnamed"]
+    if len(parts) == most:
+        return [shortened(part, NAME_WIDTH) for part in parts]
+    return textwrap.wrap(shortened(plain(name), most * (NAME_WIDTH - 4)), NAME_WIDTH)[:most]
 
 
 def shown_reasons(reasons: Sequence[str], most: int) -> list[str]:
