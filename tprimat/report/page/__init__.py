@@ -60,7 +60,7 @@ def render_with(report: Report, sources: Sources, plot: Plot | None, found: libr
         "data": json_text(data(view)),
         "results": results,
         "packed_results": library.packed(results.encode()) if len(results) > LARGE else "",
-        "library": found.packed if found else "",
+        "library": found,
         "script": script,
     }
     return Writer(plot).page(values).encode()
