@@ -33,6 +33,7 @@ CONTAINER = {
 }
 OTHERS = {
     "filelock": "3.18.0",
+    "jinja2": "3.1.6",
     "matplotlib": "3.10.1",
     "msgspec": "0.19.0",
     "nvidia-ml-py": "12.570.86",

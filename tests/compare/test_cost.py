@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from made_runs import H100, MI300X, comparison, failed_run, make_run
 
-from tprimat.compare.cost import cost, efficiencies, with_prices
+from tprimat.compare.cost import cost, efficiencies, outcomes, with_prices
 from tprimat.errors import UsageError
-from tprimat.report.verdict import cost_sentence
+from tprimat.report.costs import cost_sentence, forms
 
 AMD = {"device": MI300X, "stack": "rocm"}
 
@@ -90,3 +90,47 @@ def test_prices_are_in_the_order_of_the_files_and_their_source_is_told():
 def test_another_count_is_wrong():
     with pytest.raises(UsageError, match="1 price for 2 systems"):
         priced(make_run(), make_run(**AMD), cost=["1"])
+
+
+class TestOutcomes:
+    """The rule as linear forms of the prices, from which the page's script computes the reader's answer."""
+
+    @pytest.mark.parametrize(
+        ("fast", "slow", "faster_is_cheaper"),
+        [
+            # 1.5 to 2 times as fast: cheaper below 1.5 times the price, dearer above twice the price.
+            ((2.99, 2.99), (2, 2), True),
+            ((3, 3), (2, 2), None),
+            ((4, 4), (2, 2), None),
+            ((4.01, 4.01), (2, 2), False),
+            ((1, 2.99), (2, 3), True),
+            ((1, 3.01), (2, 3), None),
+        ],
+    )
+    def test_which_one_is_cheaper(self, fast, slow, faster_is_cheaper):
+        prices = (*fast, *slow)
+        held = [each for each in outcomes(1.5, 2.0) if of(each.below_zero, prices) < 0]
+        assert [each.faster_is_cheaper for each in held] == ([] if faster_is_cheaper is None else [faster_is_cheaper])
+
+    def test_what_is_saved_and_where_costs_are_equal(self):
+        faster, slower = outcomes(1.5, 2.0)
+        prices = (2.0, 2.4, 2.0, 3.0)
+        saved = [1 - of(part, prices) / of(whole, prices) for part, whole in faster.savings]
+        assert saved == [pytest.approx(1 - 2.4 / (2.0 * 1.5)), pytest.approx(1 - 2.0 / (3.0 * 2.0))]
+        assert [of(form, prices) for form in faster.break_even] == [pytest.approx(1.0), pytest.approx(1.6)]
+        prices = (8.0, 9.0, 2.0, 3.0)
+        saved = [1 - of(part, prices) / of(whole, prices) for part, whole in slower.savings]
+        assert saved == [pytest.approx(1 - 3.0 * 2.0 / 8.0), pytest.approx(1 - 2.0 * 1.5 / 9.0)]
+        assert [of(form, prices) for form in slower.break_even] == [3.0, 6.0]
+
+
+def of(form, prices):
+    return sum(factor * price for factor, price in zip(form, prices, strict=True))
+
+
+def test_a_name_that_looks_like_a_slot_stays_a_name():
+    found = priced(make_run(label="{saving}"), make_run(**AMD, step_time=1.6), cost=["2", "3"])
+    held = forms(cost_of(found))["outcomes"][0]["text"]
+    assert {"slot": "saving"} in held
+    assert any("{saving}" in piece for piece in held if isinstance(piece, str))
+    assert "{saving}" in cost_sentence(cost_of(found), found.prices)

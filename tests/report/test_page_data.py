@@ -17,6 +17,7 @@ from tprimat.errors import ExitStatus
 from tprimat.report import page
 from tprimat.report.page import charts, windows
 from tprimat.report.page.view import View, wall_times
+from tprimat.report.plot.charts import Line, Series, step_times
 from tprimat.report.verdict import report
 from tprimat.results.run import Data
 from tprimat.store import store
@@ -80,7 +81,7 @@ def rounded(value):
     # The last digits are those of the machine and of its numpy.
     if isinstance(value, dict):
         return {key: rounded(each) for key, each in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [rounded(each) for each in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
@@ -196,7 +197,9 @@ class TestCharts:
     def test_a_long_run_keeps_its_extremes(self):
         times = [1.0 + 0.001 * (number % 7) for number in range(50_000)]
         times[31_234] = 9.0
-        kept = charts._thinned(times, 0, len(times))
+        (run,) = self.of(comparison(make_run(steps=len(times), warmup=(), step_times=tuple(times))))[1]
+        line = Line(None, run.result, 0, len(times))
+        kept = charts._thinned(line, step_times([Series(None, run.result)]))
         assert 31_234 in kept
         assert kept == sorted(set(kept))
         assert (kept[0], kept[-1]) == (0, 49_999)

@@ -39,7 +39,18 @@ COMMANDS = {
 ALIASES = {"enhanced-metrics": "efficiency"}
 """Older names of commands."""
 
-_ANALYSIS_TIER = {"filelock", "matplotlib", "msgspec", "numpy", "openpyxl", "plotly", "psutil", "rich", "scipy"}
+_ANALYSIS_TIER = {
+    "filelock",
+    "jinja2",
+    "matplotlib",
+    "msgspec",
+    "numpy",
+    "openpyxl",
+    "plotly",
+    "psutil",
+    "rich",
+    "scipy",
+}
 
 
 def run(command: str, argv: Sequence[str] | None = None) -> int:

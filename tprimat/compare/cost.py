@@ -12,6 +12,48 @@ from tprimat.catalog import prices
 from tprimat.compare.result import Comparison, Pair, SystemResult
 from tprimat.errors import UsageError
 
+Form = tuple[float, float, float, float]
+"""Factors of the prices of a pair: the faster one's low and high one, the slower one's low and high one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """Which one costs less per token, as linear forms of the prices: the page's script has no rule of its own.
+
+    Attributes:
+        below_zero: the outcome holds where this form is below zero.
+        savings: the share by which the cheaper one costs less, from and to: 1 minus the quotient of two forms.
+        break_even: USD per GPU-hour at which the other would cost the same per token, from and to.
+    """
+
+    faster_is_cheaper: bool
+    below_zero: Form
+    savings: tuple[tuple[Form, Form], tuple[Form, Form]]
+    break_even: tuple[Form, Form]
+
+
+def outcomes(low: float, high: float) -> tuple[Outcome, Outcome]:
+    """Return what a speedup between two bounds means in money; where neither outcome holds, cost is a tie.
+
+    Per token the faster one costs at least its low price over the slower one's high price and `high`, relative to the
+    slower one, and at most its high price over the slower one's low price and `low`.
+    """
+    fast_low, fast_high = (1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0)
+    slow_low, slow_high = (0.0, 0.0, low, 0.0), (0.0, 0.0, 0.0, high)
+    faster = Outcome(
+        faster_is_cheaper=True,
+        below_zero=(0.0, 1.0, -low, 0.0),
+        savings=((fast_high, slow_low), (fast_low, slow_high)),
+        break_even=((1 / high, 0.0, 0.0, 0.0), (0.0, 1 / low, 0.0, 0.0)),
+    )
+    slower = Outcome(
+        faster_is_cheaper=False,
+        below_zero=(-1.0, 0.0, 0.0, high),
+        savings=((slow_high, fast_low), (slow_low, fast_high)),
+        break_even=(slow_low, slow_high),
+    )
+    return faster, slower
+
 
 @dataclasses.dataclass(frozen=True)
 class PairCost:
@@ -20,7 +62,7 @@ class PairCost:
     Attributes:
         break_even: the faster one's price over the slower one's at which a token costs the same on both; it needs
             no price.
-        cheaper: the one that costs less per token; None without prices, or where the bounds include both.
+        outcome: which one costs less per token; None without prices, or where the bounds include both.
         saving: by which share the cheaper one costs less per token; None without it.
         break_even_price: USD per GPU-hour at which the other would cost the same per token as the cheaper one at its
             price; None without it.
@@ -28,9 +70,16 @@ class PairCost:
 
     pair: Pair
     break_even: tuple[float, float]
-    cheaper: SystemResult | None = None
+    outcome: Outcome | None = None
     saving: tuple[float, float] | None = None
     break_even_price: tuple[float, float] | None = None
+
+    @property
+    def cheaper(self) -> SystemResult | None:
+        """The one that costs less per token; None without an outcome."""
+        if self.outcome is None:
+            return None
+        return self.pair.faster if self.outcome.faster_is_cheaper else self.pair.slower
 
     @property
     def dearer(self) -> SystemResult:
@@ -103,12 +152,14 @@ def cost(comparison: Comparison, pair: Pair) -> PairCost | None:
         if pair.faster.gpu == pair.slower.gpu and pair.faster.count == pair.slower.count:
             return None
         return PairCost(pair, (low, high))
-    # Cost per token of the faster one over the slower one's.
-    least, most = fast.low / (slow.high * high), fast.high / (slow.low * low)
-    if most < 1:
-        return PairCost(pair, (low, high), pair.faster, (1 - most, 1 - least), (fast.low / high, fast.high / low))
-    if least > 1:
-        return PairCost(
-            pair, (low, high), pair.slower, (1 - 1 / least, 1 - 1 / most), (slow.low * low, slow.high * high)
-        )
+    given = (fast.low, fast.high, slow.low, slow.high)
+
+    def of_prices(form: Form) -> float:
+        return sum(factor * price for factor, price in zip(form, given, strict=True))
+
+    for outcome in outcomes(low, high):
+        if of_prices(outcome.below_zero) < 0:
+            least, most = (1 - of_prices(part) / of_prices(whole) for part, whole in outcome.savings)
+            first, last = map(of_prices, outcome.break_even)
+            return PairCost(pair, (low, high), outcome, (least, most), (first, last))
     return PairCost(pair, (low, high))

@@ -21,6 +21,7 @@ LEAST_FREE_GB = 5.0
 
 REPORTS = {
     "matplotlib": "plots",
+    "jinja2": "the HTML report",
     "plotly": "charts in the HTML report",
     "rich": "tables in the terminal",
     "scipy": "intervals",

@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tprimat import units
 from tprimat.analysis.intervals import Method
-from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, Pair, Ratio, SystemResult
 from tprimat.compare.caveats import contradictions
-from tprimat.compare.cost import PairCost, cost
+from tprimat.compare.cost import cost
 from tprimat.compare.result import DOUBTFUL_SPREAD
 from tprimat.compare.scaling import Scaling
 from tprimat.report import recommendations
+from tprimat.report.costs import cost_sentence as cost_sentence
 from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
 from tprimat.results.account import Clock
 from tprimat.text import counted, join_names
@@ -381,25 +381,6 @@ def _cost_text(comparison: Comparison, group: Group) -> str:
     if least == fastest:
         return f"{text} of all {len(costs)}"
     return f"{text}, {1 - costs[least] / costs[fastest]:.0%} less than {fastest} at {comparison.prices[fastest]}"
-
-
-def cost_sentence(found: PairCost, prices: Mapping[str, Price]) -> str:
-    """Return which system costs less per token, with the price of each next to its name; and the break-even price."""
-    faster, slower = found.pair.faster.name, found.pair.slower.name
-    noun = work_of([found.pair.faster, found.pair.slower]).noun
-    if found.cheaper is None or found.saving is None or found.break_even_price is None:
-        if faster in prices and slower in prices:
-            given = f"{faster} at {prices[faster]} and {slower} at {prices[slower]} per GPU-hour"
-            return f"cost per {noun} is a tie within the uncertainty: {given}"
-        below = _span([f"{each:.2f}" for each in found.break_even])
-        return f"{faster} is cheaper per {noun} below {below}× the price of {slower}"
-    cheaper, dearer = found.cheaper.name, found.dearer.name
-    saving = _span([f"{100 * each:.0f}" for each in found.saving])
-    price = _span([f"${each:.2f}" for each in found.break_even_price])
-    return (
-        f"{cheaper} at {prices[cheaper]} is {saving}% cheaper per {noun} than {dearer} at {prices[dearer]}; "
-        f"break-even price of {dearer}: {price} per GPU-hour"
-    )
 
 
 def _span(bounds: Sequence[str]) -> str:

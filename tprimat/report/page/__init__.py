@@ -1,15 +1,14 @@
 """Comparison -> comparison_report.html: one file that opens by double click and needs nothing beside it.
 
 It opens on a card that fits one screen: the answer, its certainty, throughput, cost and caveats. The rest is folded.
-What is in the page but doesn't change (texts, tables) is HTML; what a reader changes (the charts' view, the step
-window, prices) is page.js over data that Python computed. Results are hostile: every text passes escape(), data is
-JSON in which no tag can end, and the page's own policy allows the two scripts that it carries, by their hashes, and
-nothing from elsewhere.
+What is in the page but doesn't change (texts, tables) is HTML, written by templates/; what a reader changes (the
+charts' view, the step window, prices) is page.js over data that Python computed. Results are untrusted: the templates
+escape every text, data is JSON in which no tag can end, and the page's own policy allows the two scripts that it
+carries, by their hashes, and nothing from elsewhere.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,11 @@ import msgspec
 
 from tprimat.compare import Comparison
 from tprimat.report import Plot, Sources, document, scaling, tables
-from tprimat.report.blocks import Heading, Image, plain_bullets
+from tprimat.report.blocks import Code, Heading, Image, Inline, Paragraph, plain_bullets
 from tprimat.report.page import card, charts, evidence, library, sections, windows
-from tprimat.report.page.markup import Fold, Part, Writer, escape
-from tprimat.report.page.view import DARK, View, wall_times
-from tprimat.report.plot.items import COLORS
+from tprimat.report.page.markup import Control, Fold, Part, Writer, json_text
+from tprimat.report.page.view import View, wall_times
+from tprimat.report.plot.colors import PARTS
 from tprimat.report.verdict import Report
 from tprimat.text import counted, plain
 
@@ -47,43 +46,24 @@ def render_with(report: Report, sources: Sources, plot: Plot | None, found: libr
     """Return the page as a file, with a chart library or None."""
     view = View(report.shortened(document.MOST_SYSTEMS))
     comparison = view.comparison
-    body = "\n".join(_body(view, sources, plot, found))
     script = (_HERE / "page.js").read_text(encoding="utf-8")
-    style = (_HERE / "page.css").read_text(encoding="utf-8")
-    hashes = [library.digest(script.encode())] + ([found.digest] if found else [])
-    scripts = " ".join(f"'sha256-{each}'" for each in hashes)
-    policy = (
-        f"default-src 'none'; script-src {scripts}; img-src data: blob:; "
-        "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-    )
-    # The library is no script to the browser: page.js unpacks it and runs it under its hash.
-    packed = f'<script type="application/gzip" id="library">{found.packed}</script>\n' if found else ""
-    title = escape(_title(comparison))
-    shared = f" <span>· {escape(text)}</span>" if (text := tables.shared(comparison)) else ""
-    colors = "".join(f"--c{number}:{color};" for number, color in enumerate(COLORS))
-    dark = "".join(f"--c{number}:{color};" for number, color in enumerate(DARK))
-    style += f":root{{{colors}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<header><h1>{title}{shared}</h1></header>
-<main>
-{body}
-</main>
-{_data("data", data(view))}
-{_data("results", evidence.results(view), readable=LARGE)}
-{packed}<script>{script}</script>
-</body>
-</html>
-""".encode()
+    results = json_text(evidence.results(view))
+    values = {
+        "title": _title(comparison),
+        "shared": tables.shared(comparison),
+        "style": (_HERE / "page.css").read_text(encoding="utf-8"),
+        "colors": view.tones,
+        "hashes": [library.digest(script.encode()), *([found.digest] if found else [])],
+        "scaling": _scaling(view.report),
+        "card": card.values(view),
+        "folds": _folds(view, sources, found),
+        "data": json_text(data(view)),
+        "results": results,
+        "packed_results": library.packed(results.encode()) if len(results) > LARGE else "",
+        "library": found,
+        "script": script,
+    }
+    return Writer(plot).page(values).encode()
 
 
 def data(view: View) -> dict[str, Any]:
@@ -91,9 +71,9 @@ def data(view: View) -> dict[str, Any]:
     comparison = view.comparison
     grids = [windows.grid(answer.group) for answer in view.answers]
     values: dict[str, Any] = {
-        "palettes": {"light": COLORS, "dark": DARK},
+        "palettes": {"systems": view.tones, "parts": PARTS},
         "systems": [
-            {"name": placed.name, "model": plain(placed.model.title), "color": placed.color, "dash": placed.dash}
+            {"name": placed.name, "model": plain(placed.model.title), "color": placed.field, "dash": placed.dash}
             for placed in view.systems
         ],
         "runs": [
@@ -101,7 +81,7 @@ def data(view: View) -> dict[str, Any]:
                 "system": run.system,
                 "number": run.number,
                 "runs": len(view.systems[run.system].runs),
-                "tokens": (run.result.run.tokens_per_step or 0) / 1e6 or None,
+                "tokens": run.result.run.tokens_per_step,
                 "wall": wall_times(run.result.run),
                 "steady": [run.result.summary.steady.first_step, run.result.summary.steady.last_step],
                 "segments": [[segment.first_step, segment.last_step] for segment in run.result.summary.segments],
@@ -117,26 +97,21 @@ def data(view: View) -> dict[str, Any]:
     return msgspec.to_builtins(values)  # type: ignore[no-any-return]
 
 
-def _data(name: str, value: Any, *, readable: int | None = None) -> str:
-    """Data in the page: JSON in which no tag begins or ends, and that no script engine reads otherwise.
-
-    What has more characters than are `readable` is compressed.
-    """
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    if readable is not None and len(text) > readable:
-        return f'<script type="application/gzip" id="{name}">{library.packed(text.encode())}</script>'
-    return f'<script type="application/json" id="{name}">{text}</script>'
+def _scaling(report: Report) -> list[Part]:
+    """Return what stands above the card where a system was measured at several sizes."""
+    if report.scaling is None:
+        return []
+    sizes = Fold("Sizes", list(scaling.sizes(report)), is_open=len(report.scaling.curves) == 1)
+    return [*scaling.answer(report, plot=True), sizes]
 
 
-def _body(view: View, sources: Sources, plot: Plot | None, found: library.Library | None) -> Iterator[str]:
-    comparison, writer = view.comparison, Writer(plot)
+def _folds(view: View, sources: Sources, found: library.Library | None) -> list[tuple[str, str, str, Iterable[Part]]]:
+    """Return what is folded below the card: anchor, title, the rest of the title, and the parts."""
     steps, every = sections.next_steps(view), sections.pairs(view)
     diff = every[0].config_diff if every else None
     counts = f"({len(diff.of('different'))} differ, {len(diff.of('unknown'))} not reported)" if diff else ""
-    warnings = len(comparison.notes) + len(view.footnotes.entries())
-    folds: list[tuple[str, str, str, Iterable[Part]]] = [
+    warnings = len(view.comparison.notes) + len(view.footnotes.entries())
+    return [
         ("next", f"Next steps ({len(steps)})", "", [plain_bullets(steps)] if steps else []),
         ("tables", "Results", "table", sections.results(view)),
         ("config_diff", "Configuration", f"differences {counts}", sections.config_diff(view)),
@@ -144,18 +119,8 @@ def _body(view: View, sources: Sources, plot: Plot | None, found: library.Librar
         ("charts", "Charts", "of step time, loss and memory", _charts(view, found)),
         ("evidence", "Evidence", "runs, files, log lines", _evidence(view)),
         ("warnings", f"Warnings ({warnings})", "", sections.warnings(view)),
-        ("reproduce", "Reproduce", "", document.repeat(comparison, sources)),
+        ("reproduce", "Reproduce", "", document.repeat(view.comparison, sources)),
     ]
-    if view.report.scaling is not None:
-        sizes = Fold("Sizes", list(scaling.sizes(view.report)), is_open=len(view.report.scaling.curves) == 1)
-        yield f'<section id="scaling">{writer.text([*scaling.answer(view.report, plot=True), sizes])}</section>'
-    yield card.section(view)
-    yield '<div id="folds">'
-    for anchor, title, more, parts in folds:
-        if text := writer.text(parts):
-            heading = f"{escape(title)} <span>{escape(more)}</span>" if more else escape(title)
-            yield f'<details id="{anchor}"><summary>{heading}</summary>\n{text}</details>'
-    yield "</div>"
 
 
 def _title(comparison: Comparison) -> str:
@@ -177,34 +142,21 @@ def _evidence(view: View) -> Iterator[Part]:
 
 def _charts(view: View, found: library.Library | None) -> Iterator[Part]:
     if found is None:
-        yield (
-            '<p class="hint">Charts need the plotly package: '
-            f"<code>{escape(library.HOW_TO_GET)}</code>, then create the report again.</p>"
-        )
+        how: list[Inline] = [
+            "Charts need the plotly package: ",
+            Code(library.HOW_TO_GET),
+            ", then create the report again.",
+        ]
+        yield Paragraph(how, "hint")
         yield Image(document.PLOT if view.report.scaling is None else scaling.PLOT)
     else:
-        yield '<noscript><p class="hint">Charts need JavaScript; the tables have the same values.</p></noscript>'
-        if len(view.systems) > 1:
-            yield _switches(view)
-        yield '<p id="point" class="hint" role="status" aria-live="polite"></p>'
+        yield Control("chart_status", {"view": view})
     for number, model in enumerate(view.comparison.models):
 
-        def chart(kind: str, text: str, number: int = number) -> str:
-            name = f"{kind}-{number}"
-            figure = f'<div class="chart" id="{name}" role="img" aria-label="{escape(text)}"></div>'
-            return f'<figure>{figure}<figcaption id="{name}-note"></figcaption></figure>' if found else ""
+        def chart(kind: str, text: str, number: int = number) -> Part:
+            return Control("chart", {"name": f"{kind}-{number}", "text": text}) if found else Paragraph("")
 
         if view.several_models:
             yield Heading(3, model.title)
         for write in _CHARTS:
             yield from write(view, model, chart)
-
-
-def _switches(view: View) -> str:
-    boxes = "".join(
-        f'<label><input type="checkbox" data-system="{placed.index}" checked><span class="swatch" '
-        f'style="background:var(--c{placed.color})"></span>{escape(view.title(placed))}</label>'
-        for placed in view.systems
-        if placed.runs
-    )
-    return f'<fieldset id="switches"><legend>Show in charts</legend>{boxes}</fieldset>'

@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tprimat.compare import Caveat, Ratio, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import cost, efficiencies
-from tprimat.report import explain, tables
-from tprimat.report.page.markup import escape
+from tprimat.report import costs, explain
+from tprimat.report.blocks import Inline, Paragraph, Strong
+from tprimat.report.page.markup import Control, Part
 from tprimat.report.page.view import Placed, View
-from tprimat.report.rates import RATE, bounds_of, rate_of, rate_unit, work_of
-from tprimat.report.verdict import Answer, cost_sentence, speedup_text
+from tprimat.report.plot import charts
+from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
+from tprimat.report.verdict import Answer, speedup_text
 from tprimat.text import counted, join_names
 
 MOST_ANSWERS = 4
@@ -47,46 +49,61 @@ class Chip:
     texts: tuple[str, ...]
 
 
-def section(view: View) -> str:
-    """Return the card; its border says how certain the answer is. Several models are a row each below one headline."""
+def values(view: View) -> dict[str, Any]:
+    """Return what templates/card.html shows; its border says how certain the answer is.
+
+    Several models are a row each below one headline.
+    """
     several = len(view.answers) > 1
-    answers = [_answer(view, answer, several=several) for answer in view.answers]
-    style = "" if several else f" {view.answers[0].verdict.standing}"
-    headline = f'<p class="headline">{escape(view.headline)}</p>' if view.headline else ""
-    listed = _folded("".join, answers, MOST_ANSWERS, "more answers")
-    right = f"<div>{_throughput(view)}{_cost(view)}</div>"
-    return f'<section id="card" class="card{style}"><div>{headline}{listed}</div>{_chips(view)}{right}</section>'
+    chips = list(_chips(view))
+    # A fold for a single chip would take as much room as the chip.
+    shown = MOST_CHIPS if len(chips) > MOST_CHIPS + 1 else len(chips)
+    return {
+        "most": {"answers": MOST_ANSWERS, "systems": MOST_SYSTEMS},
+        "standing": "" if several else view.answers[0].verdict.standing,
+        "headline": view.headline,
+        "answers": [
+            {
+                "standing": answer.verdict.standing if several else "",
+                "parts": list(_answer(view, answer, several=several)),
+            }
+            for answer in view.answers
+        ],
+        "chips": chips[:shown],
+        "more_chips": chips[shown:],
+        **_throughput(view),
+        "cost": _cost(view),
+    }
 
 
-def _folded(write: Callable[[Sequence[str]], str], entries: Sequence[str], most: int, what: str) -> str:
-    """Return entries as one text; those beyond the first ones in a fold."""
-    text = write(entries[:most])
-    if len(entries) > most:
-        text += f"<details><summary>{len(entries) - most} {what}</summary>{write(entries[most:])}</details>"
-    return text
-
-
-def _answer(view: View, answer: Answer, *, several: bool) -> str:
+def _answer(view: View, answer: Answer, *, several: bool) -> Iterator[Part]:
     verdict, leaders = answer.verdict, answer.group.leaders
-    headline = _AMOUNT.sub(lambda match: f"<strong>{match[0]}</strong>", escape(verdict.headline), count=1)
     if several:
+        texts: list[Inline] = [Strong(f"{answer.model.short_title}:"), " ", *_headline(verdict.headline)]
         if view.headline and leaders is not None:
-            headline = f"{escape(leaders.faster.name)} vs {escape(leaders.slower.name)}"
-        texts = ", ".join(filter(None, (headline, escape(verdict.certainty))))
-        parts = [f"<p><strong>{escape(answer.model.short_title)}:</strong> {texts}</p>"]
+            texts[2:] = [f"{leaders.faster.name} vs {leaders.slower.name}"]
+        yield Paragraph([*texts, f", {verdict.certainty}"] if verdict.certainty else texts)
     else:
-        parts = [f'<p class="headline">{headline}</p><p class="certainty">{escape(verdict.certainty)}</p>']
+        yield Paragraph(_headline(verdict.headline), "headline")
+        yield Paragraph(verdict.certainty, "certainty")
         if (explanation := explain.of_model(answer.model)) is not None:
-            parts.append(f"<p>Profile: {escape(explain.brief(explanation))}.</p>")
+            yield Paragraph(f"Profile: {explain.brief(explanation)}.")
     if leaders is not None and leaders.speedup is not None:
-        parts.append(_interval(leaders.speedup, view.of(leaders.faster).color, _scale(view)))
+        yield _interval(leaders.speedup, view.of(leaders.faster).field, _scale(view))
     if verdict.standing == "excluded":
         for system in answer.group.systems:
             if system.exclusion is not None and system.exclusion.explanations:
-                explanations = "".join(f"<li>{escape(text)}</li>" for text in system.exclusion.explanations[:3])
-                parts.append(f"<p>Possible explanations, most likely first</p><ol>{explanations}</ol>")
+                yield Paragraph("Possible explanations, most likely first")
+                yield Control("ranked", {"texts": system.exclusion.explanations[:3]})
                 break
-    return f'<div class="answer{f" row {verdict.standing}" if several else ""}">{"".join(parts)}</div>'
+
+
+def _headline(text: str) -> list[Inline]:
+    """Return a headline in pieces, its amount strong."""
+    amount = _AMOUNT.search(text)
+    if amount is None:
+        return [text]
+    return [text[: amount.start()], Strong(amount[0]), text[amount.end() :]]
 
 
 def _scale(view: View) -> tuple[float, float]:
@@ -98,61 +115,60 @@ def _scale(view: View) -> tuple[float, float]:
     return next(fitting, (low / 2, high * 2))
 
 
-def _interval(ratio: Ratio, color: int, scale: tuple[float, float]) -> str:
+def _interval(ratio: Ratio, color: int, scale: tuple[float, float]) -> Control:
     """Return the speedup on a logarithmic axis with “no difference”; without an interval, the range of its segments."""
-    low, high = ratio.bounds
 
     def place(value: float) -> float:
         return 100 * math.log(value / scale[0]) / math.log(scale[1] / scale[0])
 
-    def label(value: float, text: str, style: str) -> str:
-        # Shifted by as much of its width as it is along the axis, it never leaves the axis.
-        at = place(value)
-        return f'<span class="{style}" style="left:{at:.1f}%;transform:translateX(-{at:.1f}%)">{text}</span>'
-
-    text = speedup_text(ratio)
-    kind = "" if ratio.low is not None else " unknown"
+    low, high = map(place, ratio.bounds)
     marks = ((scale[0], f"{scale[0]:.2g}×"), (1.0, "1.00 no difference"), (scale[1], f"{scale[1]:.3g}×"))
-    below = "".join(label(value, shown, "none") for value, shown in marks)
-    width = f"left:{place(low):.1f}%;width:{max(place(high) - place(low), 0.8):.1f}%"
-    return (
-        f'<div class="interval{kind}" role="img" style="--color:var(--c{color})" aria-label="Speedup {escape(text)}; '
-        f'no difference is 1.00">{label(ratio.value, escape(text), "value")}<span class="axis"></span>'
-        f'<span class="one" style="left:{place(1):.1f}%"></span><span class="range" style="{width}"></span>'
-        f'<span class="dot" style="left:{place(ratio.value):.1f}%"></span>{below}</div>'
+    places = {
+        "value": f"{place(ratio.value):.1f}",
+        "one": f"{place(1):.1f}",
+        "low": f"{low:.1f}",
+        "width": f"{max(high - low, 0.8):.1f}",
+        "marks": [(f"{place(value):.1f}", text) for value, text in marks],
+    }
+    return Control(
+        "interval", {"text": speedup_text(ratio), "color": color, "is_known": ratio.low is not None, **places}
     )
 
 
-def _throughput(view: View) -> str:
+def _throughput(view: View) -> dict[str, Any]:
     """Return bars of throughput with the interval of each system, and none for a system that is excluded."""
-    shown = [view.of(system) for answer in view.answers for system in answer.group.systems[:LISTED]]
-    bounds = {each.index: bounds_of(each.system) if _rate(each.system) else None for each in shown}
-    longest = max([_rate(each.system) for each in shown] + [found.high for found in bounds.values() if found])
+    shown = [system for answer in view.answers for system in answer.group.systems[:LISTED]]
+    bars = charts.throughput(shown).bars
+    longest = max(bar.bounds.high if bar.bounds else bar.value or 0.0 for bar in bars)
 
-    def bar(placed: Placed) -> str:
-        system, found = placed.system, bounds[placed.index]
-        text = f"{rate_of(system)}{tables.between(system)}{' (excluded)' if system.exclusion else ''}"
-        drawn, title = "", ""
-        if value := _rate(system):
-            drawn = f'<span class="fill" style="width:{100 * value / longest:.1f}%"></span>'
-        if found is not None:
-            width, middle = 100 * (found.high - found.low) / longest, 50 * (found.high + found.low) / longest
-            drawn += f'<span class="ci" style="left:{middle:.1f}%;width:{width:.1f}%"></span>'
-            title = f"{found.coverage:.0%} interval within one run; run-to-run variation is unknown"
-            if found.kind == "between":
-                title = f"95% CI of the mean of {len(system.valid_runs)} runs"
-        return (
-            f'<p class="bar" style="--color:var(--c{placed.color})" title="{title}"><span>{escape(view.title(placed))}'
-            f'</span><span>{escape(text)}</span><span class="track">{drawn}</span></p>'
-        )
+    def drawn(bar: charts.Bar) -> dict[str, Any]:
+        system, bounds = view.of(bar.system), bar.bounds
+        values = {
+            "color": system.field,
+            "name": view.title(system),
+            "text": bar.text,
+            "tip": "",
+            "fill": "",
+            "width": "",
+        }
+        if bar.value is None:
+            values["text"] = f"{rate_of(bar.system)}{' (excluded)' if bar.system.exclusion else ''}"
+        else:
+            values["fill"] = f"{100 * bar.value / longest:.1f}"
+        if bounds is not None:
+            values["width"] = f"{100 * (bounds.high - bounds.low) / longest:.1f}"
+            values["middle"] = f"{50 * (bounds.high + bounds.low) / longest:.1f}"
+            values["tip"] = f"{bounds.coverage:.0%} interval within one run; run-to-run variation is unknown"
+            if bounds.kind == "between":
+                values["tip"] = f"{bounds.coverage:.0%} CI of the mean of {len(bar.system.valid_runs)} runs"
+        return values
 
-    units = " and ".join(dict.fromkeys(rate_unit(answer.group.systems) for answer in view.answers))
-    style = ' class="many"' if len(shown) > FEW else ""
-    bars = _folded("".join, list(map(bar, shown)), MOST_SYSTEMS, "more systems")
-    title = f"Throughput, {escape(units)}"
-    if any(answer.group.leaders for answer in view.answers):
-        title += " <span>(higher is better)</span>"
-    return f'<div id="throughput"{style}><h2>{title}</h2>{bars}</div>'
+    return {
+        "units": " and ".join(dict.fromkeys(rate_unit(answer.group.systems) for answer in view.answers)),
+        "compared": any(answer.group.leaders for answer in view.answers),
+        "many": len(shown) > FEW,
+        "bars": list(map(drawn, bars)),
+    }
 
 
 def _rate(system: SystemResult) -> float:
@@ -161,11 +177,11 @@ def _rate(system: SystemResult) -> float:
 
 
 def cost_values(view: View) -> dict[str, Any]:
-    """Return what page.js computes the cost with: USD per amount of work at $1 an hour, and bounds of speedups."""
+    """Return what page.js computes costs with: USD per amount of work at $1 an hour, and the sentences of each pair."""
     comparison = view.comparison
     systems = [
         {
-            "field": view.names.index(placed.system.name),
+            "field": placed.field,
             "name": placed.name,
             "cost": work_of([placed.system]).size / 3600 / value if value else None,
         }
@@ -177,80 +193,50 @@ def cost_values(view: View) -> dict[str, Any]:
         found = cost(comparison, answer.group.leaders) if answer.group.leaders is not None else None
         if found is not None:
             places = {name: view.of(getattr(found.pair, name)).index for name in ("faster", "slower")}
-            work = work_of(answer.group.systems).noun
-            pairs.append(
-                {"answer": number, **places, "low": found.break_even[0], "high": found.break_even[1], "work": work}
-            )
+            pairs.append({"answer": number, **places, **costs.forms(found)})
     return {"systems": systems, "pairs": pairs}
 
 
-def _cost(view: View) -> str:
-    """Return who costs less per token, and a price field for each name; nothing where no system has a throughput."""
+def _cost(view: View) -> dict[str, Any] | None:
+    """Return who costs less per token, and a price field for each name; None where no system has a throughput."""
     prices, several = view.comparison.prices, len(view.answers) > 1
     if not any(answer.group.leaders or len(answer.group.systems) == 1 for answer in view.answers):
         # What does different work has no cost to compare.
-        return ""
+        return None
     named: dict[str, list[Placed]] = {}
     for placed in (view.of(system) for answer in view.answers for system in answer.group.systems[:LISTED]):
         if _rate(placed.system):
             named.setdefault(placed.system.name, []).append(placed)
     if not named:
-        return ""
+        return None
     rows = []
     amounts = dict.fromkeys(work_of(answer.group.systems).amount for answer in view.answers)
     for name, group in named.items():
-        price, field = prices.get(name), group[0].field
+        price = prices.get(name)
         typed = "" if price is None else ":".join(dict.fromkeys(f"{bound:g}" for bound in (price.low, price.high)))
-        costs = "<br>".join(
-            f'{escape(placed.model.short_title) if several else ""} <output id="per-token-{placed.index}">–</output>'
-            f"{f' per {work_of([placed.system]).amount}' if len(amounts) > 1 else ''}"
+        amounts_of = [
+            (
+                placed.index,
+                placed.model.short_title if several else "",
+                work_of([placed.system]).amount if len(amounts) > 1 else "",
+            )
             for placed in group
-        )
-        rows.append(
-            f'<tr><th scope="row"><label for="price-{field}">{escape(group[0].name)}</label></th><td><input '
-            f'id="price-{field}" data-price="{field}" inputmode="decimal" autocomplete="off" placeholder="price" '
-            f'aria-describedby="price-help" value="{typed}"></td><td>{costs}</td></tr>'
-        )
+        ]
+        rows.append({"name": group[0].name, "field": group[0].field, "typed": typed, "costs": amounts_of})
     sentences = [
-        f'<p class="money">{f"{escape(answer.model.short_title)}: " if several else ""}'
-        f'<output id="cost-{number}">{escape(cost_sentence(found, prices))}</output></p>'
+        {
+            "number": number,
+            "model": answer.model.short_title if several else "",
+            "text": costs.cost_sentence(found, prices),
+        }
         for number, answer in enumerate(view.answers)
         if answer.group.leaders is not None and (found := cost(view.comparison, answer.group.leaders)) is not None
     ]
     titles = ("System", "USD per GPU-hour", f"USD per {' or '.join(amounts)}")
-    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
-
-    def table(rows: Sequence[str]) -> str:
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-
-    text = _folded("".join, sentences, MOST_ANSWERS, "more answers")
-    fields = (
-        f'{_folded(table, rows, MOST_SYSTEMS, "more systems")}<p id="price-help" class="hint">'
-        "A number such as 2.95, or a range such as 2.20:3.10. Prices stay in this page.</p>"
-    )
-    before, within = ("", text) if several else (text, "")
-    return (
-        f'<div id="cost"><h2>Cost</h2>{before}<details id="prices"{"" if several else " open"}>'
-        f"<summary>Enter your price per GPU-hour</summary>{within}{fields}</details></div>"
-    )
+    return {"titles": titles, "rows": rows, "sentences": sentences}
 
 
-def _chips(view: View) -> str:
-    chips = list(_all_chips(view))
-    drawn = [
-        f'<details class="chip {chip.style}"><summary>{escape(chip.label)}</summary>'
-        f"{''.join(f'<p>{escape(text)}</p>' for text in chip.texts)}</details>"
-        for chip in chips
-    ]
-    if len(drawn) > MOST_CHIPS + 1:
-        more = (
-            f'<summary>{len(drawn) - MOST_CHIPS} more</summary><div class="chips">{"".join(drawn[MOST_CHIPS:])}</div>'
-        )
-        drawn[MOST_CHIPS:] = [f'<details class="chip info">{more}</details>']
-    return f'<div class="chips" role="group" aria-label="Caveats and checks">{"".join(drawn)}</div>' if drawn else ""
-
-
-def _all_chips(view: View) -> Iterator[Chip]:
+def _chips(view: View) -> Iterator[Chip]:
     """Yield what is excluded, what could change the decision, checks that passed, and what is good to know."""
     several = len(view.answers) > 1
     caveats: dict[str, list[tuple[Answer, Caveat]]] = {}

@@ -1,4 +1,4 @@
-"""Comparison -> what the charts of the page show, as data. How they look is page.js's.
+"""Charts -> what page.js draws, as data; how it looks is page.js's.
 
 A trace names the run and the series that it draws instead of repeating them: the page holds every
 measured value once.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from tprimat import units
 from tprimat.analysis import stats
@@ -17,9 +17,9 @@ from tprimat.compare import ModelComparison
 from tprimat.report import explain
 from tprimat.report.breakdown import shares
 from tprimat.report.page import telemetry
-from tprimat.report.page.view import Placed, PlacedRun, View, broken, chart_text, wall_times
-from tprimat.report.plot.items import KINDS, time_span
-from tprimat.report.rates import first_counted
+from tprimat.report.page.view import Placed, PlacedRun, View, broken, chart_text
+from tprimat.report.plot import charts as described
+from tprimat.report.plot.charts import Line, LineChart, Series
 from tprimat.results.run import Run
 from tprimat.text import counted
 
@@ -28,9 +28,6 @@ MOST_POINTS = 2000
 
 MOST_SYSTEMS = 30
 """Systems of a model whose runs are drawn."""
-
-LOSS_LOG_FROM = 50.0
-"""From this factor between the largest and the smallest loss on, the scale is logarithmic."""
 
 Chart = dict[str, Any]
 Trace = dict[str, Any]
@@ -53,117 +50,114 @@ def charts(view: View, model: ModelComparison, number: int) -> list[Chart]:
 
 def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
     """Return the chart of step times: warm-up faded, a thick line for each segment, outliers as circles."""
-    timed = [each for each in runs if any(time is not None for time in each.result.run.step_times)]
-    if not timed:
+    chart = described.step_times(_series(view, runs))
+    if chart is None:
         return None
-    traces: list[Trace] = []
+    traces = _traces(view, runs, chart)
+    timed = [each for each in runs if any(trace["run"] == each.index for trace in traces)]
     for each in timed:
-        run, segments, cut = each.result.run, each.result.summary.segments, first_counted(each.result)
-        base = {"run": each.index, "system": each.system, "x": "steps", "y": "step_times"}
-        if cut:
-            traces.append({**base, "part": "warm-up", "index": _thinned(run.step_times, 0, cut + 1)})
-        traces.append({**base, **_line(view, each, run.step_times, cut, traces)})
-        for segment in segments:
-            steps = [step for step in run.steps if segment.first_step <= step <= segment.last_step]
-            text = f"steps {segment.first_step}–{segment.last_step}: median {units.seconds(segment.median)}"
-            text += f"; {segment.cause}" if segment.cause else ""
-            ends = {"ends": [steps[0], steps[-1]], "value": segment.median, "text": text}
-            traces.append({"system": each.system, "run": each.index, "part": "segment", **ends})
-        outliers = [index for segment in segments for index in _outliers(run, segment)]
-        if outliers:
-            traces.append({**base, "part": "outliers", "index": outliers})
-    span = time_span([each.result for each in timed], beyond=1.5)
-    low, high = (span.low / 1.15, span.high * 1.15) if span.is_wide else span.widened(0.06, 0.08)
-    beyond = sum(time > high for time in span.times)
+        traces += _segments(each)
     note = "Faded: excluded (warm-up). Thick line: segment median. Circles: outliers."
-    if beyond:
+    if beyond := len(chart.beyond):
         note += f" {counted(beyond, 'step')} {'is' if beyond == 1 else 'are'} off scale; double-click to show all."
     below, marked = telemetry.panels(timed), telemetry.events(timed)
     note += telemetry.note([placed.name for placed in view.systems], marked)
     return {
-        "kind": "steps",
-        "title": "Step time over the steps",
-        "x": "optimizer step",
-        "y": "s per step",
-        "range": [round(low, 6), round(high, 6)],
-        "log": span.is_wide,
-        "traces": traces,
-        "height": 420 + 11 * len({each.system for each in timed}) + telemetry.PANEL_HEIGHT * len(below),
+        **_line_chart("steps", chart, traces, 420 + telemetry.PANEL_HEIGHT * len(below)),
         "note": note,
         **({"panels": below} if below else {}),
         **({"events": marked} if marked else {}),
     }
 
 
-def _line(
-    view: View, each: PlacedRun, values: Sequence[float | None], start: int, drawn: Sequence[Trace]
-) -> dict[str, Any]:
-    """The line of a run; the legend names the first line of a system."""
-    return {
-        "part": "steps",
-        "index": _thinned(values, start, len(values)),
-        "legend": all(trace["system"] != each.system or trace["part"] == "warm-up" for trace in drawn),
-        "pale": len(view.systems[each.system].runs) > 1,
-    }
-
-
-def loss(view: View, runs: Sequence[PlacedRun], over: str) -> Chart | None:
-    """Loss over tokens or over wall time, with the entropy of the data where it is known."""
-    traces: list[Trace] = []
-    values: list[float] = []
-    for each in runs:
-        run = each.result.run
-        known = [value for value in run.loss_values if value is not None]
-        places = [run.tokens_per_step] if over == "tokens" else wall_times(run)
-        if known and any(place is not None for place in places):
-            values += known
-            base = {"run": each.index, "system": each.system, "x": over, "y": "loss_values"}
-            traces.append({**base, **_line(view, each, run.loss_values, 0, traces)})
-    if not traces:
+def loss(view: View, runs: Sequence[PlacedRun], over: Literal["tokens", "wall"]) -> Chart | None:
+    """Return the chart of loss over tokens or over wall time."""
+    chart = described.loss(_series(view, runs), over)
+    if chart is None:
         return None
-    entropies = (view.runs[trace["run"]].result.run.data.entropy for trace in traces)
-    floors = sorted({floor for floor in entropies if floor})
-    dotted = "Dotted: {:.3g} nats/token, data entropy (lowest achievable loss)."
+    notes = [f"{described.floor_note(floor).capitalize()}." for floor in chart.floors]
+    return {**_line_chart(f"loss-{over}", chart, _traces(view, runs, chart), 380), "note": " ".join(notes)}
+
+
+def _series(view: View, runs: Sequence[PlacedRun]) -> list[Series]:
+    return [Series(view.systems[each.system].system, each.result) for each in runs]
+
+
+def _line_chart(kind: str, chart: LineChart, traces: Sequence[Trace], height: int) -> Chart:
+    """Return a chart of lines; the legend takes a row for each system."""
     return {
-        "kind": f"loss-{over}",
-        "title": "Loss over tokens" if over == "tokens" else "Loss over training time",
-        "x": "10⁶ tokens" if over == "tokens" else "training time (s)",
-        "y": "loss, nats/token",
-        "log": min(values) > 0 and max(values) / min(values) > LOSS_LOG_FROM,
+        "kind": kind,
+        "title": chart.title,
+        "x": chart.x_title,
+        "y": chart.y_title,
+        "scale": chart.scale,
+        "range": [round(limit, 6) for limit in chart.limits] if chart.limits else None,
+        "log": chart.is_log,
+        "floors": list(chart.floors),
         "traces": traces,
-        "floors": floors,
-        "height": 380 + 11 * len({trace["system"] for trace in traces}),
-        "note": " ".join(map(dotted.format, floors)),
+        "height": height + 11 * len({trace["system"] for trace in traces}),
     }
+
+
+def _traces(view: View, runs: Sequence[PlacedRun], chart: LineChart) -> list[Trace]:
+    placed = {id(each.result): each for each in runs}
+    traces: list[Trace] = []
+    named: set[int] = set()
+    for line in chart.lines:
+        each = placed[id(line.result)]
+        trace = {"run": each.index, "system": each.system, "x": chart.xs, "y": chart.ys, "index": _thinned(line, chart)}
+        if line.is_warmup:
+            traces.append({**trace, "part": "warm-up"})
+            continue
+        # The legend names the first line of a system.
+        is_first = each.system not in named
+        named.add(each.system)
+        several = len(view.systems[each.system].runs) > 1
+        traces.append({**trace, "part": "steps", "legend": is_first, "pale": several})
+    return traces
+
+
+def _segments(each: PlacedRun) -> list[Trace]:
+    """Return the medians of a run's segments, and its outliers."""
+    run, segments = each.result.run, each.result.summary.segments
+    traces: list[Trace] = []
+    for segment in segments:
+        steps = [step for step in run.steps if segment.first_step <= step <= segment.last_step]
+        text = f"steps {segment.first_step}–{segment.last_step}: median {units.seconds(segment.median)}"
+        text += f"; {segment.cause}" if segment.cause else ""
+        ends = {"ends": [steps[0], steps[-1]], "value": segment.median, "text": text}
+        traces.append({"system": each.system, "run": each.index, "part": "segment", **ends})
+    if outliers := [index for segment in segments for index in _outliers(run, segment)]:
+        series = {"x": "steps", "y": "step_times", "index": outliers}
+        traces.append({"run": each.index, "system": each.system, "part": "outliers", **series})
+    return traces
 
 
 def memory(placed: Sequence[Placed]) -> Chart | None:
-    """Bars of each kind of memory, to the average and to the peak."""
-    kinds: list[dict[str, Any]] = []
-    for kind in KINDS:
-        for word, name in (("average", kind.average), ("peak", kind.peak)):
-            known = [(each, value) for each in placed if name and (value := each.system.value(name)) is not None]
-            if known:
-                kinds.append(
-                    {
-                        "title": f"{kind.title}, {word}",
-                        "pattern": kind.hatch[:1],
-                        "pale": word == "peak",
-                        "systems": [each.index for each, _ in known],
-                        "names": [_bar_name(each) for each, _ in known],
-                        "values": [value for _, value in known],
-                    }
-                )
-    if not kinds:
+    """Return bars of each kind of memory, to the average and to the peak; page.js puts those of a kind together."""
+    of_system = {id(each.system): each for each in placed}
+    bars = [
+        {
+            "kind": described.KINDS.index(bar.kind),
+            "system": of_system[id(bar.system)].index,
+            "name": _bar_name(of_system[id(bar.system)]),
+            "average": bar.average,
+            "peak": bar.peak,
+        }
+        for bar in described.memory([each.system for each in placed])
+    ]
+    if not bars:
         return None
-    order = [_bar_name(each) for each in placed if any(each.index in kind["systems"] for kind in kinds)]
+    order = list(dict.fromkeys(bar["name"] for bar in bars))
+    rows = {(bar["kind"], word) for bar in bars for word in ("average", "peak") if bar[word] is not None}
     return {
         "kind": "memory",
-        "title": "Memory of one device, GB (10⁹ bytes)",
-        "x": "GB of 10⁹ bytes",
+        "title": described.MEMORY_TITLE,
+        "x": "GB",
         "order": order,
-        "kinds": kinds,
-        "height": 130 + (22 + 16 * len(kinds)) * len(order),
+        "kinds": [{"title": kind.title, "pattern": kind.hatch[:1]} for kind in described.KINDS],
+        "bars": bars,
+        "height": 130 + (22 + 16 * len(rows)) * len(order),
     }
 
 
@@ -216,16 +210,16 @@ def _outliers(run: Run, segment: SegmentMetrics) -> list[int]:
     return [index for index, time in timed if time > limit]
 
 
-def _thinned(values: Sequence[float | None], start: int, stop: int) -> dict[str, int] | list[int]:
-    """Return which records are drawn: all of them, or the extremes of each of many short ranges."""
-    if stop - start <= MOST_POINTS:
-        return {"from": start, "to": stop}
-    kept = {start, stop - 1}
-    size = math.ceil((stop - start) / (MOST_POINTS / 2))
-    for begin in range(start, stop, size):
-        known = [
-            (value, index) for index in range(begin, min(begin + size, stop)) if (value := values[index]) is not None
-        ]
+def _thinned(line: Line, chart: LineChart) -> dict[str, int] | list[int]:
+    """Return which records of a line are drawn: all, or the extremes of each of many short ranges."""
+    if line.stop - line.start <= MOST_POINTS:
+        return {"from": line.start, "to": line.stop}
+    values: Sequence[float | None] = getattr(line.result.run, chart.ys)
+    kept = {line.start, line.stop - 1}
+    size = math.ceil((line.stop - line.start) / (MOST_POINTS / 2))
+    for begin in range(line.start, line.stop, size):
+        end = min(begin + size, line.stop)
+        known = [(value, index) for index in range(begin, end) if (value := values[index]) is not None]
         if known:
             kept |= {min(known)[1], max(known)[1]}
     return sorted(kept)

@@ -14,7 +14,7 @@ from tprimat.compare.cost import efficiencies
 from tprimat.compare.figures import is_of_blocks, over_runs
 from tprimat.report.blocks import Content, Inline, Link, Paragraph, Table
 from tprimat.report.efficiency import figure as efficiency_figure
-from tprimat.report.page.markup import Fold, Part
+from tprimat.report.page.markup import Control, Fold, Part
 from tprimat.report.page.view import Placed, PlacedRun, View
 from tprimat.report.rates import RATE, rate, rate_unit
 from tprimat.report.tables import steady_steps, titled
@@ -23,11 +23,6 @@ from tprimat.results.run import PerformanceMetrics
 from tprimat.text import plain
 
 _HEADER = ("Metric", "Value", "How")
-
-_DOWNLOADS = (
-    '<p class="buttons"><button type="button" id="download-json">Download the results as JSON</button> '
-    '<button type="button" id="download-csv">Download the steps as CSV</button></p>'
-)
 
 
 def results(view: View) -> list[dict[str, Any]]:
@@ -74,7 +69,7 @@ def _table(rows: Sequence[tuple[str, list[Content]]], caption: str, *header: str
 
 def section(view: View) -> Iterator[Part]:
     """Yield the downloads, and the evidence of all ratios and systems."""
-    yield _DOWNLOADS
+    yield Control("downloads")
     every = sum(len(placed.system.runs) for placed in view.systems)
     if len(view.runs) < every:
         yield Paragraph(f"Shown: {len(view.runs)} of {every} runs. The result files hold the others.")
@@ -138,10 +133,7 @@ def _run(placed: Placed, run: PlacedRun, *, own_anchors: bool) -> Iterator[Part]
             rows.append((own, [titled(metric), _digits(float(value)), _formula(metric, result), source]))
     yield from _table(rows, f"Values of run {run.number} of {placed.name}", *_HEADER, "Source")
     if result.run.steps:
-        yield (
-            f'<details class="steps" data-run="{run.index}"><summary>All {len(result.run.steps)} records of this run, '
-            "with their steps and lines</summary></details>"
-        )
+        yield Control("records", {"run": run.index, "count": len(result.run.steps)})
 
 
 def _formula(metric: metrics.Metric, result: RunResult) -> str:

@@ -13,8 +13,9 @@
   // ---- charts --------------------------------------------------------------------------------
 
   const isDark = () => dark.matches;
-  const palette = () => data.palettes[isDark() ? "dark" : "light"];
-  const colorOf = (system) => palette()[data.systems[system].color];
+  const tone = (pair) => pair[isDark() ? 1 : 0];
+  const colorOf = (system) => tone(data.palettes.systems[data.systems[system].color]);
+  const partColor = (number) => tone(data.palettes.parts[number % data.palettes.parts.length]);
   const ground = () => (isDark() ? "#14171c" : "#ffffff");
   // The library reads a few tags, entities and placeholders in texts.
   const safe = (text) =>
@@ -26,9 +27,9 @@
     return Array.from({ length: index.to - index.from }, (_, i) => index.from + i);
   }
 
-  function series(run, name) {
+  function series(run, name, scale) {
     const raw = allResults()[run].run;
-    if (name === "tokens") return raw.steps.map((step) => step * data.runs[run].tokens);
+    if (name === "tokens") return raw.steps.map((step) => (step * data.runs[run].tokens) / scale);
     return name === "wall" ? data.runs[run].wall : raw[name];
   }
 
@@ -54,7 +55,7 @@
       };
     }
     const wanted = indices(trace.index);
-    const xs = series(trace.run, trace.x);
+    const xs = series(trace.run, trace.x, chart.scale);
     const ys = series(trace.run, trace.y);
     const raw = allResults()[trace.run].run;
     const run = data.runs[trace.run];
@@ -115,19 +116,24 @@
 
   function barTraces(chart) {
     if (chart.kind === "memory") {
-      return chart.kinds.map((kind) => ({
+      const rows = chart.kinds.flatMap((kind, number) =>
+        ["average", "peak"].map((word) => ({
+          kind, word, bars: chart.bars.filter((bar) => bar.kind === number && bar[word] !== null),
+        })),
+      );
+      return rows.filter(({ bars }) => bars.length).map(({ kind, word, bars }) => ({
         type: "bar",
         orientation: "h",
-        name: kind.title,
-        x: kind.values,
-        y: kind.names,
-        hovertemplate: `%{x:.2f} GB ${kind.title}<extra></extra>`,
-        text: kind.values.map((value) => value.toFixed(1)),
+        name: `${kind.title}, ${word}`,
+        x: bars.map((bar) => bar[word]),
+        y: bars.map((bar) => bar.name),
+        hovertemplate: `%{x:.2f} GB ${kind.title}, ${word}<extra></extra>`,
+        text: bars.map((bar) => bar[word].toFixed(1)),
         textposition: "outside",
         cliponaxis: false,
-        opacity: kind.pale ? 0.55 : 1,
+        opacity: word === "peak" ? 0.55 : 1,
         marker: {
-          color: kind.systems.map(colorOf),
+          color: bars.map((bar) => colorOf(bar.system)),
           pattern: { shape: kind.pattern, fgcolor: isDark() ? "#000000" : "#ffffff", size: 7 },
           line: { color: isDark() ? "#f2f2f2" : "#000000", width: 0.6 },
         },
@@ -135,7 +141,7 @@
     }
     if (chart.kind === "waterfall") {
       const last = chart.names.length - 1;
-      const [whole, more, less] = [palette()[0], palette()[1], palette()[2]];
+      const [whole, more, less] = [0, 1, 2].map(partColor);
       return [{
         type: "bar",
         orientation: "h",
@@ -158,7 +164,7 @@
       x: part.values,
       y: chart.names,
       hovertemplate: `%{x:.1f} % ${part.title}<extra></extra>`,
-      marker: { color: palette()[i % palette().length] },
+      marker: { color: partColor(i) },
     }));
   }
 
@@ -326,7 +332,7 @@
 
   const dollars = (value) => `$${value.toFixed(2)}`;
   const percent = (value) => (100 * value).toFixed(0);
-  const span = (low, high, form) => [...new Set([form(low), form(high)])].join("–");
+  const span = (values, form) => [...new Set(values.map(form))].join("–");
   const price = ({ low, high }) =>
     [...new Set([low, high].map((bound) => (Number(bound.toFixed(2)) === bound ? dollars(bound) : `$${bound}`)))].join(" to ");
 
@@ -337,19 +343,20 @@
     return low > 0 && high >= low && Number.isFinite(high) ? { low, high } : null;
   }
 
-  // The sentence of verdict.cost_sentence, by the rule of compare/cost.py.
+  // The rule and the words are Python's (compare/cost.py, report/costs.py): linear forms of the prices, texts with slots.
   function costSentence(pair, fast, slow) {
-    const [faster, slower] = [pair.faster, pair.slower].map((system) => data.cost.systems[system].name);
-    if (!fast || !slower || !slow) {
-      return `${faster} is cheaper per ${pair.work} below ${span(pair.low, pair.high, (bound) => bound.toFixed(2))}× the price of ${slower}`;
-    }
-    const [least, most] = [fast.low / (slow.high * pair.high), fast.high / (slow.low * pair.low)];
-    const text = (cheaper, its, saving, dearer, other, even) =>
-      `${cheaper} at ${price(its)} is ${span(...saving, percent)}% cheaper per ${pair.work} than ${dearer} at ${price(other)}; ` +
-      `break-even price of ${dearer}: ${span(...even, dollars)} per GPU-hour`;
-    if (most < 1) return text(faster, fast, [1 - most, 1 - least], slower, slow, [fast.low / pair.high, fast.high / pair.low]);
-    if (least > 1) return text(slower, slow, [1 - 1 / least, 1 - 1 / most], faster, fast, [slow.low * pair.low, slow.high * pair.high]);
-    return `cost per ${pair.work} is a tie within the uncertainty: ${faster} at ${price(fast)} and ${slower} at ${price(slow)} per GPU-hour`;
+    if (!fast || !slow) return pair.unknown;
+    const prices = [fast.low, fast.high, slow.low, slow.high];
+    const sum = (form) => form.reduce((total, factor, i) => total + factor * prices[i], 0);
+    const holds = ({ below_zero }) => below_zero === null || sum(below_zero) < 0;
+    const { saving, even, text } = pair.outcomes.find(holds);
+    const values = {
+      faster_price: price(fast),
+      slower_price: price(slow),
+      saving: span(saving.map(([part, whole]) => 1 - sum(part) / sum(whole)), percent),
+      even: span(even.map(sum), dollars),
+    };
+    return text.map((piece) => (typeof piece === "string" ? piece : values[piece.slot])).join("");
   }
 
   function computeCost() {
@@ -363,7 +370,7 @@
     data.cost.systems.forEach((system, i) => {
       const output = byId(`per-token-${i}`);
       const own = priceAt(i);
-      if (output) output.textContent = own ? span(system.cost * own.low, system.cost * own.high, amount) : "–";
+      if (output) output.textContent = own ? span([system.cost * own.low, system.cost * own.high], amount) : "–";
     });
     for (const pair of data.cost.pairs) {
       const place = byId(`cost-${pair.answer}`);

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import html
-import textwrap
 
 from tprimat.compare import ModelComparison, Pair, RunResult, SystemResult
-from tprimat.report.plot.items import COLORS
+from tprimat.report.plot.charts import name_lines
+from tprimat.report.plot.colors import Tone, colors_of
 from tprimat.report.tables import Footnotes
 from tprimat.report.verdict import Report
 from tprimat.results.run import Run
-from tprimat.text import plain, shortened
-
-DARK = ("#56B4E9", "#F28E4E", "#2FBF94", "#E39BC4", "#9AD3F5", "#F0C24B", "#F2F2F2")
-"""The colours of Okabe and Ito in their order, light enough for a dark background."""
+from tprimat.text import plain
 
 DASHES = ("solid", "dash", "dot", "dashdot")
 
-NAME_WIDTH, NAME_LINES = 30, 3
-"""Characters of a line of a name beside a bar, and how many lines it has."""
+NAME_LINES = 3
+"""Lines of a name beside a bar."""
 
 MOST_RUNS = 200
 """Runs whose steps and evidence the page holds: a mailbox takes no more. Values and verdict are those of all runs."""
@@ -31,8 +28,7 @@ class Placed:
 
     Attributes:
         index: among all systems; its anchor is s and this.
-        field: of its price: the same name has the same one in every model.
-        color: index into the palettes.
+        field: of its price and its colour: the same name has the same one in every model.
         dash: of its lines, which distinguishes systems of one colour.
         runs: indices in View.runs of its runs that the page holds.
     """
@@ -41,7 +37,6 @@ class Placed:
     system: SystemResult
     index: int
     field: int
-    color: int
     dash: str
     name: str
     runs: tuple[int, ...]
@@ -69,22 +64,21 @@ class View:
         self.runs: list[PlacedRun] = []
         self.pairs: list[Pair] = comparison.pairs
         self.names = comparison.system_names
-        styles = {name: number for number, name in enumerate(self.names)}
+        colors = colors_of({system.name: system for system in reversed(comparison.systems)})
+        self.tones: list[Tone] = [colors[name].tone for name in self.names]
         most = max(1, MOST_RUNS // max(1, len(comparison.systems)))
         for model in comparison.models:
             for system in model.systems:
                 index, first = len(self.systems), len(self.runs)
                 for number, result in enumerate(system.runs[: min(most, MOST_RUNS - first)], start=1):
                     self.runs.append(PlacedRun(len(self.runs), index, number, result))
-                style = styles[system.name]
                 self.systems.append(
                     Placed(
                         model=model,
                         system=system,
                         index=index,
-                        field=style,
-                        color=style % len(COLORS),
-                        dash=DASHES[style // len(COLORS) % len(DASHES)],
+                        field=self.names.index(system.name),
+                        dash=DASHES[colors[system.name].repeated % len(DASHES)],
                         name=plain(system.name) or "unnamed",
                         runs=tuple(range(first, len(self.runs))),
                     )
@@ -120,12 +114,8 @@ def chart_text(text: str) -> str:
 
 
 def broken(name: str) -> str:
-    """Return a name in lines, for beside a bar; its middle is cut where it is too long."""
-    short = shortened(plain(name), NAME_WIDTH * NAME_LINES - 8)
-    lines = [line for part in short.split(", ") for line in textwrap.wrap(part, NAME_WIDTH)] or ["unnamed"]
-    if len(lines) > NAME_LINES:
-        lines = textwrap.wrap(short, NAME_WIDTH)[:NAME_LINES]
-    return "<br>".join(map(chart_text, lines))
+    """Return a name in lines, for beside a bar."""
+    return "<br>".join(map(chart_text, name_lines(name, NAME_LINES)))
 
 
 def wall_times(run: Run) -> list[float | None]:

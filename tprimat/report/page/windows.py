@@ -15,7 +15,7 @@ from typing import Any
 from tprimat import units
 from tprimat.compare import Group, Pair, SystemResult
 from tprimat.report.blocks import Content, Heading, Output, Paragraph, Table
-from tprimat.report.page.markup import Fold, Part
+from tprimat.report.page.markup import Control, Fold, Part
 from tprimat.report.page.view import MOST_RUNS, View
 from tprimat.report.rates import RATE, rate, rate_of
 from tprimat.report.tables import versus
@@ -119,15 +119,9 @@ def section(view: View, group: Group) -> Iterator[Part]:
             ratios = [Output(text, f"window-{number}-ratio-{index}"), versus(own)]
         now = Output(rate(value), f"window-{number}-rate-{index}")
         rows.append([view.of(system).name, now, ratios[0], rate_of(system), ratios[1]])
-    sliders = "".join(
-        f'<label for="window-{number}-{which}">{title}<input type="range" id="window-{number}-{which}" min="0" '
-        f'max="{len(found.stops) - 1}" step="1" value="{at}" data-window="{number}">'
-        f'<output id="window-{number}-{which}-text">{found.stops[at]}</output></label>'
-        for which, title, at in (("begin", "After step", begin), ("end", "Up to step", end))
-    )
     yield Heading(3, "Try another step window")
     yield Paragraph("This does not change the result above.")
-    yield f'<fieldset class="window" data-window="{number}"><legend>Steps</legend>{sliders}</fieldset>'
+    yield Control("sliders", {"number": number, "stops": found.stops, "begin": begin, "end": end})
     baseline = view.of(group.baseline).name
     header = ["System", "This window", f"Speedup vs {baseline}", "Reported", "Reported speedup"]
     yield Table(header, rows, caption="Throughput in this step window")

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tprimat.report import tables
-from tprimat.report.plot import bars, lines, scaling
+from tprimat.report.plot import bars, charts, lines, scaling
 from tprimat.report.plot.items import items_of
 from tprimat.report.verdict import Answer, Report
 from tprimat.text import plain
@@ -49,7 +49,7 @@ TOP = 0.12
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 10.5,
-    "axes.titlesize": 12,
+    "axes.titlesize": 11,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.spines.top": False,
@@ -127,7 +127,10 @@ def _figure(report: Report, layout: Layout) -> Figure:
     if layout == "standard":
         bars.average_step_times(first, items)
         bars.throughput(second, items)
-        bars.memory(third, items)
+        if charts.memory([item.system for item in items]) or not lines.has_loss(items):
+            bars.memory(third, items)
+        else:
+            lines.loss(third, items, note="memory was not measured")
         handles, labels = lines.step_times(fourth, items)
     else:
         bars.throughput(first, items)

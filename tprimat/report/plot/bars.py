@@ -6,23 +6,23 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tprimat.analysis.intervals import between_run_interval
-from tprimat.analysis.summary import WITHHELD
-from tprimat.compare import SystemResult
-from tprimat.report.plot.items import KINDS, NOT_MEASURED, Item, Kind, note_below, nothing
-from tprimat.report.rates import RATE, rate, rate_unit
-from tprimat.text import counted, plain, shortened
+from tprimat.report.plot import charts
+from tprimat.report.plot.charts import KINDS, NOT_MEASURED, BarChart, MemoryBar
+from tprimat.report.plot.items import Item, note_below, nothing
+from tprimat.text import counted, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-STEP_TIME = "avg_step_time_seconds"
+    from matplotlib.text import Annotation
 
 BAR: dict[str, Any] = {"height": 0.62, "edgecolor": "black", "linewidth": 0.6}
+INTERVAL: dict[str, Any] = {"color": "black", "capsize": 4, "linewidth": 1.2}
 
-LABEL_WIDTH = 30
 LABEL_LINES = 2
-"""Characters of a line of a bar's name, and how many lines it has."""
+"""Lines of a bar's name."""
+
+LONGEST_REASON = 56
+"""Characters of what stands in the place of a bar."""
 
 AXIS_POINTS = 330.0
 LETTER_POINTS = 5.0
@@ -30,9 +30,6 @@ LETTER_POINTS = 5.0
 
 LONGEST_INTERVAL = 1.5
 """An interval ends in an arrow at so many times the longest bar: two runs may give one that dwarfs all bars."""
-
-WIDE = 0.2
-"""From this half width on an interval is written as its bounds."""
 
 LEAST_ROWS = 4
 """With fewer bars there is air around them: a single bar that fills a panel looks like an error."""
@@ -59,71 +56,51 @@ def memory_rows(items: Sequence[Item]) -> float:
 
 def throughput(axes: Axes, items: Sequence[Item]) -> None:
     """Draw tokens/s/GPU with its interval, and the speedup over the baseline."""
-    unit = rate_unit([item.system for item in items])
-    axes.set_title(f"Throughput, {unit} (higher is better)")
-    _bars(axes, items, RATE, unit, rate)
+    chart = charts.throughput([item.system for item in items])
+    _bars(axes, items, chart, [item.speedup for item in items])
 
 
 def average_step_times(axes: Axes, items: Sequence[Item]) -> None:
     """Draw the average step time with its interval."""
-    times = [time for item in items if (time := item.system.value(STEP_TIME)) is not None]
-    in_ms = max(times, default=1.0) < 1
-    axes.set_title(f"Average step time, {'ms' if in_ms else 's'} (lower is better)")
-
-    def text(time: float) -> str:
-        return f"{1e3 * time:.{1 if time < 0.1 else 0}f} ms" if in_ms else f"{time:.3f} s"
-
-    _bars(axes, items, STEP_TIME, "ms per step" if in_ms else "s per step", text, 1e3 if in_ms else 1.0)
-    configs = [(item.system.run.training_config, item.system.run.num_gpus) for item in items]
-    if times and len({(each.global_batch_size, each.sequence_length, gpus) for each, gpus in configs}) > 1:
-        note_below(axes, ["steps differ in batch, sequence length or GPUs: compare throughput, not step time"])
+    chart = charts.average_step_times([item.system for item in items])
+    _bars(axes, items, chart, [""] * len(items))
 
 
-def _bars(
-    axes: Axes,
-    items: Sequence[Item],
-    metric: str,
-    unit: str,
-    text: Callable[[float], str],
-    scale: float = 1.0,
-) -> None:
-    """Draw a bar for each system with a value; for the others write why there is none.
-
-    `text` gives a value with its unit; `scale` makes it what the axis shows.
-    """
-    values = {id(item): value * scale for item in items if (value := item.system.value(metric)) is not None}
-    if not values:
-        nothing(axes, [f"{item.label}: {_why_no_rate(item.system)}" for item in items])
+def _bars(axes: Axes, items: Sequence[Item], chart: BarChart, more: Sequence[str]) -> None:
+    """Draw the bar of each system, with a text beside it; for a system without a value write why there is none."""
+    axes.set_title(chart.title)
+    if all(bar.value is None and bar.system.exclusion is None for bar in chart.bars):
+        reasons = zip(items, chart.bars, strict=True)
+        nothing(axes, [f"{item.label}: {_short(bar.text)}" for item, bar in reasons])
         return
     places = _places(items)
-    ends = []
-    longest = LONGEST_INTERVAL * max(values.values())
-    for place in places:
-        if place.item is None:
+    longest = LONGEST_INTERVAL * max((bar.value or 0 for bar in chart.bars), default=0)
+    at = {id(place.item): place.y for place in places if place.item}
+    texts: list[Annotation] = []
+    # Said once below the axis, the number of runs leaves the bars more of it.
+    counts = {len(bar.system.valid_runs) for bar in chart.bars if bar.value is not None} or {0}
+    is_shared = len(counts) == 1 and max(counts) > 1
+    for item, bar, speedup in zip(items, chart.bars, more, strict=True):
+        y = at[id(item)]
+        if bar.value is None:
+            _beside(axes, 0, y, _short(bar.text), style="italic")
             continue
-        system = place.item.system
-        if id(place.item) not in values or system.exclusion:
-            _beside(axes, 0, place.y, _why_no_rate(system), style="italic")
-            continue
-        value = end = values[id(place.item)]
-        shown = text(value / scale)
-        axes.barh(place.y, value, color=place.item.color, **BAR)
-        known = system.speeds if metric == RATE else [run.value(metric) for run in system.valid_runs]
-        interval = between_run_interval([each for each in known if each])
-        if interval is not None:
-            end = min(interval.high * scale, longest)
-            error = [[value - interval.low * scale], [end - value]]
-            axes.errorbar(value, place.y, xerr=error, color="black", capsize=4, linewidth=1.2)
+        axes.barh(y, bar.value, color=item.color, **BAR)
+        end = bar.value
+        if bar.bounds is not None and bar.bounds.kind == "between":
+            end = min(bar.bounds.high, longest)
+            axes.errorbar(bar.value, y, xerr=[[bar.value - bar.bounds.low], [end - bar.value]], **INTERVAL)
             if end == longest:
-                axes.plot(end, place.y, marker=">", color="black")
-            half = (interval.high / interval.low) ** 0.5 - 1
-            shown += f" ± {half:.1%}" if half < WIDE else f" [{text(interval.low)}–{text(interval.high)}]"
-        more = place.item.speedup if metric == RATE else ""
-        runs = ", ".join(filter(None, [counted(len(system.valid_runs), "run"), more]))
-        ends.append(_beside(axes, end, place.y, f"{shown}\n{runs}", size=9))
-    _prepare(axes, places, max(ends, default=1.0), unit)
-    if any(len(item.system.valid_runs) > 1 for item in items):
-        axes.set_xlabel(f"{unit}; mean over runs with 95% CI")
+                axes.plot(end, y, marker=">", color="black")
+        runs = "" if is_shared else counted(len(item.system.valid_runs), "run")
+        below = ", ".join(filter(None, [runs, speedup]))
+        texts.append(_beside(axes, end, y, "\n".join(filter(None, [bar.text, below])), size=9))
+    _prepare(axes, places, texts, chart.unit)
+    if max(counts) > 1:
+        which = f"of {max(counts)} runs" if is_shared else "over runs"
+        axes.set_xlabel(f"{chart.unit}; mean {which} with 95% CI")
+    if chart.note:
+        note_below(axes, [chart.note])
 
 
 def memory(axes: Axes, items: Sequence[Item]) -> None:
@@ -131,25 +108,29 @@ def memory(axes: Axes, items: Sequence[Item]) -> None:
     from matplotlib.patches import Patch
     from matplotlib.transforms import offset_copy
 
-    axes.set_title("Memory per device, GB (10⁹ bytes)")
-    kinds = [kind for kind in KINDS if any(_has(item.system, kind) for item in items)]
-    if not kinds:
+    axes.set_title(charts.MEMORY_TITLE)
+    bars = charts.memory([item.system for item in items])
+    if not bars:
         nothing(axes, [])
         return
     places = _places(items, _memory_height)
-    ends = []
+    texts: list[Annotation] = []
     for place in places:
         if place.item is None:
             continue
-        there = [kind for kind in KINDS if _has(place.item.system, kind)]
-        if not there:
+        own = [bar for bar in bars if bar.system is place.item.system]
+        if not own:
             _beside(axes, 0, place.y, NOT_MEASURED, style="italic")
-        thickness = min(0.62, 0.8 * place.height / max(len(there), 1))
-        for index, kind in enumerate(there):
-            y = place.y + (index - (len(there) - 1) / 2) * thickness
-            ends.append(_memory_bar(axes, place.item, kind, y, thickness * 0.9))
-    _prepare(axes, places, max(ends), "GB")
-    handles = [Patch(facecolor="white", edgecolor="black", hatch=kind.hatch, label=kind.title) for kind in kinds]
+        thickness = min(0.62, 0.8 * place.height / max(len(own), 1))
+        for index, bar in enumerate(own):
+            y = place.y + (index - (len(own) - 1) / 2) * thickness
+            texts.append(_memory_bar(axes, bar, place.item.color, y, thickness * 0.9))
+    _prepare(axes, places, texts, "GB")
+    handles = [
+        Patch(facecolor="white", edgecolor="black", hatch=kind.hatch, label=kind.title)
+        for kind in KINDS
+        if any(bar.kind is kind for bar in bars)
+    ]
     handles.append(Patch(facecolor="0.4", edgecolor="black", label="average"))
     handles.append(Patch(facecolor="0.8", edgecolor="black", label="peak"))
     # Below the axis' own label, however high the panel is.
@@ -158,22 +139,20 @@ def memory(axes: Axes, items: Sequence[Item]) -> None:
     axes.legend(handles=handles, ncols=3, frameon=False, borderaxespad=0.0, borderpad=0.0, **corner)
 
 
-def _memory_bar(axes: Axes, item: Item, kind: Kind, y: float, height: float) -> float:
-    """One bar; returns how far to the right it and its text reach."""
-    average = item.system.value(kind.average) if kind.average else None
-    peak = item.system.value(kind.peak)
+def _memory_bar(axes: Axes, bar: MemoryBar, color: str, y: float, height: float) -> Annotation:
+    """Draw one bar; return the text beside it."""
     parts: list[str] = []
     # Where only a peak is known the bar is pale as a whole: pale means peak.
-    for value, alpha, word in ((peak, 0.35, "peak"), (average, 1.0, "average")):
+    for value, alpha, word in ((bar.peak, 0.35, "peak"), (bar.average, 1.0, "average")):
         if value is None:
             continue
-        axes.barh(y, value, height=height, color=item.color, alpha=alpha)
-        axes.barh(y, value, height=height, fill=False, edgecolor="black", linewidth=0.6, hatch=kind.hatch)
+        axes.barh(y, value, height=height, color=color, alpha=alpha)
+        axes.barh(y, value, height=height, fill=False, edgecolor="black", linewidth=0.6, hatch=bar.kind.hatch)
         parts.insert(0, f"{value:.1f} {word}")
-    if average is not None and peak is not None and f"{average:.1f}" == f"{peak:.1f}":
-        parts = [f"{average:.1f} average and peak"]
-    end = max(value for value in (average, peak) if value is not None)
-    return _beside(axes, end, y, ", ".join(parts), size=8.5)
+    known = [value for value in (bar.average, bar.peak) if value is not None]
+    if len(known) == 2 and f"{known[0]:.1f}" == f"{known[1]:.1f}":
+        parts = [f"{known[0]:.1f} average and peak"]
+    return _beside(axes, max(known), y, ", ".join(parts), size=8.5)
 
 
 def _places(items: Sequence[Item], height: Callable[[Item], float] = lambda item: 1) -> list[Place]:
@@ -196,13 +175,14 @@ def _height(places: Sequence[Place]) -> float:
     return sum(place.height for place in places)
 
 
-def _prepare(axes: Axes, places: Sequence[Place], right: float, unit: str) -> None:
+def _prepare(axes: Axes, places: Sequence[Place], texts: Sequence[Annotation], unit: str) -> None:
+    """Set the axes of a panel: names beside the bars, and an axis that ends where the texts beside the bars do."""
     from matplotlib.ticker import MaxNLocator
 
     bottom = _height(places) - 0.5
     air = max(0.0, LEAST_ROWS - _height(places)) / 2
     axes.set_ylim(bottom + air, -0.5 - air)
-    axes.set_xlim(0, right)
+    axes.set_xlim(0, max(map(_right_end, texts), default=1.0))
     axes.set_xlabel(unit)
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
@@ -215,48 +195,31 @@ def _prepare(axes: Axes, places: Sequence[Place], right: float, unit: str) -> No
             label.set_fontweight("bold")
 
 
+def _right_end(text: Annotation) -> float:
+    """Return the right end of an axis that has room for a text beside its bar."""
+    longest = max(map(len, text.get_text().splitlines()), default=0)
+    share = min(0.8, (LETTER_POINTS * longest + 10) / AXIS_POINTS)
+    return max(text.xy[0], 1e-9) / (1 - share)
+
+
 def name_width(item: Item) -> int:
     """Letters of the longest line of an item's name beside its bar."""
     return max(map(len, _wrapped(plain(item.system.name)).splitlines()), default=0)
 
 
 def _wrapped(name: str) -> str:
-    """A name in a few lines, broken where its parts meet when it can be."""
-    parts = name.split(", ")
-    lines: list[str] = []
-    for part in parts:
-        if lines and len(lines[-1]) + len(part) + 2 <= LABEL_WIDTH:
-            lines[-1] += f", {part}"
-        else:
-            lines += textwrap.wrap(part, LABEL_WIDTH) or [""]
-    if len(lines) <= LABEL_LINES:
-        return "\n".join(lines)
-    if len(parts) == LABEL_LINES:
-        return "\n".join(shortened(part, LABEL_WIDTH) for part in parts)
-    return "\n".join(textwrap.wrap(shortened(name, LABEL_LINES * (LABEL_WIDTH - 4)), LABEL_WIDTH)[:LABEL_LINES])
+    return "\n".join(charts.name_lines(name, LABEL_LINES))
 
 
-def _beside(axes: Axes, x: float, y: float, text: str, *, size: float = 9.5, style: str = "normal") -> float:
-    """Writes a text beside a bar; returns the right end of an axis that has room for it."""
-    axes.annotate(text, (x, y), xytext=(5, 0), textcoords="offset points", va="center", fontsize=size, fontstyle=style)
-    longest = max(map(len, text.splitlines()), default=0)
-    share = min(0.8, (LETTER_POINTS * longest + 10) / AXIS_POINTS)
-    return max(x, 1e-9) / (1 - share)
+def _beside(axes: Axes, x: float, y: float, text: str, *, size: float = 9.5, style: str = "normal") -> Annotation:
+    """Write a text beside a bar that ends at x."""
+    place: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center"}
+    return axes.annotate(text, (x, y), fontsize=size, fontstyle=style, **place)
 
 
-def _why_no_rate(system: SystemResult) -> str:
-    if system.value(STEP_TIME) is None:
-        why = f"no step times: the run {system.exit_summary}"
-    elif system.exclusion is not None:
-        why = f"excluded: {system.exclusion.text}"
-    else:
-        why = next((text for text in system.value_warnings if WITHHELD in text), "unknown")
-    return textwrap.shorten(why, 56, placeholder=" …")
+def _short(reason: str) -> str:
+    return textwrap.shorten(reason, LONGEST_REASON, placeholder=" …")
 
 
 def _memory_height(item: Item) -> float:
-    return max(1.0, 0.5 * sum(_has(item.system, kind) for kind in KINDS))
-
-
-def _has(system: SystemResult, kind: Kind) -> bool:
-    return any(name and system.value(name) is not None for name in (kind.average, kind.peak))
+    return max(1.0, 0.5 * len(charts.memory([item.system])))

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import statistics
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tprimat.compare import Comparison, Group, ModelComparison, RunResult, SystemResult
+from tprimat.compare import Comparison, Group, ModelComparison, SystemResult
 from tprimat.report import tables
-from tprimat.report.rates import first_counted
+from tprimat.report.plot.charts import NOT_MEASURED, shown_reasons
+from tprimat.report.plot.colors import colors_of
 from tprimat.report.verdict import speedup_text
 from tprimat.text import plain, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NOT_MEASURED = "not measured"
 LABEL_LENGTH = 48
 NOTE_WIDTH = 84
 """Characters."""
@@ -26,17 +24,6 @@ NOTE_WIDTH = 84
 REASONS = 8
 """That many systems are named in a panel without data."""
 
-LOG_FROM = 4.0
-"""From this factor between the slowest and the fastest system on, steps are drawn on a log scale."""
-
-LEAST_SPAN = 0.2
-"""Share of the slowest system's step time that the axis shows at least."""
-
-SHOWN_SHARE = 0.995
-"""Share of the steady steps that must fit the scale when outliers would flatten the rest."""
-
-# https://jfly.uni-koeln.de/color/ with grey for yellow, which is too pale for lines on white.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#808080")
 LINES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
@@ -61,65 +48,10 @@ class Item:
     line: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """A kind of memory: its title, the metrics of its average and peak, and how its bars look."""
-
-    title: str
-    average: str | None
-    peak: str
-    hatch: str
-
-
-KINDS = (
-    Kind("allocated", "avg_memory_allocated_gb", "peak_memory_allocated_gb", ""),
-    Kind("reserved", "avg_memory_reserved_gb", "peak_memory_reserved_gb", "////"),
-    Kind("in use on the device", None, "peak_memory_device_used_gb", "...."),
-    Kind("process", "avg_memory_process_gb", "peak_memory_process_gb", "xxxx"),
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class TimeSpan:
-    """Step times, in s, and the part of them that an axis shows: the steady ones without outliers that flatten others.
-
-    It is wide, and logarithmic, where some run is so much slower than another.
-    """
-
-    low: float
-    high: float
-    times: Sequence[float]
-    is_wide: bool
-
-    def widened(self, foot: float, head: float) -> tuple[float, float]:
-        """Ends of a linear axis, with so much air as a share of it: noise of one percent must not fill the panel."""
-        missing = max(0.0, LEAST_SPAN * self.high - (self.high - self.low)) / 2
-        low, high = self.low - missing, self.high + missing
-        return max(0.0, low - foot * (high - low)), high + head * (high - low)
-
-
-def time_span(results: Sequence[RunResult], *, beyond: float) -> TimeSpan:
-    """The step times of runs that have some; the axis is cut where one is so many times the slowest run's median."""
-    times: list[float] = []
-    steady: list[float] = []
-    medians: list[float] = []
-    for result in results:
-        times += [time for time in result.run.step_times if time is not None]
-        own = [time for time in result.run.step_times[first_counted(result) :] if time is not None]
-        if own:
-            steady += own
-            medians.append(statistics.median(own))
-    ranked = sorted(steady or times)
-    low, high = ranked[0], ranked[-1]
-    slowest = max(medians, default=high)
-    if high > beyond * slowest:
-        high = max(ranked[math.ceil(SHOWN_SHARE * len(ranked)) - 1], 1.1 * slowest)
-    return TimeSpan(low, high, times, bool(medians) and slowest / min(medians) >= LOG_FROM)
-
-
 def items_of(comparison: Comparison) -> list[Item]:
     """Return all systems of all models in the order in which they are drawn."""
     names = comparison.system_names
+    colors = colors_of({system.name: system for system in reversed(comparison.systems)})
     several = len(comparison.models) > 1
     items = []
     for index, model in enumerate(comparison.models):
@@ -134,7 +66,7 @@ def items_of(comparison: Comparison) -> list[Item]:
                     system=system,
                     label=f"{name}, {plain(model.short_title, 24)}" if several else name,
                     speedup=speedups.get(id(system), ""),
-                    color=COLORS[number % len(COLORS)],
+                    color=colors[system.name].tone.light,
                     marker=MARKERS[number % len(MARKERS)],
                     line=LINES[index % len(LINES)],
                 )
@@ -154,9 +86,7 @@ def _speedups(group: Group) -> dict[int, str]:
 def nothing(axes: Axes, reasons: Sequence[str]) -> None:
     """Write the reasons into a panel without data."""
     axes.set_axis_off()
-    shown = [plain(reason, 78) for reason in reasons[:REASONS]]
-    if len(reasons) > REASONS:
-        shown.append(f"and {len(reasons) - REASONS} more")
+    shown = shown_reasons(reasons, REASONS)
     text = "\n".join([NOT_MEASURED, *(["", *shown] if shown else [])])
     axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes, color="0.3")
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tprimat.compare.scaling import BREAK, Curve, Scaling
-from tprimat.report.plot.items import COLORS, MARKERS
+from tprimat.report.plot.colors import colors_of
+from tprimat.report.plot.items import MARKERS
 from tprimat.report.rates import bounds_of
 from tprimat.report.scaling import NOTHING, headline, kind_text, processes, rate_title
 from tprimat.text import join_names, plain, shortened
@@ -51,22 +52,18 @@ def _throughput(axes: Axes, curves: Sequence[Curve]) -> None:
     titles = {(curve.model.title, rate_title(curve)) for curve in curves}
     is_relative = len(titles) > 1
     axes.set_title("Throughput of all GPUs")
-    for number, curve in enumerate(curves):
+    for curve, looks in zip(curves, _looks(curves), strict=True):
         gpus = [size.gpus for size in curve.sizes]
         unit = curve.sizes[0].rate * gpus[0] if is_relative else 1.0
         totals = [size.rate * size.gpus / unit for size in curve.sizes]
-        looks = _looks(number)
-        bounds = [bounds_of(size.system) for size in curve.sizes]
-        low = [
-            max(0.0, total - found.low * count / unit) if found and found.kind == "between" else 0.0
-            for total, found, count in zip(totals, bounds, gpus, strict=True)
-        ]
-        high = [
-            max(0.0, found.high * count / unit - total) if found and found.kind == "between" else 0.0
-            for total, found, count in zip(totals, bounds, gpus, strict=True)
-        ]
+        errors = []
+        for size, total in zip(curve.sizes, totals, strict=True):
+            bounds = bounds_of(size.system)
+            ends = (bounds.low, bounds.high) if bounds and bounds.kind == "between" else (size.rate, size.rate)
+            low, high = (each * size.gpus / unit for each in ends)
+            errors.append((max(0.0, total - low), max(0.0, high - total)))
         label = shortened(plain(f"{curve.model.short_title}, {curve.name}: {kind_text(curve)}").lstrip("_"), 100)
-        axes.errorbar(gpus, totals, yerr=[low, high], label=label, **looks)
+        axes.errorbar(gpus, totals, yerr=list(zip(*errors, strict=True)), label=label, **looks)
         ideal = [totals[0] * count / gpus[0] for count in gpus]
         axes.plot(gpus, ideal, linestyle=(0, (4, 3)), linewidth=1.0, color=looks["color"], alpha=0.7)
     axes.set_ylabel("relative to the smallest size" if is_relative else next(iter(titles))[1] if titles else "")
@@ -82,13 +79,13 @@ def _throughput(axes: Axes, curves: Sequence[Curve]) -> None:
 def _efficiency(axes: Axes, curves: Sequence[Curve]) -> None:
     axes.set_title("Efficiency, relative to the smallest size [95% CI]")
     batches = len(curves) == 1 and curves[0].kind != "strong"
-    for number, curve in enumerate(curves):
+    for curve, looks in zip(curves, _looks(curves), strict=True):
         gpus = [size.gpus for size in curve.sizes]
         ratios = [size.efficiency for size in curve.sizes]
         values = [1.0 if ratio is None else ratio.value for ratio in ratios]
         low = [each.value - each.low if each and each.low is not None else 0.0 for each in ratios]
         high = [each.high - each.value if each and each.high is not None else 0.0 for each in ratios]
-        axes.errorbar(gpus, values, yerr=[low, high], **_looks(number))
+        axes.errorbar(gpus, values, yerr=[low, high], **looks)
         for size, value in zip(curve.sizes, values, strict=True) if batches else ():
             text = "" if size.batch is None else f"batch {size.batch:,}"
             axes.annotate(text, (size.gpus, value), xytext=(7, 7), textcoords="offset points", ha="left", fontsize=9)
@@ -117,11 +114,11 @@ def _sizes(axes: Axes, curves: Sequence[Curve]) -> None:
     axes.set_xlabel(join_names(sorted({processes(curve) for curve in curves})))
 
 
-def _looks(number: int) -> dict[str, Any]:
-    return {
-        "color": COLORS[number % len(COLORS)],
-        "marker": MARKERS[number % len(MARKERS)],
-        "markersize": 6,
-        "linewidth": 1.6,
-        "capsize": 4,
-    }
+def _looks(curves: Sequence[Curve]) -> list[dict[str, Any]]:
+    names = [f"{curve.name}, {curve.model.title}" for curve in curves]
+    colors = colors_of({name: curve.sizes[0].system for name, curve in zip(names, curves, strict=True)})
+    shared = {"markersize": 6, "linewidth": 1.6, "capsize": 4}
+    return [
+        {"color": colors[name].tone.light, "marker": MARKERS[number % len(MARKERS)], **shared}
+        for number, name in enumerate(names)
+    ]

@@ -1,0 +1,91 @@
+"""What a pair costs, in words: as text, and as pieces that the page's script completes with the reader's prices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from string import Formatter
+from typing import Any
+
+from tprimat.catalog.prices import Price
+from tprimat.compare.cost import Outcome, PairCost, outcomes
+from tprimat.report.rates import work_of
+
+_UNKNOWN = "{faster} is cheaper per {noun} below {ratio}× the price of {slower}"
+_TIE = (
+    "cost per {noun} is a tie within the uncertainty: {faster} at {faster_price} and {slower} at {slower_price} per "
+    "GPU-hour"
+)
+_CHEAPER = (
+    "{cheaper} at {cheaper_price} is {saving}% cheaper per {noun} than {dearer} at {dearer_price}; break-even price of "
+    "{dearer}: {even} per GPU-hour"
+)
+
+
+def cost_sentence(found: PairCost, prices: Mapping[str, Price]) -> str:
+    """Return which system costs less per token, with the price of each next to its name; and the break-even price."""
+    values = _names(found)
+    faster, slower = found.pair.faster.name, found.pair.slower.name
+    if faster not in prices or slower not in prices:
+        return _UNKNOWN.format(**values)
+    values |= {"faster_price": str(prices[faster]), "slower_price": str(prices[slower])}
+    if found.outcome is None or found.saving is None or found.break_even_price is None:
+        return _TIE.format(**values)
+    saving = _span([f"{100 * each:.0f}" for each in found.saving])
+    even = _span([f"${each:.2f}" for each in found.break_even_price])
+    return _text(found.outcome).format(**values, saving=saving, even=even)
+
+
+def forms(found: PairCost) -> dict[str, Any]:
+    """Return the sentences in pieces, each with the linear form of the prices that it holds below zero.
+
+    A piece is a text or the slot of a value; see Outcome for the forms. The first sentence that holds is the answer.
+    """
+    names = _names(found)
+    low, high = found.break_even
+    held = [
+        {
+            "below_zero": each.below_zero,
+            "saving": each.savings,
+            "even": each.break_even,
+            "text": _pieces(_text(each), names),
+        }
+        for each in outcomes(low, high)
+    ]
+    tie = {"below_zero": None, "saving": [], "even": [], "text": _pieces(_TIE, names)}
+    return {"unknown": _UNKNOWN.format(**names), "outcomes": [*held, tie]}
+
+
+def _names(found: PairCost) -> dict[str, str]:
+    return {
+        "faster": found.pair.faster.name,
+        "slower": found.pair.slower.name,
+        "noun": work_of([found.pair.faster, found.pair.slower]).noun,
+        "ratio": _span([f"{each:.2f}" for each in found.break_even]),
+    }
+
+
+def _text(outcome: Outcome) -> str:
+    """Return the sentence of an outcome, with the faster and the slower system in their places."""
+    cheaper, dearer = ("faster", "slower") if outcome.faster_is_cheaper else ("slower", "faster")
+    return _CHEAPER.replace("{cheaper", f"{{{cheaper}").replace("{dearer", f"{{{dearer}")
+
+
+def _pieces(sentence: str, known: Mapping[str, str]) -> list[str | dict[str, str]]:
+    """Return a sentence with the known values in their slots; the other slots are pieces of their own."""
+    pieces: list[str | dict[str, str]] = []
+    text = ""
+    for before, slot, _, _ in Formatter().parse(sentence):
+        text += before
+        if slot is None:
+            continue
+        if slot in known:
+            text += known[slot]
+        else:
+            pieces += [text, {"slot": slot}]
+            text = ""
+    return [*pieces, text]
+
+
+def _span(bounds: Sequence[str]) -> str:
+    """Return two bounds as text; once where they are equal."""
+    return "–".join(dict.fromkeys(bounds))

@@ -1,0 +1,340 @@
+"""Systems -> charts: what each shows, whoever draws it. plot/ draws them with matplotlib, the page with its script.
+
+A chart names systems, runs and the series in them; how a system looks is the drawer's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+import textwrap
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from tprimat import units
+from tprimat.analysis.intervals import between_run_interval
+from tprimat.analysis.summary import WITHHELD
+from tprimat.compare import RunResult, SystemResult
+from tprimat.report import tables
+from tprimat.report.rates import RATE, Bounds, bounds_of, first_counted, rate_of, rate_unit
+from tprimat.text import counted, plain, shortened
+
+LOG_FROM = 4.0
+"""From this factor between the slowest and the fastest run on, steps are drawn on a log scale."""
+
+LEAST_SPAN = 0.2
+"""Share of the slowest system's step time that the axis shows at least."""
+
+SHOWN_SHARE = 0.995
+"""Share of the steady steps that must fit the scale when outliers would flatten the rest."""
+
+CUT_FROM = 2.0
+"""The axis is cut where a step takes so many times the slowest run's median."""
+
+FOOT, HEAD = 0.12, 0.1
+"""Air below and above the steps, as a share of the axis."""
+
+LOSS_LOG_FROM = 50.0
+"""From this factor between the highest and the lowest loss on, the axis is logarithmic."""
+
+NAME_WIDTH = 30
+"""Characters of a line of a name beside a bar."""
+
+STEP_TIME = "avg_step_time_seconds"
+NOT_MEASURED = "not measured"
+WARMUP = "warm-up, excluded from the averages"
+
+
+class Series(NamedTuple):
+    """A run of a system."""
+
+    system: SystemResult
+    result: RunResult
+
+
+class Line(NamedTuple):
+    """The records of a run from one number up to another; those of the warm-up are faded."""
+
+    system: SystemResult
+    result: RunResult
+    start: int
+    stop: int
+    is_warmup: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class LineChart:
+    """Lines over steps, tokens or time.
+
+    Attributes:
+        xs: the horizontal series; tokens are those of a step times its number, over `scale`.
+        ys: the field of Run that is drawn.
+        limits: of the vertical axis, where it doesn't show all.
+        beyond: values above the limits.
+        floors: of the loss, by the entropy of the data.
+    """
+
+    title: str
+    x_title: str
+    y_title: str
+    xs: Literal["steps", "tokens", "wall"]
+    ys: Literal["step_times", "loss_values"]
+    lines: tuple[Line, ...]
+    scale: float = 1.0
+    is_log: bool = False
+    limits: tuple[float, float] | None = None
+    beyond: tuple[float, ...] = ()
+    floors: tuple[float, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    """The value of a system, in the axis' unit; None where there is none, and `text` says why.
+
+    Attributes:
+        text: the value with its interval between runs.
+        bounds: the interval between runs or, of throughput, within the only one.
+    """
+
+    system: SystemResult
+    value: float | None
+    text: str
+    bounds: Bounds | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class BarChart:
+    """A bar for each system."""
+
+    title: str
+    unit: str
+    bars: tuple[Bar, ...]
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind of memory: its title, the metrics of its average and peak, and the pattern of its bars."""
+
+    title: str
+    average: str | None
+    peak: str
+    hatch: str
+
+
+KINDS = (
+    Kind("allocated", "avg_memory_allocated_gb", "peak_memory_allocated_gb", ""),
+    Kind("reserved", "avg_memory_reserved_gb", "peak_memory_reserved_gb", "////"),
+    Kind("in use on the device", None, "peak_memory_device_used_gb", "...."),
+    Kind("process", "avg_memory_process_gb", "peak_memory_process_gb", "xxxx"),
+)
+
+
+class MemoryBar(NamedTuple):
+    """Memory of one kind of a system, GB; at least one of the two is known."""
+
+    system: SystemResult
+    kind: Kind
+    average: float | None
+    peak: float | None
+
+
+MEMORY_TITLE = "Memory per device, GB (10⁹ bytes)"
+
+
+def throughput(systems: Sequence[SystemResult]) -> BarChart:
+    """Return the throughput of each system with its interval."""
+    unit = rate_unit(systems)
+    bars = [
+        _bar(system, system.value(RATE), f"{rate_of(system)}{tables.between(system)}", bounds_of(system))
+        for system in systems
+    ]
+    return BarChart(f"Throughput, {unit} (higher is better)", unit, tuple(bars))
+
+
+def average_step_times(systems: Sequence[SystemResult]) -> BarChart:
+    """Return the average step time of each system with its interval, in s or, if all are below one second, in ms."""
+    times = [time for system in systems if (time := system.value(STEP_TIME)) is not None]
+    in_ms = max(times, default=1.0) < 1
+    unit, scale = ("ms", 1e3) if in_ms else ("s", 1.0)
+
+    def text(time: float) -> str:
+        return f"{time:.{1 if time < 100 else 0}f} ms" if in_ms else f"{time:.3f} s"
+
+    bars = []
+    for system in systems:
+        value = scale * (system.value(STEP_TIME) or 0.0) or None
+        found = between_run_interval([time for run in system.valid_runs if (time := run.value(STEP_TIME))])
+        bounds = None if found is None else Bounds(scale * found.low, scale * found.high, "between")
+        shown = "" if value is None else text(value)
+        if bounds is not None:
+            half = (bounds.high / bounds.low) ** 0.5 - 1
+            shown += f" ± {half:.1%}" if half < tables.WIDE else f" [{text(bounds.low)}–{text(bounds.high)}]"
+        bars.append(_bar(system, value, shown, bounds))
+    work = {
+        (config.global_batch_size, config.sequence_length, system.run.num_gpus)
+        for system in systems
+        for config in (system.run.training_config,)
+    }
+    note = "steps differ in batch, sequence length or GPUs: compare throughput, not step time"
+    title = f"Average step time, {unit} (lower is better)"
+    return BarChart(title, f"{unit} per step", tuple(bars), note if times and len(work) > 1 else "")
+
+
+def _bar(system: SystemResult, value: float | None, text: str, bounds: Bounds | None) -> Bar:
+    if value is None or system.exclusion is not None:
+        return Bar(system, None, why_no_rate(system))
+    return Bar(system, value, text, bounds)
+
+
+def why_no_rate(system: SystemResult) -> str:
+    """Return why a system has no bar."""
+    if system.value(STEP_TIME) is None:
+        return f"no step times: the run {system.exit_summary}"
+    if system.exclusion is not None:
+        return f"excluded: {system.exclusion.text}"
+    return next((text for text in system.value_warnings if WITHHELD in text), "unknown")
+
+
+def memory(systems: Sequence[SystemResult]) -> list[MemoryBar]:
+    """Return each kind of memory that a system has a value of."""
+    every = [
+        MemoryBar(system, kind, system.value(kind.average) if kind.average else None, system.value(kind.peak))
+        for system in systems
+        for kind in KINDS
+    ]
+    return [bar for bar in every if bar.average is not None or bar.peak is not None]
+
+
+def step_times(runs: Sequence[Series]) -> LineChart | None:
+    """Return step time over the steps; None without any. The axis shows the steady steps."""
+    timed = [each for each in runs if any(time is not None for time in each.result.run.step_times)]
+    if not timed:
+        return None
+    lines = []
+    for system, result in timed:
+        cut, count = first_counted(result), len(result.run.steps)
+        if cut:
+            # One record of overlap, so that the line has no gap at the cut.
+            lines.append(Line(system, result, 0, cut + 1, is_warmup=True))
+        lines.append(Line(system, result, cut, count))
+    low, high, is_wide = _time_limits([each.result for each in timed])
+    every = [time for each in timed for time in each.result.run.step_times if time is not None]
+    return LineChart(
+        title="Step time over the steps",
+        x_title="optimizer step",
+        y_title="s per step",
+        xs="steps",
+        ys="step_times",
+        lines=tuple(lines),
+        is_log=is_wide,
+        limits=(low, high),
+        beyond=tuple(time for time in every if time > high),
+    )
+
+
+def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
+    """Return the ends of an axis of step times, s, and whether it is logarithmic: some run is so much slower.
+
+    It shows the steady steps without outliers that flatten the others, and at least LEAST_SPAN: noise of one percent
+    must not fill the panel.
+    """
+    times: list[float] = []
+    steady: list[float] = []
+    medians: list[float] = []
+    for result in results:
+        times += [time for time in result.run.step_times if time is not None]
+        own = [time for time in result.run.step_times[first_counted(result) :] if time is not None]
+        if own:
+            steady += own
+            medians.append(statistics.median(own))
+    ranked = sorted(steady or times)
+    low, high = ranked[0], ranked[-1]
+    slowest = max(medians, default=high)
+    if high > CUT_FROM * slowest:
+        high = max(ranked[math.ceil(SHOWN_SHARE * len(ranked)) - 1], 1.1 * slowest)
+    if medians and slowest / min(medians) >= LOG_FROM:
+        factor = high / low
+        return low / factor**FOOT, high * factor**HEAD, True
+    missing = max(0.0, LEAST_SPAN * high - (high - low)) / 2
+    low, high = low - missing, high + missing
+    return max(0.0, low - FOOT * (high - low)), high + HEAD * (high - low), False
+
+
+def loss(runs: Sequence[Series], over: Literal["tokens", "wall"]) -> LineChart | None:
+    """Return loss over tokens or training time, with the entropy of the data where it is known; None without any."""
+    lines: list[Line] = []
+    values: list[float] = []
+    most = 0.0
+    for system, result in runs:
+        run = result.run
+        known = [value for value in run.loss_values if value is not None]
+        if known and why_no_loss(system, over) is None:
+            values += known
+            lines.append(Line(system, result, 0, len(run.steps)))
+            most = max(most, run.steps[-1] * (run.tokens_per_step or 0))
+    if not lines:
+        return None
+    scales = ((1e12, "10¹²"), (1e9, "10⁹"), (1e6, "10⁶"), (1e3, "10³"))
+    scale, word = next(((scale, word) for scale, word in scales if most >= scale), (1.0, ""))
+    floors = {line.result.run.data.entropy for line in lines}
+    return LineChart(
+        title="Loss over tokens" if over == "tokens" else "Loss over training time",
+        x_title=f"{word} tokens".strip() if over == "tokens" else "training time (s)",
+        y_title="loss, nats/token",
+        xs=over,
+        ys="loss_values",
+        lines=tuple(lines),
+        scale=scale,
+        is_log=min(values) > 0 and max(values) / min(values) > LOSS_LOG_FROM,
+        floors=tuple(sorted(floor for floor in floors if floor)),
+    )
+
+
+def why_no_loss(system: SystemResult, over: Literal["tokens", "wall"]) -> str | None:
+    """Return why a system has no line of its loss; None where it has one."""
+    if not any(value is not None for each in system.valid_runs for value in each.run.loss_values):
+        return "no loss was recorded"
+    if over == "tokens" and system.run.tokens_per_step is None:
+        return "tokens per step are unknown"
+    return None
+
+
+def floor_note(floor: float) -> str:
+    """Return what a dotted line is."""
+    return f"dotted: {floor:.3g} nats/token, data entropy (lowest achievable loss)"
+
+
+def beyond_note(chart: LineChart) -> str:
+    """Return how many values are off the scale; empty without any."""
+    return (
+        f"{counted(len(chart.beyond), 'step')} off scale, up to {units.seconds(max(chart.beyond))}"
+        if chart.beyond
+        else ""
+    )
+
+
+def name_lines(name: str, most: int) -> list[str]:
+    """Return a name in up to so many lines, for beside a bar, broken where its parts meet when it can be.
+
+    A name that is too long is shortened in its middle.
+    """
+    parts = plain(name).split(", ")
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(part) + 2 <= NAME_WIDTH:
+            lines[-1] += f", {part}"
+        else:
+            lines += textwrap.wrap(part, NAME_WIDTH)
+    if len(lines) <= most:
+        return lines or ["unnamed"]
+    if len(parts) == most:
+        return [shortened(part, NAME_WIDTH) for part in parts]
+    return textwrap.wrap(shortened(plain(name), most * (NAME_WIDTH - 4)), NAME_WIDTH)[:most]
+
+
+def shown_reasons(reasons: Sequence[str], most: int) -> list[str]:
+    """Return the first reasons, and how many more there are."""
+    more = [f"and {len(reasons) - most} more"] if len(reasons) > most else []
+    return [*(plain(reason, 78) for reason in reasons[:most]), *more]
