@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tprimat import units
+from tprimat.analysis.intervals import level
 from tprimat.compare import ModelComparison, SystemResult
 from tprimat.compare.explain import Achieved, Bar, Explanation, Limit, Operator, Traced, explain, traced
 from tprimat.report.blocks import Table
@@ -203,7 +204,7 @@ def table(explanation: Explanation, caption: str = "") -> Table:
         "Part of the step",
         *(f"{name}, ms" for name in names),
         "Difference, ms",
-        "95% CI",
+        f"{level()} CI",
         "Kernels that differ most",
     ]
     return Table(header, rows, caption=caption)

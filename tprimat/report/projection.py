@@ -8,6 +8,7 @@ from typing import Any
 
 from tprimat import units
 from tprimat.analysis import scaling
+from tprimat.analysis.intervals import level
 from tprimat.analysis.scaling import FAR, FORMS, LEAST, PARAMETERS, Form, Projection
 from tprimat.compare.scaling import Curve, Scaling
 from tprimat.report.rates import rate, rate_unit
@@ -107,7 +108,7 @@ def rounded(value: float) -> str:
 def interval(each: CurveProjection) -> str:
     """Return the interval of the throughput of all GPUs."""
     low, high = each.found.low, each.found.high
-    return f"95% interval {rounded(low * each.found.gpus)}–{rounded(high * each.found.gpus)}"
+    return f"{level()} interval {rounded(low * each.found.gpus)}–{rounded(high * each.found.gpus)}"
 
 
 def details(each: CurveProjection) -> str:

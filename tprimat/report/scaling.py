@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tprimat import units
+from tprimat.analysis.intervals import level
 from tprimat.compare.result import Comparison, Ratio
 from tprimat.compare.scaling import BREAK, Crossover, Curve, Scaling, Size
 from tprimat.report import tables
@@ -24,13 +25,13 @@ MOST_SIZES = 8
 BESIDE = 3
 """Curves of a model whose sizes are columns of a table."""
 
-_EFFICIENCY = "efficiency [95% CI]"
+_EFFICIENCY = f"efficiency [{level()} CI]"
 
 PLOT = "Throughput and efficiency over the number of GPUs"
 METHOD = (
-    "Efficiency is the throughput per GPU divided by that of the smallest size, with the 95% confidence interval of "
-    "that ratio over runs (Welch's t on logarithms). Ideal: the smallest size's throughput per GPU times the GPUs. "
-    f"The first size below {BREAK:.0%} is the smallest one whose whole interval is below it."
+    f"Efficiency is the throughput per GPU divided by that of the smallest size, with the {level()} confidence "
+    "interval of that ratio over runs (Welch's t on logarithms). Ideal: the smallest size's throughput per GPU times "
+    f"the GPUs. The first size below {BREAK:.0%} is the smallest one whose whole interval is below it."
 )
 
 
@@ -72,7 +73,9 @@ def headline(curve: Curve) -> str:
     ratio = last.efficiency
     assert ratio is not None
     interval = (
-        "" if ratio.low is None or ratio.high is None else f" [95% CI {100 * ratio.low:.1f}–{100 * ratio.high:.1f}]"
+        ""
+        if ratio.low is None or ratio.high is None
+        else f" [{level()} CI {100 * ratio.low:.1f}–{100 * ratio.high:.1f}]"
     )
     return (
         f"{curve.name}: {ratio.value:.1%} efficiency at {last.gpus:,} {processes(curve)}, "
@@ -260,7 +263,7 @@ def _several(out: Terminal, found: Scaling, comparison: Comparison, *, verbose: 
         "scaling",
         "GPUs",
         f"{work}/USD" if is_priced else "rate/GPU",
-        "efficiency [95% CI]",
+        _EFFICIENCY,
         f"< {BREAK:.0%}",
     ]
     out.table(header, rows, gap=0, fold=False)
