@@ -234,7 +234,8 @@ def _breakdowns(out: Terminal, model: ModelComparison) -> None:
     """Add where the time of a step goes, of runs that have a breakdown."""
     explanation = explain.of_model(model)
     if explanation is not None:
-        out.verbatim(explain.lines(explanation, width=out.width))
+        explain.add(out, explanation)
+        out.line()
     for table, note in breakdowns(model):
         names = [shortened(str(name), LONGEST_NAME) for name in table.header[1:]]
         # The first parts of it; the report has the kernels.

@@ -11,6 +11,7 @@ from tprimat.compare.result import Comparison, Ratio
 from tprimat.compare.scaling import BREAK, Crossover, Curve, Scaling, Size
 from tprimat.report import tables
 from tprimat.report.blocks import Block, Content, Heading, Image, Paragraph, Strong, Table, titled_bullets
+from tprimat.report.json_values import fields
 from tprimat.report.rates import bounds_of, rate, rate_unit
 from tprimat.report.terminal import Terminal
 from tprimat.report.verdict import Report
@@ -167,47 +168,37 @@ def values(found: Scaling) -> dict[str, Any]:
     return {
         "curves": [
             {
-                "model": curve.model.model,
-                "title": curve.model.title,
-                "system": curve.name,
-                "kind": curve.kind,
+                **fields(curve, "model=model.model", "title=model.title", "system=name", "kind"),
                 "unit": _unit(curve),
-                "breaks_at_gpus": curve.breaks_at and curve.breaks_at.gpus,
+                **fields(curve, "breaks_at_gpus=breaks_at.gpus"),
                 "break_below_efficiency": BREAK,
                 "sizes": [_size_values(curve, size) for size in curve.sizes],
                 "notes": curve.notes,
             }
             for curve in found.curves
         ],
-        "crossovers": [
-            {
-                "faster_at_first": each.first.name,
-                "other": each.second.name,
-                "from_gpus": each.span[0],
-                "to_gpus": each.span[1],
-                "turns_between_gpus": each.turns,
-            }
-            for each in found.crossovers
-        ],
+        "crossovers": [fields(each, *_CROSSOVER) for each in found.crossovers],
         "notes": found.notes,
     }
+
+
+_CROSSOVER = (
+    *("faster_at_first=first.name", "other=second.name", "from_gpus=span.0", "to_gpus=span.1"),
+    "turns_between_gpus=turns",
+)
 
 
 def _size_values(curve: Curve, size: Size) -> dict[str, Any]:
     bounds = bounds_of(size.system)
     between = bounds if bounds and bounds.kind == "between" else None
     return {
-        "system": size.system.name,
-        "gpus": size.gpus,
-        "nodes": size.nodes,
-        "global_batch_size": size.batch,
+        **fields(size, "system=system.name", "gpus", "nodes", "global_batch_size=batch"),
         "runs": len(size.system.speeds),
         "per_gpu": {"value": size.rate, "low": between and between.low, "high": between and between.high},
         "total": size.rate * size.gpus,
         "ideal": _ideal(curve, size),
-        "efficiency": size.efficiency and {name: getattr(size.efficiency, name) for name in ("value", "low", "high")},
-        "per_usd": size.per_dollar,
-        "per_joule": size.per_joule,
+        "efficiency": size.efficiency and fields(size.efficiency, "value", "low", "high"),
+        **fields(size, "per_usd=per_dollar", "per_joule"),
     }
 
 
