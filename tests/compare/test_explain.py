@@ -257,3 +257,12 @@ class TestProducts:
         split = msgspec.structs.replace(trace, work=(work(kernel, 300e-6), work(helper, 9e-6)))
         assert calls_of(split.work) == 3
         assert flops_of(split) == 3 * 2 * 4096 * 8192 * 1024
+
+
+def test_a_narrow_screen_loses_no_value():
+    long = "A system with a long name"
+    explanation = explain(traced(training(900, 200, steps=3)), traced(training(1200, 200, 430, steps=3), name=long))
+    text = report.lines(explanation, width=50)
+    assert max(map(len, text.splitlines())) <= 50
+    assert "+0.30" in text
+    assert "kernels" not in text

@@ -18,6 +18,8 @@ from typing import Literal
 from tprimat.analysis.stats import mean
 
 CONFIDENCE = 0.95
+"""The level of every interval and p value; texts that name it ask level()."""
+
 BATCHES = 10
 FULL_COVERAGE_STEPS = 500
 BATCH_MEANS_STEPS = 200
@@ -26,6 +28,11 @@ WINDOWED_STEPS = 100
 POWER = 0.8
 
 Method = Literal["welch", "paired", "prediction"]
+
+
+def level() -> str:
+    """Return the confidence level as texts name it, such as 95%."""
+    return f"{100 * CONFIDENCE:g}%"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,8 +127,8 @@ class Difference:
     freedom: float
     method: Method = "welch"
 
-    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """Return the bounds of the difference."""
+    def interval(self, confidence: float | None = None) -> tuple[float, float]:
+        """Return the bounds of the difference, with CONFIDENCE unless another level is given."""
         half = t_quantile(self.freedom, confidence) * self.error
         return self.value - half, self.value + half
 
@@ -260,8 +267,8 @@ def _detectable_errors(freedom: float) -> float:
     return high
 
 
-def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
-    """Return the value of Student's t that a two-sided interval of this confidence reaches to."""
+def t_quantile(freedom: float, confidence: float | None = None) -> float:
+    """Return the value of Student's t that a two-sided interval reaches to; by default that of CONFIDENCE."""
     from scipy import special
 
-    return float(special.stdtrit(freedom, (1 + confidence) / 2))
+    return float(special.stdtrit(freedom, (1 + (CONFIDENCE if confidence is None else confidence)) / 2))

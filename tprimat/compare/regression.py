@@ -273,7 +273,7 @@ def _answered(check: Check, excess: float, tests: int) -> Check:
         answer = "worse" if excess > 0 else "within"
     if answer == "inconclusive":
         return dataclasses.replace(check, text=_why_inconclusive(check, excess, tests))
-    interval = "the change" if check.low == check.high else "the 95% CI"
+    interval = "the change" if check.low == check.high else f"the {intervals.level()} CI"
     where = "beyond" if answer == "worse" else "within"
     return dataclasses.replace(check, answer=answer, text=f"{interval} is {where} the threshold", runs_needed=None)
 
@@ -309,7 +309,7 @@ def _why_inconclusive(check: Check, excess: float, tests: int) -> str:
     if check.low is None or check.high is None:
         start += f"with {runs_text(check)}, run-to-run variation is unknown"
     elif check.low <= check.threshold.limit <= check.high:
-        start += "the 95% CI includes the threshold"
+        start += f"the {intervals.level()} CI includes the threshold"
     else:
         start += f"not significant after Holm's correction for {tests} checks"
     if check.runs_needed is None:

@@ -39,6 +39,11 @@ class Threshold:
         sign = -1 if self.falls else 1
         return 1 + sign * self.amount / 100 if self.percent else sign * self.amount
 
+    @property
+    def unit(self) -> str:
+        """The unit of the amount."""
+        return "%" if self.percent else self.metric.unit
+
     def __str__(self) -> str:
         sign = "" if self.amount == 0 else "-" if self.falls else "+"
         return f"{sign}{self.amount:g}{'%' if self.percent else f' {self.metric.unit}'}"

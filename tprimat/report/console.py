@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tprimat import units
+from tprimat.analysis.intervals import level
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, SettingRow, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.systems import short_device
@@ -100,7 +101,9 @@ def _models_table(out: Terminal, answers: Sequence[Answer]) -> None:
                 speedup_text(leaders.speedup),
             ]
         )
-    out.table([unit, *(shortened(name, 2 * COLUMN) for name in names), "faster", "speedup [95% CI]"], rows, fold=False)
+    out.table(
+        [unit, *(shortened(name, 2 * COLUMN) for name in names), "faster", f"speedup [{level()} CI]"], rows, fold=False
+    )
     out.line()
 
 
@@ -139,7 +142,7 @@ def _group_table(out: Terminal, comparison: Comparison, group: Group) -> None:
             text = "baseline" if pair is None else tables.versus(pair)
             cells.append([names[index], *(row.cells[index].text for row in rows), text])
         has_interval = any(pair.ratio and pair.ratio.low is not None for pair in group.pairs)
-        versus = "vs baseline [95% CI]" if has_interval else "vs baseline"
+        versus = f"vs baseline [{level()} CI]" if has_interval else "vs baseline"
         out.table(["", *(row.short for row in rows), versus], cells, gap=1)
         if len(group.systems) > MOST_ROWS:
             out.line(f"{len(group.systems) - MOST_ROWS} more systems: --verbose", indent=2)
@@ -231,7 +234,8 @@ def _breakdowns(out: Terminal, model: ModelComparison) -> None:
     """Add where the time of a step goes, of runs that have a breakdown."""
     explanation = explain.of_model(model)
     if explanation is not None:
-        out.verbatim(explain.lines(explanation, width=out.width))
+        explain.add(out, explanation)
+        out.line()
     for table, note in breakdowns(model):
         names = [shortened(str(name), LONGEST_NAME) for name in table.header[1:]]
         # The first parts of it; the report has the kernels.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tprimat import units
 from tprimat.analysis import metrics
 from tprimat.analysis.efficiency import Efficiency
+from tprimat.analysis.intervals import level
 from tprimat.analysis.run_account import account_of
 from tprimat.checks import Finding
 from tprimat.checks.settings import joined
@@ -58,14 +59,14 @@ _OTHER_METRICS = (
 
 METHOD = (
     "Warm-up is excluded where it can be detected. Throughput is the tokens of a step divided by the mean step time "
-    f"and the number of GPUs; of several runs it is the geometric mean, with its 95% confidence interval. {LOSS}"
+    f"and the number of GPUs; of several runs it is the geometric mean, with its {level()} confidence interval. {LOSS}"
 )
 MOST_SYSTEMS = 100
 """Systems of a group that the tables have; nobody reads more, and --json has all."""
 
 EFFICIENCY = (
-    "Values in brackets are 95% confidence intervals, unless another level is given. Missing values are explained "
-    "below the table."
+    f"Values in brackets are {level()} confidence intervals, unless another level is given. Missing values are "
+    "explained below the table."
 )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Efficiency, Value, rows
+from tprimat.analysis.intervals import level
 from tprimat.catalog.prices import Price
 from tprimat.compare import Comparison
 from tprimat.compare.cost import efficiencies
@@ -76,7 +77,7 @@ def console(tables: Sequence[EfficiencyTable], notes: Sequence[str], *, width: i
         if any(value.low is not None for each in table.columns for value in each.values.values()):
             within_run = any(each.steps.startswith("steps") for each in table.columns)
             run = "within-run intervals: run-to-run variation is unknown"
-            out.line(f"Ranges: {run if within_run else '95% CI of the mean over runs'}.")
+            out.line(f"Ranges: {run if within_run else f'{level()} CI of the mean over runs'}.")
         for text in reasons(table.columns):
             out.line(text)
         out.line()

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tprimat import units
+from tprimat.analysis.intervals import level
 from tprimat.compare import ModelComparison, SystemResult
 from tprimat.compare.explain import Achieved, Bar, Explanation, Limit, Operator, Traced, explain, traced
 from tprimat.report.blocks import Table
+from tprimat.report.json_values import fields
 from tprimat.report.terminal import Terminal
 from tprimat.report.traces import kernel_title, part_title, work_title
 from tprimat.results.trace import IDLE, TracedWork
@@ -23,6 +25,9 @@ MOST_OPERATORS = 8
 
 LONGEST_KERNEL = 40
 """Characters of a kernel's name in a sentence."""
+
+LEAST_ROOM = 9
+"""Columns of the screen in which the kernels of a part are named."""
 
 SMALL = 0.002
 """Share of the longer step below which a part is not worth a line on the screen."""
@@ -142,25 +147,31 @@ def pair_title(operator: Operator) -> str:
 
 def lines(explanation: Explanation, *, width: int = 80, color: bool = False, verbose: bool = False) -> str:
     """Return what a terminal shows: the difference, its parts in order of effect, and what to look at first."""
-    top, end = Terminal(width=width, color=color), Terminal(width=width, color=color)
-    top.line(headline(explanation), "bold")
+    out = Terminal(width=width, color=color)
+    add(out, explanation, verbose=verbose)
+    return out.text()
+
+
+def add(out: Terminal, explanation: Explanation, *, verbose: bool = False) -> None:
+    """Add the same to what is printed."""
+    out.line(headline(explanation), "bold")
     for reason in reasons(explanation):
-        top.line(reason, indent=2)
-    rows = _rows(explanation, width, None if verbose else MOST_BARS)
+        out.line(reason, indent=2)
+    out.line()
+    _table(out, explanation, None if verbose else MOST_BARS)
+    out.line()
     if verbose:
         for bar in _differing(explanation):
-            end.line(f"{part_title(bar.part)}, {_signed(bar.delta)} ms", "bold")
+            out.line(f"{part_title(bar.part)}, {_signed(bar.delta)} ms", "bold")
             for operator in bar.operators[:MOST_OPERATORS]:
+                texts = (pair_title(operator), speeds(explanation, operator))
                 times = f"{operator_title(operator)}: {_change(*operator.seconds)} ms"
-                end.line(
-                    "; ".join(filter(None, (times, pair_title(operator), speeds(explanation, operator)))), indent=2
-                )
-        end.line()
+                out.line("; ".join(filter(None, (times, *texts))), indent=2)
+        out.line()
     for caveat in caveats(explanation):
-        end.line(f"! {caveat}")
+        out.line(f"! {caveat}")
     if look := look_first(explanation):
-        end.line(f"Look first at: {look}")
-    return "\n".join([top.text(), *rows, "", end.text()])
+        out.line(f"Look first at: {look}")
 
 
 def caveats(explanation: Explanation) -> Iterator[str]:
@@ -203,7 +214,7 @@ def table(explanation: Explanation, caption: str = "") -> Table:
         "Part of the step",
         *(f"{name}, ms" for name in names),
         "Difference, ms",
-        "95% CI",
+        f"{level()} CI",
         "Kernels that differ most",
     ]
     return Table(header, rows, caption=caption)
@@ -250,31 +261,23 @@ def values(explanation: Explanation) -> dict[str, Any]:
     def operator_values(operator: Operator) -> dict[str, Any]:
         before, after = operator.achieved(explanation)
         return {
-            "name": operator.name,
-            "shapes": operator.shapes,
-            "seconds": operator.seconds,
-            "difference": operator.delta,
+            **fields(operator, "name", "shapes", "seconds", "difference=delta"),
             "kernels": [[work.kernel for work in works] for works in (operator.before, operator.after)],
             "achieved": [each and dataclasses.asdict(each) for each in (before, after)],
         }
 
+    both = (explanation.before, explanation.after)
     return {
-        "systems": [explanation.before.name, explanation.after.name],
-        "seconds": [explanation.before.seconds, explanation.after.seconds],
-        "difference": explanation.delta,
-        "interval": explanation.interval,
-        "limits": explanation.limits,
-        "overlapped_communication": [
-            explanation.before.overlapped_communication,
-            explanation.after.overlapped_communication,
-        ],
+        "systems": [each.name for each in both],
+        "seconds": [each.seconds for each in both],
+        **fields(explanation, "difference=delta", "interval", "limits"),
+        "overlapped_communication": [each.overlapped_communication for each in both],
         "matrix_product_flops": explanation.products,
         "parts": [
             {
                 "part": bar.part,
                 "seconds": [bar.before, bar.after],
-                "difference": bar.delta,
-                "interval": bar.interval,
+                **fields(bar, "difference=delta", "interval"),
                 "operators": [operator_values(operator) for operator in bar.operators],
             }
             for bar in explanation.bars
@@ -313,8 +316,8 @@ def waterfall(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _rows(explanation: Explanation, width: int, most: int | None) -> list[str]:
-    """Return the table of parts: ms in both traces, their difference, and the kernels behind it where there is room."""
+def _table(out: Terminal, explanation: Explanation, most: int | None) -> None:
+    """Add the table of parts: ms in both traces, their difference, and the kernels behind it where there is room."""
     first, second = (shortened(plain(each.name), 14) for each in (explanation.before, explanation.after))
     rows = [("ms per step", first, second, "difference", "kernels that differ most")]
     small = SMALL * max(explanation.before.seconds, explanation.after.seconds)
@@ -325,18 +328,13 @@ def _rows(explanation: Explanation, width: int, most: int | None) -> list[str]:
         rows.append((counted(len(rest), "smaller part"), _ms(before), _ms(after), _signed(after - before), ""))
     whole = explanation.before.seconds, explanation.after.seconds
     rows.append(("step", _ms(whole[0]), _ms(whole[1]), _delta_text(explanation.delta, explanation.interval), ""))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = []
-    for name, before_text, after_text, delta, kernels in rows:
-        line = f"{name:<{widths[0]}}  {before_text:>{widths[1]}}  {after_text:>{widths[2]}}  {delta:>{widths[3]}}"
-        room = width - len(line) - 2
-        lines.append(f"{line}  {_fitting(kernels, room)}".rstrip() if room > 8 else line)
-    rule = "─" * min(width, max(map(len, lines)))
-    return [lines[0], rule, *lines[1:]]
+    out.table(rows[0], rows[1:], gap=1, fit=_fitting)
 
 
 def _fitting(kernels: str, room: int) -> str:
-    """Return one kernel or a pair, cut at the ends of the names, which begin with what tells most."""
+    """Return one kernel or a pair, cut at the ends of the names, which begin with what tells most; none in no room."""
+    if room < LEAST_ROOM:
+        return ""
     first, versus, second = kernels.partition(" vs ")
     if len(kernels) <= room or not versus:
         return _cut(kernels, room)

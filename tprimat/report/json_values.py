@@ -14,7 +14,7 @@ from tprimat.analysis.run_account import account_of
 from tprimat.analysis.summary import Summary, summarize
 from tprimat.compare import Comparison, Pair, SystemResult
 from tprimat.compare.cost import cost
-from tprimat.compare.regression import Check, RegressionCheck
+from tprimat.compare.regression import RegressionCheck
 from tprimat.compare.target import ratio, target
 from tprimat.report.efficiency import EfficiencyTable, efficiency_tables, micro_batches
 from tprimat.report.verdict import Answer, Report
@@ -39,6 +39,19 @@ def _finite(value: Any) -> Any:
     return [_finite(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
+def fields(record: object, *names: str) -> dict[str, Any]:
+    """Return fields of a record by name; `name=path.to.it` is one of its parts, None where a part of it is None."""
+    found = {}
+    for each in names:
+        name, _, path = each.partition("=")
+        value: Any = record
+        for part in (path or name).split("."):
+            if value is not None:
+                value = value[int(part)] if part.isdecimal() else getattr(value, part)
+        found[name] = value
+    return found
+
+
 def comparison_values(report: Report) -> dict[str, Any]:
     """Return a comparison with the efficiency of its systems. Speedups are of tokens/s/GPU, 1 or more."""
     comparison = report.comparison
@@ -46,7 +59,7 @@ def comparison_values(report: Report) -> dict[str, Any]:
     for model in comparison.models:
         groups = [_group(comparison, answer) for answer in report.answers if answer.model is model]
         models.append({"model": model.model, "title": model.title, "groups": groups})
-    files = [{"name": file.name, "sha256": file.sha256, "runs": len(file.runs)} for file in comparison.files]
+    files = [{**fields(file, "name", "sha256"), "runs": len(file.runs)} for file in comparison.files]
     return {
         "status": int(comparison.status),
         "mode": comparison.mode,
@@ -60,12 +73,12 @@ def comparison_values(report: Report) -> dict[str, Any]:
 def run_values(run: Run, path: Path | str | None) -> dict[str, Any]:
     """Return a run by the names of the result file, without its series, and the path of its result if there is one."""
     summary = summarize(run)
-    identity = ("model", "framework", "platform", "scale", "label", "timestamp", "num_gpus")
     return {
         "path": None if path is None else str(path),
-        "status": run.status,
-        "reason": run.status_reason,
-        **{name: getattr(run, name) for name in identity},
+        **fields(
+            run, "status", "reason=status_reason", "model", "framework", "platform", "scale", "label", "timestamp"
+        ),
+        "num_gpus": run.num_gpus,
         "training_config": run.training_config.known(),
         "performance_metrics": summary.performance.known(),
         "memory_metrics": run.memory_metrics.known(),
@@ -83,63 +96,41 @@ def account_values(run: Run, summary: Summary) -> dict[str, Any] | None:
 
 def efficiency_values(tables: Sequence[EfficiencyTable]) -> list[dict[str, Any]]:
     """Return the efficiency of each system."""
-    return [
-        {
-            "system": table.name,
-            "model": table.model,
-            "price_usd_per_gpu_hour": None if table.price is None else [table.price.low, table.price.high],
-            "reason": table.reason,
-            "columns": [
-                {
-                    "steps": each.steps,
-                    "hints": list(each.hints),
-                    "values": {
-                        name: {"value": value.value, "low": value.low, "high": value.high, "note": value.reason}
-                        for name, value in each.values.items()
-                    },
-                }
-                for each in table.columns
-            ],
-        }
-        for table in tables
-    ]
+    found = []
+    for table in tables:
+        columns = [
+            {
+                "steps": each.steps,
+                "hints": list(each.hints),
+                "values": {
+                    name: fields(value, "value", "low", "high", "note=reason") for name, value in each.values.items()
+                },
+            }
+            for each in table.columns
+        ]
+        price = None if table.price is None else [table.price.low, table.price.high]
+        named = fields(table, "system=name", "model")
+        found.append({**named, "price_usd_per_gpu_hour": price, "reason": table.reason, "columns": columns})
+    return found
 
 
 def regression_values(found: RegressionCheck) -> dict[str, Any]:
     """Return a regression check with all its rows."""
     return {
         "status": int(found.status),
-        "checks": [_check(check) for check in found.checks],
+        "checks": [fields(check, *_CHECK) for check in found.checks],
         "pairs": [_pair(None, pair) for pair in found.pairs],
         "notes": found.notes,
     }
 
 
-def _check(check: Check) -> dict[str, Any]:
-    threshold = check.threshold
-    before, now = check.values or (None, None)
-    return {
-        "model": check.model,
-        "baseline": check.baseline,
-        "candidate": check.candidate,
-        "metric": threshold and threshold.metric.name,
-        "threshold": threshold and threshold.amount,
-        "threshold_unit": threshold and ("%" if threshold.percent else threshold.metric.unit),
-        "answer": check.answer,
-        "text": check.text,
-        "baseline_value": before,
-        "candidate_value": now,
-        "unit": threshold and threshold.metric.unit,
-        "baseline_runs": check.runs[0],
-        "candidate_runs": check.runs[1],
-        "change": check.change,
-        "low": check.low,
-        "high": check.high,
-        "method": check.method,
-        "p": check.p,
-        "p_adjusted": check.p_adjusted,
-        "runs_needed": check.runs_needed,
-    }
+_CHECK = (
+    *("model", "baseline", "candidate"),
+    *("metric=threshold.metric.name", "threshold=threshold.amount", "threshold_unit=threshold.unit", "answer", "text"),
+    *("baseline_value=values.0", "candidate_value=values.1", "unit=threshold.metric.unit"),
+    *("baseline_runs=runs.0", "candidate_runs=runs.1", "change", "low", "high", "method", "p", "p_adjusted"),
+    "runs_needed",
+)
 
 
 def _group(comparison: Comparison, answer: Answer) -> dict[str, Any]:
@@ -155,8 +146,7 @@ def _group(comparison: Comparison, answer: Answer) -> dict[str, Any]:
 
 def _system(comparison: Comparison, system: SystemResult) -> dict[str, Any]:
     return {
-        "name": system.name,
-        "full_name": system.full_name,
+        **fields(system, "name", "full_name"),
         "runs": len(system.runs),
         "valid_runs": len(system.valid_runs),
         "values": system.values,
@@ -174,27 +164,22 @@ def _system(comparison: Comparison, system: SystemResult) -> dict[str, Any]:
 def _pair(comparison: Comparison | None, pair: Pair) -> dict[str, Any]:
     found = None if comparison is None else cost(comparison, pair)
     return {
-        "baseline": pair.baseline.name,
-        "system": pair.system.name,
+        **fields(pair, "baseline=baseline.name", "system=system.name"),
         "faster": pair.ratio and pair.faster.name,
         "slower": pair.ratio and pair.slower.name,
         "speedup": _speedup(pair),
-        "reason": pair.reason,
-        "configurations": pair.config_diff.verdict,
-        "config_diff": pair.config_diff.entries,
-        "same_training": pair.training.same,
-        "same_training_reasons": pair.training.reasons,
-        "agreeing_steps": pair.training.agreeing_steps,
+        **fields(pair, "reason", "configurations=config_diff.verdict", "config_diff=config_diff.entries"),
+        **fields(pair.training, "same_training=same", "same_training_reasons=reasons", "agreeing_steps"),
         "target": comparison and ratio(pair.baseline, pair.system, comparison.options.target_loss),
         "sensitivity": {name: 1 / value if pair.is_inverted else value for name, value in pair.sensitivity},
-        "cost": found
-        and {
-            "break_even_price_ratio": found.break_even,
-            "cheaper": found.cheaper and found.cheaper.name,
-            "saving_per_token": found.saving,
-            "break_even_usd_per_gpu_hour": found.break_even_price,
-        },
+        "cost": found and fields(found, *_COST),
     }
+
+
+_COST = (
+    *("break_even_price_ratio=break_even", "cheaper=cheaper.name", "saving_per_token=saving"),
+    "break_even_usd_per_gpu_hour=break_even_price",
+)
 
 
 def _speedup(pair: Pair) -> dict[str, Any] | None:
@@ -202,7 +187,7 @@ def _speedup(pair: Pair) -> dict[str, Any] | None:
     if pair.ratio is None or pair.speedup is None:
         return None
     segments = [
-        {"value": each.value, "system_steps": steps.system_steps, "baseline_steps": steps.baseline_steps}
+        {"value": each.value, **fields(steps, "system_steps", "baseline_steps")}
         for each, steps in zip(pair.speedup.segments, pair.ratio.segments, strict=True)
     ]
     return {

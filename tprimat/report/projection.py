@@ -8,8 +8,10 @@ from typing import Any
 
 from tprimat import units
 from tprimat.analysis import scaling
+from tprimat.analysis.intervals import level
 from tprimat.analysis.scaling import FAR, FORMS, LEAST, PARAMETERS, Form, Projection
 from tprimat.compare.scaling import Curve, Scaling
+from tprimat.report.json_values import fields
 from tprimat.report.rates import rate, rate_unit
 from tprimat.report.scaling import process, processes, rate_title
 from tprimat.report.terminal import Terminal
@@ -107,7 +109,7 @@ def rounded(value: float) -> str:
 def interval(each: CurveProjection) -> str:
     """Return the interval of the throughput of all GPUs."""
     low, high = each.found.low, each.found.high
-    return f"95% interval {rounded(low * each.found.gpus)}–{rounded(high * each.found.gpus)}"
+    return f"{level()} interval {rounded(low * each.found.gpus)}–{rounded(high * each.found.gpus)}"
 
 
 def details(each: CurveProjection) -> str:
@@ -181,21 +183,15 @@ def warnings(each: CurveProjection) -> list[str]:
 def values(each: CurveProjection) -> dict[str, Any]:
     """Return a projection for --json."""
     curve, found = each.curve, each.found
+    per_gpu = fields(found, "value=rate", "low", "high")
     return {
-        "model": curve.model.model,
-        "system": curve.name,
-        "gpus": found.gpus,
+        **fields(each, "model=curve.model.model", "system=curve.name", "gpus=found.gpus"),
         "global_batch_size": found.batch,
         "unit": _unit(curve),
-        "per_gpu": {"value": found.rate, "low": found.low, "high": found.high},
-        "total": {
-            "value": found.rate * found.gpus,
-            "low": found.low * found.gpus,
-            "high": found.high * found.gpus,
-        },
+        "per_gpu": per_gpu,
+        "total": {name: value * found.gpus for name, value in per_gpu.items()},
         "efficiency": found.rate / curve.sizes[0].rate,
-        "form": found.fit.form,
-        "parameters": found.fit.parameters,
+        **fields(found.fit, "form", "parameters"),
         "backtest": {"gpus": curve.sizes[-1].gpus, **found.backtest},
         "measured_gpus": [size.gpus for size in curve.sizes],
         "warnings": warnings(each),

@@ -20,7 +20,7 @@ class Bounds:
     low: float
     high: float
     kind: Literal["between", "within"]
-    coverage: float = intervals.CONFIDENCE
+    coverage: float
 
 
 def bounds_of(system: SystemResult) -> Bounds | None:
@@ -28,7 +28,7 @@ def bounds_of(system: SystemResult) -> Bounds | None:
     rates = system.speeds
     between = intervals.between_run_interval(rates, rounding_variance([each.summary for each in system.valid_runs]))
     if between is not None:
-        return Bounds(between.low, between.high, "between")
+        return Bounds(between.low, between.high, "between", intervals.CONFIDENCE)
     segments = system.valid_runs[0].summary.segments if system.valid_runs else ()
     interval = segments[0].interval if rates and len(segments) == 1 else None
     if interval is None or interval.about != "mean":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tprimat import units
+from tprimat.analysis.intervals import level
 from tprimat.compare.caveats import caveats
 from tprimat.compare.regression import Answer, Check, RegressionCheck, runs_text
 from tprimat.compare.speedup import RATE
@@ -40,7 +41,7 @@ def _subject(found: RegressionCheck) -> list[str]:
     """Return the setup that is checked, where it is one, and what its intervals assume."""
     setups = {(check.model, check.baseline, check.candidate) for check in found.checks}
     assumed = any(check.method == "prediction" for check in found.checks)
-    lines = ["The 95% CI assumes equal run-to-run variation."] if assumed else []
+    lines = [f"The {level()} CI assumes equal run-to-run variation."] if assumed else []
     if len(setups) > 1:
         return lines
     ((model, *names),) = setups
@@ -147,7 +148,7 @@ def _table(found: RegressionCheck) -> list[list[str]]:
     checks = [check for check in found.checks if check.change is not None]
     models = len({check.model for check in checks}) > 1
     runs = len({check.runs for check in checks}) > 1
-    table = [["", "baseline", "candidate", "change", "95% CI", "threshold", *(["runs"] if runs else [])]]
+    table = [["", "baseline", "candidate", "change", f"{level()} CI", "threshold", *(["runs"] if runs else [])]]
     for answer, (_, title) in _WORDS.items():
         rows = [_row(check, models=models, runs=runs) for check in checks if check.answer == answer]
         if rows and len(rows) < len(found.checks):

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tprimat import units
+from tprimat.analysis.intervals import level
 from tprimat.compare.result import Comparison, Ratio
 from tprimat.compare.scaling import BREAK, Crossover, Curve, Scaling, Size
 from tprimat.report import tables
 from tprimat.report.blocks import Block, Content, Heading, Image, Paragraph, Strong, Table, titled_bullets
+from tprimat.report.json_values import fields
 from tprimat.report.rates import bounds_of, rate, rate_unit
 from tprimat.report.terminal import Terminal
 from tprimat.report.verdict import Report
@@ -24,13 +26,13 @@ MOST_SIZES = 8
 BESIDE = 3
 """Curves of a model whose sizes are columns of a table."""
 
-_EFFICIENCY = "efficiency [95% CI]"
+_EFFICIENCY = f"efficiency [{level()} CI]"
 
 PLOT = "Throughput and efficiency over the number of GPUs"
 METHOD = (
-    "Efficiency is the throughput per GPU divided by that of the smallest size, with the 95% confidence interval of "
-    "that ratio over runs (Welch's t on logarithms). Ideal: the smallest size's throughput per GPU times the GPUs. "
-    f"The first size below {BREAK:.0%} is the smallest one whose whole interval is below it."
+    f"Efficiency is the throughput per GPU divided by that of the smallest size, with the {level()} confidence "
+    "interval of that ratio over runs (Welch's t on logarithms). Ideal: the smallest size's throughput per GPU times "
+    f"the GPUs. The first size below {BREAK:.0%} is the smallest one whose whole interval is below it."
 )
 
 
@@ -72,7 +74,9 @@ def headline(curve: Curve) -> str:
     ratio = last.efficiency
     assert ratio is not None
     interval = (
-        "" if ratio.low is None or ratio.high is None else f" [95% CI {100 * ratio.low:.1f}–{100 * ratio.high:.1f}]"
+        ""
+        if ratio.low is None or ratio.high is None
+        else f" [{level()} CI {100 * ratio.low:.1f}–{100 * ratio.high:.1f}]"
     )
     return (
         f"{curve.name}: {ratio.value:.1%} efficiency at {last.gpus:,} {processes(curve)}, "
@@ -164,47 +168,37 @@ def values(found: Scaling) -> dict[str, Any]:
     return {
         "curves": [
             {
-                "model": curve.model.model,
-                "title": curve.model.title,
-                "system": curve.name,
-                "kind": curve.kind,
+                **fields(curve, "model=model.model", "title=model.title", "system=name", "kind"),
                 "unit": _unit(curve),
-                "breaks_at_gpus": curve.breaks_at and curve.breaks_at.gpus,
+                **fields(curve, "breaks_at_gpus=breaks_at.gpus"),
                 "break_below_efficiency": BREAK,
                 "sizes": [_size_values(curve, size) for size in curve.sizes],
                 "notes": curve.notes,
             }
             for curve in found.curves
         ],
-        "crossovers": [
-            {
-                "faster_at_first": each.first.name,
-                "other": each.second.name,
-                "from_gpus": each.span[0],
-                "to_gpus": each.span[1],
-                "turns_between_gpus": each.turns,
-            }
-            for each in found.crossovers
-        ],
+        "crossovers": [fields(each, *_CROSSOVER) for each in found.crossovers],
         "notes": found.notes,
     }
+
+
+_CROSSOVER = (
+    *("faster_at_first=first.name", "other=second.name", "from_gpus=span.0", "to_gpus=span.1"),
+    "turns_between_gpus=turns",
+)
 
 
 def _size_values(curve: Curve, size: Size) -> dict[str, Any]:
     bounds = bounds_of(size.system)
     between = bounds if bounds and bounds.kind == "between" else None
     return {
-        "system": size.system.name,
-        "gpus": size.gpus,
-        "nodes": size.nodes,
-        "global_batch_size": size.batch,
+        **fields(size, "system=system.name", "gpus", "nodes", "global_batch_size=batch"),
         "runs": len(size.system.speeds),
         "per_gpu": {"value": size.rate, "low": between and between.low, "high": between and between.high},
         "total": size.rate * size.gpus,
         "ideal": _ideal(curve, size),
-        "efficiency": size.efficiency and {name: getattr(size.efficiency, name) for name in ("value", "low", "high")},
-        "per_usd": size.per_dollar,
-        "per_joule": size.per_joule,
+        "efficiency": size.efficiency and fields(size.efficiency, "value", "low", "high"),
+        **fields(size, "per_usd=per_dollar", "per_joule"),
     }
 
 
@@ -260,7 +254,7 @@ def _several(out: Terminal, found: Scaling, comparison: Comparison, *, verbose: 
         "scaling",
         "GPUs",
         f"{work}/USD" if is_priced else "rate/GPU",
-        "efficiency [95% CI]",
+        _EFFICIENCY,
         f"< {BREAK:.0%}",
     ]
     out.table(header, rows, gap=0, fold=False)

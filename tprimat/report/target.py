@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from tprimat import units
 from tprimat.analysis.efficiency.subject import Value
+from tprimat.analysis.intervals import level
 from tprimat.compare import Comparison, ModelComparison
 from tprimat.compare.target import Target, TargetRatio, ratio, target
 from tprimat.report.blocks import Block, Paragraph, Table, plain_bullets
@@ -13,7 +14,7 @@ from tprimat.report.blocks import Block, Paragraph, Table, plain_bullets
 OPENING = (
     "MLPerf's official time is that from run_start to run_stop; the score is its mean without the fastest and the "
     "slowest run, times the normalisation in scaling.json. Ratios compare whole systems; above 1 the first is sooner. "
-    "In brackets: 95% confidence intervals of the ratio of all runs' geometric means."
+    f"In brackets: {level()} confidence intervals of the ratio of all runs' geometric means."
 )
 
 _ROWS: tuple[tuple[str, str, Callable[[float], str]], ...] = (

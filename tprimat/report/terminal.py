@@ -3,10 +3,36 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from tprimat.text import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.measure import Measurement
+    from rich.text import Text
+
+
+Fit = Callable[[str, int], str]
+"""Returns what stands for a text in so many columns."""
+
+
+class _Fitting:
+    """A cell that shows what fits in the columns that the table gives it."""
+
+    def __init__(self, text: str, fit: Fit) -> None:
+        self._text, self._fit = text, fit
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        from rich.measure import Measurement
+
+        return Measurement(1, max(1, len(self._text))).with_maximum(options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        from rich.text import Text
+
+        yield Text(self._fit(self._text, options.max_width))
 
 
 class Terminal:
@@ -41,12 +67,6 @@ class Terminal:
 
         self._console.print(Padding(Text(plain(text), style=style), (0, 0, 0, indent)))
 
-    def verbatim(self, text: str) -> None:
-        """Add lines as they are, such as a table whose columns are already aligned."""
-        from rich.text import Text
-
-        self._console.print(Text(text), no_wrap=True)
-
     def entries(self, title: str, entries: Iterable[tuple[str, str]], *, gap: bool = True) -> None:
         """Add a list of marks and texts, which are indented, below a title; nothing without entries."""
         from rich.table import Table
@@ -71,6 +91,9 @@ class Terminal:
         widths: Sequence[int | None] | None = None,
         gap: int = 2,
         fold: bool = True,
+        fit: Fit | None = None,
+        rule: bool = True,
+        indent: int = 0,
     ) -> None:
         """Add a table, of which all but the first column are aligned to the right.
 
@@ -80,21 +103,45 @@ class Terminal:
             widths: of the columns; None for those that share what there is.
             gap: columns between two cells, beside the one of the border.
             fold: whether a word that is too long goes on in the next line; else it is cut.
+            fit: of a table whose last column is aligned to the left and has what the others leave.
+            rule: whether a line stands below the header.
+            indent: columns before the first cell.
         """
         from rich import box
+        from rich.padding import Padding
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, gap, 0, 0), show_edge=False)
-        for index, title in enumerate(header):
-            width = widths[index] if widths else None
+        rows = [list(map(list, section)) for section in sections]
+        last = len(header) - 1
+        if fit is not None:
+            texts = zip(header, *(row for section in rows for row in section), strict=True)
+            widths = [None if index == last else max(map(len, column)) for index, column in enumerate(texts)]
+
+        def cells(row: Sequence[str]) -> list[Text | _Fitting]:
+            return [
+                Text(cell) if fit is None or index < last else _Fitting(cell, fit) for index, cell in enumerate(row)
+            ]
+
+        # Without a rule there is no box, whose border is one of the columns between two cells.
+        table = Table(
+            box=box.SIMPLE_HEAD if rule else None,
+            pad_edge=False,
+            padding=(0, gap if rule else gap + 1, 0, 0),
+            show_edge=False,
+            header_style="table.header" if rule else "",
+        )
+        for index, title in enumerate(cells(header)):
+            left = index == 0 or (fit is not None and index == last)
             overflow: Literal["fold", "ellipsis"] = "fold" if fold or index == 0 else "ellipsis"
-            table.add_column(Text(title), justify="right" if index else "left", width=width, overflow=overflow)
-        for rows in sections:
-            for row in rows:
-                table.add_row(*map(Text, row))
+            table.add_column(
+                title, justify="left" if left else "right", width=widths[index] if widths else None, overflow=overflow
+            )
+        for section in rows:
+            for row in section:
+                table.add_row(*cells(row))
             table.add_section()
-        self._console.print(table)
+        self._console.print(Padding(table, (0, 0, 0, indent)))
 
     def text(self) -> str:
         """All of it, ended by a newline."""

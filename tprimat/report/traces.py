@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tprimat import units
 from tprimat.analysis.traces.breakdown import mean_parts, sums
+from tprimat.report.terminal import Terminal
 from tprimat.results.trace import COMMUNICATION, Trace, TracedWork
 from tprimat.text import counted, plain, shortened
 
@@ -64,13 +65,14 @@ def lines(trace: Trace) -> list[str]:
         times = [sum(step.parts.get(part, 0.0) for part in rest) for step in steps]
         rows.append((*_row(counted(len(rest), "smaller part"), times, total), ""))
     rows.append((*_row("step", [step.seconds for step in steps], total), ""))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    found = [_heading(trace)]
-    for name, time, share, spread, kernel in rows:
-        line = f"  {name:<{widths[0]}} {time:>{widths[1]}} {share:>{widths[2]}} {spread:>{widths[3]}}".rstrip()
-        room = WIDTH - len(line) - 2
-        found.append(f"{line}  {shortened(kernel, room)}".rstrip() if kernel and room > 8 else line)
-    return [*found, _busy(trace, parts, total)]
+    out = Terminal(width=WIDTH, color=False)
+    out.table(rows[0], rows[1:], gap=0, fit=_apart, rule=False, indent=2)
+    return [_heading(trace), *out.text().splitlines(), _busy(trace, parts, total)]
+
+
+def _apart(work: str, room: int) -> str:
+    """Return a name that is set off from the numbers before it."""
+    return f" {shortened(work, room - 1)}" if work else ""
 
 
 def _heading(trace: Trace) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 from tprimat import units
-from tprimat.analysis.intervals import Method
+from tprimat.analysis.intervals import Method, level
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, Pair, Ratio, SystemResult
 from tprimat.compare.caveats import contradictions
 from tprimat.compare.cost import cost
@@ -19,9 +19,9 @@ from tprimat.results.account import Clock
 from tprimat.text import counted, join_names
 
 METHODS: Mapping[Method, str] = {
-    "welch": "95% CI of the ratio of the runs' geometric means (Welch's t on logarithms)",
-    "paired": "95% CI of the mean ratio of each round's two runs (paired t on logarithms)",
-    "prediction": "95% prediction interval, which assumes equal run-to-run variation of both",
+    "welch": f"{level()} CI of the ratio of the runs' geometric means (Welch's t on logarithms)",
+    "paired": f"{level()} CI of the mean ratio of each round's two runs (paired t on logarithms)",
+    "prediction": f"{level()} prediction interval, which assumes equal run-to-run variation of both",
 }
 """What an interval is."""
 
@@ -192,7 +192,7 @@ def _headline(pair: Pair, count: int) -> tuple[str, str, str]:
         return _gain(pair, [ratio.value]) + rank, certainty, "unknown"
     value, low, high = _with_bounds(ratio.value, ratio.low, ratio.high)
     kind = "prediction interval" if ratio.method == "prediction" else "CI"
-    certainty = f"{value}× [95% {kind} {low}–{high}], {runs}"
+    certainty = f"{value}× [{level()} {kind} {low}–{high}], {runs}"
     if ratio.method == "prediction":
         certainty += "; assumes equal run-to-run variation"
     preliminary = min(len(faster.valid_runs), len(slower.valid_runs)) == 2

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tprimat import units
+from tprimat.analysis.intervals import level
 from tprimat.text import counted, plain, shortened
 from tprimat.watch.state import RECENT, State
 
@@ -101,7 +102,7 @@ def against_baseline(state: State) -> str:
     word = "faster" if ratio.value >= 1 else "slower"
     how = "one run; run-to-run variation unknown"
     if ratio.low is not None and ratio.high is not None:
-        how = f"95% prediction interval {ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
+        how = f"{level()} prediction interval {ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
     return f"{_percent(abs(ratio.value - 1))} {word} so far ({how})"
 
 
