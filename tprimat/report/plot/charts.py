@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from tprimat import units
-from tprimat.analysis.intervals import between_run_interval
+from tprimat.analysis.intervals import CONFIDENCE, between_run_interval
 from tprimat.analysis.summary import WITHHELD
 from tprimat.compare import RunResult, SystemResult
 from tprimat.report import tables
@@ -166,7 +166,7 @@ def average_step_times(systems: Sequence[SystemResult]) -> BarChart:
     for system in systems:
         value = scale * (system.value(STEP_TIME) or 0.0) or None
         found = between_run_interval([time for run in system.valid_runs if (time := run.value(STEP_TIME))])
-        bounds = None if found is None else Bounds(scale * found.low, scale * found.high, "between")
+        bounds = None if found is None else Bounds(scale * found.low, scale * found.high, "between", CONFIDENCE)
         shown = "" if value is None else text(value)
         if bounds is not None:
             half = (bounds.high / bounds.low) ** 0.5 - 1
