@@ -72,6 +72,14 @@ def again_unstamped(factor):
     return "restart" if said(run, "restarted") else "double"
 
 
+def by_another_rank(step):
+    """Whether a step that another rank prints after step 19 is another attempt, in a log without times."""
+    lines = [f"[rank0]:step: {number}  loss: 9.1  memory: 31.0GiB(25%)  tps: 5,000" for number in range(10, 20)]
+    return bool(
+        said(single([*lines, f"[rank1]:step: {step}  loss: 9.1  memory: 32.0GiB(25%)  tps: 6,000"]), "restarted")
+    )
+
+
 def rates_disagree(factor):
     config = [
         "Config param per_device_batch_size: 1",
@@ -116,6 +124,7 @@ def gaps(count):
     ("figures of one step", lambda factor: again(1.0, factor=factor), (1.052, "double"), (1.053, "conflict")),
     ("first step again", trainings_from, (3, 2), (4, 1)),
     ("figures of ranks", again_unstamped, (1.052, "double"), (1.053, "restart")),
+    ("steps of another rank", by_another_rank, (17, True), (18, False)),
     ("printed rate", rates_disagree, (1.0095, False), (1.0105, True)),
     ("lengths of sequences", tokens_vary, (1.049, False), (1.051, True)),
     ("stretches that are named", gaps, (12, False), (13, True)),
