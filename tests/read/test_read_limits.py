@@ -314,6 +314,14 @@ def conflicts(count):
     return sum("printed twice" in each for each in single(itertools.chain(*pairs)).warnings)
 
 
+def has_memory(count):
+    """Whether memory is read that Megatron prints behind so many iterations of a process."""
+    lines = [iteration(2.0 * number, number) for number in range(1, 12)]
+    memory = "allocated: 1000.0 | max allocated: 2000.0 | reserved: 3000.0 | max reserved: 3000.0"
+    lines.insert(count, f"[Rank 0] (after 2 iterations) memory (MB) | {memory}")
+    return bool(single(lines).memory_metrics.known())
+
+
 def restarts(count):
     """How many restarts are named."""
     lines = [iteration(2.0, 1), iteration(4.0, 2)]
@@ -363,6 +371,7 @@ def spread(count):
     ("stamps of the first two", second_of_first, (0.019, 2.0), (0.021, 6.0)),
     ("resolution of stamps", second_by, ("microseconds", 2.0), ("seconds", 2.5)),
     ("start of a process", second_after_pause, (4.9, 6.0), (5.1, 2.0)),
+    ("records of a young process", has_memory, (3, True), (4, False)),
     ("named conflicts", conflicts, (5, 5), (6, 5)),
     ("named restarts", restarts, (50, 50), (51, 50)),
     ("start of a run again", trainings, (990, 1), (1010, 2)),
