@@ -72,6 +72,14 @@ def again_unstamped(factor):
     return "restart" if said(run, "restarted") else "double"
 
 
+def by_another_rank(step):
+    """Whether a step that another rank prints after step 19 is another attempt, in a log without times."""
+    lines = [f"[rank0]:step: {number}  loss: 9.1  memory: 31.0GiB(25%)  tps: 5,000" for number in range(10, 20)]
+    return bool(
+        said(single([*lines, f"[rank1]:step: {step}  loss: 9.1  memory: 32.0GiB(25%)  tps: 6,000"]), "restarted")
+    )
+
+
 def rates_disagree(factor):
     config = [
         "Config param per_device_batch_size: 1",
@@ -116,6 +124,7 @@ def gaps(count):
     ("figures of one step", lambda factor: again(1.0, factor=factor), (1.052, "double"), (1.053, "conflict")),
     ("first step again", trainings_from, (3, 2), (4, 1)),
     ("figures of ranks", again_unstamped, (1.052, "double"), (1.053, "restart")),
+    ("steps of another rank", by_another_rank, (17, True), (18, False)),
     ("printed rate", rates_disagree, (1.0095, False), (1.0105, True)),
     ("lengths of sequences", tokens_vary, (1.049, False), (1.051, True)),
     ("stretches that are named", gaps, (12, False), (13, True)),
@@ -305,6 +314,14 @@ def conflicts(count):
     return sum("printed twice" in each for each in single(itertools.chain(*pairs)).warnings)
 
 
+def has_memory(count):
+    """Whether memory is read that Megatron prints behind so many iterations of a process."""
+    lines = [iteration(2.0 * number, number) for number in range(1, 12)]
+    memory = "allocated: 1000.0 | max allocated: 2000.0 | reserved: 3000.0 | max reserved: 3000.0"
+    lines.insert(count, f"[Rank 0] (after 2 iterations) memory (MB) | {memory}")
+    return bool(single(lines).memory_metrics.known())
+
+
 def restarts(count):
     """How many restarts are named."""
     lines = [iteration(2.0, 1), iteration(4.0, 2)]
@@ -354,6 +371,7 @@ def spread(count):
     ("stamps of the first two", second_of_first, (0.019, 2.0), (0.021, 6.0)),
     ("resolution of stamps", second_by, ("microseconds", 2.0), ("seconds", 2.5)),
     ("start of a process", second_after_pause, (4.9, 6.0), (5.1, 2.0)),
+    ("records of a young process", has_memory, (3, True), (4, False)),
     ("named conflicts", conflicts, (5, 5), (6, 5)),
     ("named restarts", restarts, (50, 50), (51, 50)),
     ("start of a run again", trainings, (990, 1), (1010, 2)),
