@@ -9,6 +9,7 @@ import msgspec
 
 from tprimat import units
 from tprimat.analysis import efficiency, metrics
+from tprimat.analysis.intervals import CONFIDENCE
 from tprimat.compare import Pair, RunResult
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.figures import is_of_blocks, over_runs
@@ -51,7 +52,7 @@ def title_anchor(placed: Placed, title: str) -> str:
     for metric in (*metrics.METRICS, *efficiency.METRICS):
         if title in (metric.title, titled(metric)) and _has(placed, metric.name):
             return anchor(placed, metric.name)
-    if title.startswith(("Throughput", "95% CI", "Run-to-run")) and _has(placed, RATE):
+    if title.startswith(("Throughput", f"{CONFIDENCE:.0%} CI", "Run-to-run")) and _has(placed, RATE):
         return anchor(placed, RATE)
     return f"s{placed.index}"
 

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tprimat.analysis.intervals import CONFIDENCE
 from tprimat.report.plot import charts
 from tprimat.report.plot.charts import KINDS, NOT_MEASURED, BarChart, MemoryBar
 from tprimat.report.plot.items import Item, note_below, nothing
@@ -98,7 +99,7 @@ def _bars(axes: Axes, items: Sequence[Item], chart: BarChart, more: Sequence[str
     _prepare(axes, places, texts, chart.unit)
     if max(counts) > 1:
         which = f"of {max(counts)} runs" if is_shared else "over runs"
-        axes.set_xlabel(f"{chart.unit}; mean {which} with 95% CI")
+        axes.set_xlabel(f"{chart.unit}; mean {which} with {CONFIDENCE:.0%} CI")
     if chart.note:
         note_below(axes, [chart.note])
 

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tprimat.analysis.intervals import CONFIDENCE
 from tprimat.compare.scaling import BREAK, Curve, Scaling
 from tprimat.report.plot.colors import colors_of
 from tprimat.report.plot.items import MARKERS
@@ -77,7 +78,7 @@ def _throughput(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def _efficiency(axes: Axes, curves: Sequence[Curve]) -> None:
-    axes.set_title("Efficiency, relative to the smallest size [95% CI]")
+    axes.set_title(f"Efficiency, relative to the smallest size [{CONFIDENCE:.0%} CI]")
     batches = len(curves) == 1 and curves[0].kind != "strong"
     for curve, looks in zip(curves, _looks(curves), strict=True):
         gpus = [size.gpus for size in curve.sizes]
