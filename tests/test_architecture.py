@@ -52,7 +52,7 @@ FRAMEWORK_ROWS = {"tprimat.frameworks", *(f"tprimat.frameworks.{name}" for name 
 """Tables of frameworks and their defaults, from which options and their help are made: data, no behaviour."""
 LONGEST_FILE = 450
 """Lines; one that passes some 300 has probably found a second job."""
-MOST_LINES = 58_900
+MOST_LINES = 59_700
 """Lines of tprimat/: a change that needs more raises this, and its commit states what the lines are for."""
 BROAD_CATCHES = 4
 """Places that catch Exception, each with its reason: see CONTRIBUTING.md."""
