@@ -81,9 +81,9 @@ def test_padded_vocabulary_is_the_same_shape():
     [
         ({"sliding_window": 64, "full_attention_layers": 1}, None),
         ({"sliding_window": 65, "full_attention_layers": 1}, None),
-        ({"sliding_window": 66, "full_attention_layers": 1}, "sliding_window 64 and 66"),
-        ({"sliding_window": 64}, "full_attention_layers 1 and 0"),
-        ({"sliding_window": 64, "full_attention_layers": 2}, "full_attention_layers 1 and 2"),
+        ({"sliding_window": 66, "full_attention_layers": 1}, "sliding window 64 and 66"),
+        ({"sliding_window": 64}, "full attention layers 1 and 0"),
+        ({"sliding_window": 64, "full_attention_layers": 2}, "full attention layers 1 and 2"),
         ({"sliding_window": None}, None),
     ],
 )

@@ -57,46 +57,46 @@ def of_both(name: str, first: object, second: object) -> tuple[dict[str, object]
 
 
 DIFFERENT = [
-    (*of_both("model_config", EXPERTS, msgspec.structs.replace(EXPERTS, experts_per_token=4)), "experts_per_token 8"),
-    (*of_both("model_config", EXPERTS, msgspec.structs.replace(EXPERTS, num_experts=32)), "num_experts 64 and 32"),
+    (*of_both("model_config", EXPERTS, msgspec.structs.replace(EXPERTS, experts_per_token=4)), "experts per token 8"),
+    (*of_both("model_config", EXPERTS, msgspec.structs.replace(EXPERTS, num_experts=32)), "num experts 64 and 32"),
     (
         *of_both("model_config", EXPERTS, msgspec.structs.replace(EXPERTS, expert_ffn_hidden_size=704)),
-        "expert_ffn_hidden_size 1408 and 704",
+        "expert ffn hidden size 1408 and 704",
     ),
-    (*of_both("model_config", EXPERTS, shape()), "FLOPs per token: 39.4 GFLOP vs 46.6 GFLOP"),
-    (*of_both("model_config", shape(sliding_window=512), shape(sliding_window=1024)), "sliding_window 512 and 1024"),
-    (*of_both("model_config__gated_ffn", True, False), "gated_ffn True and False"),
-    (*of_both("model_config__gated_ffn", None, False), "FLOPs per token: 46.6 GFLOP vs 35.4 GFLOP"),
-    (*of_both("model_config__head_dim", 128, 64), "head_dim 128 and 64"),
+    (*of_both("model_config", EXPERTS, shape()), "FLOPs per token: 46.6 GFLOP vs 39.4 GFLOP"),
+    (*of_both("model_config", shape(sliding_window=512), shape(sliding_window=1024)), "sliding window 512 and 1024"),
+    (*of_both("model_config__gated_ffn", True, False), "gated ffn True and False"),
+    (*of_both("model_config__gated_ffn", None, False), "FLOPs per token: 35.4 GFLOP vs 46.6 GFLOP"),
+    (*of_both("model_config__head_dim", 128, 64), "head dim 128 and 64"),
     (
         *of_both("model_config", shape(**LATENT), shape(**{**LATENT, "key_value_lora_rank": 256})),
-        "key_value_lora_rank 512 and 256",
+        "key value lora rank 512 and 256",
     ),
-    (*of_both("model_config__tie_word_embeddings", True, False), "tied embeddings: True vs False"),
-    (*of_both("model_config__trainable_parameters", 20_000_000, None), "trainable parameters: 20M vs all"),
-    (*of_both("model_config__trainable_parameters", 20_000_000, 40_000_000), "trainable parameters: 20M vs 40M"),
-    (*of_both("training_config__recomputation", "full", "none"), "activation recomputation: full vs none"),
-    (*of_both("training_config__recomputation", "full", "selective"), "activation recomputation: full vs selective"),
-    (*of_both("framework_config__torch_compile", True, False), "compiler: torch.compile vs eager"),
-    (*of_both("framework_config__attention", "eager", "sdpa"), "attention: eager vs sdpa"),
-    (*of_both("energy_metrics__power_cap_watts", 500.0, 750.0), "power cap: 500 W vs 750 W"),
-    (*of_both("environment__gpu_partition", "SPX/NPS1", "CPX/NPS4"), "GPU partition: SPX/NPS1 vs CPX/NPS4"),
-    (*of_both("training_config__packing", True, False), "packing: True vs False"),
-    (*of_both("training_config__num_gpus", 8, 16), "GPUs: 16 vs 8"),
-    (*of_both("environment__numa_balancing", True, False), "NUMA balancing: on vs off"),
-    (*of_both("framework_config__model.config.fp8_recipe", "delayed", "tensorwise"), "fp8_recipe: delayed vs tensor"),
-    (*of_both("framework_config__recipe", "llama31_8b", "llama3_8b"), "recipe: llama31_8b vs llama3_8b"),
-    (*of_both("framework_config__model.config.enable_cuda_graph", True, False), "enable_cuda_graph: True vs False"),
-    (*of_both("framework_config__ddp.overlap_grad_reduce", True, False), "ddp.overlap_grad_reduce: True vs False"),
-    (*of_both("framework_config__loss_fn", "Masked", "Fused"), "loss_fn: Masked vs Fused"),
-    (*of_both("framework_config__dropout", 0.1, 0.0), "dropout: 0.1 vs 0"),
-    (*of_both("optimizer__beta2", 0.95, 0.999), "optimizer (beta2 0.95 vs beta2 0.999)"),
-    (*of_both("parallelism_config__tensor_model_parallel_size", 1, 4), "tensor parallel (1 vs 4)"),
+    (*of_both("model_config__tie_word_embeddings", True, False), "tied embeddings: False vs True"),
+    (*of_both("model_config__trainable_parameters", 20_000_000, None), "trainable parameters: all vs 20M"),
+    (*of_both("model_config__trainable_parameters", 20_000_000, 40_000_000), "trainable parameters: 40M vs 20M"),
+    (*of_both("training_config__recomputation", "full", "none"), "activation recomputation: none vs full"),
+    (*of_both("training_config__recomputation", "full", "selective"), "activation recomputation: selective vs full"),
+    (*of_both("framework_config__torch_compile", True, False), "compiler: eager vs torch.compile"),
+    (*of_both("framework_config__attention", "eager", "sdpa"), "attention: sdpa vs eager"),
+    (*of_both("energy_metrics__power_cap_watts", 500.0, 750.0), "power cap: 750 W vs 500 W"),
+    (*of_both("environment__gpu_partition", "SPX/NPS1", "CPX/NPS4"), "GPU partition: CPX/NPS4 vs SPX/NPS1"),
+    (*of_both("training_config__packing", True, False), "packing: False vs True"),
+    (*of_both("training_config__num_gpus", 8, 16), "GPUs: 8 vs 16"),
+    (*of_both("environment__numa_balancing", True, False), "NUMA balancing: off vs on"),
+    (*of_both("framework_config__model.config.fp8_recipe", "delayed", "tensorwise"), "fp8_recipe: tensorwise vs delayed"),
+    (*of_both("framework_config__recipe", "llama31_8b", "llama3_8b"), "recipe: llama3_8b vs llama31_8b"),
+    (*of_both("framework_config__model.config.enable_cuda_graph", True, False), "enable_cuda_graph: False vs True"),
+    (*of_both("framework_config__ddp.overlap_grad_reduce", True, False), "ddp.overlap_grad_reduce: False vs True"),
+    (*of_both("framework_config__loss_fn", "Masked", "Fused"), "loss_fn: Fused vs Masked"),
+    (*of_both("framework_config__dropout", 0.1, 0.0), "dropout: 0 vs 0.1"),
+    (*of_both("optimizer__beta2", 0.95, 0.999), "optimizer (beta2 0.999 vs beta2 0.95)"),
+    (*of_both("parallelism_config__tensor_model_parallel_size", 1, 4), "tensor parallel (4 vs 1)"),
     (*of_both("training_config__sequence_length", 2048, 4096), "sequence length 2048 vs 4096"),
     (
         {"training_config__precision": "fp8", "training_config__precision_detail": "fp8 hybrid, recipe delayed"},
         {"training_config__precision": "fp8", "training_config__precision_detail": "fp8 e4m3, recipe tensorwise"},
-        "precision: fp8 (fp8 hybrid, recipe delayed) vs fp8 (fp8 e4m3, recipe tensorwise)",
+        "precision: fp8 (fp8 e4m3, recipe tensorwise) vs fp8 (fp8 hybrid, recipe delayed)",
     ),
     (
         {
@@ -109,7 +109,7 @@ DIFFERENT = [
             "training_config__precision": "fp8",
             "training_config__precision_detail": "hybrid, rowwise",
         },
-        "precision: fp8 (hybrid, delayed) vs fp8 (hybrid, rowwise)",
+        "precision: fp8 (hybrid, rowwise) vs fp8 (hybrid, delayed)",
     ),
     (*of_both("scale", "full", "tiny"), "the scales differ (full and tiny)"),
 ]
@@ -123,12 +123,12 @@ def test_one_thing_that_matters_is_on_the_first_screen(first, second, text):
 
 
 ON_ONE_DEVICE = [
-    (*of_both("environment__versions", {"driver": "570.86"}, {"driver": "550.54"}), "driver: 570.86 vs 550.54"),
-    (*of_both("gpu_info__pytorch_version", "2.4.0", "2.5.1"), "torch: 2.4.0 vs 2.5.1"),
-    (*of_both("gpu_info__compute_units", 132, 114), "compute units: 132 vs 114"),
+    (*of_both("environment__versions", {"driver": "570.86"}, {"driver": "550.54"}), "driver: 550.54 vs 570.86"),
+    (*of_both("gpu_info__pytorch_version", "2.4.0", "2.5.1"), "torch: 2.5.1 vs 2.4.0"),
+    (*of_both("gpu_info__compute_units", 132, 114), "compute units: 114 vs 132"),
     (
         *of_both("environment__settings", {"A": "1", "NCCL_ALGO": "Ring"}, {"A": "1", "NCCL_ALGO": "Tree"}),
-        "environment variables: NCCL_ALGO=Ring vs NCCL_ALGO=Tree",
+        "environment variables: NCCL_ALGO=Tree vs NCCL_ALGO=Ring",
     ),
 ]
 
@@ -196,7 +196,7 @@ def test_equal_pairs_are_clean(name):
 def test_all_parameters_are_trained_that_a_model_multiplies_by(trained, is_named):
     # Without the look-up of embeddings and the norms: 32 layers and the output layer of Llama 3.1 8B.
     text = screen(*pair(*of_both("model_config__trainable_parameters", trained, None)))
-    assert ("trainable parameters: 7.5B vs all" in text) is is_named
+    assert ("trainable parameters: all vs 7.5B" in text) is is_named
 
 
 def test_cpus_are_compared_and_their_threads_explain_on_one_of_them():
@@ -214,7 +214,7 @@ def test_cpus_are_compared_and_their_threads_explain_on_one_of_them():
 @pytest.mark.parametrize(("cap", "is_named"), [(694.0, False), (692.0, True)])
 def test_a_cap_is_one_from_a_hundredth_below_the_devices_power_on(cap, is_named):
     text = screen(*pair(*of_both("energy_metrics__power_cap_watts", cap, 750.0)))
-    assert (f"power cap: {cap:.0f} W vs 750 W" in text) is is_named
+    assert (f"power cap: 750 W vs {cap:.0f} W" in text) is is_named
 
 
 @pytest.mark.parametrize(("ffn", "differs"), [(14528, False), (14544, True)])
@@ -367,3 +367,15 @@ def test_a_user_can_request_what_has_an_option():
     # A preset is used up by the choices that it makes, and `eager` is the opposite of `compiled`.
     assert options - made == {"preset", "eager"}
     assert {setting.request for setting in SETTINGS if setting.tuned} <= requested
+
+
+def test_values_are_in_the_order_of_the_table():
+    """The fastest system first, whatever the baseline."""
+    runs = [
+        changed(make_run(device, step_time=time, label=device), training_config__recomputation=how)
+        for device, time, how in (("A100", 4.0, "none"), ("H200", 2.0, "full"), ("H100", 3.0, "selective"))
+    ]
+    assert "activation recomputation: full vs selective vs none" in screen(*runs)
+    for reference in ("A100", "H200", "H100"):
+        text = " ".join(console.render(report(comparison(*runs, reference=reference))).split())
+        assert "activation recomputation: full vs selective vs none" in text

@@ -109,7 +109,7 @@ def test_language_models_have_their_own_option():
 def test_other_encoders_are_other_models():
     (pair,) = comparison(training(), training(encoder=6, device=MI300X, stack="rocm")).models[0].pairs
     assert pair.ratio is None
-    assert "num_encoder_layers 3 and 6" in pair.reason
+    assert "num encoder layers 3 and 6" in pair.reason
 
 
 def test_the_configuration_diff_names_encoder_and_decoder():

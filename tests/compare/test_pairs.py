@@ -228,8 +228,8 @@ class TestRefusals:
         [
             ({"scale": "tiny"}, {"scale": "full"}, "the scales differ (tiny and full)"),
             ({"scale": None}, {"scale": "tiny"}, "the scales differ (unknown and tiny)"),
-            ({"model_config": shape()}, {"model_config": shape(num_layers=16)}, "num_layers 32 and 16"),
-            ({"model_config": shape()}, {"model_config": shape(vocab_size=32000)}, "vocab_size 128256 and 32000"),
+            ({"model_config": shape()}, {"model_config": shape(num_layers=16)}, "num layers 32 and 16"),
+            ({"model_config": shape()}, {"model_config": shape(vocab_size=32000)}, "vocab size 128256 and 32000"),
             ({"length": 2048}, {"length": 8192}, "workload mismatch: sequence length 2048 vs 8192"),
             ({"model": None}, {"model": None}, "don't say which model"),
             ({}, {"environment": Environment(emulated=True)}, "emulated device"),

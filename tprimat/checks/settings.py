@@ -118,7 +118,7 @@ def shape_conflict(one: ModelConfig, other: ModelConfig) -> str | None:
         # Of a window some count the token itself, and some don't.
         tolerance = {"vocab_size": PADDING, "sliding_window": 2}.get(name, 1)
         if abs(first - second) >= tolerance:
-            return f"{name} {first} and {second}"
+            return f"{name.replace('_', ' ')} {first} and {second}"
     return None
 
 

@@ -11,7 +11,6 @@ from tprimat import units
 from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import NAMED_WARM_UP, OVER_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
-from tprimat.checks.compute import ConfigDiff
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.results.run import FROM_DESCRIPTION, MODEL_FROM_DIRECTORY
 from tprimat.settings.rows import NOT_CONFIGURED
@@ -149,7 +148,7 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
         text = f"global batch differs: {texts} sequences; compare {rate}, not step time"
         yield Caveat("batch-differs", "warning", text)
     yield from _of_tuning(systems)
-    yield from _of_config_diffs([pair.config_diff for pair in pairs])
+    yield from _of_config_diffs(systems, pairs)
 
 
 def _of_tuning(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
@@ -186,31 +185,42 @@ def _brief(covers: str) -> str:
     return SCOPES.get(clause) or textwrap.shorten(clause, LONGEST_CLAUSE, placeholder=" …")
 
 
-def _of_config_diffs(diffs: Sequence[ConfigDiff]) -> Iterator[Caveat]:
-    """Yield what differs, with the values: a warning of what can explain the result, and a note of the rest."""
-    explaining: dict[str, list[str]] = {}
-    others: dict[str, list[str]] = {}
-    for diff in diffs:
-        for entry in diff.of("different"):
+def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
+    """Yield what differs: a warning of what can explain the result, and a note of the rest.
+
+    Values are in the order of the systems, the fastest first, as in the table below which they stand.
+    """
+    places = {id(system): place for place, system in enumerate(systems)}
+    explaining: dict[str, dict[int, str]] = {}
+    others: dict[str, dict[int, str]] = {}
+    for pair in pairs:
+        for entry in pair.config_diff.of("different"):
             before, after = (value or "unknown" for value in entry.values)
             if entry.title in _ELSEWHERE or (entry.title in NOT_CONFIGURED and not entry.explains):
                 continue
             # Another precision has a caveat of its own; another recipe of one precision hasn't.
             if entry.title == "precision" and before.split(" (")[0] != after.split(" (")[0]:
                 continue
-            values = (explaining if entry.explains else others).setdefault(entry.title, [])
-            values += [text for text in _apart(before, after) if text not in values]
+            values = (explaining if entry.explains else others).setdefault(entry.title, {})
+            before, after = _apart(before, after)
+            values.setdefault(places[id(pair.baseline)], before)
+            values[places[id(pair.system)]] = after
     if explaining:
-        texts = [f"{title}: {' vs '.join(values[:MOST_VALUES])}" for title, values in explaining.items()]
+        texts = [f"{title}: {_versus(values)}" for title, values in explaining.items()]
         yield Caveat("settings-differ", "warning", _brief_list(texts, "; ", LONGEST_LIST))
     if others:
-        texts = [f"{title} ({' vs '.join(values[:MOST_VALUES])})" for title, values in others.items()]
+        texts = [f"{title} ({_versus(values)})" for title, values in others.items()]
         shown = [text if len(text) <= LONGEST_NOTE else title for text, title in zip(texts, others, strict=True)]
         yield Caveat("configuration-differs", "info", f"settings differ: {_brief_list(shown, ', ', LONGEST_NOTE)}")
-    unknown = dict.fromkeys(entry.title for diff in diffs for entry in diff.of("unknown"))
+    unknown = dict.fromkeys(entry.title for pair in pairs for entry in pair.config_diff.of("unknown"))
     if unknown:
         text = f"{counted(len(unknown), 'setting')} not reported in some results"
         yield Caveat("not-reported", "info", text)
+
+
+def _versus(values: dict[int, str]) -> str:
+    """Return the values of systems, by their places, in this order and each once."""
+    return " vs ".join(list(dict.fromkeys(values[place] for place in sorted(values)))[:MOST_VALUES])
 
 
 def _apart(first: str, second: str) -> tuple[str, str]:
