@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tprimat import read
 from tprimat.cli import COMMANDS
 from tprimat.frameworks import FRAMEWORKS
@@ -54,6 +56,15 @@ LONGEST_FILE = 450
 """Lines; one that passes some 300 has probably found a second job."""
 MOST_LINES = 59_700
 """Lines of tprimat/: a change that needs more raises this, and its commit states what the lines are for."""
+PLACES = {
+    "attention": (
+        r"\"attention\"|--attention|(request|requested|options)\.attention\b|\bATTENTION\b|\battention(=|: str)",
+        10,
+    ),
+    "micro_batch_size": (r"\bmicro_batch_size\b|micro-batch-size|\blocal_batch_size\b", 60),
+    "recomputation": (r"\brecomputation\b|\brecompute_\w+|activation_checkpoint|gradient_checkpointing", 35),
+}
+"""Settings, how code names them, and the files of tprimat/ that may: a new setting is a row and few of these."""
 BROAD_CATCHES = 4
 """Places that catch Exception, each with its reason: see CONTRIBUTING.md."""
 
@@ -175,6 +186,13 @@ def test_the_package_keeps_its_budget():
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in modules())
     assert lines <= MOST_LINES
     assert MOST_LINES - lines < 1000, "the package has shrunk: lower the budget"
+
+
+@pytest.mark.parametrize("setting", PLACES)
+def test_a_setting_is_named_in_few_places(setting):
+    pattern, most = PLACES[setting]
+    found = [name_of(path) for path in modules() if re.search(pattern, path.read_text(encoding="utf-8"))]
+    assert 0 < len(found) <= most, found
 
 
 def test_exceptions_are_caught_by_name():
