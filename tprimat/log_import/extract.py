@@ -89,7 +89,7 @@ class GivenValues:
         for field, (option, what) in _OPTIONS.items():
             value = getattr(self, field)
             if value is not None and runs and not any(_agrees(field, value, _stated(run, field)) for run in runs):
-                text = f"{option} {value} is not used: each result or log states {what} itself, as another one"
+                text = f"{option} {value} is not used: each result or log states {what} itself, with another value"
                 raise UsageError(text, heading="option-against-log", hint="remove the option")
 
 
