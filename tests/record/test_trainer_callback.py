@@ -126,7 +126,7 @@ def test_evaluation_and_checkpoints_are_in_no_step(train, monkeypatch):
 
     calls = []
     kept = lifecycle.Recorder.pause
-    monkeypatch.setattr(lifecycle.Recorder, "pause", lambda self: (calls.append(1), kept(self)))
+    monkeypatch.setattr(lifecycle.Recorder, "pause", lambda self, *given: (calls.append(1), kept(self, *given)))
     run = train(evaluated=True, eval_strategy="steps", eval_steps=2, save_strategy="steps", save_steps=2)
     assert run.steps == (1, 2, 3, 4)
     assert calls
