@@ -571,7 +571,7 @@ class TestFramework:
 
     def test_says_why_it_cannot_run(self, monkeypatch, tmp_path):
         monkeypatch.setenv("PRIMUS_PATH", str(tmp_path / "none"))
-        assert "PRIMUS_PATH" in primus.unavailable()
+        assert "PRIMUS_PATH" in primus.LAUNCHER.unavailable()
 
     def test_settles_from_the_configuration(self, tmp_path):
         request, notes = self.resolve("qwen", RequestedConfig(), tmp_path)
@@ -600,7 +600,7 @@ class TestFramework:
 
     def test_launches_primus_itself(self, tmp_path):
         request, _ = self.resolve("llama", RequestedConfig(time_limit_s=600.0), tmp_path)
-        command = primus.launch(request)
+        command = primus.LAUNCHER.launch(request)
         assert command.argv == (
             "bash", "examples/run_pretrain.sh", "--train_iters", "200", "--exit_duration_in_mins", "10",
         )  # fmt: skip

@@ -39,7 +39,7 @@ def requested_config(run: Run, named: object, framework: Framework) -> tuple[str
 
 
 def _divides(framework: Framework) -> bool:
-    return framework.divides or framework.matches_division
+    return framework.division != "none"
 
 
 def _problem(run: Run, model: Model | None, framework: Framework) -> str | None:

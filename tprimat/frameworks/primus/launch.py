@@ -14,14 +14,13 @@ from tprimat import files
 from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, resolve, scales
-from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.loops.launch import Loop
 from tprimat.frameworks.primus import start_record
-from tprimat.frameworks.primus.checks import NO_AMD_GPU
-from tprimat.frameworks.primus.checks import preflight as preflight
+from tprimat.frameworks.primus.checks import NO_AMD_GPU, preflight
 from tprimat.frameworks.primus.installation import from_environment
 from tprimat.frameworks.primus.plan import PrimusRequest, PrimusTraining, plan
 from tprimat.frameworks.primus.start_record import StartRecord
-from tprimat.frameworks.request import Launch, Request
+from tprimat.frameworks.request import Launch, PreflightResult, Request
 from tprimat.machine import host as hosts
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
@@ -30,15 +29,10 @@ from tprimat.results.run import GpuInfo
 ROCM_VERSION_FILE = "/opt/rocm/.info/version"
 
 
-def unavailable() -> str | None:
-    """Return why Primus can't run here and what to do; None where it can."""
-    if shutil.which("bash") is None:
-        return "its scripts need bash, which isn't here"
-    return from_environment(os.environ).problem()
-
-
 class Resolver(resolve.Resolver):
     """The choices of Primus: those of its own configuration, which is planned with what is requested."""
+
+    full_size = True
 
     def resolve(self, output_dir: Path) -> Request:
         """Return the request with its plan. Raises UsageError for all but the full size."""
@@ -75,22 +69,49 @@ def notes(request: PrimusTraining) -> tuple[str, ...]:
     return (where, *request.notes)
 
 
-def launch(request: PrimusTraining) -> Launch:
-    """Return Primus' own command, with TIME in the place of the moment of its start."""
-    return request.launch("TIME")
+class Primus(Loop[PrimusTraining]):
+    """AMD's launchers, and the record of a training's start beside its log."""
+
+    logged = True
+    full_size_only = True
+    resolver = Resolver
+
+    def unavailable(self) -> str | None:
+        """Return why Primus can't run here and what to do; None where it can."""
+        if shutil.which("bash") is None:
+            return "its scripts need bash, which isn't here"
+        return from_environment(os.environ).problem()
+
+    def preflight(self, request: PrimusTraining, machine: Machine) -> PreflightResult:
+        """Return what Primus would fail on after minutes of starting."""
+        return preflight(request, machine)
+
+    def launch(self, request: PrimusTraining) -> Launch:
+        """Return Primus' own command, with TIME in the place of the moment of its start."""
+        return request.launch("TIME")
+
+    def start(self, request: PrimusTraining, machine: Machine, log: Path) -> Launch:
+        """Return Primus' command for the training of a log; write the record of its start beside it."""
+        moment = re.search(r"\d{8}_\d{6}.*", log.stem)
+        command = request.launch(f"{moment[0] if moment else log.stem}_{os.getpid()}")
+        folder = Path(command.env["TRAIN_LOG"]).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise files.unwritable(folder, error, "can't be made") from error
+        files.write_atomically(start_record.path_for(log), start_record.encode(_record(request, command, machine)))
+        return command
+
+    def log_name(self, request: PrimusTraining, moment: str) -> str:
+        """Return the name of a training's log, without its ending."""
+        return f"primus_training_{request.model}_{moment}{_node(request)}"
+
+    def latest_log(self, request: PrimusTraining) -> str | None:
+        """Return the file that is always a copy of the newest log."""
+        return f"training_{request.model}{_node(request)}.log"
 
 
-def start(framework: Framework, request: PrimusTraining, machine: Machine, log: Path) -> Launch:
-    """Return Primus' command for the training of a log; write the record of its start beside it."""
-    moment = re.search(r"\d{8}_\d{6}.*", log.stem)
-    command = request.launch(f"{moment[0] if moment else log.stem}_{os.getpid()}")
-    folder = Path(command.env["TRAIN_LOG"]).parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise files.unwritable(folder, error, "can't be made") from error
-    files.write_atomically(start_record.path_for(log), start_record.encode(_record(request, command, machine)))
-    return command
+LAUNCHER = Primus()
 
 
 def _record(request: PrimusTraining, command: Launch, machine: Machine) -> StartRecord:
@@ -114,16 +135,6 @@ def _record(request: PrimusTraining, command: Launch, machine: Machine) -> Start
             for name in ("scale", "model_config", "training_config", "parallelism_config", "framework_config")
         },
     )
-
-
-def log_name(request: PrimusTraining, moment: str) -> str:
-    """Return the name of a training's log, without its ending."""
-    return f"primus_training_{request.model}_{moment}{_node(request)}"
-
-
-def latest_log(request: PrimusTraining) -> str | None:
-    """Return the file that is always a copy of the newest log."""
-    return f"training_{request.model}{_node(request)}.log"
 
 
 def _node(request: PrimusTraining) -> str:
