@@ -36,7 +36,7 @@ class Resolver:
         row: where micro batch and sequence length come from if the user leaves them open: of choose_defaults().
         full_size: whether the model is trained at full size if the user leaves its scale open.
         compiles: whether torch.compile makes the training's kernels on a GPU.
-        finds_micro_batch: whether it takes the largest micro-batch that fits a GPU: it calls loops/tuned.py.
+        finds_micro_batch: whether it takes the largest micro-batch that fits a GPU: it calls loops/compile_and_fit.py.
         replica: what messages call a replica of the model.
         notes: what the user should know of the choices.
     """

@@ -1,4 +1,4 @@
-"""The framework `lightning`: the default, made to suit its GPU before the first step (loops/tuned.py)."""
+"""The framework `lightning`: the default, made to suit its GPU before the first step (loops/compile_and_fit.py)."""
 
 from __future__ import annotations
 
