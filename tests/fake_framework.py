@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.framework import Framework, Launcher
+from tprimat.frameworks.loops.launch import Loop
 from tprimat.frameworks.request import Launch, Request
 
 
@@ -14,6 +15,7 @@ def fake_framework(
     command: Callable[[Request], Launch] | None = None,
     *,
     reason: str | None = None,
+    logged: bool = False,
     **row: Any,
 ) -> Framework:
     """Return a framework that resolves like any other.
@@ -22,15 +24,24 @@ def fake_framework(
         name: its name.
         command: what launches a request; None where nothing is launched.
         reason: why it can't run; None where it can.
+        logged: whether its log is read.
         row: further fields.
     """
 
-    class Fake(Framework):
+    class FakeLauncher(Loop[Request]):
         def unavailable(self) -> str | None:
             return reason
 
         def launch(self, request: Request) -> Launch:
             assert command is not None
             return command(request)
+
+    launcher = FakeLauncher()
+    launcher.logged = logged
+
+    class Fake(Framework):
+        @property
+        def launcher(self) -> Launcher[Any]:
+            return launcher
 
     return Fake(name, **{"automatic_on": ("nvd", "amd", "cpu"), **row})

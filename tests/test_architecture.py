@@ -49,8 +49,12 @@ MAY_IMPORT["cli"] = MAY_IMPORT["__main__"] = {*MAY_IMPORT, "cli"}
 
 HEAVY = ("jinja2", "lightning", "matplotlib", "numpy", "pandas", "pyarrow", "rich", "scipy", "torch", "transformers")
 UNIX_ONLY = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
-_ROWS = ("defaults", "framework", "nemo", "nemo.defaults", "primus", "request", "scales")
-FRAMEWORK_ROWS = {"tprimat.frameworks", *(f"tprimat.frameworks.{name}" for name in _ROWS)}
+_ROWS = ("defaults", "framework", "nemo.defaults", "request", "scales")
+FRAMEWORK_ROWS = {
+    "tprimat.frameworks",
+    *(f"tprimat.frameworks.{path.parent.name}" for path in (PACKAGE / "frameworks").glob("*/__init__.py")),
+    *(f"tprimat.frameworks.{name}" for name in _ROWS),
+}
 """Tables of frameworks and their defaults, from which options and their help are made: data, no behaviour."""
 LONGEST_FILE = 450
 """Lines; one that passes some 300 has probably found a second job."""

@@ -74,4 +74,4 @@ def install(monkeypatch, folder: Path) -> None:
     def command(request):
         return Launch((sys.executable, "-c", CHILD, *request.to_arguments()), {}, folder)
 
-    monkeypatch.setattr(frameworks, "FRAMEWORKS", (fake_framework(command=command, embedded=True),))
+    monkeypatch.setattr(frameworks, "FRAMEWORKS", (fake_framework(command=command),))

@@ -82,7 +82,7 @@ class TestCommand:
         assert "--overwrite" in capsys.readouterr().err
 
     def test_without_nemo(self, tmp_path, capsys, monkeypatch):
-        monkeypatch.setattr(nemo, "unavailable", lambda: "NeMo isn't installed: do this")
+        monkeypatch.setattr(nemo.LAUNCHER, "unavailable", lambda: "NeMo isn't installed: do this")
         assert convert("import", "org/name", tmp_path / "new") == 2
         line = capsys.readouterr().err.rstrip()
         assert line.startswith("error: conversion needs NeMo: NeMo isn't installed: do this")
@@ -90,7 +90,7 @@ class TestCommand:
     @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the analysis tier has no torch")
     @pytest.mark.parametrize("direction", ["import", "export"])
     def test_without_a_gpu(self, direction, tmp_path, capsys, monkeypatch, nemo_model):
-        monkeypatch.setattr(nemo, "unavailable", lambda: None)
+        monkeypatch.setattr(nemo.LAUNCHER, "unavailable", lambda: None)
         monkeypatch.delenv("TPRIMAT_EMULATED", raising=False)
         from tprimat.machine import platforms
         from tprimat.machine.platforms import Machine

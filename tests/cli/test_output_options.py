@@ -145,7 +145,7 @@ def enhanced_metrics(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
 
 
 def convert(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
-    patch.setattr(nemo, "unavailable", lambda: None)
+    patch.setattr(nemo.LAUNCHER, "unavailable", lambda: None)
     patch.setattr(platforms, "detect", lambda *_: Machine("nvd", GpuInfo(), Environment()))
     patch.setattr(nemo_convert, "to_nemo", lambda *_, **__: print("NeMo speaks\nat length"))
     return ["convert", "--model", "llama", "import", "org/name", "new"]

@@ -88,7 +88,7 @@ class TestChoices:
         assert (request.scale, request.precision, request.num_gpus) == ("1b", "bf16", 8)
         assert any("AdamW's states in bf16" in note for note in notes)
         whole, _ = resolve(scale="full")
-        assert "--nproc-per-node=8" in launch.launch(whole).argv
+        assert "--nproc-per-node=8" in launch.LAUNCHER.launch(whole).argv
 
     def test_states_are_shared_out(self):
         # 8 bytes for each of 8.03 billion parameters.
@@ -106,11 +106,11 @@ class TestChoices:
         assert any("this machine has none" in note for note in notes)
 
     def test_never_unless_named(self, installed):
-        assert launch.unavailable() is None
+        assert launch.LAUNCHER.unavailable() is None
         assert frameworks.choose(None, "nvd").name != "automodel"
 
     def test_none_is_installed_here(self):
-        assert "isn't installed" in launch.unavailable()
+        assert "isn't installed" in launch.LAUNCHER.unavailable()
 
 
 class TestSettings:
@@ -141,7 +141,7 @@ class TestTraining:
         return dataclasses.replace(request, platform="cpu")
 
     def train(self, installed, request, **variables):
-        command = launch.launch(request)
+        command = launch.LAUNCHER.launch(request)
         paths = os.pathsep.join((str(installed), str(REPOSITORY)))
         settings = {**os.environ, **command.env, "PYTHONPATH": paths, **variables}
         return subprocess.run(command.argv, env=settings, capture_output=True, text=True, timeout=120, check=False)

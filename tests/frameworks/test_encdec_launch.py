@@ -118,15 +118,15 @@ class TestRefused:
 
 class TestCommand:
     def test_one_process(self):
-        launch = encdec.launch(resolved(CPU))
+        launch = encdec.LAUNCHER.launch(resolved(CPU))
         assert launch.argv[:3] == (sys.executable, "-m", "tprimat.frameworks.encdec.loop")
         assert EncDecRequest.from_arguments(launch.argv[3:]) == resolved(CPU)
 
     def test_several_are_started_by_torchrun(self):
-        launch = encdec.launch(resolved(H100S))
+        launch = encdec.LAUNCHER.launch(resolved(H100S))
         assert launch.argv[1:5] == ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=8")
         assert "OMP_NUM_THREADS" not in launch.env
 
     def test_on_a_cpu_they_share_the_cores(self, monkeypatch):
         monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-        assert int(encdec.launch(resolved(CPU, num_gpus=2)).env["OMP_NUM_THREADS"]) >= 1
+        assert int(encdec.LAUNCHER.launch(resolved(CPU, num_gpus=2)).env["OMP_NUM_THREADS"]) >= 1

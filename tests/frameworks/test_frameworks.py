@@ -93,6 +93,29 @@ class TestChoosing:
         ]
 
 
+class TestRows:
+    def test_a_folder_is_all_that_a_new_framework_takes(self, monkeypatch, tmp_path):
+        (tmp_path / "newest").mkdir()
+        (tmp_path / "newest" / "__init__.py").write_text(
+            "from tprimat.frameworks.framework import Framework\n\nROWS = (Framework('newest', data='mock'),)\n"
+        )
+        monkeypatch.setattr(frameworks, "__path__", [*frameworks.__path__, str(tmp_path)])
+        monkeypatch.delitem(sys.modules, "tprimat.frameworks.newest", raising=False)
+        rows = tuple(frameworks._rows())
+        assert {row.name for row in rows} == {"newest", *(row.name for row in frameworks.FRAMEWORKS)}
+        (row,) = (row for row in rows if row.name == "newest")
+        assert (row.embedded, row.on_cpu, row.divides) == (False, False, False)
+
+    def test_each_has_its_own_way_to_train(self):
+        launchers = {row.name: row.launcher for row in frameworks.FRAMEWORKS}
+        assert {name for name, each in launchers.items() if each.logged} == {"primus", "megatron", "torchtitan"}
+        assert {name for name, each in launchers.items() if each.full_size_only} == {"primus", "torchtitan"}
+        assert {name for name, each in launchers.items() if each.profiles} == {"megatron_bridge", "nemo", "lightning"}
+        assert {name for name, each in launchers.items() if type(each) is loops.Loop} == {"transformers"}
+        plans_anywhere = {name for name, each in launchers.items() if each.plans_anywhere}
+        assert plans_anywhere == {"megatron_bridge", "nemo", "automodel", "megatron", "torchtitan"}
+
+
 class TestLightning:
     def test_one_process_is_started_directly(self):
         made = launch(dataclasses.replace(REQUEST, num_gpus=1))

@@ -195,7 +195,7 @@ class TestRecipes:
         assert (request.scale, request.sequence_length) == ("full", 8192)
         assert request.gradient_accumulation_steps <= 8
         assert any("publishes none for this card" in note for note in notes) is (gpu == "H200")
-        argv = bridge.launch(request).argv
+        argv = bridge.LAUNCHER.launch(request).argv
         assert f"--recipe={request.recipe}" in argv
         assert "--nproc-per-node=8" in argv
         whole, _ = resolve(where=device(gpu), precision=precision, preset="performance")
@@ -241,7 +241,7 @@ class TestAvailability:
         pytest.importorskip("transformers")
 
     def test_an_installed_one_comes_before_nemo(self, installed, monkeypatch):
-        assert bridge.unavailable() is None
+        assert bridge.LAUNCHER.unavailable() is None
         assert frameworks.choose(None, "nvd").name == "megatron_bridge"
 
     @pytest.mark.parametrize(
@@ -255,17 +255,17 @@ class TestAvailability:
         (installed / removed).unlink()
         if removed.startswith("transformer"):
             (installed / removed).parent.rmdir()
-        assert words in bridge.unavailable()
-        assert "nvcr.io/nvidia/nemo" in bridge.unavailable()
+        assert words in bridge.LAUNCHER.unavailable()
+        assert "nvcr.io/nvidia/nemo" in bridge.LAUNCHER.unavailable()
 
     def test_none_is_installed_here(self):
-        assert "isn't installed" in bridge.unavailable()
+        assert "isn't installed" in bridge.LAUNCHER.unavailable()
         with pytest.raises(UsageError, match="megatron_bridge is not available"):
             frameworks.choose("megatron-bridge", "nvd")
 
 
 def train(installed, request, **variables):
-    command = bridge.launch(request)
+    command = bridge.LAUNCHER.launch(request)
     paths = os.pathsep.join((str(installed), str(REPOSITORY)))
     settings = {**os.environ, **command.env, "PYTHONPATH": paths, "CUDA_DEVICE_MAX_CONNECTIONS": "7", **variables}
     return subprocess.run(command.argv, env=settings, capture_output=True, text=True, timeout=120, check=False)
@@ -335,7 +335,7 @@ def test_a_field_that_is_set(installed, request_on_cpu, monkeypatch):
 def test_the_models_configuration_needs_no_network(request_on_cpu, tmp_path):
     code = f"from transformers import AutoConfig; print(AutoConfig.from_pretrained({LLAMA!r}).to_json_string())"
     recipe.write_configuration(request_on_cpu)
-    environment = {**os.environ, **bridge.launch(request_on_cpu).env}
+    environment = {**os.environ, **bridge.LAUNCHER.launch(request_on_cpu).env}
     found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert json.loads(found.stdout)["vocab_size"] == 128256 // 16
 

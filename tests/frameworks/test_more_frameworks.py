@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import pytest
 
 from tprimat import frameworks
-from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks import by_name, external_frameworks
 from tprimat.frameworks.deepspeed import launch as deepspeed
@@ -143,7 +142,7 @@ class TestEmbedded:
     )
     def test_states_are_sharded_over_the_gpus(self, name, per_parameter):
         requested = RequestedConfig(precision="bf16")
-        resolver = by_name(name).hook("Resolver")(by_name(name), models.by_name("llama"), requested, H100S)
+        resolver = by_name(name).resolver("llama", requested, H100S)
         assert resolver.bytes_per_parameter() == max(4, per_parameter)
         assert resolver.largest_that_fits().name == ("full" if name != "lightning" else "quarter")
 
@@ -178,7 +177,7 @@ class TestMegatron:
         request, notes = by_name("megatron").resolve_config(
             "qwen", RequestedConfig(scale="full", precision="bf16"), H100S, OUT
         )
-        made = megatron.launch(request)
+        made = megatron.LAUNCHER.launch(request)
         assert made.cwd == megatron_clone
         assert made.argv[1:6] == (
             "-m",
@@ -217,7 +216,7 @@ class TestMegatron:
     def test_its_optimizers_states_are_divided_over_the_gpus(self, megatron_clone, gpus, scale):
         request, _ = by_name("megatron").resolve_config("llama", RequestedConfig(num_gpus=gpus), H100S, OUT)
         assert request.scale == scale
-        assert "--use-distributed-optimizer" in megatron.launch(request).argv
+        assert "--use-distributed-optimizer" in megatron.LAUNCHER.launch(request).argv
 
     def test_what_fits_nowhere_is_refused_with_what_does(self, megatron_clone):
         with pytest.raises(UsageError, match=r"a GPU here has 85\.00 GB free: --scale quarter is the largest"):
@@ -230,7 +229,7 @@ class TestMegatron:
     def test_fp8_is_a_recipe_beside_bf16(self, megatron_clone, precision, architecture, recipe):
         device = dataclasses.replace(H100S, architecture=architecture)
         request, _ = by_name("megatron").resolve_config("llama", RequestedConfig(precision=precision), device, OUT)
-        words = megatron.launch(request).argv
+        words = megatron.LAUNCHER.launch(request).argv
         assert "--bf16" in words
         fp8 = [word for word in words if word.startswith("--fp8")]
         assert fp8 == ([] if recipe is None else ["--fp8-format=hybrid", f"--fp8-recipe={recipe}"])
@@ -244,11 +243,11 @@ class TestMegatron:
         request, _ = by_name("megatron").resolve_config(
             "llama", RequestedConfig(scale="tiny", precision="fp32"), H100S, OUT
         )
-        assert not {"--add-qkv-bias", "--bf16"} & set(megatron.launch(request).argv)
+        assert not {"--add-qkv-bias", "--bf16"} & set(megatron.LAUNCHER.launch(request).argv)
 
     def test_without_a_gpu_it_is_shown_and_not_run(self, megatron_clone, monkeypatch):
         monkeypatch.setattr(external_frameworks, "_DEVICES", ())
-        assert megatron.unavailable() == "Megatron-LM needs a GPU, and this machine has none"
+        assert megatron.LAUNCHER.unavailable() == "Megatron-LM needs a GPU, and this machine has none"
         request, notes = by_name("megatron").resolve_config("llama", RequestedConfig(), CPU, OUT)
         assert request.platform == "nvd"
         assert "Megatron-LM needs a GPU, and this machine has none: shown is what would run" in notes[0]
@@ -259,13 +258,13 @@ class TestMegatron:
             by_name("megatron").resolve_config("llama", RequestedConfig(), H100S, OUT)
         monkeypatch.setenv(megatron.CLONE.variable, str(tmp_path))
         monkeypatch.setattr(external_frameworks, "_DEVICES", ("/",))
-        assert "has no pretrain_gpt.py" in megatron.unavailable()
+        assert "has no pretrain_gpt.py" in megatron.LAUNCHER.unavailable()
 
 
 class TestTorchtitan:
     def test_the_options_of_releases_up_to_0_2_2(self, torchtitan_clone):
         request, _ = by_name("torchtitan").resolve_config("llama", RequestedConfig(), H100S, OUT)
-        words = torchtitan.launch(request).argv
+        words = torchtitan.LAUNCHER.launch(request).argv
         assert {
             "--local-ranks-filter=0",
             f"--job.config_file={torchtitan.CONFIGURATION}",
@@ -289,7 +288,7 @@ class TestTorchtitan:
         (torchtitan_clone / torchtitan.OPTIONS).unlink()
         monkeypatch.setattr(external_frameworks, "_DEVICES", ("/",))
         words = f"older than torchtitan 0.2.0, .*: git -C {re.escape(str(torchtitan_clone))} checkout v0.2.2"
-        assert re.search(words, torchtitan.unavailable())
+        assert re.search(words, torchtitan.LAUNCHER.unavailable())
         with pytest.raises(UsageError, match=words):
             by_name("torchtitan").resolve_config("llama", RequestedConfig(), H100S, OUT)
 
@@ -298,7 +297,7 @@ class TestTorchtitan:
         path.parent.mkdir(parents=True)
         path.write_text("")
         request, _ = by_name("torchtitan").resolve_config("llama", RequestedConfig(), H100S, OUT)
-        made = torchtitan.launch(request)
+        made = torchtitan.LAUNCHER.launch(request)
         assert made.argv[-2:] == ("--module=tprimat.frameworks.torchtitan.registry", "--config=requested")
         assert Request.from_arguments(shlex.split(made.env[registry.REQUEST])) == request
 

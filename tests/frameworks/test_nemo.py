@@ -167,16 +167,16 @@ class TestResolving:
 
 class TestLaunch:
     def test_torchrun_for_several_gpus_and_none_for_one(self):
-        several = nemo.launch(resolve()[0]).argv
+        several = nemo.LAUNCHER.launch(resolve()[0]).argv
         assert several[1:5] == ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=8")
-        one = nemo.launch(resolve(num_gpus=1, scale="quarter")[0]).argv
+        one = nemo.LAUNCHER.launch(resolve(num_gpus=1, scale="quarter")[0]).argv
         assert one[1:3] == ("-m", nemo.MODULE)
 
     def test_its_options_are_the_request(self):
         request, _ = resolve(
             settings=("optim.config.lr=1e-4", "trainer.log_every_n_steps=1"), data="tokens", label="a b"
         )
-        argv = nemo.launch(request).argv
+        argv = nemo.LAUNCHER.launch(request).argv
         assert Request.from_arguments(argv[argv.index(nemo.MODULE) + 1 :]) == request
 
     def test_the_allocator_unless_it_is_set(self, monkeypatch):
@@ -281,18 +281,18 @@ class TestAvailability:
 
     def test_missing(self, packages):
         packages({})
-        assert "NeMo isn't installed" in nemo.unavailable()
+        assert "NeMo isn't installed" in nemo.LAUNCHER.unavailable()
 
     def test_a_release_without_recipes(self, packages, tmp_path):
         packages({"nemo": tmp_path})
-        assert "no recipes for language models, which 2.7.3 was the last to have" in nemo.unavailable()
+        assert "no recipes for language models, which 2.7.3 was the last to have" in nemo.LAUNCHER.unavailable()
 
     def test_without_modelopt_the_recipes_vanish(self, packages, tmp_path):
         (tmp_path / "collections" / "llm" / "recipes").mkdir(parents=True)
         packages(dict.fromkeys(("nemo", "nemo_run", "megatron", "lightning"), tmp_path))
-        assert "lacks modelopt" in nemo.unavailable()
+        assert "lacks modelopt" in nemo.LAUNCHER.unavailable()
         packages(dict.fromkeys(("nemo", "nemo_run", "megatron", "lightning", "modelopt"), tmp_path))
-        assert nemo.unavailable() is None
+        assert nemo.LAUNCHER.unavailable() is None
 
     @pytest.mark.parametrize(
         ("parameters", "trains"),
@@ -305,7 +305,7 @@ class TestAvailability:
         optimizer.parent.mkdir(parents=True)
         optimizer.write_text(f"def get_megatron_optimizer({parameters}): ...")
         packages(dict.fromkeys(("nemo", "nemo_run", "megatron", "lightning", "modelopt"), tmp_path))
-        reason = nemo.unavailable()
+        reason = nemo.LAUNCHER.unavailable()
         assert (reason is None) is trains
         assert trains or ("0.15.3 is the last" in reason and "nvcr.io/nvidia/nemo:25.11" in reason)
 

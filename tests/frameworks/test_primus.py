@@ -15,7 +15,7 @@ import primus_tree
 import pytest
 
 from tprimat import frameworks
-from tprimat.catalog import gpus
+from tprimat.catalog import gpus, models
 from tprimat.errors import UnreadableError, UsageError
 from tprimat.frameworks.primus import checks as primus_checks
 from tprimat.frameworks.primus import config as primus_config
@@ -23,7 +23,9 @@ from tprimat.frameworks.primus import installation as primus_installation
 from tprimat.frameworks.primus import launch as primus
 from tprimat.frameworks.primus import match as primus_match
 from tprimat.frameworks.primus.installation import Installation
-from tprimat.frameworks.primus.plan import PrimusRequest, PrimusTraining, plan
+from tprimat.frameworks.primus.launch import command as command_of
+from tprimat.frameworks.primus.request import PrimusRequest, PrimusTraining
+from tprimat.frameworks.primus.resolve import Planner
 from tprimat.frameworks.request import Device, RequestedConfig
 from tprimat.machine.platforms import Machine
 from tprimat.results.run import Environment, GpuInfo, Optimizer, ParallelismConfig, Run, TrainingConfig
@@ -40,13 +42,22 @@ def tree(tmp_path) -> Path:
     return primus_tree.make(tmp_path / "Primus")
 
 
-def primus_request(model: str, **options) -> PrimusRequest:
-    return PrimusRequest(model=model, **options)
+def primus_request(model: str, **options) -> tuple[str, PrimusRequest]:
+    return model, PrimusRequest(**options)
 
 
-def planned(tree: Path, wanted: PrimusRequest, environ: dict[str, str] | None = None, **options) -> PrimusTraining:
-    environ = {"HF_TOKEN": "made-up", **(environ or {})}
-    return plan(wanted, Installation(tree), environ, **{"device": MI300XS, "output_dir": Path(), **options})
+def planned(
+    tree: Path,
+    wanted: tuple[str, PrimusRequest],
+    environ: dict[str, str] | None = None,
+    device: Device = MI300XS,
+    output_dir: Path = Path(),
+) -> PrimusTraining:
+    model, requested = wanted
+    requested = dataclasses.replace(requested, installation=Installation(tree))
+    planner = Planner(frameworks.by_name("primus"), models.by_name(model), requested, device)
+    planner.environ = {"HF_TOKEN": "made-up", **(environ or {})}
+    return planner.plan(output_dir)
 
 
 def told(words: tuple[str, ...]) -> dict[str, object]:
@@ -236,7 +247,7 @@ class TestConfiguration:
 class TestPlan:
     def test_the_command_of_run_pretrain(self, tree, tmp_path):
         made = planned(tree, primus_request("llama", steps=10))
-        command = dataclasses.replace(made, output_dir=tmp_path / "out put").launch("now")
+        command = command_of(dataclasses.replace(made, output_dir=tmp_path / "out put"), "now")
         assert command.argv == ("bash", "examples/run_pretrain.sh", "--train_iters", "10")
         assert command.cwd == tree
         assert command.env["EXP"] == "examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml"
@@ -247,7 +258,7 @@ class TestPlan:
 
     def test_the_command_of_primus_cli(self, tmp_path):
         tree = primus_tree.make(tmp_path / "Primus", launchers=("run_pretrain.sh", "primus-cli"))
-        command = planned(tree, primus_request("llama", steps=10), output_dir=Path("/out")).launch("now")
+        command = command_of(planned(tree, primus_request("llama", steps=10), output_dir=Path("/out")), "now")
         assert shlex.join(command.argv) == (
             "bash runner/primus-cli direct --log_file /out/primus/tprimat_llama_bf16_now/train.log -- train pretrain "
             "--config examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml --train_iters 10"
@@ -262,19 +273,19 @@ class TestPlan:
     def test_quotes_for_shells_that_read_twice(self, tmp_path):
         passed = ("--train_data_path", "/data/my set", "--note", "$HOME")
         old = planned(primus_tree.make(tmp_path / "old"), primus_request("llama", passed=passed))
-        assert old.launch("now").argv[-4:] == ("--train_data_path", "'/data/my set'", "--note", "'$HOME'")
+        assert command_of(old, "now").argv[-4:] == ("--train_data_path", "'/data/my set'", "--note", "'$HOME'")
         new = planned(
             primus_tree.make(tmp_path / "new", launchers=("primus-cli",)), primus_request("llama", passed=passed)
         )
-        assert new.launch("now").argv[-4:] == passed
+        assert command_of(new, "now").argv[-4:] == passed
 
     def test_a_log_that_an_old_primus_cli_would_cut_apart_is_kept_by_us_alone(self, tmp_path):
         tree = primus_tree.make(tmp_path, launchers=("primus-cli",))
         cli = tree / "runner" / "primus-cli-direct.sh"
         cli.write_text(cli.read_text().replace('"${CMD[@]}" 2>&1', 'eval "$CMD" 2>&1'))
         made = planned(tree, primus_request("llama"))
-        assert dataclasses.replace(made, output_dir=Path("/my out")).launch("now").argv[4] == os.devnull
-        copy = dataclasses.replace(made, output_dir=Path("/out")).launch("now").argv[4]
+        assert command_of(dataclasses.replace(made, output_dir=Path("/my out")), "now").argv[4] == os.devnull
+        copy = command_of(dataclasses.replace(made, output_dir=Path("/out")), "now").argv[4]
         assert copy == "/out/primus/tprimat_llama_bf16_now/train.log"
 
     def test_makes_the_iteration_lines_appear(self, tmp_path):
@@ -302,10 +313,10 @@ class TestPlan:
         assert (made.num_gpus, made.gpus_per_node, made.result_node) == (16, 8, 1)
         placed = dataclasses.replace(made, node_index=1, rendezvous="n1:2000")
         assert placed.result_elsewhere is None
-        env = placed.launch("TIME").env
+        env = command_of(placed, "TIME").env
         names = ("NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "GPUS_PER_NODE")
         assert [env[name] for name in names] == ["2", "1", "n1", "2000", "8"]
-        assert "NNODES" not in planned(tree, primus_request("llama")).launch("TIME").env
+        assert "NNODES" not in command_of(planned(tree, primus_request("llama")), "TIME").env
 
     @pytest.mark.parametrize(
         ("environ", "words"),
@@ -342,7 +353,7 @@ class TestPlan:
         path.write_text(primus_tree.experiment("mistral_7B", length=4096))
         made = planned(tree, primus_request("mistral", config=path))
         assert made.setup.model == "mistral"
-        assert made.launch("now").env["EXP"] == str(path)
+        assert command_of(made, "now").env["EXP"] == str(path)
         assert told(planned(tree, primus_request("mistral", config=path, precision="fp8")).arguments)["fp8"] == "hybrid"
         with pytest.raises(UsageError, match="mxfp8 needs its own configuration"):
             planned(tree, primus_request("mistral", config=path, precision="mxfp8"))
@@ -365,11 +376,11 @@ class TestPlan:
         path = folder / "mine.yaml"
         path.write_text(primus_tree.experiment("llama3.1_8B"))
         with pytest.raises(UsageError, match="copy the configuration to another path"):
-            planned(tree, primus_request("llama", config=path)).launch("now")
+            command_of(planned(tree, primus_request("llama", config=path)), "now")
 
     def test_a_blank_in_primus_own_path_is_no_matter(self, tmp_path):
         tree = primus_tree.make(tmp_path / "my Primus")
-        assert " " not in planned(tree, primus_request("llama")).launch("now").env["EXP"]
+        assert " " not in command_of(planned(tree, primus_request("llama")), "now").env["EXP"]
 
     def test_a_time_limit_is_megatrons_own(self, tree):
         assert told(planned(tree, primus_request("llama", time_limit_s=90.0)).arguments)["exit_duration_in_mins"] == 2
@@ -541,11 +552,11 @@ class TestVisibleGpus:
     @pytest.mark.parametrize("name", ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"])
     def test_the_allowed_ones_train(self, tree, name):
         made = planned(tree, primus_request("llama", num_gpus=2), {name: "4,5"})
-        assert made.launch("now").env["ROCR_VISIBLE_DEVICES"] == "4,5"
-        assert made.launch("now").env["GPUS_PER_NODE"] == "2"
+        assert command_of(made, "now").env["ROCR_VISIBLE_DEVICES"] == "4,5"
+        assert command_of(made, "now").env["GPUS_PER_NODE"] == "2"
 
     def test_all_train_where_nothing_is_set(self, tree):
-        assert "ROCR_VISIBLE_DEVICES" not in planned(tree, primus_request("llama"), {}).launch("now").env
+        assert "ROCR_VISIBLE_DEVICES" not in command_of(planned(tree, primus_request("llama"), {}), "now").env
 
     def test_two_limits_are_refused(self, tree):
         with pytest.raises(UsageError, match="ROCR_VISIBLE_DEVICES"):
@@ -571,7 +582,7 @@ class TestFramework:
 
     def test_says_why_it_cannot_run(self, monkeypatch, tmp_path):
         monkeypatch.setenv("PRIMUS_PATH", str(tmp_path / "none"))
-        assert "PRIMUS_PATH" in primus.unavailable()
+        assert "PRIMUS_PATH" in primus.LAUNCHER.unavailable()
 
     def test_settles_from_the_configuration(self, tmp_path):
         request, notes = self.resolve("qwen", RequestedConfig(), tmp_path)
@@ -592,6 +603,11 @@ class TestFramework:
         with pytest.raises(UsageError):
             self.resolve("llama", wishes, tmp_path)
 
+    @pytest.mark.parametrize(("name", "value"), [("recomputation", "full"), ("attention", "sdpa")])
+    def test_refuses_what_its_configuration_sets(self, name, value, tmp_path):
+        with pytest.raises(UsageError, match=f"primus takes no --{name}: its own configuration sets it"):
+            self.resolve("llama", RequestedConfig(**{name: value}), tmp_path)
+
     def test_divides_the_model_as_a_matched_result(self, tmp_path):
         asked = RequestedConfig(tensor_model_parallel_size=2, pipeline_model_parallel_size=1)
         request, _ = self.resolve("llama", asked, tmp_path)
@@ -600,7 +616,7 @@ class TestFramework:
 
     def test_launches_primus_itself(self, tmp_path):
         request, _ = self.resolve("llama", RequestedConfig(time_limit_s=600.0), tmp_path)
-        command = primus.launch(request)
+        command = primus.LAUNCHER.launch(request)
         assert command.argv == (
             "bash", "examples/run_pretrain.sh", "--train_iters", "200", "--exit_duration_in_mins", "10",
         )  # fmt: skip

@@ -7,10 +7,14 @@ from pathlib import Path
 import primus_tree
 import pytest
 
+from tprimat.catalog import models
 from tprimat.errors import UsageError
+from tprimat.frameworks import by_name
 from tprimat.frameworks.primus import checks, start_record
 from tprimat.frameworks.primus.installation import Installation
-from tprimat.frameworks.primus.plan import PrimusRequest, plan
+from tprimat.frameworks.primus.launch import command
+from tprimat.frameworks.primus.request import PrimusRequest
+from tprimat.frameworks.primus.resolve import Planner
 from tprimat.frameworks.primus.start_record import StartRecord
 from tprimat.frameworks.request import Device
 from tprimat.machine.platforms import Machine
@@ -30,8 +34,10 @@ def planned(tmp_path):
         config = tree / CONFIGS / gpu / f"llama3.1_8B-{kind}-pretrain.yaml"
         config.parent.mkdir(exist_ok=True)
         config.write_text(change(text))
-        request = PrimusRequest(model="llama", config=config, matched=matched, **options)
-        return plan(request, Installation(tree), environ or {"HF_TOKEN": "made-up"}, MI300XS, tmp_path / "output")
+        request = PrimusRequest(installation=Installation(tree), config=config, matched=matched, **options)
+        planner = Planner(by_name("primus"), models.by_name("llama"), request, MI300XS)
+        planner.environ = environ or {"HF_TOKEN": "made-up"}
+        return planner.plan(tmp_path / "output")
 
     return make
 
@@ -45,7 +51,7 @@ def test_the_command_has_torchtitans_names(planned):
         *("--training.global_batch_size", "16"),
         *("--metrics.log_freq", "1"),
     )
-    assert made.launch("now").argv[:3] == ("bash", "runner/primus-cli", "direct")
+    assert command(made, "now").argv[:3] == ("bash", "runner/primus-cli", "direct")
     assert (made.steps, made.global_batch_size, made.sequence_length) == (60, 16, 4096)
 
 
@@ -84,10 +90,10 @@ def test_no_step_is_timed_under_the_profiler(planned):
 @pytest.mark.parametrize("gpu", ["MI300X", "MI325X", "MI355X"])
 def test_each_gpus_configuration_is_started_on_the_gpus_that_are_allowed(planned, gpu):
     made = planned(gpu=gpu, environ={"HF_TOKEN": "made-up", "HIP_VISIBLE_DEVICES": "4,5", "GPUS_PER_NODE": "2"})
-    command = made.launch("now")
+    launched = command(made, "now")
     config = f"examples/torchtitan/configs/{gpu}/llama3.1_8B-BF16-pretrain.yaml"
-    assert command.argv[command.argv.index("--config") + 1] == config
-    assert (command.env["ROCR_VISIBLE_DEVICES"], command.env["GPUS_PER_NODE"]) == ("4,5", "2")
+    assert launched.argv[launched.argv.index("--config") + 1] == config
+    assert (launched.env["ROCR_VISIBLE_DEVICES"], launched.env["GPUS_PER_NODE"]) == ("4,5", "2")
     assert made.global_batch_size == 2 * 4
 
 

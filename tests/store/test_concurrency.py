@@ -349,7 +349,9 @@ def test_a_result_is_located_though_it_is_moved_meanwhile(tmp_path, monkeypatch)
 def test_trainings_that_start_in_the_same_second_have_logs_of_their_own(tmp_path):
     from tprimat.measure import training_files
 
-    hooks = {"latest_log": lambda request: None, "log_name": lambda *_: "benchmark_cpu_llama_20261121_100000"}
-    framework, request = types.SimpleNamespace(hook=hooks.get), types.SimpleNamespace(output_dir=tmp_path)
+    launcher = types.SimpleNamespace(
+        latest_log=lambda request: None, log_name=lambda *_: "benchmark_cpu_llama_20261121_100000"
+    )
+    framework, request = types.SimpleNamespace(launcher=launcher), types.SimpleNamespace(output_dir=tmp_path)
     logs = [training_files.log_path(framework, request) for _ in range(3)]
     assert len({*logs}) == len([*(tmp_path / "logs").iterdir()]) == 3

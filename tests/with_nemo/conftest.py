@@ -33,7 +33,7 @@ ON_A_CPU = (
 
 @pytest.fixture(scope="session", autouse=True)
 def nemo_is_here():
-    reason = nemo.unavailable()
+    reason = nemo.LAUNCHER.unavailable()
     if reason is not None:
         pytest.skip(f"{reason}; make test-nemo runs these tests")
 

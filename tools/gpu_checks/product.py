@@ -95,7 +95,9 @@ def frameworks(report: Report) -> None:
             report.expect(f"{name}: training", "succeeds", reason or "not in a dry run", None)
             continue
         # The large models that divide over GPUs by default, at full size; else what starts quickly.
-        full = framework.full_size_only or (name == "fsdp" and report.device.cuda.device_count() >= FSDP_FULL_GPUS)
+        full = framework.launcher.full_size_only or (
+            name == "fsdp" and report.device.cuda.device_count() >= FSDP_FULL_GPUS
+        )
         scale = ("--scale", "tiny" if report.dry_run else "full" if full else "small")
         arguments = (*scale, "--steps", "3" if report.dry_run else "20")
         with report.part(f"{name}: training"), tempfile.TemporaryDirectory() as folder:

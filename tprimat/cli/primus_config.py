@@ -16,7 +16,8 @@ from tprimat.errors import ExitStatus
 from tprimat.frameworks import by_name
 from tprimat.frameworks.primus import installation as primus_installation
 from tprimat.frameworks.primus.match import SHOWN, differences
-from tprimat.frameworks.primus.plan import PrimusRequest, PrimusTraining, model_of, plan
+from tprimat.frameworks.primus.request import PrimusRequest, PrimusTraining
+from tprimat.frameworks.primus.resolve import Planner, model_of
 from tprimat.machine import platforms
 from tprimat.measure.plan import device_of
 from tprimat.store import store
@@ -29,13 +30,18 @@ def main(options: argparse.Namespace) -> int:
     config = own_configuration(options)
     installation = primus_installation.from_environment(os.environ, options.primus_path)
     if options.model is not None:
-        model = models.by_name(options.model).name
+        model = options.model
     else:
         model = model_of(config, installation, os.environ) if config else by_name("primus").models[0]
     request = PrimusRequest(
-        model=model, precision=options.precision, num_gpus=options.gpus, config=config, passed=options.passed
+        installation=installation,
+        precision=options.precision,
+        num_gpus=options.gpus,
+        config=config,
+        passed=options.passed,
     )
-    training = plan(request, installation, os.environ, device_of(platforms.detect()), Path())
+    device = device_of(platforms.detect())
+    training = Planner(by_name("primus"), models.by_name(model), request, device).plan(Path())
     _show(training, is_outcome=options.against is None)
     if options.against is None:
         return ExitStatus.OK

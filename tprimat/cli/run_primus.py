@@ -9,13 +9,15 @@ import shlex
 from pathlib import Path
 
 from tprimat import frameworks
+from tprimat.catalog import models
 from tprimat.cli._arguments import prints_outcome
 from tprimat.cli.options import run_primus as primus_options
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.primus import installation as primus_installation
 from tprimat.frameworks.primus import launch as primus
 from tprimat.frameworks.primus.installation import Installation
-from tprimat.frameworks.primus.plan import PrimusRequest, PrimusTraining, models_of, plan
+from tprimat.frameworks.primus.request import PrimusRequest, PrimusTraining
+from tprimat.frameworks.primus.resolve import Planner, models_of
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
@@ -68,9 +70,13 @@ def _trainings(options: argparse.Namespace, installation: Installation, machine:
     same_names = {field.name for field in dataclasses.fields(PrimusRequest)} & vars(options).keys()
     fields = {name: getattr(options, name) for name in same_names} | {"matched": matched}
     fields |= {"steps": options.train_iters, "num_gpus": options.gpus, "time_limit_s": options.exit_after}
-    output_dir = Path.cwd() / options.output_dir
-    requests = [PrimusRequest(**fields | {"model": name, "config": config if name == own else None}) for name in names]
-    return tuple(plan(each, installation, os.environ, device_of(machine), output_dir) for each in requests)
+    fields |= {"installation": installation}
+    output_dir, device, primus_row = Path.cwd() / options.output_dir, device_of(machine), frameworks.by_name("primus")
+    requests = {name: PrimusRequest(**fields | {"config": config if name == own else None}) for name in names}
+    return tuple(
+        Planner(primus_row, models.by_name(name), request, device).plan(output_dir)
+        for name, request in requests.items()
+    )
 
 
 def own_configuration(options: argparse.Namespace) -> Path | None:

@@ -3,120 +3,28 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+import pkgutil
+from collections.abc import Callable, Iterator
 
 from tprimat.errors import INSTALL, UsageError, missing_package
 from tprimat.frameworks.framework import REQUIRED, Framework
 from tprimat.results.run import Platform
 
-FRAMEWORKS: tuple[Framework, ...] = (
-    Framework(
-        "megatron_bridge",
-        trains="NVIDIA's Megatron-Bridge, its performance recipes",
-        use_when="what NVIDIA recommends for its GPUs, in current containers",
-        models=("llama", "qwen"),
-        precisions=("bf16", "fp8", "mxfp8", "nvfp4"),
-        automatic_on=("nvd",),
-        on_cpu=False,
-        divides=True,
-        plans_anywhere=True,
-        data="mock",
-        profiles=True,
-    ),
-    Framework(
-        "nemo",
-        trains="NVIDIA's own recipes",
-        use_when="what NVIDIA recommended until 2025; all three models",
-        precisions=("bf16", "fp8", "mxfp8"),
-        automatic_on=("nvd",),
-        on_cpu=False,
-        divides=True,
-        plans_anywhere=True,
-        data="mock",
-        profiles=True,
-    ),
-    Framework(
-        "primus",
-        trains="AMD's own configurations, `$PRIMUS_PATH`",
-        use_when="what AMD recommends for its GPUs",
-        precisions=("bf16", "fp16", "fp8", "mxfp8", "mxfp4"),
-        automatic_on=("amd",),
-        on_cpu=False,
-        full_size_only=True,
-        matches_division=True,
-        data="mock",
-        logged=True,
-    ),
-    Framework(
-        "lightning",
-        trains="Lightning, DDP",
-        use_when="the default; needs nothing beyond `requirements.txt`",
-        packages=("torch", "lightning", "transformers"),
-        embedded=True,
-        automatic_on=("nvd", "amd", "cpu"),
-        profiles=True,
-        compiles=True,
-        finds_micro_batch=True,
-    ),
-    Framework(
-        "transformers",
-        trains="`transformers.Trainer`, DDP",
-        use_when="you train with the Trainer",
-        packages=("torch", "transformers", "accelerate"),
-        embedded=True,
-    ),
-    Framework(
-        "fsdp",
-        trains="PyTorch's FSDP2, `fully_shard`",
-        use_when="the states don't fit on each GPU, and no further package is wanted",
-        # fp16 would take a gradient scaler that knows of sharded gradients.
-        precisions=("fp32", "bf16"),
-        packages=("torch", "transformers"),
-        embedded=True,
-        compiles=True,
-    ),
-    *(
-        Framework(
-            f"deepspeed-zero{stage}",
-            trains=f"DeepSpeed, ZeRO stage {stage}",
-            use_when="you train with DeepSpeed, or want to know which stage",
-            packages=("torch", "transformers", "deepspeed"),
-            embedded=True,
-        )
-        for stage in (1, 2, 3)
-    ),
-    Framework(
-        "automodel",
-        trains="NVIDIA's NeMo Automodel, FSDP2",
-        use_when="you train with Automodel",
-        precisions=("bf16", "fp8"),
-        on_cpu=False,
-        plans_anywhere=True,
-        data="mock",
-    ),
-    Framework(
-        "megatron",
-        trains="Megatron-LM's `pretrain_gpt.py`, `$MEGATRON_PATH`",
-        use_when="the upper end of what NVIDIA's cards reach",
-        precisions=("fp32", "bf16", "fp16", "fp8", "mxfp8"),
-        on_cpu=False,
-        plans_anywhere=True,
-        data="mock",
-        logged=True,
-    ),
-    Framework(
-        "torchtitan",
-        trains="torchtitan, `$TORCHTITAN_PATH`; Llama at full size",
-        use_when="PyTorch's own reference",
-        models=("llama",),
-        precisions=("bf16",),
-        on_cpu=False,
-        full_size_only=True,
-        plans_anywhere=True,
-        data="c4_test",
-        logged=True,
-    ),
-)
+_PREFERRED = ("megatron_bridge", "nemo", "primus", "lightning", "transformers", "fsdp", "deepspeed")
+"""Folders whose rows come first; the others follow by name."""
+
+
+def _rows() -> Iterator[Framework]:
+    """Yield the rows of all folders here that have some: the `ROWS` of their __init__.py, which imports nothing heavy.
+
+    Nothing else lists a framework.
+    """
+    folders = sorted(found.name for found in pkgutil.iter_modules(__path__) if found.ispkg)
+    for folder in dict.fromkeys((*_PREFERRED, *folders)):
+        yield from getattr(importlib.import_module(f"{__name__}.{folder}"), "ROWS", ())
+
+
+FRAMEWORKS: tuple[Framework, ...] = tuple(_rows())
 """Where no framework is named, the first is used that can run here, may be used unnamed, and suits the request."""
 
 ALL = "all"
@@ -189,6 +97,6 @@ def choose(
         chosen = by_name(name)
     except KeyError:
         raise UsageError(f"unknown framework {name!r}", hint=available, heading="no-framework") from None
-    if chosen in able or (to_show and chosen.plans_anywhere):
+    if chosen in able or (to_show and chosen.launcher.plans_anywhere):
         return chosen
     raise UsageError(f"{chosen.name} is not available: {reasons[chosen.name]}", hint=available, heading="no-framework")

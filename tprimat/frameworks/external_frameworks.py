@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tprimat.errors import UsageError
 from tprimat.frameworks.loops import recipe
-from tprimat.frameworks.loops.launch import torchrun
+from tprimat.frameworks.loops.launch import Loop, torchrun
 from tprimat.frameworks.request import Device, Launch, Request
 from tprimat.frameworks.resolve import Resolver
 from tprimat.results.run import Run
@@ -93,3 +93,15 @@ class ExternalResolver(Resolver):
             f"{self.clone.data} and draws its own weights: its losses are not comparable with those of the "
             "frameworks that share tokens and weights"
         )
+
+
+class LoggedTraining(Loop[Request]):
+    """A training by the program in a clone, measured by its log."""
+
+    clone: Clone
+    logged = True
+    plans_anywhere = True
+
+    def unavailable(self) -> str | None:
+        """Return why it can't train here and what to do; None where it can."""
+        return self.clone.unavailable()

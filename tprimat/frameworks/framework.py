@@ -1,34 +1,116 @@
-"""The interface of a framework: a row of data, and hooks in the `launch.py` of its folder."""
+"""The interface of a framework: a row of data in its folder, and the Launcher in the folder's launch.py."""
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import importlib
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol
 
 from tprimat.catalog import models
+from tprimat.catalog.models import Model
 from tprimat.errors import INSTALL
-from tprimat.frameworks.request import Device, Launch, Request, RequestedConfig
-from tprimat.results.run import Platform
+from tprimat.frameworks.request import AnyRequest, Device, Launch, PreflightResult, Request, RequestedConfig
+from tprimat.results.run import ModelConfig, Platform
+
+if TYPE_CHECKING:
+    from tprimat.analysis.summary import Summary
+    from tprimat.machine.platforms import Machine
+    from tprimat.results.run import Run
 
 REQUIRED = ("torch", "lightning", "transformers")
 """Packages that INSTALL brings."""
 
+OUR_TOKENS, OUR_PAIRS = "markov", "pairs"
+"""Data that loops of ours train on: the tokens that all embedded frameworks share, and the encoder-decoder's."""
+
+
+class Choices(Protocol):
+    """What makes the choices that the user left open; see resolve.Resolver.
+
+    Attributes:
+        notes: what the user should know of the choices.
+    """
+
+    notes: list[str]
+
+    def __init__(self, framework: Framework, model: Model, requested: RequestedConfig, device: Device) -> None: ...
+
+    def resolve(self, output_dir: Path) -> Request:
+        """Return the request with every choice made. Raises UsageError where the framework can't train that."""
+
+    def bytes_needed(self, shape: ModelConfig) -> float:
+        """Return what a model takes of one GPU, without activations."""
+
+
+class Launcher(abc.ABC, Generic[AnyRequest]):
+    """How a framework trains. The default is loops.launch.Loop; a class in the folder's launch.py overrides it.
+
+    Attributes:
+        logged: whether a training is measured by its log.
+        full_size_only: whether it trains no other scale than the full one.
+        plans_anywhere: whether it can show what it would run on a machine where it can't.
+        profiles: whether a profiler can watch it: its training calls loops/profiled.py.
+        resolver: makes the choices that the user left open.
+    """
+
+    logged = False
+    full_size_only = False
+    plans_anywhere = False
+    profiles = False
+    resolver: type[Choices]
+
+    def unavailable(self) -> str | None:
+        """Return why it can't run here, beyond missing packages, and what to do; None where it can."""
+        return None
+
+    @abc.abstractmethod
+    def launch(self, request: AnyRequest) -> Launch:
+        """Return the command for a request."""
+
+    def preflight(self, request: AnyRequest, machine: Machine) -> PreflightResult:
+        """Return what would make a training fail, or may."""
+        return PreflightResult()
+
+    def prepare(self, request: AnyRequest, say: Callable[[str], None]) -> AnyRequest:
+        """Make what all trainings of a request need, such as data; return the request that they are started with."""
+        return request
+
+    def start(self, request: AnyRequest, machine: Machine, log: Path) -> Launch:
+        """Return the command of the training of a log, once what belongs beside the log is written."""
+        return self.launch(request)
+
+    def log_name(self, request: AnyRequest, moment: str) -> str:
+        """Return the name of a training's log, without its ending; each machine has its own."""
+        node = f"_node{request.node_index}" if request.num_nodes > 1 else ""
+        return f"{Path(self.result_name(request)).stem}_{moment}{node}"
+
+    def latest_log(self, request: AnyRequest) -> str | None:
+        """Return the file beside the results that is always a copy of the newest log; None for none, and a logs/."""
+        return None
+
+    @abc.abstractmethod
+    def result_name(self, request: AnyRequest) -> str:
+        """Return the name of the result file, as far as it is known before the training."""
+
+    def introduce(self, request: AnyRequest) -> list[str]:
+        """Return lines about a request in the place of its row in the table of all; none for the row."""
+        return []
+
+    def figures(self, run: Run, summary: Summary) -> list[tuple[str, str]]:
+        """Return (name, value) of what a training reached, beyond the closing table."""
+        return []
+
 
 @dataclasses.dataclass(frozen=True)
 class Framework:
-    """A framework that can train.
+    """A framework that can train, as a row: what --help and the documentation say of it.
 
     Its folder is named after it, up to a dash. It holds `loop.py`, the training's program where that is ours, and
-    `launch.py` with what differs from loops/launch.py:
-
-        unavailable() -> str | None       why it can't run here, beyond missing packages
-        launch(request) -> Launch         the command for a request
-        Resolver                          a resolve.Resolver: the choices that the user left open
-
-    and further hooks of a measurement session.
+    `launch.py` with LAUNCHER, an instance of its Launcher, where that isn't loops.launch.Loop.
 
     Attributes:
         name: what a user types, and what a result states.
@@ -37,17 +119,8 @@ class Framework:
         precisions: in which it trains.
         packages: that it needs.
         automatic_on: platforms on which it may be used when no framework is named.
-        on_cpu: whether it trains on a CPU too.
-        full_size_only: whether it trains no other scale than the full one.
-        divides: whether it can divide a model over GPUs, and takes the options that go with that.
-        matches_division: whether --match divides a model as the result's was, without options of its own for it.
-        plans_anywhere: whether it can show what it would run on a machine where it can't.
+        division: whether it divides a model over GPUs: as options request it, only as a result to match has it, or not.
         data: what it trains on by default, as a result states it.
-        profiles: whether a profiler can watch it: its training calls loops/profiled.py.
-        logged: whether it writes a log and no result, so that the log is read.
-        embedded: whether its model is ours (loops/recipe.py), so that recomputation and attention are settings of it.
-        compiles: whether torch.compile makes its kernels on a GPU.
-        finds_micro_batch: whether it takes the largest micro-batch that fits a GPU: its training calls loops/tuned.py.
         room: its folder where that isn't named after it.
     """
 
@@ -58,23 +131,43 @@ class Framework:
     precisions: tuple[str, ...] = ("fp32", "bf16", "fp16")
     packages: tuple[str, ...] = ()
     automatic_on: tuple[Platform, ...] = ()
-    on_cpu: bool = True
-    full_size_only: bool = False
-    divides: bool = False
-    matches_division: bool = False
-    plans_anywhere: bool = False
-    data: str = "markov"
-    profiles: bool = False
-    logged: bool = False
+    division: Literal["none", "matched", "requested"] = "none"
+    data: str = OUR_TOKENS
     room: str = ""
-    embedded: bool = False
-    compiles: bool = False
-    finds_micro_batch: bool = False
 
     @property
     def folder(self) -> str:
         """Its folder in tprimat/frameworks/."""
         return self.room or self.name.partition("-")[0]
+
+    @property
+    def embedded(self) -> bool:
+        """Whether model and tokens are ours (loops/recipe.py), so that recomputation and attention are settings."""
+        return self.data == OUR_TOKENS
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether it trains on a CPU too, as loops of ours do."""
+        return self.data in (OUR_TOKENS, OUR_PAIRS)
+
+    @property
+    def divides(self) -> bool:
+        """Whether it takes the options that divide a model over GPUs."""
+        return self.division == "requested"
+
+    @property
+    def launcher(self) -> Launcher[Any]:
+        """How it trains."""
+        # Loaded when it is needed: --help shows the rows and needs none of it.
+        has_own = (Path(__file__).parent / self.folder / "launch.py").is_file()
+        folder = self.folder if has_own else "loops"
+        launcher: Launcher[Any] = importlib.import_module(f"{__package__}.{folder}.launch").LAUNCHER
+        return launcher
+
+    @property
+    def logged(self) -> bool:
+        """Whether it writes a log and no result, so that the log is read."""
+        return self.launcher.logged
 
     def unavailable(self) -> str | None:
         """Return why it can't run here and what to do; None where it can. Imports no torch."""
@@ -84,8 +177,11 @@ class Framework:
             commands = [INSTALL] if len(further) < len(missing) else []
             commands += [f"pip install {' '.join(further)}"] if further else []
             return f"it needs {', '.join(missing)}: {' && '.join(commands)}"
-        reason: str | None = self.hook("unavailable")()
-        return reason
+        return self.launcher.unavailable()
+
+    def resolver(self, model: str, requested: RequestedConfig, device: Device) -> Choices:
+        """Return what makes the choices for a training of a model that the user left open."""
+        return self.launcher.resolver(self, models.by_name(model), requested, device)
 
     def resolve_config(
         self, model: str, requested: RequestedConfig, device: Device, output_dir: Path
@@ -94,18 +190,9 @@ class Framework:
 
         Raises UsageError where the framework can't train that, with the nearest value that it can.
         """
-        resolver = self.hook("Resolver")(self, models.by_name(model), requested, device)
+        resolver = self.resolver(model, requested, device)
         return resolver.resolve(output_dir), tuple(resolver.notes)
 
     def launch(self, request: Request) -> Launch:
         """Return the command for a request."""
-        command: Launch = self.hook("launch")(request)
-        return command
-
-    def hook(self, name: str) -> Any:
-        """Return a function of the folder's launch.py, or its default in loops/launch.py."""
-        # Loaded when it is called: --help shows the rows and needs none of it.
-        default = getattr(importlib.import_module(f"{__package__}.loops.launch"), name)
-        if not (Path(__file__).parent / self.folder / "launch.py").is_file():
-            return default
-        return getattr(importlib.import_module(f"{__package__}.{self.folder}.launch"), name, default)
+        return self.launcher.launch(request)

@@ -56,7 +56,7 @@ def _taken(setting: Setting, run: Run, framework: Framework) -> Any:
 
 
 def _divides(framework: Framework) -> bool:
-    return framework.divides or framework.matches_division
+    return framework.division != "none"
 
 
 def _problem(run: Run, model: Model | None, framework: Framework) -> str | None:

@@ -79,8 +79,8 @@ def check(request: Request, framework: Framework, *, torchrun: bool, dry_run: bo
     """
     kind, problem = request.profile, None
     program = PROGRAMS.get(kind or "")
-    if not framework.profiles:
-        able = ", ".join(each.name for each in frameworks.FRAMEWORKS if each.profiles)
+    if not framework.launcher.profiles:
+        able = ", ".join(each.name for each in frameworks.FRAMEWORKS if each.launcher.profiles)
         problem = f"watches {able}, and {framework.name} trains here: name one with --framework, or leave it out"
     elif program and program.platform != request.platform and not is_emulated():
         fits = next((other for other, row in PROGRAMS.items() if row.platform == request.platform), TORCH)

@@ -36,18 +36,22 @@ class Resolver:
         requested, device: what the user asked for, and what trains; prepare() may replace them.
         row: where micro batch and sequence length come from if the user leaves them open: of choose_defaults().
         full_size: whether the model is trained at full size if the user leaves its scale open.
+        compiles: whether torch.compile makes the training's kernels on a GPU.
+        finds_micro_batch: whether it takes the largest micro-batch that fits a GPU: it calls loops/compile_and_fit.py.
         replica: what messages call a replica of the model.
         notes: what the user should know of the choices.
     """
 
     row: Any
     full_size = False
+    compiles = False
+    finds_micro_batch = False
     replica = "process"
 
     def __init__(self, framework: Framework, model: Model, requested: RequestedConfig, device: Device) -> None:
         self.framework = framework
         self.model = model
-        if requested.scale == scales.LARGEST and (self.full_size or framework.full_size_only):
+        if requested.scale == scales.LARGEST and self.full_size:
             # Full size, or the largest that fits, is what such a framework trains by default.
             requested = dataclasses.replace(requested, scale=None)
         self.requested = requested
@@ -85,10 +89,10 @@ class Resolver:
             tensor_model_parallel_size=tensor,
             pipeline_model_parallel_size=pipeline,
             context_parallel_size=context,
-            compiled=self.framework.compiles and not on_cpu and not requested.eager,
+            compiled=self.compiles and not on_cpu and not requested.eager,
             recomputation=self.own_knob("recomputation", RECOMPUTATION),
             attention=self.own_knob("attention", ATTENTION),
-            finds_micro_batch=self.framework.finds_micro_batch and not on_cpu and requested.micro_batch_size is None,
+            finds_micro_batch=self.finds_micro_batch and not on_cpu and requested.micro_batch_size is None,
         )
         return self.complete(request, shape)
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops.recipe import shape_of
@@ -129,7 +128,7 @@ def memory_at_least(framework: Framework, request: Request, requested: Requested
     logits, the allocator) comes on top, so that this excludes only what can't fit.
     """
     shape = shape_of(request)
-    resolver = framework.hook("Resolver")(framework, models.by_name(request.model), requested, device)
+    resolver = framework.resolver(request.model, requested, device)
     layers, hidden, width = (getattr(shape, name) or 0 for name in ("num_layers", "hidden_size", "ffn_hidden_size"))
     values = hidden
     if request.recomputation == "none" and not request.compiled:

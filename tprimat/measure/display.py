@@ -34,7 +34,7 @@ def show(plan: Plan) -> None:
     for number, request in enumerate(plan.requests, 1):
         framework = plan.framework_of(request)
         command = framework.launch(request).shell_line()
-        result = plan.output_dir / framework.hook("result_name")(request)
+        result = plan.output_dir / framework.launcher.result_name(request)
         place = f"{number}. " if len(plan.requests) > 1 else ""
         console.info(f"\n{place}{plan.name_of(request)}, run {counted(plan.runs, 'time')}:")
         console.info(command)
@@ -69,7 +69,7 @@ def introduce_requests(plan: Plan, environment: Environment) -> None:
     for kind, facts in (("version", environment.versions), ("setting", environment.settings)):
         for name, value in facts.items():
             console.debug(f"{kind}: {plain(name)} {plain(value)}")
-    lines = [(request, plan.framework_of(request).hook("introduce")(request)) for request in plan.requests]
+    lines = [(request, plan.framework_of(request).launcher.introduce(request)) for request in plan.requests]
     requests = [request for request, own in lines if not own]
     console.info("")
     if requests:

@@ -221,7 +221,7 @@ def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework
         has_models = set(options.model or ()) <= set(framework.models)
         has_precisions = set(options.precision or ()) <= set(framework.precisions)
         has_options = framework.name == nemo_options.NEMO or nemo_options.own_option(options) is None
-        return has_models and has_precisions and has_options and (is_full or not framework.full_size_only)
+        return has_models and has_precisions and has_options and (is_full or not framework.launcher.full_size_only)
 
     return frameworks.choose(options.framework, machine.platform, to_show=options.dry_run, suits=suits)
 

@@ -89,7 +89,7 @@ class Session:
         errors: list[str] = []
         warnings: list[str] = []
         for request in self._requests:
-            result = self._plan.framework_of(request).hook("preflight")(request, self._machine)
+            result = self._plan.framework_of(request).launcher.preflight(request, self._machine)
             errors += [f"{request.model}: {text}" for text in result.errors]
             warnings += result.warnings
         if held := platforms.held_by_others(self._machine):
@@ -106,7 +106,7 @@ class Session:
         plan = self._plan
         for index, request in enumerate(self._requests):
             files.check_writable(request.output_dir)
-            self._requests[index] = plan.framework_of(request).hook("prepare")(request, console.info)
+            self._requests[index] = plan.framework_of(request).launcher.prepare(request, console.info)
         earlier = self._earlier()
         if (first := self._requests[0]).rendezvous is not None:
             # For the results of trainings on several machines.
@@ -231,7 +231,7 @@ class Session:
             ended = time.perf_counter()
             if sampler is not None:
                 sampler.stop()
-            latest = framework.hook("latest_log")(request)
+            latest = framework.launcher.latest_log(request)
             if latest is not None:
                 training_files.keep_latest(log, request.output_dir / latest)
         self.interrupted = child.interrupted
@@ -297,7 +297,7 @@ class Session:
         request = self._requests[index]
         saved: list[Saved] = []
         is_stopped = False
-        launch = framework.hook("start")(framework, request, self._machine, log)
+        launch = framework.launcher.start(request, self._machine, log)
         limit_s = self._plan.limit_s
         if limit_s is None and request.time_limit_s is not None:
             limit_s = 2 * request.time_limit_s + START_SECONDS
@@ -347,7 +347,7 @@ class Session:
             console.debug(line)
         else:
             console.info(line)
-        display.figures(self._plan.framework_of(self._requests[index]).hook("figures")(run, summary))
+        display.figures(self._plan.framework_of(self._requests[index]).launcher.figures(run, summary))
         for epoch in run.epochs:
             console.debug(", ".join(f"{name} {value}" for name, value in epoch.items()))
 

@@ -36,7 +36,7 @@ def train_nemo(plan: Plan, machine: Machine) -> int:
         for note in filter(None, (*plan.notes, platforms.held_by_others(machine))):
             console.note(note)
     status = nemo_training.main(request.to_arguments())
-    usual = Path(plan.framework_of(request).hook("result_name")(request)).stem
+    usual = Path(plan.framework_of(request).launcher.result_name(request)).stem
     output = console.current()
     output.is_main_process = first
     if first and status == 0 and output.verbosity in (Verbosity.QUIET, Verbosity.JSON):
@@ -64,7 +64,7 @@ def train_encdec(requested: RequestedSettings, process: Process, output_dir: Pat
         return ExitStatus.OK
     console.record(run, trained.path)
     summary = summarize(run)
-    display.figures(encdec.figures(run, summary))
+    display.figures(encdec.LAUNCHER.figures(run, summary))
     for text in dict.fromkeys((*run.warnings, *summary.warnings)):
         console.note(text)
     if trained.path is None:

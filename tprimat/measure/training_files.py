@@ -52,9 +52,9 @@ def log_path(framework: Framework, request: Request) -> Path:
 
     Raises UsageError where it can't be written.
     """
-    beside_results = framework.hook("latest_log")(request) is not None
+    beside_results = framework.launcher.latest_log(request) is not None
     folder = request.output_dir if beside_results else request.output_dir / "logs"
-    stem = framework.hook("log_name")(request, f"{datetime.datetime.now():%Y%m%d_%H%M%S}")
+    stem = framework.launcher.log_name(request, f"{datetime.datetime.now():%Y%m%d_%H%M%S}")
     path = folder / f"{stem}.log"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,15 @@
 """The framework `automodel`: NVIDIA's NeMo Automodel, PyTorch's FSDP2 over models of transformers."""
+
+from __future__ import annotations
+
+from tprimat.frameworks.framework import Framework
+
+ROWS = (
+    Framework(
+        "automodel",
+        trains="NVIDIA's NeMo Automodel, FSDP2",
+        use_when="you train with Automodel",
+        precisions=("bf16", "fp8"),
+        data="mock",
+    ),
+)

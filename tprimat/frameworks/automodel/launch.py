@@ -19,13 +19,6 @@ BYTES_PER_PARAMETER = 8
 """Weights, gradients and Adam's two states, all in bf16 and shared out by FSDP2."""
 
 
-def unavailable() -> str | None:
-    """Return why it can't train here and what to do; None where it can."""
-    if importlib.util.find_spec("nemo_automodel") is None:
-        return f"NeMo Automodel isn't installed: run in {CONTAINER}, or pip install nemo_automodel"
-    return None
-
-
 class Resolver(resolve.Resolver):
     """The choices of Automodel; the batch and sequence length of a scale are those of the other frameworks."""
 
@@ -47,6 +40,21 @@ class Resolver(resolve.Resolver):
         return BYTES_PER_PARAMETER / self.gpus
 
 
-def launch(request: Request) -> Launch:
-    """Return the command for a request."""
-    return loops.command(MODULE, request)
+class Automodel(loops.Loop[Request]):
+    """Its recipe, started as a program of ours."""
+
+    plans_anywhere = True
+    resolver = Resolver
+
+    def unavailable(self) -> str | None:
+        """Return why it can't train here and what to do; None where it can."""
+        if importlib.util.find_spec("nemo_automodel") is None:
+            return f"NeMo Automodel isn't installed: run in {CONTAINER}, or pip install nemo_automodel"
+        return None
+
+    def launch(self, request: Request) -> Launch:
+        """Return the command for a request."""
+        return loops.command(MODULE, request)
+
+
+LAUNCHER = Automodel()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tprimat.errors import UsageError
 from tprimat.frameworks import resolve
-from tprimat.frameworks.loops.launch import command
+from tprimat.frameworks.loops.launch import Loop, command
 from tprimat.frameworks.request import Launch, Request
 
 COMPILERS = ("c++", "g++", "clang++")
@@ -47,12 +47,20 @@ class Resolver(resolve.Resolver):
         return max(4, sum(part / self.gpus if stage >= first else part for first, part in parts.items()))
 
 
-def launch(request: Request) -> Launch:
-    """Return the command for a request."""
-    environment = {"PATH": _path()}
-    if request.platform == "cpu":
-        environment["DS_ACCELERATOR"] = "cpu"
-    return command("tprimat.frameworks.deepspeed.loop", request, environment)
+class DeepSpeed(Loop[Request]):
+    """A loop that finds ninja and the CPU."""
+
+    resolver = Resolver
+
+    def launch(self, request: Request) -> Launch:
+        """Return the command for a request."""
+        environment = {"PATH": _path()}
+        if request.platform == "cpu":
+            environment["DS_ACCELERATOR"] = "cpu"
+        return command("tprimat.frameworks.deepspeed.loop", request, environment)
+
+
+LAUNCHER = DeepSpeed()
 
 
 def _path() -> str:

@@ -17,8 +17,8 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.defaults import FIRST_WITH_BF16, has_bf16
 from tprimat.frameworks.encdec import shards
 from tprimat.frameworks.encdec.request import FRAMEWORK, MODEL, EncDecRequest, RequestedSettings
-from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.loops.launch import command, cores
+from tprimat.frameworks.framework import OUR_PAIRS, Framework
+from tprimat.frameworks.loops.launch import Loop, command, cores
 from tprimat.frameworks.request import Device, Launch
 from tprimat.frameworks.resolve import check_memory, check_processes
 from tprimat.frameworks.scales import BYTES_PER_PARAMETER
@@ -26,7 +26,7 @@ from tprimat.results.run import Run
 from tprimat.text import counted
 from tprimat.units import GB
 
-ENCDEC = Framework(FRAMEWORK, models=(MODEL,), data="pairs", room="encdec")
+ENCDEC = Framework(FRAMEWORK, models=(MODEL,), data=OUR_PAIRS, room="encdec")
 """Not among FRAMEWORKS: it trains no other model, and nothing else trains this one."""
 
 MODULE = "tprimat.frameworks.encdec.loop"
@@ -106,84 +106,6 @@ def resolve_config(
     return EncDecRequest(**settings), notes
 
 
-def launch(request: EncDecRequest) -> Launch:
-    """Return the command for a request."""
-    return command(MODULE, request)
-
-
-def prepare(request: EncDecRequest, say: Callable[[str], None]) -> EncDecRequest:
-    """Write or check the data on disk, unless that was done. Raises UsageError."""
-    if request.data_dir is not None and not request.data_checked:
-        shards.prepare(request.data_dir, request.pairs, say)
-    return dataclasses.replace(request, data_checked=True)
-
-
-def log_name(request: EncDecRequest, moment: str) -> str:
-    """Return the name of a training's log, without its ending."""
-    return f"encdec_{moment}"
-
-
-def result_name(request: EncDecRequest) -> str:
-    """Return the name of the result file, as far as it is known before the training."""
-    return f"bench_{{GPU}}_{request.num_gpus}gpu_{{TIMESTAMP}}.json"
-
-
-def introduce(request: EncDecRequest) -> list[str]:
-    """Return the model, the training and its data, a line each."""
-    amount = units.size(request.num_samples * request.pairs.bytes)
-    data = f"made in memory, {amount} an epoch"
-    if request.data_dir is not None:
-        data = (
-            f"{amount} in {counted(request.num_shards, 'shard')} in {request.data_dir}, read by "
-            f"{counted(request.workers, 'worker')} a process; "
-            f"{'checked' if shards.read_manifest(request.data_dir) else 'written'} first"
-        )
-    return [
-        f"encoder-decoder, {request.parameters / 1e6:,.2f} M parameters: d_model {request.d_model}, "
-        f"{request.nhead} heads, {request.num_encoder_layers} + {request.num_decoder_layers} layers, feed-forward "
-        f"{request.dim_feedforward}, vocabulary {request.vocab_size}",
-        f"{request.precision}, batch {request.micro_batch_size} × "
-        f"{counted(request.num_gpus, 'process')} = {request.global_batch_size} sequence pairs of "
-        f"{request.sequence_length} tokens a step; {request.samples_per_epoch:,} pairs and "
-        f"{request.steps_per_epoch:,} steps an epoch; "
-        f"{counted(request.epochs, 'epoch')}, after {request.warmup_epochs} to warm up",
-        f"data: {data}",
-    ]
-
-
-def figures(run: Run, summary: Summary) -> list[tuple[str, str]]:
-    """Return what a training reached, beyond what all trainings have: (name, value)."""
-    native = {name: value for name, value in run.native_metrics.items() if isinstance(value, (int, float))}
-    memory, parts, per = run.memory_metrics, run.breakdown, "process" if run.platform == "cpu" else "GPU"
-    rate, length = native.get("samples_per_second"), run.training_config.sequence_length
-    tokens = units.number(rate * length if rate and length else None, 0)
-    peak = memory.peak_memory_allocated_gb
-    waiting = f"{units.seconds(parts.get('data_wait_s'))} waiting for data"
-    rows = [
-        ("measured epochs", str(sum(1 for epoch in run.epochs if not epoch.get("warmup")))),
-        ("wall time per epoch", units.duration(native.get("seconds_per_epoch"))),
-        ("throughput", f"{units.number(rate)} samples/s, {tokens} tokens/s"),
-        ("step", f"{units.seconds(parts.get('compute_s'))} compute, {waiting}"),
-        (f"memory of a {per}, peak", units.gigabytes(memory.peak_memory_process_gb if peak is None else peak)),
-    ]
-    if run.platform != "cpu":
-        busy = native.get("gpu_utilisation_percent")
-        rows.append(("GPU utilisation", units.UNKNOWN if busy is None else f"{busy:.0f} %"))
-    reached = efficiency.of_runs([run], [summary], efficiency.Options()).values
-    tflops, mfu = (reached[name].value if name in reached else None for name in ("model_tflops_per_gpu", "mfu"))
-    if tflops is not None:
-        rows.append(("achieved", f"{tflops:.3g} TFLOP/s a {per}" + ("" if mfu is None else f", MFU {mfu:.1f} %")))
-    if "delivered_gb_per_second" in native:
-        delivered, read, written = (
-            units.UNKNOWN if name not in native else f"{units.size(native[name] * GB)}/s"
-            for name in ("delivered_gb_per_second", "read_gb_per_second_per_worker", "written_gb_per_second")
-        )
-        rows.append(
-            ("storage", f"{delivered} taken in; {read} by a worker while it reads; {written} when it was written")
-        )
-    return rows
-
-
 def _samples(requested: RequestedSettings, on_cpu: bool, step: int, named: str) -> tuple[int, tuple[str, ...]]:
     """Return how many sequence pairs there are, and a note where an epoch leaves some out.
 
@@ -226,3 +148,82 @@ def _precision(requested: RequestedSettings, device: Device) -> str:
 
 def _usage_error(message: str) -> UsageError:
     return UsageError(message, heading="encoder-decoder")
+
+
+class EncDec(Loop[EncDecRequest]):
+    """A loop of ours whose data may be on disk."""
+
+    def launch(self, request: EncDecRequest) -> Launch:
+        """Return the command for a request."""
+        return command(MODULE, request)
+
+    def prepare(self, request: EncDecRequest, say: Callable[[str], None]) -> EncDecRequest:
+        """Write or check the data on disk, unless that was done. Raises UsageError."""
+        if request.data_dir is not None and not request.data_checked:
+            shards.prepare(request.data_dir, request.pairs, say)
+        return dataclasses.replace(request, data_checked=True)
+
+    def log_name(self, request: EncDecRequest, moment: str) -> str:
+        """Return the name of a training's log, without its ending."""
+        return f"encdec_{moment}"
+
+    def result_name(self, request: EncDecRequest) -> str:
+        """Return the name of the result file, as far as it is known before the training."""
+        return f"bench_{{GPU}}_{request.num_gpus}gpu_{{TIMESTAMP}}.json"
+
+    def introduce(self, request: EncDecRequest) -> list[str]:
+        """Return the model, the training and its data, a line each."""
+        amount = units.size(request.num_samples * request.pairs.bytes)
+        data = f"made in memory, {amount} an epoch"
+        if request.data_dir is not None:
+            data = (
+                f"{amount} in {counted(request.num_shards, 'shard')} in {request.data_dir}, read by "
+                f"{counted(request.workers, 'worker')} a process; "
+                f"{'checked' if shards.read_manifest(request.data_dir) else 'written'} first"
+            )
+        return [
+            f"encoder-decoder, {request.parameters / 1e6:,.2f} M parameters: d_model {request.d_model}, "
+            f"{request.nhead} heads, {request.num_encoder_layers} + {request.num_decoder_layers} layers, feed-forward "
+            f"{request.dim_feedforward}, vocabulary {request.vocab_size}",
+            f"{request.precision}, batch {request.micro_batch_size} × "
+            f"{counted(request.num_gpus, 'process')} = {request.global_batch_size} sequence pairs of "
+            f"{request.sequence_length} tokens a step; {request.samples_per_epoch:,} pairs and "
+            f"{request.steps_per_epoch:,} steps an epoch; "
+            f"{counted(request.epochs, 'epoch')}, after {request.warmup_epochs} to warm up",
+            f"data: {data}",
+        ]
+
+    def figures(self, run: Run, summary: Summary) -> list[tuple[str, str]]:
+        """Return what a training reached, beyond what all trainings have: (name, value)."""
+        native = {name: value for name, value in run.native_metrics.items() if isinstance(value, (int, float))}
+        memory, parts, per = run.memory_metrics, run.breakdown, "process" if run.platform == "cpu" else "GPU"
+        rate, length = native.get("samples_per_second"), run.training_config.sequence_length
+        tokens = units.number(rate * length if rate and length else None, 0)
+        peak = memory.peak_memory_allocated_gb
+        waiting = f"{units.seconds(parts.get('data_wait_s'))} waiting for data"
+        rows = [
+            ("measured epochs", str(sum(1 for epoch in run.epochs if not epoch.get("warmup")))),
+            ("wall time per epoch", units.duration(native.get("seconds_per_epoch"))),
+            ("throughput", f"{units.number(rate)} samples/s, {tokens} tokens/s"),
+            ("step", f"{units.seconds(parts.get('compute_s'))} compute, {waiting}"),
+            (f"memory of a {per}, peak", units.gigabytes(memory.peak_memory_process_gb if peak is None else peak)),
+        ]
+        if run.platform != "cpu":
+            busy = native.get("gpu_utilisation_percent")
+            rows.append(("GPU utilisation", units.UNKNOWN if busy is None else f"{busy:.0f} %"))
+        reached = efficiency.of_runs([run], [summary], efficiency.Options()).values
+        tflops, mfu = (reached[name].value if name in reached else None for name in ("model_tflops_per_gpu", "mfu"))
+        if tflops is not None:
+            rows.append(("achieved", f"{tflops:.3g} TFLOP/s a {per}" + ("" if mfu is None else f", MFU {mfu:.1f} %")))
+        if "delivered_gb_per_second" in native:
+            delivered, read, written = (
+                units.UNKNOWN if name not in native else f"{units.size(native[name] * GB)}/s"
+                for name in ("delivered_gb_per_second", "read_gb_per_second_per_worker", "written_gb_per_second")
+            )
+            rows.append(
+                ("storage", f"{delivered} taken in; {read} by a worker while it reads; {written} when it was written")
+            )
+        return rows
+
+
+LAUNCHER = EncDec()

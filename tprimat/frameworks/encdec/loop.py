@@ -25,7 +25,7 @@ from tprimat.errors import ExitStatus, TensorPrimatError, TrainingFailedError
 from tprimat.frameworks.encdec import data
 from tprimat.frameworks.encdec import result as encdec_result
 from tprimat.frameworks.encdec.data import DataWait
-from tprimat.frameworks.encdec.launch import prepare
+from tprimat.frameworks.encdec.launch import LAUNCHER
 from tprimat.frameworks.encdec.request import OPTIMIZER, EncDecRequest
 from tprimat.frameworks.encdec.result import Epoch, TrainingState
 from tprimat.frameworks.loops.processes import joined
@@ -240,7 +240,7 @@ class Training:
 def _connected(request: EncDecRequest, process: Process, say: Callable[[str], None]) -> Iterator[Process]:
     """Yield the process with its device, in the group of all, once the data are there."""
     if process.world_size == 1:
-        prepare(request, say)
+        LAUNCHER.prepare(request, say)
         yield process.on(request.platform)
         return
     import torch.distributed as dist
@@ -265,7 +265,7 @@ def _prepare_data(request: EncDecRequest, process: Process, store: Any, say: Cal
             sys.exit(int(ExitStatus.USAGE))
         return
     try:
-        prepare(request, say)
+        LAUNCHER.prepare(request, say)
         outcome = "there"
     finally:
         store.set(key, outcome)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import metadata
 
 from tprimat.frameworks import resolve, scales
+from tprimat.frameworks.loops.launch import Loop
+from tprimat.frameworks.request import Request
 
 OLDEST = (2, 6)
 """Version of torch from which on fully_shard is in torch.distributed.fsdp."""
@@ -13,19 +15,29 @@ OLDEST = (2, 6)
 class Resolver(resolve.Resolver):
     """The choices of FSDP2."""
 
+    compiles = True
+
     def bytes_per_parameter(self) -> float:
         """Return the memory of one GPU: its share of weights and AdamW's states, and whole gradients."""
         on_cpu = self.device.platform == "cpu"
         return super().bytes_per_parameter() if on_cpu else scales.bytes_sharded(self.gpus)
 
 
-def unavailable() -> str | None:
-    """Return why it can't run here and what to do; torch itself is not imported: that takes a second."""
-    try:
-        version = metadata.version("torch")
-    except metadata.PackageNotFoundError:
+class Fsdp(Loop[Request]):
+    """A loop that needs a torch of today."""
+
+    resolver = Resolver
+
+    def unavailable(self) -> str | None:
+        """Return why it can't run here and what to do; torch itself is not imported: that takes a second."""
+        try:
+            version = metadata.version("torch")
+        except metadata.PackageNotFoundError:
+            return None
+        digits = [int(part) for part in version.split(".")[:2] if part.isdecimal()]
+        if tuple(digits) < OLDEST:
+            return f"it needs torch {'.'.join(map(str, OLDEST))} or newer, and this is {version}: take a newer one"
         return None
-    digits = [int(part) for part in version.split(".")[:2] if part.isdecimal()]
-    if tuple(digits) < OLDEST:
-        return f"it needs torch {'.'.join(map(str, OLDEST))} or newer, and this is {version}: take a newer one"
-    return None
+
+
+LAUNCHER = Fsdp()

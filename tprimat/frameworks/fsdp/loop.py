@@ -14,7 +14,7 @@ import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from tprimat.frameworks.loops import own_loop, tuned
+from tprimat.frameworks.loops import compile_and_fit, own_loop
 from tprimat.frameworks.loops.recipe import MIXED, Recipe
 from tprimat.record.ranks import Process
 
@@ -35,8 +35,8 @@ class FullyShard:
         self.model = self.module = training.weights(process.device)
         if training.request.compiled:
             # It gathers the weights in bf16 itself; autocast, for which other frameworks have copies, isn't used.
-            tuned.speed_up(self.module, None)
-            tuned.compile_layers(self.module)
+            compile_and_fit.speed_up(self.module, None)
+            compile_and_fit.compile_layers(self.module)
         for layer in (*self.module.model.layers, self.module):
             fully_shard(layer, mesh=mesh, mp_policy=policy)
         self.optimizer = training.optimizer(self.module)

@@ -1,1 +1,15 @@
 """lightning.pytorch: its launch, its loop, the callback that records it."""
+
+from __future__ import annotations
+
+from tprimat.frameworks.framework import Framework
+
+ROWS = (
+    Framework(
+        "lightning",
+        trains="Lightning, DDP",
+        use_when="the default; needs nothing beyond `requirements.txt`",
+        packages=("torch", "lightning", "transformers"),
+        automatic_on=("nvd", "amd", "cpu"),
+    ),
+)

@@ -17,9 +17,9 @@ from lightning.pytorch.plugins.environments import LightningEnvironment, TorchEl
 from lightning.pytorch.strategies import DDPStrategy
 
 from tprimat.frameworks.loops import processes, recipe
+from tprimat.frameworks.loops.compile_and_fit import Prepared, prepare
 from tprimat.frameworks.loops.processes import TIMEOUT, joined, this_one
 from tprimat.frameworks.loops.requested import RequestedBenchmark
-from tprimat.frameworks.loops.tuned import Tuned, tune
 from tprimat.frameworks.request import Request
 
 
@@ -29,11 +29,11 @@ def train(request: Request) -> None:
     several = request.num_gpus > 1
     # What is tried before the training has the processes agree; Lightning takes the group that is there.
     with joined(process) if several and request.tuned else contextlib.nullcontext():
-        _fit(tune(recipe.of(request), process), process.rank, several=several)
+        _fit(prepare(recipe.of(request), process), process.rank, several=several)
 
 
-def _fit(tuned: Tuned, rank: int, *, several: bool) -> None:
-    training, request = tuned.training, tuned.training.request
+def _fit(prepared: Prepared, rank: int, *, several: bool) -> None:
+    training, request = prepared.training, prepared.training.request
     trainer = pl.Trainer(
         accelerator="gpu" if training.on_gpu else "cpu",
         devices=request.gpus_per_node,
@@ -46,7 +46,7 @@ def _fit(tuned: Tuned, rank: int, *, several: bool) -> None:
         max_steps=request.all_steps,
         accumulate_grad_batches=request.gradient_accumulation_steps,
         gradient_clip_val=training.settings.gradient_clipping,
-        callbacks=[RequestedBenchmark(request, tuned.setup)],
+        callbacks=[RequestedBenchmark(request, prepared.setup)],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
@@ -56,7 +56,7 @@ def _fit(tuned: Tuned, rank: int, *, several: bool) -> None:
         num_sanity_val_steps=0,
         limit_val_batches=0,
     )
-    trainer.fit(Pretraining(tuned), training.loader(rank))
+    trainer.fit(Pretraining(prepared), training.loader(rank))
 
 
 class Pretraining(pl.LightningModule):  # type: ignore[misc]  # untyped here
@@ -66,11 +66,11 @@ class Pretraining(pl.LightningModule):  # type: ignore[misc]  # untyped here
         grad_norm: before clipping, as the callback reads it.
     """
 
-    def __init__(self, tuned: Tuned) -> None:
+    def __init__(self, prepared: Prepared) -> None:
         super().__init__()
-        self.model = tuned.module
+        self.model = prepared.module
         self.grad_norm: torch.Tensor | None = None
-        self._tuned = tuned
+        self._prepared = prepared
 
     def training_step(self, batch: torch.Tensor, batch_idx: int) -> torch.Tensor:
         """Return the loss of a micro-batch."""
@@ -79,8 +79,8 @@ class Pretraining(pl.LightningModule):  # type: ignore[misc]  # untyped here
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return the recipe's optimizer."""
-        optimizer = self._tuned.training.optimizer(self.model)
-        optimizer.register_step_post_hook(self._tuned.refresh)
+        optimizer = self._prepared.training.optimizer(self.model)
+        optimizer.register_step_post_hook(self._prepared.refresh)
         return optimizer
 
     def configure_gradient_clipping(

@@ -1,21 +1,18 @@
-"""The launch of a framework whose loop is in its folder; what the `launch.py` of a folder doesn't define is here."""
+"""The launch of a framework whose loop is in its folder, and what the others' share with it: command, variables."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
-from tprimat.analysis.summary import Summary
 from tprimat.frameworks import profiling
-from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.request import Launch, PreflightResult, Request
-from tprimat.frameworks.resolve import Resolver as Resolver
+from tprimat.frameworks.framework import Choices, Launcher
+from tprimat.frameworks.request import AnyRequest, Launch, Request
+from tprimat.frameworks.resolve import Resolver
 from tprimat.location import REPOSITORY
 from tprimat.machine.host import Host, cpu_threads
-from tprimat.machine.platforms import Machine
-from tprimat.results.run import Platform, Run
+from tprimat.results.run import Platform
 from tprimat.store.naming import file_name
 
 SPIN_COUNT = "2000"
@@ -40,55 +37,21 @@ ENVIRONMENT = {
 }
 
 
-def unavailable() -> str | None:
-    """Return None: packages are all that a loop needs."""
-    return None
+class Loop(Launcher[AnyRequest]):
+    """A training by a program of ours: as a rule loop.py of the framework's folder."""
+
+    resolver: type[Choices] = Resolver
+
+    def launch(self, request: AnyRequest) -> Launch:
+        """Return the command for a request."""
+        return command(f"tprimat.frameworks.{request.framework.partition('-')[0]}.loop", request)
+
+    def result_name(self, request: AnyRequest) -> str:
+        """Return the name of the result file, as far as it is known before the training."""
+        return file_name(request.to_run())
 
 
-def launch(request: Request) -> Launch:
-    """Return the command for a request."""
-    return command(f"tprimat.frameworks.{request.framework.partition('-')[0]}.loop", request)
-
-
-def preflight(request: Request, machine: Machine) -> PreflightResult:
-    """Return what would make a training fail, or may."""
-    return PreflightResult()
-
-
-def prepare(request: Request, say: Callable[[str], None]) -> Request:
-    """Make what all trainings of a request need, such as data; return the request that they are started with."""
-    return request
-
-
-def start(framework: Framework, request: Request, machine: Machine, log: Path) -> Launch:
-    """Return the command of the training of a log, once what belongs beside the log is written."""
-    return framework.launch(request)
-
-
-def log_name(request: Request, moment: str) -> str:
-    """Return the name of a training's log, without its ending; each machine has its own."""
-    node = f"_node{request.node_index}" if request.num_nodes > 1 else ""
-    return f"{Path(result_name(request)).stem}_{moment}{node}"
-
-
-def latest_log(request: Request) -> str | None:
-    """Return the file beside the results that is always a copy of the newest log; None for none, and a logs/."""
-    return None
-
-
-def result_name(request: Request) -> str:
-    """Return the name of the result file, as far as it is known before the training."""
-    return file_name(request.to_run())
-
-
-def introduce(request: Request) -> list[str]:
-    """Return lines about a request in the place of its row in the table of all; none for the row."""
-    return []
-
-
-def figures(run: Run, summary: Summary) -> list[tuple[str, str]]:
-    """Return (name, value) of what a training reached, beyond the closing table."""
-    return []
+LAUNCHER: Launcher[Request] = Loop()
 
 
 def command(module: str, request: Request, more: Mapping[str, str] | None = None) -> Launch:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 import torch
 
-from tprimat.frameworks.loops import processes, recipe, tuned
+from tprimat.frameworks.loops import compile_and_fit, processes, recipe
 from tprimat.frameworks.loops.processes import joined, this_one
 from tprimat.frameworks.loops.recipe import Recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
@@ -69,8 +69,8 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
                 del engine
                 training = dataclasses.replace(training, request=dataclasses.replace(request, compiled=False))
                 engine = make(training, process)
-                problem = problem or tuned.ELSEWHERE
-            setup = tuned.stated(setup, seconds, problem, is_chunked=problem is None)
+                problem = problem or compile_and_fit.ELSEWHERE
+            setup = compile_and_fit.stated(setup, seconds, problem, is_chunked=problem is None)
         loader = iter(training.loader(process.rank))
         recording = loop.record(
             output_dir=request.output_dir,
@@ -118,5 +118,5 @@ def _first_micro_batch(engine: Engine, training: Recipe, process: Process) -> tu
     except torch.cuda.OutOfMemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a compiler raises, eager PyTorch trains without it
-        problem = tuned.first_line(error)
+        problem = compile_and_fit.first_line(error)
     return time.perf_counter() - started, problem

@@ -107,7 +107,7 @@ class Recipe:
         return adamw(module, self.settings, fused=self.request.precision != "fp16")
 
     def setup(self) -> Run:
-        """Return what the training itself doesn't show: a Run without records. That it is compiled, tuned.py adds.
+        """Return what the training itself doesn't show: a Run without records. compile_and_fit.py adds what it did.
 
         Precision, parallelism and optimizer are left to the recorder, which reads those in use.
         """

@@ -6,7 +6,7 @@ import dataclasses
 import math
 
 from tprimat.catalog import models
-from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, described
+from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, LoggedTraining, described
 from tprimat.frameworks.request import Launch, Request
 from tprimat.frameworks.resolve import check_memory
 from tprimat.frameworks.scales import Scale
@@ -17,8 +17,6 @@ CLONE = Clone("MEGATRON_PATH", "Megatron-LM", "pretrain_gpt.py", "Megatron train
 
 FP8_RECIPES = {"fp8": "tensorwise", "mxfp8": "mxfp8"}
 """Megatron's names: FP8 has current scaling, as NVIDIA's recipes in Megatron-Bridge have."""
-
-unavailable = CLONE.unavailable
 
 
 class Resolver(ExternalResolver):
@@ -46,9 +44,18 @@ class Resolver(ExternalResolver):
         return dataclasses.replace(request, result_node=request.num_nodes - 1)
 
 
-def launch(request: Request) -> Launch:
-    """Return the command for a request."""
-    return CLONE.launch(request, [], [CLONE.script, *options(request)], {"CUDA_DEVICE_MAX_CONNECTIONS": "1"})
+class Megatron(LoggedTraining):
+    """Megatron's own program, with its options."""
+
+    clone = CLONE
+    resolver = Resolver
+
+    def launch(self, request: Request) -> Launch:
+        """Return the command for a request."""
+        return CLONE.launch(request, [], [CLONE.script, *options(request)], {"CUDA_DEVICE_MAX_CONNECTIONS": "1"})
+
+
+LAUNCHER = Megatron()
 
 
 def options(request: Request) -> list[str]:

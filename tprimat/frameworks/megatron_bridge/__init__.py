@@ -1,1 +1,18 @@
 """Megatron-Bridge: NVIDIA's performance recipes, recorded live."""
+
+from __future__ import annotations
+
+from tprimat.frameworks.framework import Framework
+
+ROWS = (
+    Framework(
+        "megatron_bridge",
+        trains="NVIDIA's Megatron-Bridge, its performance recipes",
+        use_when="what NVIDIA recommends for its GPUs, in current containers",
+        models=("llama", "qwen"),
+        precisions=("bf16", "fp8", "mxfp8", "nvfp4"),
+        automatic_on=("nvd",),
+        division="requested",
+        data="mock",
+    ),
+)

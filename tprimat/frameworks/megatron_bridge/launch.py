@@ -28,21 +28,6 @@ _CONTAINER = "nvcr.io/nvidia/nemo"
 _INSTALL = f"run in a container {_CONTAINER} newer than 26.06, which has 0.5.0 (docs/nemo.md)"
 
 
-def unavailable() -> str | None:
-    """Return why Megatron-Bridge can't train here and what to do; None where it can."""
-    # Looked up by its folder: to ask for megatron.bridge itself would fail where there is no megatron.
-    megatron = importlib.util.find_spec("megatron")
-    folders = [Path(folder) / "bridge" for folder in (megatron and megatron.submodule_search_locations) or ()]
-    folder = next((folder for folder in folders if folder.is_dir()), None)
-    if folder is None:
-        return f"Megatron-Bridge isn't installed: {_INSTALL}"
-    named = f"Megatron-Bridge {installed_version('megatron-bridge') or ''}".rstrip()
-    if not (folder / FIRST_WITH_RECIPES).is_file():
-        return f"{named} has no performance recipes, 0.6.0 is the first with them: {_INSTALL}"
-    missing = [package for package in ("torch", "transformers", "transformer_engine") if not _has(package)]
-    return f"{named} lacks {', '.join(missing)}: {_INSTALL}" if missing else None
-
-
 def _has(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
@@ -89,10 +74,34 @@ class Resolver(nemo.Resolver):
         return dataclasses.replace(super().complete(request, shape), recipe=self.recipe, max_connections=1)
 
 
-def launch(request: Request) -> Launch:
-    """Return the command for a request; the process itself sets the recipe's variables before it trains."""
-    hub = str(hub_folder(request))
-    return loops.command(MODULE, request, {"HF_HUB_CACHE": hub, "MEGATRON_CONFIG_LOCK_DIR": hub})
+class MegatronBridge(loops.Loop[Request]):
+    """Its recipe, started as a program of ours."""
+
+    plans_anywhere = True
+    profiles = True
+    resolver = Resolver
+
+    def unavailable(self) -> str | None:
+        """Return why Megatron-Bridge can't train here and what to do; None where it can."""
+        # Looked up by its folder: to ask for megatron.bridge itself would fail where there is no megatron.
+        megatron = importlib.util.find_spec("megatron")
+        folders = [Path(folder) / "bridge" for folder in (megatron and megatron.submodule_search_locations) or ()]
+        folder = next((folder for folder in folders if folder.is_dir()), None)
+        if folder is None:
+            return f"Megatron-Bridge isn't installed: {_INSTALL}"
+        named = f"Megatron-Bridge {installed_version('megatron-bridge') or ''}".rstrip()
+        if not (folder / FIRST_WITH_RECIPES).is_file():
+            return f"{named} has no performance recipes, 0.6.0 is the first with them: {_INSTALL}"
+        missing = [package for package in ("torch", "transformers", "transformer_engine") if not _has(package)]
+        return f"{named} lacks {', '.join(missing)}: {_INSTALL}" if missing else None
+
+    def launch(self, request: Request) -> Launch:
+        """Return the command for a request; the process itself sets the recipe's variables before it trains."""
+        hub = str(hub_folder(request))
+        return loops.command(MODULE, request, {"HF_HUB_CACHE": hub, "MEGATRON_CONFIG_LOCK_DIR": hub})
+
+
+LAUNCHER = MegatronBridge()
 
 
 def hub_folder(request: Request) -> Path:

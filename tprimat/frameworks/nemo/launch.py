@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from tprimat.frameworks.loops import launch as loops
-from tprimat.frameworks.nemo.resolve import Resolver as Resolver
+from tprimat.frameworks.nemo.resolve import Resolver
 from tprimat.frameworks.request import Launch, Request
 from tprimat.machine.host import installed_version
 
@@ -47,32 +47,41 @@ OPTIMIZER, PASSED = "core/optimizer/__init__.py", "no_weight_decay_cond"
 doesn't. Its source is asked, since containers have a clone of Megatron whose version says little."""
 
 
-def unavailable() -> str | None:
-    """Return why NeMo can't train here and what to do; None where it can."""
-    spec = importlib.util.find_spec("nemo")
-    if spec is None:
-        return f"NeMo isn't installed: {_INSTALL}"
-    named = f"NeMo {installed_version('nemo_toolkit') or ''}".rstrip()
-    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
-    if not any((folder / "collections" / "llm" / "recipes").is_dir() for folder in folders):
-        return f"{named} has no recipes for language models, which 2.7.3 was the last to have: {_INSTALL}"
-    needed = ("nemo_run", "modelopt", "megatron", "lightning")
-    missing = [package for package in needed if importlib.util.find_spec(package) is None]
-    if missing:
-        # Without modelopt NeMo drops its recipes with a line in the log.
-        brings = "pip install -r requirements-nemo.txt"
-        return f"{named} lacks {', '.join(missing)}, without which it has no recipes: {brings}"
-    megatron = importlib.util.find_spec("megatron")
-    sources = [Path(folder) / OPTIMIZER for folder in (megatron and megatron.submodule_search_locations) or ()]
-    if any(source.is_file() and PASSED not in source.read_text(encoding="utf-8") for source in sources):
-        core = f"Megatron Core {installed_version('megatron-core') or ''}".rstrip()
-        return f"{named} can't train with {core}; 0.15.3 is the last that it can: {_INSTALL}"
-    return None
+class Nemo(loops.Loop[Request]):
+    """Its recipe, started as a program of ours."""
+
+    plans_anywhere = True
+    profiles = True
+    resolver = Resolver
+
+    def unavailable(self) -> str | None:
+        """Return why NeMo can't train here and what to do; None where it can."""
+        spec = importlib.util.find_spec("nemo")
+        if spec is None:
+            return f"NeMo isn't installed: {_INSTALL}"
+        named = f"NeMo {installed_version('nemo_toolkit') or ''}".rstrip()
+        folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+        if not any((folder / "collections" / "llm" / "recipes").is_dir() for folder in folders):
+            return f"{named} has no recipes for language models, which 2.7.3 was the last to have: {_INSTALL}"
+        needed = ("nemo_run", "modelopt", "megatron", "lightning")
+        missing = [package for package in needed if importlib.util.find_spec(package) is None]
+        if missing:
+            # Without modelopt NeMo drops its recipes with a line in the log.
+            brings = "pip install -r requirements-nemo.txt"
+            return f"{named} lacks {', '.join(missing)}, without which it has no recipes: {brings}"
+        megatron = importlib.util.find_spec("megatron")
+        sources = [Path(folder) / OPTIMIZER for folder in (megatron and megatron.submodule_search_locations) or ()]
+        if any(source.is_file() and PASSED not in source.read_text(encoding="utf-8") for source in sources):
+            core = f"Megatron Core {installed_version('megatron-core') or ''}".rstrip()
+            return f"{named} can't train with {core}; 0.15.3 is the last that it can: {_INSTALL}"
+        return None
+
+    def launch(self, request: Request) -> Launch:
+        """Return the command for a request."""
+        return loops.command(MODULE, request, environment(request))
 
 
-def launch(request: Request) -> Launch:
-    """Return the command for a request."""
-    return loops.command(MODULE, request, environment(request))
+LAUNCHER = Nemo()
 
 
 def environment(request: Request) -> dict[str, str]:

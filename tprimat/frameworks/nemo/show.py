@@ -12,7 +12,7 @@ from tprimat.frameworks.request import Request
 
 def show_recipes(requests: Sequence[Request]) -> None:
     """Print the recipes that NeMo would run, field by field."""
-    if reason := nemo.unavailable():
+    if reason := nemo.LAUNCHER.unavailable():
         console.note(f"the recipe can be shown only where NeMo is installed: {reason}")
         return
     for request in requests:

@@ -1,5 +1,21 @@
 """AMD Primus, measured by its log."""
 
+from __future__ import annotations
+
+from tprimat.frameworks.framework import Framework
+
+ROWS = (
+    Framework(
+        "primus",
+        trains="AMD's own configurations, `$PRIMUS_PATH`",
+        use_when="what AMD recommends for its GPUs",
+        precisions=("bf16", "fp16", "fp8", "mxfp8", "mxfp4"),
+        automatic_on=("amd",),
+        division="matched",
+        data="mock",
+    ),
+)
+
 LAUNCHERS = ("primus-cli", "run_pretrain.sh")
 """Its launchers, the newer one first."""
 

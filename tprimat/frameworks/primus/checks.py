@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from tprimat.catalog import models
 from tprimat.frameworks.primus import tokenizer, torchtitan
-from tprimat.frameworks.primus.plan import PrimusTraining
+from tprimat.frameworks.primus.request import PrimusTraining
 from tprimat.frameworks.request import PreflightResult
 from tprimat.machine.host import free_space
 from tprimat.machine.platforms import Machine

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -13,36 +14,31 @@ import msgspec
 from tprimat import files
 from tprimat.catalog import models
 from tprimat.errors import UsageError
-from tprimat.frameworks import defaults, resolve, scales
-from tprimat.frameworks.framework import Framework
+from tprimat.frameworks import defaults, scales
+from tprimat.frameworks.loops.launch import Loop
 from tprimat.frameworks.primus import start_record
-from tprimat.frameworks.primus.checks import NO_AMD_GPU
-from tprimat.frameworks.primus.checks import preflight as preflight
-from tprimat.frameworks.primus.installation import from_environment
-from tprimat.frameworks.primus.plan import PrimusRequest, PrimusTraining, plan
+from tprimat.frameworks.primus.checks import NO_AMD_GPU, preflight
+from tprimat.frameworks.primus.installation import CLI, SCRIPT, from_environment
+from tprimat.frameworks.primus.request import PrimusRequest, PrimusTraining
+from tprimat.frameworks.primus.resolve import Planner
 from tprimat.frameworks.primus.start_record import StartRecord
-from tprimat.frameworks.request import Launch, Request
+from tprimat.frameworks.request import Launch, PreflightResult, Request
 from tprimat.machine import host as hosts
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
-from tprimat.results.run import GpuInfo
+from tprimat.results.run import GpuInfo, ModelConfig
 
 ROCM_VERSION_FILE = "/opt/rocm/.info/version"
 
-
-def unavailable() -> str | None:
-    """Return why Primus can't run here and what to do; None where it can."""
-    if shutil.which("bash") is None:
-        return "its scripts need bash, which isn't here"
-    return from_environment(os.environ).problem()
+_SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
-class Resolver(resolve.Resolver):
-    """The choices of Primus: those of its own configuration, which is planned with what is requested."""
+class Resolver(Planner):
+    """The choices of `benchmark`, which trains the full size, in 200 steps unless the user says otherwise."""
 
-    def resolve(self, output_dir: Path) -> Request:
-        """Return the request with its plan. Raises UsageError for all but the full size."""
-        requested, model, device = self.requested, self.model, self.device
+    def prepare(self) -> None:
+        """Refuse all but the full size; take the configuration that the environment names."""
+        requested, model = self.requested, self.model
         if requested.scale not in (None, scales.FULL):
             raise UsageError(
                 f"Primus trains models at full size: leave --scale {requested.scale} out", heading="unknown-scale"
@@ -53,18 +49,21 @@ class Resolver(resolve.Resolver):
             )
         config = os.environ.get("PRIMUS_CONFIG", "").strip()
         options = {**vars(requested), "steps": requested.steps or defaults.STEPS_ON_GPU}
-        wanted = PrimusRequest(model=model.name, config=Path(config) if config else None, **options)
-        request = plan(wanted, from_environment(os.environ), os.environ, device, output_dir)
-        if not (request.global_batch_size and request.micro_batch_size and request.sequence_length):
+        self.requested = PrimusRequest(**options, config=Path(config) if config else None)
+        super().prepare()
+
+    def complete(self, request: Request, shape: ModelConfig) -> Request:
+        """Return the request with Primus' own fields. Raises UsageError where the configuration states no sizes."""
+        training = super().complete(request, shape)
+        assert isinstance(training, PrimusTraining)
+        if not (training.global_batch_size and training.micro_batch_size and training.sequence_length):
             raise UsageError(
-                f"{request.configuration.path}: batch size and sequence length are missing",
+                f"{training.configuration.path}: batch size and sequence length are missing",
                 hint="give --global-batch-size, --micro-batch-size and --sequence-length",
                 heading="primus-config",
             )
-        self.notes += notes(request)
-        if device.platform != "amd":
-            self.notes.append(NO_AMD_GPU)
-        return request
+        self.notes = [*notes(training), *([NO_AMD_GPU] if self.device.platform != "amd" else [])]
+        return training
 
 
 def notes(request: PrimusTraining) -> tuple[str, ...]:
@@ -75,22 +74,93 @@ def notes(request: PrimusTraining) -> tuple[str, ...]:
     return (where, *request.notes)
 
 
-def launch(request: PrimusTraining) -> Launch:
-    """Return Primus' own command, with TIME in the place of the moment of its start."""
-    return request.launch("TIME")
+class Primus(Loop[PrimusTraining]):
+    """AMD's launchers, and the record of a training's start beside its log."""
+
+    logged = True
+    full_size_only = True
+    resolver = Resolver
+
+    def unavailable(self) -> str | None:
+        """Return why Primus can't run here and what to do; None where it can."""
+        if shutil.which("bash") is None:
+            return "its scripts need bash, which isn't here"
+        return from_environment(os.environ).problem()
+
+    def preflight(self, request: PrimusTraining, machine: Machine) -> PreflightResult:
+        """Return what Primus would fail on after minutes of starting."""
+        return preflight(request, machine)
+
+    def launch(self, request: PrimusTraining) -> Launch:
+        """Return Primus' own command, with TIME in the place of the moment of its start."""
+        return command(request, "TIME")
+
+    def start(self, request: PrimusTraining, machine: Machine, log: Path) -> Launch:
+        """Return Primus' command for the training of a log; write the record of its start beside it."""
+        moment = re.search(r"\d{8}_\d{6}.*", log.stem)
+        made = command(request, f"{moment[0] if moment else log.stem}_{os.getpid()}")
+        folder = Path(made.env["TRAIN_LOG"]).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise files.unwritable(folder, error, "can't be made") from error
+        files.write_atomically(start_record.path_for(log), start_record.encode(_record(request, made, machine)))
+        return made
+
+    def log_name(self, request: PrimusTraining, moment: str) -> str:
+        """Return the name of a training's log, without its ending."""
+        return f"primus_training_{request.model}_{moment}{_node(request)}"
+
+    def latest_log(self, request: PrimusTraining) -> str | None:
+        """Return the file that is always a copy of the newest log."""
+        return f"training_{request.model}{_node(request)}.log"
 
 
-def start(framework: Framework, request: PrimusTraining, machine: Machine, log: Path) -> Launch:
-    """Return Primus' command for the training of a log; write the record of its start beside it."""
-    moment = re.search(r"\d{8}_\d{6}.*", log.stem)
-    command = request.launch(f"{moment[0] if moment else log.stem}_{os.getpid()}")
-    folder = Path(command.env["TRAIN_LOG"]).parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise files.unwritable(folder, error, "can't be made") from error
-    files.write_atomically(start_record.path_for(log), start_record.encode(_record(request, command, machine)))
-    return command
+LAUNCHER = Primus()
+
+
+def command(request: PrimusTraining, moment: str) -> Launch:
+    """Return the command of a training that starts at a moment, of which there is only one.
+
+    The folder of TRAIN_LOG, Primus' own copy of the log, must be there: some versions don't make it, and the
+    default of some can't be written at all.
+    """
+    path, root = request.configuration.path.absolute(), request.installation.path
+    config = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    if not _SAFE.fullmatch(config):
+        raise UsageError(
+            f"{path}: Primus' scripts don't support spaces or special characters in a path",
+            hint="copy the configuration to another path",
+            heading="primus-config",
+        )
+    # Primus appends to what is in a folder of this name, and its default is the same for all precisions.
+    experiment = f"tprimat_{request.model}_{request.precision}_{moment}"
+    train_log = str(request.output_dir.absolute() / "primus" / experiment / "train.log")
+    environment = {
+        "EXP": config,
+        "PRIMUS_EXP_NAME": experiment,
+        # Its name before v0.5.
+        "EXP_NAME": experiment,
+        "TRAIN_LOG": train_log,
+        "GPUS_PER_NODE": str(request.gpus_per_node),
+        "PYTHONUNBUFFERED": "1",
+    }
+    if request.rendezvous is not None:
+        # As primus-cli-slurm-entry.sh sets them on each node before it calls `primus-cli direct` (Primus fd1eeab).
+        address, _, port = request.rendezvous.rpartition(":")
+        environment |= {"NNODES": str(request.num_nodes), "NODE_RANK": str(request.node_index)}
+        environment |= {"MASTER_ADDR": address, "MASTER_PORT": port}
+    if request.visible is not None:
+        # Primus' launchers set HIP_VISIBLE_DEVICES to the first GPUs: the first of these.
+        environment["ROCR_VISIBLE_DEVICES"] = request.visible
+    evaluated = request.installation.evaluates(request.launcher)
+    words = [shlex.quote(word) if evaluated else word for word in request.arguments]
+    command = ["bash", str(SCRIPT)]
+    if request.launcher != "run_pretrain.sh":
+        # Several versions pass the file's name through a shell unquoted; all that is printed is kept here anyway.
+        copy = train_log if not evaluated or _SAFE.fullmatch(train_log) else os.devnull
+        command = ["bash", str(CLI), "direct", "--log_file", copy, "--", "train", "pretrain", "--config", config]
+    return Launch((*command, *words), environment, root)
 
 
 def _record(request: PrimusTraining, command: Launch, machine: Machine) -> StartRecord:
@@ -114,16 +184,6 @@ def _record(request: PrimusTraining, command: Launch, machine: Machine) -> Start
             for name in ("scale", "model_config", "training_config", "parallelism_config", "framework_config")
         },
     )
-
-
-def log_name(request: PrimusTraining, moment: str) -> str:
-    """Return the name of a training's log, without its ending."""
-    return f"primus_training_{request.model}_{moment}{_node(request)}"
-
-
-def latest_log(request: PrimusTraining) -> str | None:
-    """Return the file that is always a copy of the newest log."""
-    return f"training_{request.model}{_node(request)}.log"
 
 
 def _node(request: PrimusTraining) -> str:

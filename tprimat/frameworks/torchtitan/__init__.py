@@ -1,1 +1,16 @@
 """torchtitan, measured by its log."""
+
+from __future__ import annotations
+
+from tprimat.frameworks.framework import Framework
+
+ROWS = (
+    Framework(
+        "torchtitan",
+        trains="torchtitan, `$TORCHTITAN_PATH`; Llama at full size",
+        use_when="PyTorch's own reference",
+        models=("llama",),
+        precisions=("bf16",),
+        data="c4_test",
+    ),
+)

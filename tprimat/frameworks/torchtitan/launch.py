@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tprimat.errors import UsageError
 from tprimat.frameworks import scales
-from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, described
+from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, LoggedTraining, described
 from tprimat.frameworks.request import Launch, Request
 from tprimat.frameworks.torchtitan import registry
 from tprimat.results.run import ModelConfig
@@ -31,11 +31,6 @@ CONFIGURATION = "torchtitan/models/llama3/train_configs/llama3_8b.toml"
 
 OPTIONS, NEEDED = "torchtitan/config/job_config.py", "class Compile"
 """Where these define their options, and one that 0.1.0 lacks."""
-
-
-def unavailable() -> str | None:
-    """Return why torchtitan can't train here and what to do; None where it can."""
-    return CLONE.unavailable() or too_old(CLONE.folder())
 
 
 def too_old(clone: Path) -> str | None:
@@ -70,17 +65,31 @@ class Resolver(ExternalResolver):
         return request
 
 
-def launch(request: Request) -> Launch:
-    """Return the command for a request."""
-    # Every process prints each step; one is enough.
-    launcher = ["--local-ranks-filter=0", "--role=rank", "--tee=3"]
-    environment = {"NO_COLOR": "1"}
-    if (CLONE.folder() / REGISTRY).is_file():
-        words = [f"--module={registry.__name__}", f"--config={registry.requested.__name__}"]
-        environment[registry.REQUEST] = shlex.join(request.to_arguments())
-    else:
-        words = options(request)
-    return CLONE.launch(request, launcher, ["-m", "torchtitan.train", *words], environment)
+class Torchtitan(LoggedTraining):
+    """torchtitan's own program, with its options or a configuration of ours."""
+
+    clone = CLONE
+    full_size_only = True
+    resolver = Resolver
+
+    def unavailable(self) -> str | None:
+        """Return why torchtitan can't train here and what to do; None where it can."""
+        return super().unavailable() or too_old(CLONE.folder())
+
+    def launch(self, request: Request) -> Launch:
+        """Return the command for a request."""
+        # Every process prints each step; one is enough.
+        launcher = ["--local-ranks-filter=0", "--role=rank", "--tee=3"]
+        environment = {"NO_COLOR": "1"}
+        if (CLONE.folder() / REGISTRY).is_file():
+            words = [f"--module={registry.__name__}", f"--config={registry.requested.__name__}"]
+            environment[registry.REQUEST] = shlex.join(request.to_arguments())
+        else:
+            words = options(request)
+        return CLONE.launch(request, launcher, ["-m", "torchtitan.train", *words], environment)
+
+
+LAUNCHER = Torchtitan()
 
 
 def options(request: Request) -> list[str]:

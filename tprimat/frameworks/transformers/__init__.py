@@ -1,1 +1,14 @@
 """transformers.Trainer: its launch, its loop, the callback that records it."""
+
+from __future__ import annotations
+
+from tprimat.frameworks.framework import Framework
+
+ROWS = (
+    Framework(
+        "transformers",
+        trains="`transformers.Trainer`, DDP",
+        use_when="you train with the Trainer",
+        packages=("torch", "transformers", "accelerate"),
+    ),
+)

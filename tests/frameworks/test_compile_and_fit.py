@@ -14,7 +14,7 @@ from tprimat.catalog import models
 from tprimat.frameworks import scales
 from tprimat.frameworks.fsdp.loop import FullyShard
 from tprimat.frameworks.lightning import loop
-from tprimat.frameworks.loops import cross_entropy, half_linear, own_loop, recipe, tuned
+from tprimat.frameworks.loops import compile_and_fit, cross_entropy, half_linear, own_loop, recipe
 from tprimat.frameworks.request import Request
 from tprimat.record.ranks import Process
 from tprimat.store import store
@@ -136,7 +136,7 @@ def memory(monkeypatch):
     tried = []
 
     def limit(plain, checkpointed):
-        micro_batch = tuned._micro_batch
+        micro_batch = compile_and_fit._micro_batch
 
         def try_one(module, training, process):
             size = training.request.micro_batch_size
@@ -145,57 +145,57 @@ def memory(monkeypatch):
                 raise torch.OutOfMemoryError("HIP out of memory. Tried to allocate 2.00 GiB.")
             micro_batch(module, training, process)
 
-        monkeypatch.setattr(tuned, "_micro_batch", try_one)
+        monkeypatch.setattr(compile_and_fit, "_micro_batch", try_one)
         return tried
 
     return limit
 
 
-def tune(request):
-    return tuned.tune(recipe.of(request), Process(device=CPU))
+def prepared(request):
+    return compile_and_fit.prepare(recipe.of(request), Process(device=CPU))
 
 
 class TestTheMicroBatch:
     def test_all_at_once_where_it_fits(self, request_for, memory):
         memory(4, 4)
-        found = tune(request_for(finds_micro_batch=True))
+        found = prepared(request_for(finds_micro_batch=True))
         assert found.training.request.micro_batch_size == 4
         assert found.setup.training_config.micro_batch_size == 4
         assert not is_checkpointed(found.module)
 
     def test_out_of_memory_halves_it(self, request_for, memory):
         tried = memory(1, 4)
-        found = tune(request_for(finds_micro_batch=True))
+        found = prepared(request_for(finds_micro_batch=True))
         assert tried == [(4, False), (2, False), (1, False)]
         assert found.training.request.gradient_accumulation_steps == 4
         assert not is_checkpointed(found.module)
 
     def test_activations_are_checkpointed_where_nothing_else_fits(self, request_for, memory):
         memory(0, 2)
-        found = tune(request_for(finds_micro_batch=True))
+        found = prepared(request_for(finds_micro_batch=True))
         assert found.training.request.micro_batch_size == 2
         assert is_checkpointed(found.module)
 
     def test_a_stated_one_stays(self, request_for, memory, no_compiler):
         tried = memory(4, 4)
-        found = tune(request_for(compiled=True, micro_batch_size=2))
+        found = prepared(request_for(compiled=True, micro_batch_size=2))
         assert {size for size, _ in tried} == {2}
         assert found.training.request.micro_batch_size == 2
 
     def test_it_is_tried_with_bf16_copies_and_the_chunked_loss(self, request_for, no_compiler, monkeypatch):
-        seen, try_one = set(), tuned._micro_batch
+        seen, try_one = set(), compile_and_fit._micro_batch
 
         def look(module, *rest):
             seen.add((type(module.lm_head), module.forward.func))
             try_one(module, *rest)
 
-        monkeypatch.setattr(tuned, "_micro_batch", look)
-        tune(request_for(compiled=True))
+        monkeypatch.setattr(compile_and_fit, "_micro_batch", look)
+        prepared(request_for(compiled=True))
         assert seen == {(half_linear.HalfLinear, cross_entropy._forward)}
 
     def test_the_plain_loop_tries_nothing(self, request_for, memory):
         tried = memory(0, 0)
-        found = tune(request_for())
+        found = prepared(request_for())
         assert tried == []
         assert type(found.module.lm_head) is torch.nn.Linear
         assert found.setup.framework_config == {}
@@ -206,9 +206,9 @@ class TestCompiling:
         monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
         torch._dynamo.reset()
         torch._dynamo.utils.counters.clear()
-        found = tune(request_for(compiled=True))
+        found = prepared(request_for(compiled=True))
         assert found.setup.framework_config == {"torch_compile": True, "chunked_cross_entropy": True}
-        assert found.setup.native_metrics[tuned.COMPILE_TIME] > 0
+        assert found.setup.native_metrics[compile_and_fit.COMPILE_TIME] > 0
         # One for the layers, one for the loss.
         assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2
 
@@ -217,9 +217,9 @@ class TestCompiling:
             raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable.\nmore")
 
         monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **_: setattr(self, "_compiled_call_impl", fail))
-        found = tune(request_for(compiled=True))
+        found = prepared(request_for(compiled=True))
         assert found.setup.framework_config["torch_compile"] is False
-        assert tuned.COMPILE_TIME not in found.setup.native_metrics
+        assert compile_and_fit.COMPILE_TIME not in found.setup.native_metrics
         assert found.setup.warnings == (
             "eager, since torch.compile failed: Failed to find C compiler. Please specify via CC environment variable.",
         )
@@ -240,7 +240,7 @@ class TestFsdp:
     def test_compiled(self, train, no_compiler):
         run = train(compiled=True)
         assert run.framework_config == {"torch_compile": True, "chunked_cross_entropy": True}
-        assert run.native_metrics[tuned.COMPILE_TIME] > 0
+        assert run.native_metrics[compile_and_fit.COMPILE_TIME] > 0
         assert run.loss_values[-1] < run.loss_values[0]
 
     def test_eager_where_the_compiler_fails(self, train, monkeypatch):
@@ -264,7 +264,7 @@ class TestTheResult:
         assert run.training_config.recomputation == "full"
         assert run.training_config.micro_batch_size == 2
         assert run.parallelism_config.gradient_accumulation_steps == 2
-        assert run.native_metrics[tuned.COMPILE_TIME] > 0
+        assert run.native_metrics[compile_and_fit.COMPILE_TIME] > 0
 
     def test_nothing_is_compiled_within_a_step(self, request_for, monkeypatch):
         monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))

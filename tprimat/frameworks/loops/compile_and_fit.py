@@ -38,7 +38,7 @@ ELSEWHERE = "it failed in another process"
 
 
 @dataclasses.dataclass(frozen=True)
-class Tuned:
+class Prepared:
     """A training with its model, ready for the first step; `setup` is what its result states of it."""
 
     training: Recipe
@@ -50,7 +50,7 @@ class Tuned:
         half_linear.refresh(self.module)
 
 
-def tune(training: Recipe, process: Process) -> Tuned:
+def prepare(training: Recipe, process: Process) -> Prepared:
     """Return the training with the largest micro-batch that fits, its layers compiled, as far as the request says so.
 
     Activations are checkpointed where not even the smallest micro-batch fits otherwise. All processes end up alike.
@@ -58,7 +58,7 @@ def tune(training: Recipe, process: Process) -> Tuned:
     request = training.request
     module = training.weights(process.device)
     if not request.tuned:
-        return Tuned(training, module, training.setup())
+        return Prepared(training, module, training.setup())
     if request.compiled:
         speed_up(module, HALF.get(request.precision))
     seconds = problem = None
@@ -76,7 +76,7 @@ def tune(training: Recipe, process: Process) -> Tuned:
                 uncompile(module)
         if fits or problem is not None:
             break
-    return Tuned(training, module, stated(training.setup(), seconds, problem, is_chunked=request.compiled))
+    return Prepared(training, module, stated(training.setup(), seconds, problem, is_chunked=request.compiled))
 
 
 def stated(setup: Run, seconds: float | None, problem: str | None, *, is_chunked: bool) -> Run:

@@ -1,0 +1,63 @@
+"""A training by Primus: the user's options, and the request with every choice made."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from tprimat.frameworks.primus.config import Configuration
+from tprimat.frameworks.primus.installation import Installation
+from tprimat.frameworks.request import DIVISION, Request, RequestedConfig
+from tprimat.results.run import Run
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrimusRequest(RequestedConfig):
+    """The options of a training by Primus; None where not given.
+
+    Attributes:
+        installation: None for the one that the environment names.
+        matched: a result whose setup is to be taken over, with its name for messages.
+        passed: words for Primus' own command line; they go before all else.
+        launcher: one of LAUNCHERS.
+    """
+
+    installation: Installation | None = None
+    config: Path | None = None
+    matched: tuple[Run, str] | None = None
+    passed: tuple[str, ...] = ()
+    launcher: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrimusTraining(Request):
+    """A training by Primus, every choice made; sizes that the configuration leaves open are 0.
+
+    Attributes:
+        launcher: one of LAUNCHERS.
+        configuration: what is in force, the command line included.
+        setup: as the training's log would state it.
+        arguments: the command line.
+        visible: the GPUs that HIP_VISIBLE_DEVICES allows; None for all.
+    """
+
+    installation: Installation
+    launcher: str
+    configuration: Configuration
+    setup: Run
+    arguments: tuple[str, ...]
+    visible: str | None
+    notes: tuple[str, ...]
+
+    @property
+    def division(self) -> dict[str, int]:
+        """Sizes of tensor, pipeline and context parallelism."""
+        return dict(zip(("TP", "PP", "CP"), (getattr(self, name) for name in DIVISION), strict=True))
+
+    @property
+    def result_elsewhere(self) -> str | None:
+        """Why another machine makes the result; None where this one does."""
+        if super().result_elsewhere is None:
+            return None
+        last = self.num_nodes - 1
+        return f"the iteration lines are printed by the last machine (NODE_RANK={last}): the result is made there"
