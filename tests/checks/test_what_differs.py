@@ -84,7 +84,10 @@ DIFFERENT = [
     (*of_both("training_config__packing", True, False), "packing: False vs True"),
     (*of_both("training_config__num_gpus", 8, 16), "GPUs: 8 vs 16"),
     (*of_both("environment__numa_balancing", True, False), "NUMA balancing: off vs on"),
-    (*of_both("framework_config__model.config.fp8_recipe", "delayed", "tensorwise"), "fp8_recipe: tensorwise vs delayed"),
+    (
+        *of_both("framework_config__model.config.fp8_recipe", "delayed", "tensorwise"),
+        "fp8_recipe: tensorwise vs delayed",
+    ),
     (*of_both("framework_config__recipe", "llama31_8b", "llama3_8b"), "recipe: llama3_8b vs llama31_8b"),
     (*of_both("framework_config__model.config.enable_cuda_graph", True, False), "enable_cuda_graph: False vs True"),
     (*of_both("framework_config__ddp.overlap_grad_reduce", True, False), "ddp.overlap_grad_reduce: False vs True"),
