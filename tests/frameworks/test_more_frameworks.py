@@ -281,7 +281,7 @@ class TestTorchtitan:
         options = torchtitan_clone / torchtitan.OPTIONS
         options.write_text(torchtitan.NEEDED + "\nclass Debug:\n" * has_debug)
         request, _ = by_name("torchtitan").resolve_config("llama", RequestedConfig(seed=7), H100S, OUT)
-        assert [word for word in torchtitan.launch(request).argv if "seed" in word] == [option]
+        assert [word for word in by_name("torchtitan").launch(request).argv if "seed" in word] == [option]
 
     def test_0_1_0_is_refused_with_what_to_do(self, torchtitan_clone, monkeypatch):
         # It defines its options in torchtitan/config_manager.py, and compiles by --training.compile.
