@@ -1,6 +1,6 @@
 """Where the answer of a check turns: each limit with a value just below it and one just above it.
 
-The figures stand here as numbers, not as the names of the constants, so that a changed constant fails its row.
+Rows have numbers instead of the names of the constants, so that a changed constant fails its row.
 """
 
 from __future__ import annotations

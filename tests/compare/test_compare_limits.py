@@ -140,7 +140,7 @@ def copies(records):
 
 
 def says_one_measurement(records):
-    """Whether it is said that equal times under two setups are one measurement."""
+    """Whether a note calls equal times under two setups one measurement."""
     config = TrainingConfig(global_batch_size=64, sequence_length=2048, num_gpus=4, precision="bf16")
     runs = timed([1.0] * records), timed([1.0] * records, training_config=config)
     return any("one measurement" in note for note in comparison(*runs).notes)

@@ -67,6 +67,7 @@ def aligned(systems: Sequence[SystemResult]) -> list[SystemResult]:
     clock = common_clock(runs)
     systems = [system if clock is None else _summarized(system, clock) for system in systems]
     # Where records are windows of steps, the bounds move to the next records: of one system, and then of the others.
+    before = None
     for _ in range(PASSES):
         summaries = [result.summary for system in systems for result in system.valid_runs]
         skip = max((each.skipped for each in summaries), default=0)
@@ -74,6 +75,10 @@ def aligned(systems: Sequence[SystemResult]) -> list[SystemResult]:
         # The slow start of a long run may end where a short run does: they have no steps in common then. And a speed
         # that changes counts with all that it becomes.
         has_common = 2 * skip <= stop and all(len(each.segments) <= 1 for each in summaries)
+        # A run that can't be cut so far stays as it is.
+        if (skip, stop) == before:
+            break
+        before = skip, stop
         systems = [_summarized(system, clock, skip, stop if has_common else None) for system in systems]
     return list(systems)
 

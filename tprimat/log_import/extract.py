@@ -214,7 +214,7 @@ def _with_directory_model(run: Run, path: str) -> Run:
 
 
 def _overriding(given: GivenValues, field: str, stated: object, place: str, quoted: str = "") -> str:
-    """Return what is said of a user's value in the place of one that a log states.
+    """Return the note on a user's value that replaces one of the log.
 
     Raises UsageError if `override` is not set.
     """

@@ -198,7 +198,7 @@ class LoggedTraining:
             )
 
     def note_restart(self, noun: str, step: int, line: int, dropped: Sequence[int]) -> None:
-        """Warn of a restart that drops steps, as many times as MOST_RESTARTS."""
+        """Warn of a restart that drops steps, MOST_RESTARTS times at most."""
         self.again.append(line)
         if len(self.again) <= MOST_RESTARTS:
             self.warnings.append(

@@ -23,7 +23,7 @@ LABEL_LINES = 2
 """Lines of a bar's name."""
 
 LONGEST_REASON = 56
-"""Characters of what stands in the place of a bar."""
+"""Characters of the text that replaces a bar."""
 
 AXIS_POINTS = 330.0
 LETTER_POINTS = 5.0
