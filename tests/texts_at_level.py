@@ -1,4 +1,4 @@
-"""Prints the texts of reports at a confidence level as JSON: `python texts_at_level.py 0.9` (report/test_confidence.py)."""
+"""Prints the texts of reports at a level as JSON: `python texts_at_level.py 0.9` (report/test_confidence.py)."""
 
 from __future__ import annotations
 

@@ -27,13 +27,14 @@ NEVER_S = 1800
 """No bound that a slow machine could reach: only what hangs does."""
 
 # A benchmark whose training takes no time: everything but the training is real.
-BENCHMARK = """
+BENCHMARK = f"""
 import sys
 from pathlib import Path
-from tprimat import frameworks as launch
+sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+from fake_framework import fake_framework
+from tprimat import frameworks
 from tprimat.machine import platforms
 from tprimat.cli import run
-from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import Launch
 from tprimat.machine.platforms import Machine
 from tprimat.results.run import Environment, GpuInfo
@@ -42,12 +43,9 @@ machine = Machine("cpu", GpuInfo(device_name="a processor", device_count=1, soft
     Environment(cpu_threads=2))
 platforms.detect = lambda: machine
 child = Path(sys.argv[1]).read_text()
-class Fake(Framework):
-    def unavailable(self):
-        return None
-    def launch(self, request):
-        return Launch((sys.executable, "-c", child, *request.to_arguments()), {}, Path.cwd())
-launch.FRAMEWORKS = (Fake("lightning", automatic_on=("cpu",)),)
+def command(request):
+    return Launch((sys.executable, "-c", child, *request.to_arguments()), dict(), Path.cwd())
+frameworks.FRAMEWORKS = (fake_framework(command=command, automatic_on=("cpu",)),)
 sys.exit(run("benchmark", sys.argv[2:]))
 """
 
