@@ -12,6 +12,7 @@ from tprimat.analysis import intervals
 # Texts that are constants of modules are made from the level, so it is set before these are imported.
 intervals.CONFIDENCE = float(sys.argv[1])
 
+import screens
 from made_runs import MI300X, comparison, make_run
 from made_traces import MadeTrace
 
@@ -21,16 +22,16 @@ from tprimat.compare.explain import Traced, explain
 from tprimat.compare.regression import check_regression
 from tprimat.compare.scaling import scaling_of
 from tprimat.compare.threshold import parse
+from tprimat.console import Verbosity
 from tprimat.read.kineto.timeline import read_timeline
 from tprimat.report import (
     Sources,
-    console,
     efficiency,
     frameworks,
     markdown,
     projection,
     regression,
-    scaling,
+    terminal,
 )
 from tprimat.report import explain as explanation_report
 from tprimat.report.verdict import report
@@ -70,15 +71,15 @@ def texts() -> dict[str, str]:
     sources = Sources("1.0", "compare_results.py")
     systems = efficiency.efficiency_tables(pair.comparison)
     return {
-        "comparison": console.render(pair),
-        "models": console.render(models),
-        "several systems": console.render(several, verbosity=console.Verbosity.VERBOSE),
-        "frameworks": frameworks.render(pair),
-        "efficiency": efficiency.console(systems, []),
-        "scaling": scaling.render(sized),
-        "projection": projection.render(projected, curve),
-        "explanation": markdown.text_of([explanation_report.table(difference)]),
-        "regression check": regression.console(check),
+        "comparison": screens.shown(pair),
+        "models": screens.shown(models),
+        "several systems": screens.shown(several, verbosity=Verbosity.VERBOSE),
+        "frameworks": terminal.write(frameworks.document(pair)),
+        "efficiency": terminal.write(efficiency.document(systems, [])),
+        "scaling": screens.shown(sized),
+        "projection": screens.projected(projected, curve),
+        "explanation": terminal.write(explanation_report.document(difference)),
+        "regression check": terminal.write(regression.document(check)),
         "summary of the check": regression.summary(check, "").decode(),
         "report": markdown.render(pair, sources, None).decode(),
         "report of scaling": markdown.render(sized, sources, None).decode(),

@@ -27,7 +27,7 @@ from tprimat.errors import TensorPrimatError, UsageError
 from tprimat.log_import import load as loader
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
 from tprimat.read import mapped
-from tprimat.report import console, json_values, notebook, steps, verdict
+from tprimat.report import document, json_values, notebook, steps, terminal, verdict
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
 from tprimat.text import counted
@@ -148,7 +148,7 @@ class Comparison:
         return json_values.plain(json_values.comparison_values(self._report))
 
     def __str__(self) -> str:
-        return console.render(self._report)
+        return terminal.write(document.on_screen(self._report))
 
     def __repr__(self) -> str:
         return f"<Comparison: {'; '.join(each.verdict.headline for each in self._report.answers)}>"

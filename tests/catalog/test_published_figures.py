@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+import screens
 from made_runs import MI300X, comparison, make_run
 
 from tprimat.catalog import gpus, models, published
-from tprimat.report import Sources, console, document
-from tprimat.report.markdown import text_of
+from tprimat.console import Verbosity
+from tprimat.report import Sources, document
+from tprimat.report.markdown import write
 from tprimat.report.published import beside
 from tprimat.report.verdict import report
 
@@ -123,13 +125,13 @@ class TestReport:
 
     def test_console_and_report_show_it(self):
         found = comparison(like_nvidia(), like_nvidia(share=0.4, framework="megatron"))
-        shown = " ".join(console.render(report(found), width=100, verbosity=console.Verbosity.VERBOSE).split())
+        shown = " ".join(screens.shown(report(found), width=100, verbosity=Verbosity.VERBOSE).split())
         assert "reaches 35% of the published result of NVIDIA" in shown
         assert "reaches 40% of the published result of NVIDIA" in shown
-        written = text_of(document.blocks(report(found), Sources("1", "compare"), plot=False))
+        written = write(document.of(report(found), Sources("1", "compare"), plot=False))
         assert "Published results for the same GPU, model, precision and sequence length:" in written
         assert "reaches 35% of the published result of NVIDIA" in written
 
     def test_without_a_row_nothing_is_said(self):
         found = comparison(make_run(), make_run(MI300X, stack="rocm"))
-        assert "ublished" not in console.render(report(found))
+        assert "ublished" not in screens.shown(report(found))

@@ -7,12 +7,12 @@ import itertools
 
 import msgspec
 import pytest
+import screens
 from made_runs import H100, MI300X, comparison, make_run, shape
 
 from tprimat.analysis import flops
 from tprimat.checks import compute, settings
 from tprimat.frameworks.request import Request, RequestedConfig
-from tprimat.report import console
 from tprimat.report.verdict import report
 from tprimat.results import account, run
 from tprimat.results.run import ModelConfig, Run
@@ -49,7 +49,7 @@ def pair(first: dict[str, object], second: dict[str, object], *, device: str = M
 
 def screen(*runs: Run) -> str:
     """The first screen in one line, without the table."""
-    return " ".join(console.render(report(comparison(*runs))).split())
+    return " ".join(screens.shown(report(comparison(*runs))).split())
 
 
 def of_both(name: str, first: object, second: object) -> tuple[dict[str, object], dict[str, object]]:
@@ -380,5 +380,5 @@ def test_values_are_in_the_order_of_the_table():
     ]
     assert "activation recomputation: full vs selective vs none" in screen(*runs)
     for reference in ("A100", "H200", "H100"):
-        text = " ".join(console.render(report(comparison(*runs, reference=reference))).split())
+        text = " ".join(screens.shown(report(comparison(*runs, reference=reference))).split())
         assert "activation recomputation: full vs selective vs none" in text

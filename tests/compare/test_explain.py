@@ -15,6 +15,7 @@ from tprimat.compare.explain import Traced, explain
 from tprimat.log_import import load
 from tprimat.read.kineto.timeline import read_timeline
 from tprimat.report import explain as report
+from tprimat.report import terminal
 from tprimat.results.run import GpuInfo
 from tprimat.results.trace import TracedWork
 
@@ -116,7 +117,7 @@ class TestRealPairs:
 
     @pytest.mark.parametrize("name", PAIRS)
     def test_the_screen_has_24_lines_of_80_columns(self, explained, name):
-        lines = report.lines(explained(name)).splitlines()
+        lines = terminal.write(report.document(explained(name))).splitlines()
         assert len(lines) <= 22
         assert max(map(len, lines)) <= 80
 

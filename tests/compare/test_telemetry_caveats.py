@@ -8,13 +8,13 @@ import statistics
 
 import msgspec
 import pytest
+import screens
 from made_runs import make_run
 from made_telemetry import replayed
 
 from tprimat.analysis.efficiency import Options
 from tprimat.compare import Loaded, compare
 from tprimat.compare.cost import efficiencies
-from tprimat.report import console
 from tprimat.report.verdict import report
 from tprimat.results.conditions import Preflight
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
@@ -149,7 +149,7 @@ class TestPreflightShare:
 
 def test_the_screen():
     comparison = compared(runs("h100", "thermal"), runs("mi300x"), electricity=0.12, pue=1.3)
-    text = console.render(report(comparison))
+    text = screens.shown(report(comparison))
     assert len(text.splitlines()) <= 22  # an empty line and the report's follow
     assert max(map(len, text.splitlines())) <= 80
     assert re.search(r"^tokens/J +[0-9.]+ ± 0\.\d% ", text, re.MULTILINE)

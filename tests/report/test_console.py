@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import golden
 import pytest
+import screens
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 from rich.cells import cell_len
 
-from tprimat.report import console
-from tprimat.report.console import Verbosity
+from tprimat.console import Verbosity
 from tprimat.report.verdict import report
 
 AMD = {"device": MI300X, "stack": "rocm"}
@@ -43,34 +43,34 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_golden(name):
-    golden.check(f"console_{name}.txt", console.render(report(CASES[name]())))
+    golden.check(f"console_{name}.txt", screens.shown(report(CASES[name]())))
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 @pytest.mark.parametrize("name", CASES)
 def test_no_line_is_too_wide_or_ends_in_spaces(name, width):
-    for line in console.render(report(CASES[name]()), width=width).splitlines():
+    for line in screens.shown(report(CASES[name]()), width=width).splitlines():
         assert cell_len(line) <= width
         assert line == line.rstrip()
 
 
 @pytest.mark.parametrize("name", ["two_systems", "runs_and_models", "impossible", "other_work"])
 def test_the_answer_fits_one_screen(name):
-    text = console.render(report(CASES[name]()))
+    text = screens.shown(report(CASES[name]()))
     # Two lines name the files below it.
     assert text.count("\n") <= 22
 
 
 class TestAnswer:
     def test_comes_first(self):
-        text = console.render(report(comparison(make_run(), make_run(**AMD, step_time=1.6))))
+        text = screens.shown(report(comparison(make_run(), make_run(**AMD, step_time=1.6))))
         assert text.startswith(
             "Llama 3.1 8B\n\n  8×MI300X (BF16) is 2.0× as fast per GPU as 8×H100 80GB HBM3 (BF16)\n"
             "  2.00×, 1 run each: run-to-run variation unknown\n\n"
         )
 
     def test_several_models_are_rows(self):
-        lines = console.render(report(CASES["runs_and_models"]())).splitlines()
+        lines = screens.shown(report(CASES["runs_and_models"]())).splitlines()
         rows = [line for line in lines if line.startswith(("Llama 3.1 8B ", "Qwen 2.5 7B "))]
         assert len(rows) == 2
         assert "MI300X" in rows[0]
@@ -79,17 +79,17 @@ class TestAnswer:
         workloads = comparison(*(make_run(**each, length=length) for each in ({}, AMD) for length in (2048, 4096)))
         others = comparison(make_run(), make_run(**AMD), make_run(model="qwen"), make_run("NVIDIA H200", model="qwen"))
         for found in (workloads, others):
-            text = console.render(report(found))
+            text = screens.shown(report(found))
             assert text.count("tokens/s/GPU  ") == 2
             assert "models" not in text
 
     def test_each_further_system_is_a_row(self):
-        heights = [console.render(report(comparison(*many(count)))).count("\n") for count in (4, 5, 7)]
+        heights = [screens.shown(report(comparison(*many(count)))).count("\n") for count in (4, 5, 7)]
         assert heights[1] - heights[0] == 1
         assert heights[2] - heights[1] == 2
 
     def test_two_thousand_systems_are_still_a_screen(self):
-        text = console.render(report(comparison(*many(200))))
+        text = screens.shown(report(comparison(*many(200))))
         assert "180 more systems: --verbose" in text
         assert text.count("\n") < 45
 
@@ -97,66 +97,66 @@ class TestAnswer:
 def test_of_many_excluded_systems_the_first_are_named():
     runs = [make_run(label=f"build {number}", step_time=0.1 + number / 1000) for number in range(30)]
     found = comparison(make_run(), make_run(**AMD), *runs)
-    text = console.render(report(found))
+    text = screens.shown(report(found))
     assert text.count("is excluded:") == 3
     assert "27 more not compared: --verbose" in text
-    assert console.render(report(found), verbosity=Verbosity.VERBOSE).count("Not compared: ") == 30
+    assert screens.shown(report(found), verbosity=Verbosity.VERBOSE).count("Not compared: ") == 30
 
 
 def test_colour_only_when_asked():
     result = comparison(make_run(), make_run(**AMD))
-    assert "\x1b[" not in console.render(report(result))
-    colored = console.render(report(result), color=True)
+    assert "\x1b[" not in screens.shown(report(result))
+    colored = screens.shown(report(result), color=True)
     assert "\x1b[1m" in colored
 
 
 def test_hostile_text_does_nothing():
     run = make_run(HOSTILE, label=HOSTILE, framework=HOSTILE, model=HOSTILE, warnings=(HOSTILE, "[/bold] [link=a]"))
     found = comparison(run, make_run(**AMD, model=HOSTILE), notes=[HOSTILE])
-    text = console.render(report(found))
+    text = screens.shown(report(found))
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "\u202e" not in text
     assert "[bold]x[/bold]" in text
-    assert "[/bold] [link=a]" in console.render(report(found), verbosity=Verbosity.VERBOSE)
+    assert "[/bold] [link=a]" in screens.shown(report(found), verbosity=Verbosity.VERBOSE)
 
 
 def test_caveats_are_few_and_counted():
     models = [make_run(model=name, **each) for name in ("llama", "qwen") for each in ({"precision": None}, AMD)]
-    text = " ".join(console.render(report(comparison(*models))).split())
+    text = " ".join(screens.shown(report(comparison(*models))).split())
     assert text.count("precision of 8×H100 80GB HBM3 is unknown") == 1
     assert "(2 of 2 models)" in text
 
 
 def test_warnings_are_left_to_verbose():
     shared = make_run(warnings=("a clock was guessed",)), make_run(**AMD, warnings=("a clock was guessed", "another"))
-    assert "guessed" not in console.render(report(comparison(*shared)))
-    text = console.render(report(comparison(*shared)), verbosity=Verbosity.VERBOSE)
+    assert "guessed" not in screens.shown(report(comparison(*shared)))
+    text = screens.shown(report(comparison(*shared)), verbosity=Verbosity.VERBOSE)
     assert text.count("a clock was guessed") == 1
     assert "1 [1,2]" in text
 
 
 class TestVerbosity:
     def test_quiet_is_the_verdict_alone(self):
-        text = console.render(report(CASES["two_systems"]()), verbosity=Verbosity.QUIET)
+        text = screens.shown(report(CASES["two_systems"]()), verbosity=Verbosity.QUIET)
         assert text.splitlines() == [
             "8×MI300X (BF16) is 2.7× as fast per GPU as 8×H100 80GB HBM3",
             "2.67×, 1 run each: run-to-run variation unknown",
         ]
 
     def test_quiet_has_a_verdict_for_every_model(self):
-        text = console.render(report(CASES["runs_and_models"]()), verbosity=Verbosity.QUIET)
+        text = screens.shown(report(CASES["runs_and_models"]()), verbosity=Verbosity.QUIET)
         assert "Llama 3.1 8B" in text
         assert "Qwen 2.5 7B" in text
 
     @pytest.mark.parametrize("name", CASES)
     def test_verbose_holds_what_the_normal_one_holds(self, name):
-        normal = console.render(report(CASES[name]())).split("Caveats")[0].split("Next")[0]
-        assert normal in console.render(report(CASES[name]()), verbosity=Verbosity.VERBOSE)
+        normal = screens.shown(report(CASES[name]())).split("Caveats")[0].split("Next")[0]
+        assert normal in screens.shown(report(CASES[name]()), verbosity=Verbosity.VERBOSE)
 
 
 def test_verbose_lists_the_files():
-    text = console.render(report(comparison(make_run(), make_run(**AMD))), verbosity=Verbosity.VERBOSE)
+    text = screens.shown(report(comparison(make_run(), make_run(**AMD))), verbosity=Verbosity.VERBOSE)
     lines = text.splitlines()
     files = lines[lines.index("Files") + 1 :][:2]
     assert [line[:2] for line in files] == ["- ", "- "]

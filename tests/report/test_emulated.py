@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+import screens
 from made_runs import MI300X, comparison, make_run
 
 from tprimat.analysis import summary as summaries
-from tprimat.report import Sources, console, frameworks, markdown, page
+from tprimat.report import Sources, frameworks, markdown, page, terminal
 from tprimat.report.verdict import report
 from tprimat.results.run import Environment
 
@@ -33,7 +34,7 @@ def test_it_has_no_speeds_and_says_why():
 
 
 def test_the_console(compared):
-    text = console.render(report(compared), width=120)
+    text = screens.shown(report(compared), width=120)
     shown = rows(text, "tokens/s/GPU", "step time, mean")
     assert len(shown) == 2
     assert all(line.count("emulated") == 1 for line in shown)
@@ -63,6 +64,8 @@ def test_the_page(compared):
 
 def test_the_comparison_of_frameworks(compared):
     (line,) = [
-        each for each in frameworks.render(report(compared), width=160).splitlines() if each.startswith("Primus,")
+        each
+        for each in terminal.write(frameworks.document(report(compared)), width=160).splitlines()
+        if each.startswith("Primus,")
     ]
     assert line.count("emulated") == 3

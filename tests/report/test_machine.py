@@ -10,7 +10,7 @@ from made_runs import MI300X, comparison, make_run
 from tprimat.compare import Loaded, cost
 from tprimat.compare.regression import check_regression
 from tprimat.compare.threshold import parse
-from tprimat.report import json_values
+from tprimat.report import json_values, terminal
 from tprimat.report import regression as regression_report
 from tprimat.report.verdict import report
 
@@ -113,7 +113,7 @@ def test_a_regression_check():
 
 class TestRegressionCheckAsText:
     def test_the_answer_comes_first(self):
-        text = regression_report.console(a_check())
+        text = terminal.write(regression_report.document(a_check()))
         assert text.startswith("Fail: regression (1 of 2 checks)\nLlama 3.1 8B: 8×H100 80GB HBM3 (BF16)\n\n")
         assert "FAIL:\ntokens/s/GPU " in text
         assert "-5.9%" in text
@@ -130,7 +130,7 @@ class TestRegressionCheckAsText:
         assert text.rstrip().endswith(f"Command: {command}")
 
     def test_an_inconclusive_check_is_a_warning(self):
-        text = " ".join(regression_report.console(a_check("5.9%")).split())
+        text = " ".join(terminal.write(regression_report.document(a_check("5.9%"))).split())
         assert text.startswith("Inconclusive: more runs needed")
         assert "warning: Llama 3.1 8B, 8×H100 80GB HBM3 (BF16), throughput per GPU -5.9%: " in text
         assert "inconclusive ends with exit status 0" in text

@@ -108,7 +108,7 @@ def test_cost_is_below_the_results():
 
 def test_what_the_page_links_or_replaces_is_text_here():
     pieces = [blocks.Link("1.2", "s0"), blocks.Output(" and |3", "x")]
-    assert markdown.text_of([blocks.Paragraph(pieces)]) == "1.2and \\|3\n"
+    assert markdown.write(blocks.Document([blocks.Paragraph(pieces)])) == "1.2and \\|3\n"
 
 
 def test_the_picture_is_linked_where_there_is_one():

@@ -7,8 +7,15 @@ from pathlib import Path
 import msgspec
 from made_preflights import device, preflight
 
+from tprimat.console import Verbosity
 from tprimat.preflight.findings import findings
-from tprimat.report.preflight import lines
+from tprimat.report import terminal
+from tprimat.report.preflight import document
+
+
+def lines(file, verbosity=Verbosity.NORMAL):
+    return terminal.write(document(file, PATH), verbosity=verbosity).splitlines()
+
 
 PATH = Path("output/preflight_node1.json")
 
@@ -17,11 +24,11 @@ def test_eight_gpus_with_all_that_may_be_found_fit_a_screen():
     devices = [device(index, 0.8 if index % 3 == 0 else 1.0, power_cap_w=500.0 + index) for index in range(8)]
     file = preflight(*devices)
     file = msgspec.structs.replace(file, findings=findings(file))
-    shown = lines(file, PATH)
+    shown = lines(file)
     assert len(shown) <= 23  # and a line before
     assert max(map(len, shown)) <= 80
     assert any(line.startswith("! ") and line.endswith("more: --verbose") for line in shown)
-    assert len(lines(file, PATH, verbose=True)) > 24 + 8 * 9
+    assert len(lines(file, Verbosity.VERBOSE)) > 24 + 8 * 9
 
 
 def test_values_units_and_shares():

@@ -8,10 +8,12 @@ import math
 import re
 
 import pytest
+import screens
 from made_runs import H100, HOSTILE, MI300X, comparison, make_run
 
 from tprimat.compare.cost import with_prices
 from tprimat.compare.scaling import scaling_of
+from tprimat.console import Verbosity
 from tprimat.report import Plot, Sources, json_values, markdown, page, plot, projection, scaling, verdict
 
 SOURCES = Sources("1.0", "compare_results.py --scaling")
@@ -47,7 +49,7 @@ def screen(text: str) -> str:
 
 
 def test_the_screen_of_one_system():
-    text = screen(scaling.render(report(size(8, 3.2), size(16, 1.7), size(32, 1.0))))
+    text = screen(screens.shown(report(size(8, 3.2), size(16, 1.7), size(32, 1.0))))
     assert "strong scaling, global batch 64 at every size" in text
     assert "80.0% efficiency at 32 GPUs, compared with 8 [95% CI" in text
     assert "First below 90% at 32 GPUs; the next smaller size is 16; 2 runs per size" in text
@@ -62,7 +64,7 @@ def test_nodes_are_a_column_where_they_are_known():
     found = dataclasses.replace(
         found, scaling=dataclasses.replace(found.scaling, curves=(dataclasses.replace(curve, sizes=sizes),))
     )
-    text = screen(scaling.render(found))
+    text = screen(screens.shown(found))
     assert "GPUs nodes batch" in text
     assert "32 4 64 4,092 ± 1.3% 130,944 163,680" in text
 
@@ -70,7 +72,7 @@ def test_nodes_are_a_column_where_they_are_known():
 def test_prices_and_energy_fit_the_screen():
     energy = {"energy_joules": 6.4e6, "measured_tokens": 1.6e6}
     groups = [size(8 * 2**i, 3.2 / 2**i * 1.05**i, energy_metrics=energy) for i in range(12)]
-    text = screen(scaling.render(report(*groups, prices=["H100=2.5"])))
+    text = screen(screens.shown(report(*groups, prices=["H100=2.5"])))
     assert "Per GPU-hour: H100 80GB HBM3 (BF16) $2.50 from the command line (quote, 2026-11-01)" in text
     assert "tokens/USD" in text
     assert "tokens/J" in text
@@ -84,14 +86,14 @@ def test_several_systems_beside_each_other():
         size(16, 2.0, MI300X, 1, stack="rocm"),
         size(64, 0.5, MI300X, stack="rocm"),
     ]
-    text = screen(scaling.render(report(*first, *second, prices=["H100=2", "MI300X=3:4"])))
+    text = screen(screens.shown(report(*first, *second, prices=["H100=2", "MI300X=3:4"])))
     assert "Crossover between 16 and 32: H100 80GB HBM3 (BF16), nemo is faster per GPU below" in text
     assert "MI300X (BF16), primus: one run at 16 GPUs" in text
     many = [size(gpus, 40 / gpus, label=f"system {number}") for gpus in (8, 16) for number in range(12)]
-    text = scaling.render(report(*many))
+    text = screens.shown(report(*many))
     assert "4 more: --verbose" in text
-    assert "4 more: --verbose" not in scaling.render(report(*many), verbose=True)
-    assert scaling.render(report(*many), quiet=True).count("efficiency at 16 GPUs") == 12
+    assert "4 more: --verbose" not in screens.shown(report(*many), verbosity=Verbosity.VERBOSE)
+    assert screens.shown(report(*many), verbosity=Verbosity.QUIET).count("efficiency at 16 GPUs") == 12
 
 
 def test_processes_on_a_cpu():
@@ -101,19 +103,19 @@ def test_processes_on_a_cpu():
         size(4, 0.4, "a CPU", stack="cpu"),
     ]
     found = report(*groups)
-    text = scaling.render(found)
+    text = screens.shown(found)
     assert "efficiency at 4 processes" in text
     assert "GPU" not in text
     projected = projection.of(found.scaling.curves[0], 8, None)
-    assert "GPUs " not in projection.render([projected], found.scaling).replace("batch / GPUs", "").replace(
+    assert "GPUs " not in screens.projected([projected], found.scaling).replace("batch / GPUs", "").replace(
         "(GPUs)", ""
     )
 
 
 def test_no_curve():
     found = report(size(8, 3.2), size(16, 1.7, length=4096))
-    assert scaling.render(found).startswith("No scaling: no system was measured at two sizes\n")
-    assert "has no other size" in " ".join(scaling.render(found).split())
+    assert screens.shown(found).startswith("No scaling: no system was measured at two sizes\n")
+    assert "has no other size" in " ".join(screens.shown(found).split())
     text = markdown.render(found, SOURCES, None).decode()
     assert "**No scaling: no system was measured at two sizes**" in text
     with_plot(found)
@@ -148,8 +150,8 @@ def test_hostile_names_stay_text():
     html = with_plot(found)
     assert "<script>alert" not in html
     for text in (
-        scaling.render(found),
-        projection.render([projection.of(found.scaling.curves[0], 64, None)], found.scaling),
+        screens.shown(found),
+        screens.projected([projection.of(found.scaling.curves[0], 64, None)], found.scaling),
     ):
         assert "\x1b" not in text
         assert "\u202e" not in text
@@ -168,7 +170,7 @@ def test_json():
 
 def test_the_screen_of_a_projection():
     found = report(*(communicating(gpus) for gpus in (8, 16, 32, 64)))
-    text = screen(projection.render([projection.of(found.scaling.curves[0], 256, None)], found.scaling))
+    text = screen(screens.projected([projection.of(found.scaling.curves[0], 256, None)], found.scaling))
     assert "256×H100 80GB HBM3 (BF16): 262,000 tokens/s projected" in text
     assert re.search(r"Model: step time = 0\.40\d+ s × batch / GPUs \+ 0\.050\d* s × log2\(GPUs\)\.", text)
     assert "the communication model is used" in text
@@ -188,7 +190,7 @@ def test_the_screen_of_a_projection():
 )
 def test_what_a_projection_warns_of(gpus, batch, expected):
     found = report(*(communicating(each, 8 * each) for each in (8, 16, 32, 64)))
-    text = " ".join(projection.render([projection.of(found.scaling.curves[0], gpus, batch)], found.scaling).split())
+    text = " ".join(screens.projected([projection.of(found.scaling.curves[0], gpus, batch)], found.scaling).split())
     assert [each for each in expected if each not in text] == []
 
 
@@ -200,13 +202,13 @@ def test_a_given_batch_smaller_than_the_gpus():
 
 def test_an_interval_that_is_too_wide():
     found = report(size(8, 3.2), size(16, 2.5), size(32, 1.0))
-    text = projection.render([projection.of(found.scaling.curves[0], 64, None)], found.scaling)
+    text = screens.projected([projection.of(found.scaling.curves[0], 64, None)], found.scaling)
     assert "too wide to plan with: 3 sizes leave 1 degree of freedom" in text
 
 
 def test_two_sizes_are_not_projected():
     found = report(size(8, 3.2), size(16, 1.7))
     assert projection.of(found.scaling.curves[0], 64, None) is None
-    text = projection.render([], found.scaling)
+    text = screens.projected([], found.scaling)
     assert text.startswith("No projection: no system was measured at 3 sizes")
     assert "Llama 3.1 8B, H100 80GB HBM3 (BF16): 2 sizes" in text

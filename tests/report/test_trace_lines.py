@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tprimat.report import traces
+from tprimat.report import terminal, traces
 from tprimat.results.trace import Trace, TracedStep, TracedWork
 
 CUTLASS = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_128x64>(cutlass_80_tensorop::Params)"
@@ -27,6 +27,10 @@ def test_titles_of_work(kernel, operator, title):
     assert traces.work_title(work) == title
 
 
+def lines(trace):
+    return terminal.write(traces.document(trace)).splitlines()
+
+
 def step(scale, rank=0, name="ProfilerStep#1"):
     parts = {"matrix_multiplication": 0.006, "communication_all_reduce": 0.003, "idle_data": 0.001}
     parts = {part: time * scale for part, time in parts.items()}
@@ -34,7 +38,7 @@ def step(scale, rank=0, name="ProfilerStep#1"):
 
 
 def test_parts_with_their_shares_and_ranges():
-    shown = traces.lines(Trace(steps=(step(1.0), step(1.2, rank=1))))
+    shown = lines(Trace(steps=(step(1.0), step(1.2, rank=1))))
     assert shown[0] == "  1 profiled step on 2 ranks, means and ranges:"
     assert shown[2].split() == ["matrix", "multiplication", "6.60", "60.0%", "6.00–7.20"]
     assert shown[3].split() == ["all-reduce", "(exposed)", "3.30", "30.0%", "3.00–3.60"]
@@ -49,6 +53,6 @@ def test_many_parts_fit_a_screen():
         for part in parts
     ]
     steps = (TracedStep(seconds=0.04, parts=parts), TracedStep(seconds=0.04, parts=parts))
-    shown = traces.lines(Trace(steps=steps, work=tuple(work)))
+    shown = lines(Trace(steps=steps, work=tuple(work)))
     assert len(shown) <= 16
     assert max(map(len, shown)) <= 80

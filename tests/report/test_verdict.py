@@ -5,7 +5,7 @@ import pytest
 from made_runs import MI300X, comparison, failed_run, make_run
 
 from tprimat.compare.cost import with_prices
-from tprimat.report import Sources, console, markdown, page
+from tprimat.report import Sources, document, markdown, page, terminal
 from tprimat.report.rates import rate, rate_unit
 from tprimat.report.verdict import cost_texts, report
 from tprimat.results.account import Timing
@@ -280,13 +280,13 @@ def test_all_systems_are_averaged_over_the_same_steps():
     assert {result.summary.skipped for result in (*pair.system.runs, *pair.baseline.runs)} == {55}
 
 
-@pytest.mark.parametrize("form", [console, markdown, page], ids=lambda form: form.__name__)
+@pytest.mark.parametrize("form", [terminal, markdown, page], ids=lambda form: form.__name__)
 def test_where_samples_are_compared_nothing_speaks_of_tokens(form):
     mlperf = {"framework": "mlperf", "warmup": (20.0,)}
     runs = make_run(**mlperf, length=None), make_run(**AMD, **mlperf, length=8192, step_time=4.0)
     shown = report(with_prices(comparison(*runs), ["H100=2.50", "MI300X=2.00"]))
-    if form is console:
-        text = console.render(shown, width=100, color=False)
+    if form is terminal:
+        text = terminal.write(document.on_screen(shown), width=100)
         # Both had a price, so both have a cost: 10⁶ samples at 64 / 8 in 3.2 s and in 4 s.
         (row,) = [line.split() for line in text.splitlines() if line.startswith("USD/10⁶ samples")]
         assert [float(value) for value in row[-2:]] == pytest.approx([278, 278], abs=1)

@@ -11,7 +11,7 @@ from tprimat.analysis.summary import Summary
 from tprimat.console import info
 from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.importer import ImportedResult
-from tprimat.report import traces
+from tprimat.report import terminal, traces
 from tprimat.results.run import Run
 from tprimat.text import plain, shortened
 
@@ -69,8 +69,7 @@ def show_imported(result: ImportedResult) -> None:
     run, training = result.run, result.run.training_config
     if run.trace is not None and not run.steps:
         _show(result.title, f"{_log_format(run)}, {run.gpu_info.device_name or 'unknown GPU'}", run, (), {})
-        for line in traces.lines(run.trace):
-            info(line)
+        info(terminal.write(traces.document(run.trace)).rstrip())
         _show_rest(run, dataclasses.replace(result.summary, warnings=()), result.notes)
         info(f"Results saved to: {plain(str(result.path))}")
         return

@@ -82,16 +82,13 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
     status = baseline.status(candidate.status(check.status))
     if arguments.json:
         console.echo(json_values.dumped({**json_values.regression_values(check), "status": int(status)}))
-    elif arguments.quiet:
-        console.echo(report.verdict(check))
     elif arguments.format == "github":
         # Nothing else: GitHub takes any line that begins with :: as a command, and names in a table are others' text.
         for line in (*map(github.of_error, [*baseline.errors, *candidate.errors]), *github.workflow_commands(check)):
             console.echo(line)
         _append_job_summary(report.summary(check, command))
     else:
-        width, color = console.terminal_size()
-        console.echo(report.console(check, width=width, color=color))
+        _comparing.show(report.document(check), arguments)
     if arguments.json or arguments.quiet:
         for line in report.warnings(check):
             console.error(line)

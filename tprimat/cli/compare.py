@@ -19,9 +19,7 @@ from tprimat.compare import compare
 from tprimat.compare.scaling import scaling_of
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.files import write_output
-from tprimat.report import FORMATS, Plot, Sources, efficiency, json_values, scaling, verdict
-from tprimat.report import console as console_report
-from tprimat.report.console import Verbosity
+from tprimat.report import FORMATS, Plot, Sources, document, efficiency, json_values, scaling, verdict
 from tprimat.report.efficiency import efficiency_tables, micro_batches
 from tprimat.report.verdict import Report
 
@@ -84,18 +82,13 @@ def _print(report: Report, arguments: argparse.Namespace, status: ExitStatus) ->
         curves = {} if report.scaling is None else {"scaling": scaling.values(report.scaling)}
         console.echo(json_values.dumped({**json_values.comparison_values(report), **curves, "status": int(status)}))
         return
-    width, color = console.terminal_size()
-    if report.scaling is not None:
-        details = {"verbose": arguments.verbose, "quiet": arguments.quiet}
-        console.echo(scaling.render(report, width=width, color=color, **details).rstrip("\n"))
-        return
-    verbosity = Verbosity.QUIET if arguments.quiet else Verbosity.VERBOSE if arguments.verbose else Verbosity.NORMAL
-    console.echo(console_report.render(report, width=width, color=color, verbosity=verbosity))
-    if arguments.efficiency or arguments.peak_tflops is not None or arguments.energy_from_tdp:
-        text = efficiency.console(
-            efficiency_tables(report.comparison), micro_batches(report.comparison), width=width, color=color
-        )
-        console.echo(f"\n{text}")
+    shown = document.on_screen(report)
+    if report.scaling is None and (
+        arguments.efficiency or arguments.peak_tflops is not None or arguments.energy_from_tdp
+    ):
+        values = efficiency.document(efficiency_tables(report.comparison), micro_batches(report.comparison))
+        shown = dataclasses.replace(shown, screen=[*shown.screen, *values.screen])
+    _comparing.show(shown, arguments)
 
 
 def _write(report: Report, arguments: argparse.Namespace, path: Path) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,8 +13,7 @@ from tprimat.compare import Comparison, compare
 from tprimat.errors import UsageError
 from tprimat.files import write_output
 from tprimat.log_import.load import Inputs
-from tprimat.report import console as console_report
-from tprimat.report import frameworks, json_values, verdict
+from tprimat.report import document, frameworks, json_values, verdict
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
 from tprimat.store.legacy_schema import FRAMEWORKS, PLATFORMS
@@ -41,14 +40,9 @@ def _print(report: verdict.Report, arguments: argparse.Namespace) -> None:
     if arguments.json:
         console.echo(json_values.dumped(json_values.comparison_values(report)))
         return
-    room, _ = console.terminal_size()
-    width = max(room, 100) if sys.stdout.isatty() else 100
-    if arguments.quiet:
-        console.echo(console_report.render(report, width=width, verbosity=console_report.Verbosity.QUIET))
-        return
-    console.echo(frameworks.render(report, width=width, verbose=arguments.verbose))
-    if arguments.verbose:
-        console.echo(console_report.evidence(report.comparison))
+    found = frameworks.document(report)
+    details = [*found.details, *document.evidence(report.comparison)]
+    _comparing.show(dataclasses.replace(found, details=details), arguments, narrowest=100)
 
 
 def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | None) -> tuple[Comparison, Inputs]:

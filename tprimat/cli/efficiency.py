@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 
 from tprimat import console
 from tprimat.cli import _comparing
 from tprimat.compare import compare
 from tprimat.errors import ExitStatus
-from tprimat.report import console as console_report
-from tprimat.report import efficiency, json_values
+from tprimat.report import document, efficiency, json_values
 from tprimat.report.efficiency import efficiency_tables, micro_batches
 
 
@@ -24,11 +24,7 @@ def main(arguments: argparse.Namespace) -> int:
     tables = efficiency_tables(comparison)
     if arguments.json:
         console.echo(json_values.dumped({"results": json_values.efficiency_values(tables), "notes": notes}))
-    elif arguments.quiet:
-        console.echo("\n".join(efficiency.brief(tables)))
     else:
-        width, color = console.terminal_size()
-        console.echo(efficiency.console(tables, notes, width=width, color=color))
-        if arguments.verbose:
-            console.echo(console_report.evidence(comparison))
+        evidence = list(document.evidence(comparison))
+        _comparing.show(dataclasses.replace(efficiency.document(tables, notes), details=evidence), arguments)
     return inputs.status(ExitStatus.OK)

@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from tprimat import console
 from tprimat.catalog import gpus
+from tprimat.cli import _comparing
 from tprimat.compare.explain import Traced, explain, traced
 from tprimat.compare.systems import short_device
 from tprimat.errors import ExitStatus, UnreadableError
@@ -22,13 +23,8 @@ def main(arguments: argparse.Namespace) -> int:
     explanation = explain(*_named(runs, [arguments.before, arguments.after]))
     if arguments.json:
         console.echo(json_values.dumped(report.values(explanation)))
-    elif arguments.quiet:
-        console.echo(report.headline(explanation))
-        if look := report.look_first(explanation):
-            console.echo(f"Look first at: {look}")
     else:
-        width, color = console.terminal_size()
-        console.echo(report.lines(explanation, width=width, color=color, verbose=arguments.verbose))
+        _comparing.show(report.document(explanation), arguments)
     return ExitStatus.OK
 
 

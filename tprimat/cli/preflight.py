@@ -10,7 +10,6 @@ import msgspec
 
 from tprimat import console
 from tprimat.cli._arguments import prints_outcome
-from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.machine import platforms
 from tprimat.measure import preflight
@@ -19,6 +18,7 @@ from tprimat.preflight import worker
 from tprimat.preflight.plan import plan_of
 from tprimat.record.ranks import Process, from_environment
 from tprimat.report import preflight as report
+from tprimat.report import terminal
 from tprimat.results.preflight import PreflightFile
 from tprimat.store import preflight as store
 from tprimat.text import counted
@@ -41,8 +41,7 @@ def main(options: argparse.Namespace) -> int:
     output = console.current()
     output.paths.append(str(path))
     output.values.update({**msgspec.to_builtins(file), "path": str(path)})
-    for line in report.lines(file, path, verbose=output.verbosity is Verbosity.VERBOSE):
-        console.info(line)
+    console.info(terminal.write(report.document(file, path), verbosity=output.verbosity).rstrip())
     for each in file.findings:
         console.warn(each.text)
     return ExitStatus.SLOWER if file.slow_devices else ExitStatus.OK

@@ -30,7 +30,5 @@ def main(arguments: argparse.Namespace) -> int:
         values = {"projections": list(map(projection.values, projections)), "notes": found.notes, "status": int(status)}
         console.echo(json_values.dumped(values))
         return status
-    width, color = console.terminal_size()
-    details = {"verbose": arguments.verbose, "quiet": arguments.quiet}
-    console.echo(projection.render(projections, found, width=width, color=color, **details))
+    _comparing.show(projection.document(projections, found, verbose=arguments.verbose), arguments)
     return status

@@ -13,8 +13,7 @@ from tprimat.console import Verbosity
 from tprimat.frameworks.request import Request
 from tprimat.measure.display import framework_cell, print_table
 from tprimat.measure.plan import Plan
-from tprimat.report import console as console_report
-from tprimat.report import published
+from tprimat.report import document, published, terminal
 from tprimat.report.rates import rate_of, rate_unit
 from tprimat.report.verdict import report
 from tprimat.results.run import Run
@@ -64,9 +63,8 @@ def _answer(comparison: Comparison) -> None:
     """Print which system is faster, by how much and how sure that is, where there are two to compare."""
     if any(len(group.systems) > 1 for model in comparison.models for group in model.groups):
         console.info("")
-        text = console_report.render(
-            report(comparison), width=console.terminal_size()[0], verbosity=console_report.Verbosity.QUIET
-        )
+        found = document.on_screen(report(comparison))
+        text = terminal.write(found, width=console.terminal_size()[0], verbosity=Verbosity.QUIET)
         console.info(text.rstrip("\n"))
 
 

@@ -1,12 +1,12 @@
-"""The blocks of a report, from which Markdown and the HTML page are written.
+"""Documents and their blocks, from which screens, Markdown and the HTML page are written.
 
-Texts in here are plain: whoever renders a block escapes them.
+Texts in here are plain: whoever writes a block escapes them.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,18 +58,54 @@ class Heading:
 
 
 @dataclasses.dataclass(frozen=True)
+class Headline:
+    """An answer: one sentence without its period.
+
+    Attributes:
+        certainty: how sure it is, and on what it rests.
+        context: what it is about, above it on a screen.
+        alone: the sentence for where nothing above it says what it is about; empty if it is the same.
+    """
+
+    text: str
+    certainty: str = ""
+    context: str = ""
+    alone: str = ""
+
+
+DETAIL = "detail"
+"""The style of a paragraph that explains what stands above it; a screen indents it."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Paragraph:
-    """Running text, in a style of the page."""
+    """Running text, in a style of the page or DETAIL."""
 
     content: Content
     style: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
-class Bullets:
-    """A list, each entry with the entries below it."""
+class Notes:
+    """A list, each entry with the entries below it.
+
+    Attributes:
+        title: what they are, without a colon.
+        marks: what stands before each entry on a screen; one for all, or one each.
+        most: how many entries belong to the first screen; None for all.
+    """
 
     entries: Sequence[tuple[Content, Sequence[Content]]]
+    title: Content = ""
+    marks: str | Sequence[str] = "-"
+    most: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class NextSteps:
+    """What makes the answer better, the most useful step first; the first screen has that one alone."""
+
+    texts: Sequence[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +119,9 @@ class Table:
         caption: what the table is, on the page, for those who come to it without what stands around it.
         ids: anchors of the rows on the page; empty for a row without one.
         many: whether each row is a system, with a name that may be long.
+        hidden: indices of columns that the first screen leaves out.
+        most: how many rows the first screen has; None for all.
+        is_cut: whether the last column gets the room that the others leave on a screen, and its texts are cut to it.
     """
 
     header: Sequence[Content]
@@ -91,6 +130,9 @@ class Table:
     caption: str = ""
     ids: Sequence[str] = ()
     many: bool = False
+    hidden: Sequence[int] = ()
+    most: int | None = None
+    is_cut: bool = False
 
 
 class Image(_Text):
@@ -108,7 +150,22 @@ class Footnotes:
     entries: Sequence[tuple[int, str]]
 
 
-Block = Heading | Paragraph | Bullets | Table | Image | Script | Footnotes
+Block = Heading | Headline | Paragraph | Notes | NextSteps | Table | Image | Script | Footnotes
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """What is said about a comparison, a scaling, an explanation or a check, made once for every way of writing it.
+
+    Attributes:
+        screen: the blocks of the first screen, the answer first.
+        details: what follows with --verbose, and in files.
+        answer: what --quiet leaves; by default the headlines of the first screen.
+    """
+
+    screen: Sequence[Block]
+    details: Sequence[Block] = ()
+    answer: Sequence[Block] = ()
 
 
 def pieces(content: Content) -> tuple[Inline, ...]:
@@ -116,11 +173,30 @@ def pieces(content: Content) -> tuple[Inline, ...]:
     return (content,) if isinstance(content, Inline) else tuple(content)
 
 
-def plain_bullets(texts: Sequence[Content]) -> Bullets:
-    """A list of which no entry has others below it."""
-    return Bullets([(text, ()) for text in texts])
+def text_of(content: Content) -> str:
+    """Return a line without its markup; numbers of footnotes in brackets."""
+    texts = (
+        piece if isinstance(piece, str) else f" [{_ranges(piece.numbers)}]" if isinstance(piece, Marks) else piece.text
+        for piece in pieces(content)
+        if not isinstance(piece, Marks) or piece.numbers
+    )
+    return "".join(texts)
 
 
-def titled_bullets(title: Content, texts: Sequence[Content]) -> list[Block]:
-    """A list below a line that says what it is; nothing without entries."""
-    return [Paragraph(title), plain_bullets(texts)] if texts else []
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return rising numbers in short: 1-3,7."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ",".join(",".join(map(str, part)) if len(part) < 3 else f"{part[0]}-{part[-1]}" for part in parts)
+
+
+def notes(
+    texts: Iterable[Content], title: Content = "", marks: str | Sequence[str] = "-", most: int | None = None
+) -> list[Block]:
+    """Return a list of which no entry has others below it; nothing without entries."""
+    entries = [(text, ()) for text in texts]
+    return [Notes(entries, title, marks, most)] if entries else []

@@ -1,4 +1,4 @@
-"""Comparison -> the blocks of a report: the answer first. Markdown shows all of them, the page some."""
+"""Comparison -> a document: the answer first, then the values behind it. The page shows some of its sections."""
 
 from __future__ import annotations
 
@@ -13,25 +13,22 @@ from tprimat.checks import Finding
 from tprimat.checks.settings import joined
 from tprimat.checks.training import TrainingMatch
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, SystemResult
-from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import cost, efficiencies
-from tprimat.compare.explain import Explanation
 from tprimat.report import Sources, efficiency, explain, published, rates, scaling, tables, target, verdict
+from tprimat.report import screen as first_screen
 from tprimat.report.blocks import (
     Block,
-    Bullets,
     Code,
     Content,
+    Document,
     Heading,
     Image,
+    Notes,
     Paragraph,
     Script,
-    Strong,
     Table,
-    plain_bullets,
-    titled_bullets,
+    notes,
 )
-from tprimat.report.breakdown import breakdowns
 from tprimat.report.tables import Cell, Row
 from tprimat.report.verdict import Report
 from tprimat.results.account import PARTS
@@ -70,9 +67,33 @@ EFFICIENCY = (
 )
 
 
-def blocks(report: Report, sources: Sources, *, plot: bool) -> Iterator[Block]:
-    """Yield the report, block by block, with the place of a plot where there is one."""
+def of(report: Report, sources: Sources, *, plot: bool) -> Document:
+    """Return all that a file says of a report, with the place of its plot: the answer, then the values behind it."""
     report = report.shortened(MOST_SYSTEMS)
+    titles = ", ".join(model.title for model in report.comparison.models)
+    screen: list[Block] = [Heading(1, f"Comparison: {titles}")]
+    if report.scaling is not None:
+        found = scaling.document(report)
+        screen += [Heading(2, "Scaling"), *_pictured(found.screen, plot=plot), *found.details]
+    picture = [Image(PLOT)] if plot and report.scaling is None else []
+    summary = [Heading(2, "Executive summary"), *first_screen.blocks(report), *picture]
+    reproduce = [Heading(2, "Reproduce"), *repeat(report.comparison, sources)]
+    return Document([*screen, *summary], [*sections(report), *reproduce])
+
+
+def _pictured(parts: Sequence[Block], *, plot: bool) -> list[Block]:
+    return [part for part in parts if plot or not isinstance(part, Image)]
+
+
+def on_screen(report: Report) -> Document:
+    """Return what a terminal shows of a report: the answer on one screen; with --verbose all values."""
+    if report.scaling is not None:
+        return scaling.document(report)
+    return Document([*first_screen.blocks(report)], [*sections(report)], [*first_screen.verdicts(report)])
+
+
+def sections(report: Report) -> Iterator[Block]:
+    """Yield the values behind an answer, section by section."""
     comparison = report.comparison
 
     def each_model(section: Callable[[ModelComparison], Iterable[Block]]) -> Iterator[Block]:
@@ -81,14 +102,10 @@ def blocks(report: Report, sources: Sources, *, plot: bool) -> Iterator[Block]:
                 yield Heading(3, model.title)
             yield from section(model)
 
-    yield Heading(1, f"Comparison: {', '.join(model.title for model in comparison.models)}")
     targets = (
         [] if report.scaling else [block for model in comparison.models for block in target.blocks(comparison, model)]
     )
-    sizes = () if report.scaling is None else (("Scaling", "", scaling.blocks(report, plot=plot)),)
     for title, opening, section in (
-        *sizes,
-        ("Executive summary", "", _summary(report, plot and report.scaling is None)),
         ("Performance metrics", METHOD, each_model(lambda model: _performance(comparison, model))),
         *((("Time to the target", target.OPENING, targets),) if targets else ()),
         ("Configuration diff", "", each_model(_config_diff)),
@@ -96,36 +113,12 @@ def blocks(report: Report, sources: Sources, *, plot: bool) -> Iterator[Block]:
         ("Memory usage", f"{MEMORY} GB are 10⁹ bytes, per device.", each_model(_memory)),
         ("Hardware configuration", "", hardware(comparison)),
         ("Detailed analysis", "", each_model(_details)),
-        ("Sources", "", (*files(comparison), *titled_bullets("Notes:", comparison.notes))),
-        ("Reproduce", "", repeat(comparison, sources)),
+        ("Sources", "", (*files(comparison), *notes(comparison.notes, "Notes"))),
     ):
         yield Heading(2, title)
         if opening:
             yield Paragraph(opening)
         yield from section
-
-
-def _summary(report: Report, plot: bool) -> Iterator[Block]:
-    if report.headline:
-        yield Paragraph([Strong(report.headline)])
-    caveats: dict[tuple[str, str], list[str]] = {}
-    for model, answer in ((each.model, each.verdict) for each in report.answers):
-        title = f"{model.title}: " if len(report.comparison.models) > 1 else ""
-        yield Paragraph([Strong(f"{title}{answer.headline}")])
-        yield from (Paragraph(text) for text in (answer.certainty, *answer.excluded) if text)
-        for caveat in answer.caveats:
-            caveats.setdefault((caveat.code, caveat.text), []).append(model.title)
-    ordered = sorted(caveats.items(), key=lambda item: CODES.index(item[0][0]))
-    texts = [
-        text if len(titles) == len(report.answers) else f"{text} ({join_names(list(dict.fromkeys(titles)))})"
-        for (_, text), titles in ordered
-    ]
-    yield from titled_bullets("Caveats:", texts)
-    yield from titled_bullets(
-        "Next steps:", list(dict.fromkeys(step for each in report.answers for step in each.verdict.next_steps))
-    )
-    if plot:
-        yield Image(PLOT)
 
 
 def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
@@ -139,10 +132,9 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Blo
             if each.name != "tokens_per_second" or any(system.count != 1 for system in group.systems)
         ]
         yield _grid(group, [*tables.speed_rows(group, footnotes), *_known(more)])
-    if warnings := _by_text(model, lambda system: system.value_warnings):
-        yield plain_bullets(warnings)
+    yield from notes(_by_text(model, lambda system: system.value_warnings))
     costs = [each for pair in model.pairs if (each := cost(comparison, pair)) is not None]
-    yield from titled_bullets("Cost:", [verdict.cost_sentence(each, comparison.prices) for each in costs])
+    yield from notes([verdict.cost_sentence(each, comparison.prices) for each in costs], "Cost")
 
 
 def _config_diff(model: ModelComparison) -> Iterator[Block]:
@@ -171,7 +163,7 @@ def _efficiency(comparison: Comparison, model: ModelComparison) -> Iterator[Bloc
         _, rows = efficiency.figures("", list(known.values()))
         cells = [Row(title, "", tuple(map(Cell, texts))) for title, *texts in rows]
         yield tables.grid(list(known), cells, lambda row, index: row.cells[index].text)
-    yield plain_bullets(_by_text(model, lambda system: _missing(system, found[id(system)])))
+    yield from notes(_by_text(model, lambda system: _missing(system, found[id(system)])))
     yield from beside_published(model)
 
 
@@ -192,8 +184,7 @@ def _by_text(model: ModelComparison, read: Callable[[SystemResult], Iterable[str
 
 def beside_published(model: ModelComparison) -> list[Block]:
     """Return the speeds beside those that are published of the same."""
-    title = "Published results for the same GPU, model, precision and sequence length:"
-    return titled_bullets(title, published.beside(model))
+    return notes(published.beside(model), "Published results for the same GPU, model, precision and sequence length")
 
 
 def _memory(model: ModelComparison) -> Iterator[Block]:
@@ -240,32 +231,29 @@ def _details(model: ModelComparison) -> Iterator[Block]:
     yield from judgements(model)
     for group in model.groups:
         if group.pairs:
-            yield Paragraph("Comparisons:")
             # The headline's two come first, also where neither is the baseline.
             leaders = [group.leaders] if group.leaders and group.leaders not in group.pairs else []
-            yield Bullets([_pair(pair) for pair in (*leaders, *group.pairs)])
+            yield Notes([_pair(pair) for pair in (*leaders, *group.pairs)], "Comparisons")
         yield Paragraph("Runs:")
         yield _runs(group)
         if accounts := _accounts(group):
             yield Paragraph("Wall time of each run, by what it went to (docs/metrics.md):")
             yield accounts
-    yield from titled_bullets("Warnings:", _by_text(model, lambda system: system.run_warnings))
-    explanation = explain.of_model(model)
-    if explanation is not None:
-        yield from explained(explanation)
-    for table, note in breakdowns(model):
-        yield from (Paragraph("Where the time goes:"), table, Paragraph(note))
+    yield from notes(_by_text(model, lambda system: system.run_warnings), "Warnings")
+    if (explanation := explain.of_model(model)) is not None:
+        found = explain.document(explanation)
+        yield from (*found.screen, *found.details)
+    yield from first_screen.time_tables(model)
 
 
-def explained(explanation: Explanation) -> Iterator[Block]:
-    """Yield why a step takes longer than another: its parts, and the operators behind each."""
-    yield Paragraph(f"Why: {explain.headline(explanation)}.")
-    look = explain.look_first(explanation)
-    yield plain_bullets([*explain.reasons(explanation), *([f"look first at: {look}"] if look else [])])
-    yield explain.table(explanation, "Parts of a step")
-    yield plain_bullets(list(explain.caveats(explanation)))
-    for table, title in explain.details(explanation):
-        yield from (Paragraph(f"Operators of {title}:"), table)
+def evidence(comparison: Comparison) -> Iterator[Block]:
+    """Yield what a comparison rests on: files with their digests, and what the checks and readers say of the runs."""
+    yield from files(comparison)
+    for model in comparison.models:
+        used = [f"{each.full_name}: {len(each.valid_runs)} of {len(each.runs)} runs used" for each in model.systems]
+        yield from notes(used, f"Systems, {model.title}")
+        yield from judgements(model)
+        yield from notes(_by_text(model, lambda each: [*each.value_warnings, *each.run_warnings]), "Warnings")
 
 
 def judgements(model: ModelComparison) -> Iterator[Block]:
@@ -275,15 +263,15 @@ def judgements(model: ModelComparison) -> Iterator[Block]:
         for finding in system.findings:
             found.setdefault(finding, []).append(system.name)
     if found:
-        yield Paragraph("Checks (docs/metrics.md explains each rule):")
-        yield Bullets(
+        yield Notes(
             [
                 (
                     f"{finding.severity} ({finding.rule}), {join_names(names)}: {finding.text}",
                     [f"possible explanation: {explanation}" for explanation in finding.explanations],
                 )
                 for finding, names in found.items()
-            ]
+            ],
+            "Checks (docs/metrics.md explains each rule)",
         )
 
 
@@ -394,7 +382,7 @@ def repeat(comparison: Comparison, sources: Sources) -> Iterator[Block]:
         if system.run.source is not None and system.run.source.command
     }
     entries: list[Content] = [[f"{name}: ", Code(command)] for name, command in commands.items()]
-    yield from titled_bullets("The runs were started with:", entries)
+    yield from notes(entries, "The runs were started with")
 
 
 def _grid(group: Group, rows: Sequence[Row]) -> Table:

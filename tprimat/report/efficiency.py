@@ -1,4 +1,4 @@
-"""The efficiency and cost of each system, or why they are unknown, as tables for a terminal."""
+"""The efficiency and cost of each system, or why they are unknown, as a document."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from tprimat.catalog.prices import Price
 from tprimat.compare import Comparison
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.systems import device
-from tprimat.report.terminal import Terminal
-from tprimat.text import plain
+from tprimat.report.blocks import Block, Document, Headline, Paragraph, Table, notes
 from tprimat.units import UNKNOWN
 
 
@@ -64,35 +63,30 @@ def micro_batches(comparison: Comparison) -> list[str]:
     return notes
 
 
-def console(tables: Sequence[EfficiencyTable], notes: Sequence[str], *, width: int = 80, color: bool = False) -> str:
-    """Return the tables as text, each line at most `width` wide."""
-    out = Terminal(width=width, color=color)
+def document(tables: Sequence[EfficiencyTable], remarks: Sequence[str]) -> Document:
+    """Return a table for each system with what its ranges are, or why there is none."""
+    screen: list[Block] = []
     for table in tables:
         price = f", {table.price} per GPU-hour" if table.price else ""
-        out.line(f"{table.model}, {table.name}{price}", "bold")
-        if table.reason is not None:
-            out.line(table.reason)
+        screen.append(Headline(f"{table.model}, {table.name}{price}"))
         if table.columns:
-            out.table(*figures("", table.columns))
-        if any(value.low is not None for each in table.columns for value in each.values.values()):
-            within_run = any(each.steps.startswith("steps") for each in table.columns)
-            run = "within-run intervals: run-to-run variation is unknown"
-            out.line(f"Ranges: {run if within_run else f'{level()} CI of the mean over runs'}.")
-        for text in reasons(table.columns):
-            out.line(text)
-        out.line()
-    for note in notes:
-        out.line(f"- {plain(note)}")
-    return out.text()
+            screen.append(Table(*figures("", table.columns)))
+        has_range = any(value.low is not None for each in table.columns for value in each.values.values())
+        run = "within-run intervals: run-to-run variation is unknown"
+        is_within = any(each.steps.startswith("steps") for each in table.columns)
+        ranges = f"Ranges: {run if is_within else f'{level()} CI of the mean over runs'}."
+        texts = [table.reason, ranges if has_range else None, *reasons(table.columns)]
+        screen += [Paragraph(text) for text in texts if text]
+    return Document([*screen, *notes(remarks)], answer=[Paragraph(line) for line in _brief(tables)])
 
 
-def brief(tables: Sequence[EfficiencyTable]) -> list[str]:
+def _brief(tables: Sequence[EfficiencyTable]) -> list[str]:
     """Return a line for each system with the values that are known."""
     lines = []
     for table in tables:
-        name = plain(f"{table.model}, {table.name}")
+        name = f"{table.model}, {table.name}"
         if not table.columns:
-            lines.append(plain(f"{name}: {table.reason or UNKNOWN}"))
+            lines.append(f"{name}: {table.reason or UNKNOWN}")
         for each in table.columns:
             known = [
                 f"{metric.title} {figure(value)} {metric.unit}"

@@ -1,4 +1,4 @@
-"""Why a step takes longer: the difference of two traces in words, lines and tables."""
+"""Why a step takes longer: the difference of two traces as a document."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tprimat import units
 from tprimat.analysis.intervals import level
 from tprimat.compare import ModelComparison, SystemResult
 from tprimat.compare.explain import Achieved, Bar, Explanation, Limit, Operator, Traced, explain, traced
-from tprimat.report.blocks import Table
+from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, Paragraph, Table, notes
 from tprimat.report.json_values import fields
-from tprimat.report.terminal import Terminal
 from tprimat.report.traces import kernel_title, part_title, work_title
 from tprimat.results.trace import IDLE, TracedWork
 from tprimat.text import counted, join_names, plain, shortened
@@ -25,9 +23,6 @@ MOST_OPERATORS = 8
 
 LONGEST_KERNEL = 40
 """Characters of a kernel's name in a sentence."""
-
-LEAST_ROOM = 9
-"""Columns of the screen in which the kernels of a part are named."""
 
 SMALL = 0.002
 """Share of the longer step below which a part is not worth a line on the screen."""
@@ -145,33 +140,25 @@ def pair_title(operator: Operator) -> str:
     return names[0] if names[0] == names[1] else " against ".join(names)
 
 
-def lines(explanation: Explanation, *, width: int = 80, color: bool = False, verbose: bool = False) -> str:
-    """Return what a terminal shows: the difference, its parts in order of effect, and what to look at first."""
-    out = Terminal(width=width, color=color)
-    add(out, explanation, verbose=verbose)
-    return out.text()
+def document(explanation: Explanation) -> Document:
+    """Return the difference, its parts in order of effect, and what to look at first; then the operators behind it."""
+    caution, advice = _advice(explanation)
+    operators: list[Block] = []
+    for found, title in details(explanation):
+        operators += (Heading(3, title), found)
+    screen = [*answer(explanation), *caution, *advice]
+    return Document(screen, [table(explanation), *operators], [Headline(headline(explanation)), *advice])
 
 
-def add(out: Terminal, explanation: Explanation, *, verbose: bool = False) -> None:
-    """Add the same to what is printed."""
-    out.line(headline(explanation), "bold")
-    for reason in reasons(explanation):
-        out.line(reason, indent=2)
-    out.line()
-    _table(out, explanation, None if verbose else MOST_BARS)
-    out.line()
-    if verbose:
-        for bar in _differing(explanation):
-            out.line(f"{part_title(bar.part)}, {_signed(bar.delta)} ms", "bold")
-            for operator in bar.operators[:MOST_OPERATORS]:
-                texts = (pair_title(operator), speeds(explanation, operator))
-                times = f"{operator_title(operator)}: {_change(*operator.seconds)} ms"
-                out.line("; ".join(filter(None, (times, *texts))), indent=2)
-        out.line()
-    for caveat in caveats(explanation):
-        out.line(f"! {caveat}")
-    if look := look_first(explanation):
-        out.line(f"Look first at: {look}")
+def answer(explanation: Explanation) -> list[Block]:
+    """Return the difference, what each loses time in, and the table of the parts that differ most."""
+    reasoned = [Paragraph(reason, DETAIL) for reason in reasons(explanation)]
+    return [Headline(headline(explanation)), *reasoned, table(explanation, most=MOST_BARS)]
+
+
+def _advice(explanation: Explanation) -> tuple[list[Block], list[Block]]:
+    look = look_first(explanation)
+    return notes(caveats(explanation), marks="!"), [Paragraph(f"Look first at: {look}")] if look else []
 
 
 def caveats(explanation: Explanation) -> Iterator[str]:
@@ -185,39 +172,25 @@ def caveats(explanation: Explanation) -> Iterator[str]:
         yield CAVEAT
 
 
-def table(explanation: Explanation, caption: str = "") -> Table:
-    """Return all parts, with intervals and the kernels behind them."""
-    rows: list[list[str]] = [
-        [
-            part_title(bar.part),
-            _ms(bar.before),
-            _ms(bar.after),
-            _signed(bar.delta),
-            units.UNKNOWN if bar.interval is None else f"{_signed(bar.interval[0])} to {_signed(bar.interval[1])}",
-            _behind(bar),
-        ]
-        for bar in explanation.bars
-    ]
-    whole = explanation.interval
-    rows.append(
-        [
-            "step",
-            _ms(explanation.before.seconds),
-            _ms(explanation.after.seconds),
-            _signed(explanation.delta),
-            units.UNKNOWN if whole is None else f"{_signed(whole[0])} to {_signed(whole[1])}",
-            "",
-        ]
-    )
+def table(explanation: Explanation, caption: str = "", most: int | None = None) -> Table:
+    """Return the parts of a step in ms, with intervals and the kernels behind them.
+
+    Of at most so many, those that hardly differ are one row.
+    """
     names = [plain(explanation.before.name), plain(explanation.after.name)]
-    header = [
-        "Part of the step",
-        *(f"{name}, ms" for name in names),
-        "Difference, ms",
-        f"{level()} CI",
-        "Kernels that differ most",
+    small = SMALL * max(explanation.before.seconds, explanation.after.seconds)
+    shown = [bar for bar in explanation.bars if most is None or abs(bar.delta) >= small][:most]
+    rows = [
+        [part_title(bar.part), _ms(bar.before), _ms(bar.after), _delta(bar.delta, bar.interval), _behind(bar)]
+        for bar in shown
     ]
-    return Table(header, rows, caption=caption)
+    if rest := explanation.bars[len(shown) :]:
+        before, after = sum(bar.before for bar in rest), sum(bar.after for bar in rest)
+        rows.append([counted(len(rest), "smaller part"), _ms(before), _ms(after), _signed(after - before), ""])
+    whole = _delta(explanation.delta, explanation.interval)
+    rows.append(["step", _ms(explanation.before.seconds), _ms(explanation.after.seconds), whole, ""])
+    difference = "difference" if explanation.interval is None else f"difference ± {level()} CI"
+    return Table(["ms per step", *names, difference, "kernels that differ most"], rows, caption=caption, is_cut=True)
 
 
 def details(explanation: Explanation) -> Iterator[tuple[Table, str]]:
@@ -233,8 +206,8 @@ def details(explanation: Explanation) -> Iterator[tuple[Table, str]]:
             ]
             for operator in _worth(bar)
         ]
-        header = ["Operator", *(f"{name}, ms" for name in names), "Difference, ms", "Kernels"]
-        yield Table(header, rows), f"{part_title(bar.part)}, {_signed(bar.delta)} ms"
+        header = ["operator, ms", *names, "difference", "kernels"]
+        yield Table(header, rows, is_cut=True), f"{part_title(bar.part)}, {_signed(bar.delta)} ms"
 
 
 def _worth(bar: Bar) -> list[Operator]:
@@ -316,43 +289,7 @@ def waterfall(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _table(out: Terminal, explanation: Explanation, most: int | None) -> None:
-    """Add the table of parts: ms in both traces, their difference, and the kernels behind it where there is room."""
-    first, second = (shortened(plain(each.name), 14) for each in (explanation.before, explanation.after))
-    rows = [("ms per step", first, second, "difference", "kernels that differ most")]
-    small = SMALL * max(explanation.before.seconds, explanation.after.seconds)
-    shown = [bar for bar in explanation.bars if most is None or abs(bar.delta) >= small][:most]
-    rows += [(part_title(bar.part), _ms(bar.before), _ms(bar.after), _delta(bar), _behind(bar)) for bar in shown]
-    if rest := explanation.bars[len(shown) :]:
-        before, after = sum(bar.before for bar in rest), sum(bar.after for bar in rest)
-        rows.append((counted(len(rest), "smaller part"), _ms(before), _ms(after), _signed(after - before), ""))
-    whole = explanation.before.seconds, explanation.after.seconds
-    rows.append(("step", _ms(whole[0]), _ms(whole[1]), _delta_text(explanation.delta, explanation.interval), ""))
-    out.table(rows[0], rows[1:], gap=1, fit=_fitting)
-
-
-def _fitting(kernels: str, room: int) -> str:
-    """Return one kernel or a pair, cut at the ends of the names, which begin with what tells most; none in no room."""
-    if room < LEAST_ROOM:
-        return ""
-    first, versus, second = kernels.partition(" vs ")
-    if len(kernels) <= room or not versus:
-        return _cut(kernels, room)
-    half = (room - len(versus)) // 2
-    left = max(half, room - len(versus) - len(second))
-    first = _cut(first, left)
-    return f"{first}{versus}{_cut(second, room - len(versus) - len(first))}"
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _delta(bar: Bar) -> str:
-    return _delta_text(bar.delta, bar.interval)
-
-
-def _delta_text(delta: float, interval: tuple[float, float] | None) -> str:
+def _delta(delta: float, interval: tuple[float, float] | None) -> str:
     return _signed(delta) if interval is None else f"{_signed(delta)} ± {_ms((interval[1] - interval[0]) / 2)}"
 
 

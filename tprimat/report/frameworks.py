@@ -1,21 +1,19 @@
-"""Comparison -> frameworks side by side on a terminal: the hardware, a table for each model, then who is fastest."""
+"""Comparison -> a document on frameworks side by side."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tprimat import units
-from tprimat.compare import Group, ModelComparison, SystemResult
+from tprimat.compare import Group, SystemResult
 from tprimat.report import tables
+from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, NextSteps, Paragraph, Table, notes
 from tprimat.report.rates import rate_of, rate_unit, untimed
-from tprimat.report.terminal import Terminal
+from tprimat.report.screen import mark
 from tprimat.report.verdict import Answer, Report
 from tprimat.results.run import Run
 from tprimat.text import plain, shortened
-
-LONGEST_NAME = 44
-"""Characters of a system's name in a table."""
 
 LONGEST_VALUES = 240
 """Characters of the values of a setting."""
@@ -24,35 +22,24 @@ MOST_CAVEATS = 4
 STEP_TIME = "avg_step_time_seconds"
 
 
-def render(report: Report, *, width: int = 80, verbose: bool = False) -> str:
-    """Return the summary as text, ended by a newline."""
+def document(report: Report) -> Document:
+    """Return the hardware, a table for each model, and who is fastest; then what differs."""
     comparison = report.comparison
-    out = Terminal(width=max(width, 60), color=False)
     devices = _each(system.gpu for system in comparison.systems)
-    _title(out, f"{' and '.join(devices) or 'Unknown GPU'}: framework comparison", "=")
-    for text in _header([system.run for system in comparison.systems]):
-        out.line(text, indent=2)
+    screen: list[Block] = [Heading(1, f"{' and '.join(devices) or 'Unknown GPU'}: framework comparison")]
+    screen += [Paragraph(text, DETAIL) for text in _header([system.run for system in comparison.systems])]
+    details: list[Block] = []
     for model in comparison.models:
-        out.line()
-        _title(out, model.title, "-")
+        screen.append(Heading(2, model.title))
         for group in model.groups:
             unit = rate_unit(group.systems)
             header = ["Framework", unit[0].upper() + unit[1:], "Avg step time", "Final loss", "Total time"]
-            out.table(header, map(_row, group.systems))
-            if verbose:
-                out.entries("Configuration differences", _differing(group))
-    out.line()
-    _title(out, "Performance summary", "=")
-    for model in comparison.models:
-        _summary(out, model, [each for each in report.answers if each.model is model], verbose)
-    if verbose:
-        out.entries("Notes", [("-", note) for note in comparison.notes])
-    return out.text()
-
-
-def _title(out: Terminal, text: str, rule: str) -> None:
-    for line in (rule * out.width, text, rule * out.width, ""):
-        out.line(line)
+            screen.append(Table(header, [_row(system) for system in group.systems]))
+            details += notes(_differing(group), f"Configuration differences, {model.title}")
+    screen.append(Heading(1, "Performance summary"))
+    for answer in report.answers:
+        screen += _summary(answer)
+    return Document(screen, [*details, *notes(comparison.notes, "Notes")])
 
 
 _HEADER: tuple[tuple[str, Callable[[Run], object]], ...] = (
@@ -79,7 +66,7 @@ def _header(runs: Sequence[Run]) -> list[str]:
 def _row(system: SystemResult) -> list[str]:
     loss, step = system.value("final_loss"), system.value(STEP_TIME)
     return [
-        shortened(_name(system), LONGEST_NAME),
+        _name(system),
         rate_of(system) + (" (excluded)" if system.exclusion else ""),
         untimed(system) if step is None else units.seconds(step),
         units.UNKNOWN if loss is None else f"{loss:.4f}",
@@ -87,29 +74,20 @@ def _row(system: SystemResult) -> list[str]:
     ]
 
 
-def _differing(group: Group) -> list[tuple[str, str]]:
-    texts = []
+def _differing(group: Group) -> Iterator[str]:
     for row in tables.differing(group):
         values = "; ".join(dict.fromkeys("unknown" if value is None else value for value in row.values))
-        texts.append(("-", f"{row.title}: {shortened(values, LONGEST_VALUES)}"))
-    return texts
+        yield f"{row.title}: {shortened(values, LONGEST_VALUES)}"
 
 
-def _summary(out: Terminal, model: ModelComparison, answers: Sequence[Answer], verbose: bool) -> None:
-    out.line(model.title, "bold")
-    for group, answer in ((each.group, each.verdict) for each in answers):
-        for text in (answer.headline, answer.certainty, *answer.excluded, *_fastest(group)):
-            if text:
-                out.line(text, indent=2)
-        most = len(answer.caveats) if verbose else MOST_CAVEATS
-        marks = {"warning": "!", "info": "i"}
-        texts = [(marks.get(caveat.severity, "!"), caveat.text) for caveat in answer.caveats[:most]]
-        if len(answer.caveats) > most:
-            texts.append(("", f"{len(answer.caveats) - most} more: --verbose"))
-        out.entries("Caveats", texts, gap=False)
-        for text in answer.next_steps if verbose else answer.next_steps[:1]:
-            out.line(f"Next: {text}")
-        out.line()
+def _summary(answer: Answer) -> Iterator[Block]:
+    verdict = answer.verdict
+    yield Headline(verdict.headline, verdict.certainty, alone=f"{answer.model.title}: {verdict.headline}")
+    yield from (Paragraph(text, DETAIL) for text in (*verdict.excluded, *_fastest(answer.group)))
+    marks = [mark(caveat) for caveat in verdict.caveats]
+    yield from notes([caveat.text for caveat in verdict.caveats], "Caveats", marks, MOST_CAVEATS)
+    if verdict.next_steps:
+        yield NextSteps(verdict.next_steps)
 
 
 def _fastest(group: Group) -> list[str]:

@@ -19,12 +19,13 @@ _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", ":": "&#58;",
 
 def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
     """Return the report as a file. See report.OutputFormat for the arguments."""
-    return text_of(document.blocks(report, sources, plot=plot is not None), plot).encode()
+    return write(document.of(report, sources, plot=plot is not None), plot).encode()
 
 
-def text_of(parts: Iterable[blocks.Block], plot: Plot | None = None) -> str:
-    """Return blocks as Markdown."""
-    return "\n\n".join(_block(block, plot) for block in parts) + "\n"
+def write(document: blocks.Document, plot: Plot | None = None) -> str:
+    """Return a document as Markdown."""
+    parts = (_block(block, plot) for block in (*document.screen, *document.details))
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def escape(text: object) -> str:
@@ -60,13 +61,19 @@ def _block(block: blocks.Block, plot: Plot | None) -> str:
     match block:
         case blocks.Heading():
             return f"{'#' * block.level} {escape(block.text)}"
+        case blocks.Headline():
+            texts = (_line(blocks.Strong(block.alone or block.text)), escape(block.certainty))
+            return "\n\n".join(filter(None, texts))
         case blocks.Paragraph():
             return _line(block.content)
-        case blocks.Bullets():
+        case blocks.Notes():
             lines = []
             for entry, below in block.entries:
                 lines += [f"- {_line(entry)}", *(f"  - {_line(each)}" for each in below)]
-            return "\n".join(lines)
+            title = [f"{_line(block.title)}:"] if block.title else []
+            return "\n\n".join([*title, "\n".join(lines)])
+        case blocks.NextSteps():
+            return _block(blocks.Notes([(text, ()) for text in block.texts], "Next steps"), plot)
         case blocks.Table():
             return table(
                 [_line(cell) for cell in block.header],

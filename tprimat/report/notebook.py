@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tprimat import units
 from tprimat.compare import Comparison
-from tprimat.report import tables
-from tprimat.report.blocks import Block, Paragraph, Strong, Table, plain_bullets
+from tprimat.report import screen
+from tprimat.report.blocks import Block, Table, notes
 from tprimat.report.page.markup import Writer
 from tprimat.report.rates import rate_of, rate_unit
 from tprimat.report.verdict import Report
@@ -19,7 +19,7 @@ MOST_NOTES = 4
 
 def verdicts(report: Report) -> str:
     """Return each answer with the table of its systems and its caveats."""
-    return Writer().text(_verdicts(report.shortened(MOST_SYSTEMS)))
+    return Writer().text([*screen.blocks(report.shortened(MOST_SYSTEMS)), *_remarks(report.comparison.notes)])
 
 
 def systems(comparison: Comparison) -> str:
@@ -39,26 +39,9 @@ def systems(comparison: Comparison) -> str:
     ]
     left = len(every) - len(rows)
     more = [f"{counted(left, 'more system')}"] if left else []
-    return Writer().text([Table(header, rows, right_from=2), *_notes([*more, *comparison.notes])])
+    return Writer().text([Table(header, rows, right_from=2), *_remarks([*more, *comparison.notes])])
 
 
-def _verdicts(report: Report) -> Iterator[Block]:
-    for answer in report.answers:
-        yield Paragraph([Strong(answer.model.title)])
-        yield Paragraph(answer.verdict.headline)
-        yield Paragraph(answer.verdict.certainty)
-        rows = tables.screen_rows(report.comparison, answer.group)
-        lines = [
-            [system.name, str(len(system.runs)), *(row.cells[index].text for row in rows)]
-            for index, system in enumerate(answer.group.systems)
-        ]
-        yield Table(["system", "runs", *(row.title for row in rows)], lines)
-        if answer.verdict.caveats:
-            yield plain_bullets([caveat.text for caveat in answer.verdict.caveats])
-    yield from _notes(report.comparison.notes)
-
-
-def _notes(notes: Sequence[str]) -> list[Block]:
-    left = len(notes) - MOST_NOTES
-    more = [counted(left, "more note")] if left > 0 else []
-    return [plain_bullets([*notes[:MOST_NOTES], *more])] if notes else []
+def _remarks(texts: Sequence[str]) -> list[Block]:
+    left = len(texts) - MOST_NOTES
+    return notes([*texts[:MOST_NOTES], *([counted(left, "more note")] if left > 0 else [])])

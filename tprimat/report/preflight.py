@@ -1,12 +1,13 @@
-"""A preflight as text."""
+"""A preflight as a document."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from tprimat import console, units
+from tprimat import units
 from tprimat.catalog import gpus
+from tprimat.report.blocks import Block, Document, Paragraph, Table, notes
 from tprimat.results.preflight import PRODUCTS, DevicePreflight, PreflightFile, Rate, label, unit_of
 from tprimat.results.run import GpuInfo
 from tprimat.text import counted, plain
@@ -15,22 +16,16 @@ MOST_FINDINGS = 5
 WIDTH = 80
 
 
-def lines(file: PreflightFile, path: Path, *, verbose: bool = False) -> list[str]:
-    """Return a preflight as lines: a table, the findings, and where it is; of all devices and sizes if verbose."""
-    shown = [*_head(file), "", *console.table(_rows(file)), *_others(file)]
-    if verbose:
-        shown += ["", *console.table(_device_rows(file)), *_message_lines(file)]
+def document(file: PreflightFile, path: Path) -> Document:
+    """Return a preflight: a table, what was found, and where it is; then each device and size."""
     unknown = dict.fromkeys(f"{name}: {why}" for device in file.devices for name, why in device.unknown.items())
     texts = [*(each.text for each in file.findings), *(f"not measured: {text}" for text in unknown)]
-    most = len(texts) if verbose or len(texts) <= MOST_FINDINGS else MOST_FINDINGS - 1
-    if texts:
-        shown += ["", *(f"! {plain(text, None if verbose else WIDTH - 2)}" for text in texts[:most])]
-    if len(texts) > most:
-        shown.append(f"! {len(texts) - most} more: --verbose")
-    return [*shown, "", f"Preflight: {path}"]
+    most = MOST_FINDINGS if len(texts) <= MOST_FINDINGS else MOST_FINDINGS - 1
+    screen = [Paragraph(_head(file)), _rates(file), *map(Paragraph, _others(file)), *notes(texts, marks="!", most=most)]
+    return Document([*screen, Paragraph(f"Preflight: {path}", "path")], [_devices(file), *_messages(file)])
 
 
-def _head(file: PreflightFile) -> list[str]:
+def _head(file: PreflightFile) -> str:
     names = list(dict.fromkeys(device.name or "unknown device" for device in file.devices))
     hosts = list(dict.fromkeys(device.host for device in file.devices))
     where = hosts[0] if len(hosts) == 1 else counted(len(hosts), "machine")
@@ -38,15 +33,15 @@ def _head(file: PreflightFile) -> list[str]:
     if file.platform == "cpu":
         what += f" ({counted(len(file.devices), 'process')})"
     kind = ", quick" if file.quick else ""
-    return [plain(f"{what} on {where}{kind}, {units.duration(file.seconds)}", WIDTH)]
+    return plain(f"{what} on {where}{kind}, {units.duration(file.seconds)}", WIDTH)
 
 
-def _rows(file: PreflightFile) -> list[list[str]]:
+def _rates(file: PreflightFile) -> Table:
     several = len(file.devices) > 1
     heads = ["median", "mean", "best", "drift", *(["slowest"] if several else [])]
     peaks = {name: _peak(file.devices[0], name) for name in file.operations}
     has_peak = any(peaks.values())
-    rows = [["", *heads, *(["of peak"] if has_peak else [])]]
+    rows = []
     for name in file.operations:
         title = f"{name} matmul, {unit_of(name)}" if name in PRODUCTS else f"{name}, {unit_of(name)}"
         values = [
@@ -64,7 +59,7 @@ def _rows(file: PreflightFile) -> list[list[str]]:
         if has_peak:
             values.append(f"{(file.typical(name) or 0.0) / peak:.0%}" if peak else "")
         rows.append([title, *values])
-    return rows
+    return Table(["", *heads, *(["of peak"] if has_peak else [])], rows)
 
 
 def _median_of(name: str) -> Callable[[DevicePreflight], float]:
@@ -84,24 +79,23 @@ def _others(file: PreflightFile) -> list[str]:
     if disk is not None and disk.write_gb_per_s is not None:
         read = f"read {_figure(disk.read_gb_per_s)} GB/s" if disk.read_gb_per_s is not None else "read not measured"
         shown.append(f"disk         write {_figure(disk.write_gb_per_s)} GB/s, {read} ({_size(disk.bytes)})")
-    return ["", *shown] if shown else []
+    return shown
 
 
-def _device_rows(file: PreflightFile) -> list[list[str]]:
-    rows = [["device", "operation", "median", "mean", "best", "drift", "shape"]]
+def _devices(file: PreflightFile) -> Table:
+    rows = []
     for device in file.devices:
         for name, rate in device.rates.items():
             values = [_figure(rate.median), _figure(rate.mean), _figure(rate.best), _change(rate.drop)]
             rows.append([label(device, file.devices, file.platform), name, *values, rate.shape or ""])
-    return rows
+    return Table(["device", "operation", "median", "mean", "best", "drift", "shape"], rows)
 
 
-def _message_lines(file: PreflightFile) -> list[str]:
-    rows = [["all-reduce", "time", "bus GB/s"]]
-    rows += [
+def _messages(file: PreflightFile) -> list[Block]:
+    rows = [
         [_size(each.bytes), f"{each.seconds * 1e6:,.0f} µs", _figure(each.bus_gb_per_s)] for each in file.all_reduce
     ]
-    return ["", *console.table(rows)] if file.all_reduce else []
+    return [Table(["all-reduce", "time", "bus GB/s"], rows)] if rows else []
 
 
 def _peak(device: DevicePreflight, name: str) -> float | None:

@@ -1,4 +1,4 @@
-"""A curve projected to another number of GPUs -> terminal text and values for --json."""
+"""A curve projected to another number of GPUs -> a document, and values for --json."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tprimat.analysis import scaling
 from tprimat.analysis.intervals import level
 from tprimat.analysis.scaling import FAR, FORMS, LEAST, PARAMETERS, Form, Projection
 from tprimat.compare.scaling import Curve, Scaling
+from tprimat.report.blocks import DETAIL, Block, Document, Headline, Paragraph, Table, notes
 from tprimat.report.json_values import fields
 from tprimat.report.rates import rate, rate_unit
 from tprimat.report.scaling import process, processes, rate_title
-from tprimat.report.terminal import Terminal
 from tprimat.text import counted, plain
 
 TITLES: dict[Form, str] = {"communication": "communication model", "line": "straight line in log-log"}
@@ -50,47 +50,30 @@ def of(curve: Curve, gpus: int, batch: int | None) -> CurveProjection | None:
     return None if found is None else CurveProjection(curve, found)
 
 
-def render(
-    projections: Sequence[CurveProjection],
-    found: Scaling,
-    *,
-    width: int = 80,
-    color: bool = False,
-    verbose: bool = False,
-    quiet: bool = False,
-) -> str:
-    """Return the projections as text, each line at most `width` wide."""
-    out = Terminal(width=width, color=color)
+def document(projections: Sequence[CurveProjection], found: Scaling, *, verbose: bool = False) -> Document:
+    """Return each projection: its throughput, how well the forms project the measured sizes, and what is doubtful.
+
+    Several projections are short unless verbose.
+    """
     if not projections:
-        out.line(f"No projection: no system was measured at {LEAST} sizes (the largest tests the model)", "bold")
         few = [f"{curve.model.title}, {curve.name}: {len(curve.sizes)} sizes" for curve in found.curves]
-        out.entries("", [("-", note) for note in [*few, *found.notes][: None if verbose else 8]], gap=False)
-        return out.text()
-    if quiet:
-        for each in projections:
-            out.line(f"{headline(each)}, {interval(each)}", "bold")
-        return out.text()
-    shown = projections if verbose or len(projections) <= MOST_PROJECTIONS else projections[:MOST_PROJECTIONS]
+        text = f"No projection: no system was measured at {LEAST} sizes (the largest tests the model)"
+        return Document([Headline(text), *notes([*few, *found.notes], most=8)])
     is_short = len(projections) > 1 and not verbose
+    shown = projections if verbose else projections[:MOST_PROJECTIONS]
+    screen: list[Block] = []
     for each in shown:
-        out.line(headline(each), "bold")
-        out.line(f"{_capital(interval(each))}; {details(each)}", indent=2)
+        screen.append(Headline(headline(each), f"{_capital(interval(each))}; {details(each)}"))
         if not is_short:
-            out.line()
-            _table(out, each)
-        out.line(backtest(each), indent=2)
-        if not is_short:
-            out.line(f"{formula(each)}.", indent=2)
-            out.line()
-        caveats = warnings(each)
-        most = len(caveats) if verbose else 1 if is_short else MOST_CAVEATS
-        more = f" ({len(caveats) - most} more: --verbose)" if len(caveats) > most else ""
-        out.entries("" if is_short else f"Caveats{more}", [("!", text) for text in caveats[:most]])
-    if len(projections) > len(shown):
-        out.line(f"{len(projections) - len(shown)} more: --verbose")
+            screen.append(_table(each))
+        texts = [backtest(each), *([] if is_short else [f"{formula(each)}."])]
+        screen += [Paragraph(text, DETAIL) for text in texts]
+        screen += notes(warnings(each), "" if is_short else "Caveats", "!", 1 if is_short else MOST_CAVEATS)
+    if left := len(projections) - len(shown):
+        screen.append(Paragraph(f"{left} more: --verbose"))
     if not is_short:
-        out.line(OPEN)
-    return out.text()
+        screen.append(Paragraph(OPEN))
+    return Document(screen, answer=[Headline(f"{headline(each)}, {interval(each)}") for each in projections])
 
 
 def headline(each: CurveProjection) -> str:
@@ -198,8 +181,8 @@ def values(each: CurveProjection) -> dict[str, Any]:
     }
 
 
-def _table(out: Terminal, each: CurveProjection) -> None:
-    """Add the sizes with what the form gives for them."""
+def _table(each: CurveProjection) -> Table:
+    """Return the sizes with what the form gives for them."""
     curve, found = each.curve, each.found
     rows = []
     for point in curve.points:
@@ -214,9 +197,7 @@ def _table(out: Terminal, each: CurveProjection) -> None:
                 units.UNKNOWN if left is None else f"{left:+.1%}",
             ]
         )
-    header = [processes(curve), "batch", _unit(curve), "fitted", "hold-out error"]
-    out.table(header, rows[-8:], gap=1, fold=False)
-    out.line()
+    return Table([processes(curve), "batch", _unit(curve), "fitted", "hold-out error"], rows[-8:])
 
 
 def _unit(curve: Curve) -> str:

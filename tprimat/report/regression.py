@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tprimat import units
 from tprimat.analysis.intervals import level
 from tprimat.compare.caveats import caveats
 from tprimat.compare.regression import Answer, Check, RegressionCheck, runs_text
 from tprimat.compare.speedup import RATE
 from tprimat.errors import ExitStatus
-from tprimat.report.blocks import Block, Heading, Paragraph, Strong, Table, plain_bullets, titled_bullets
-from tprimat.report.markdown import text_of
-from tprimat.report.terminal import Terminal
+from tprimat.report import markdown
+from tprimat.report.blocks import Block, Document, Heading, Paragraph, Table, notes
 from tprimat.text import plain
 
 _WORDS: dict[Answer, tuple[str, str]] = {
@@ -72,44 +69,22 @@ def sentences(found: RegressionCheck) -> list[tuple[Check, str, str]]:
     return rows
 
 
-def console(found: RegressionCheck, *, width: int = 80, color: bool = False) -> str:
-    """Return the check as text, each line at most `width` wide."""
-    out = Terminal(width=width, color=color)
-    out.line(verdict(found), "bold")
-    for text in (*_subject(found), *_reasons(found)):
-        out.line(text)
+def document(found: RegressionCheck) -> Document:
+    """Return the check: the answer, what is checked, a row for each check with a change, and what is doubtful."""
+    answer = Heading(3, verdict(found))
+    screen: list[Block] = [answer, *map(Paragraph, (*_subject(found), *_reasons(found)))]
     header, *rows = _table(found)
     if rows:
-        out.line()
-        widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]
-        out.table(header, rows, widths=[None, *widths[1:]], gap=1)
-    if texts := warnings(found):
-        out.line()
-        for text in texts:
-            out.line(text)
+        screen.append(Table(header, rows))
+    screen += [Paragraph(text, "warning") for text in warnings(found)]
     for title, texts in _remarks(found).items():
-        out.line()
-        out.entries(title, [("-", text) for text in texts], gap=False)
-    return out.text()
+        screen += notes(texts, title)
+    return Document(screen, answer=[answer])
 
 
 def summary(found: RegressionCheck, command: str) -> bytes:
     """Return the check as Markdown, for a pull request."""
-    return text_of(_blocks(found, command)).encode()
-
-
-def _blocks(found: RegressionCheck, command: str) -> Iterator[Block]:
-    yield Heading(3, verdict(found))
-    for text in _subject(found):
-        yield Paragraph(text)
-    if texts := [*_reasons(found), *warnings(found)]:
-        yield plain_bullets(texts)
-    header, *rows = _table(found)
-    if rows:
-        yield Table(header, rows)
-    for title, texts in _remarks(found).items():
-        yield from titled_bullets(Strong(f"{title}:"), texts)
-    yield Paragraph(f"Command: {command}")
+    return markdown.write(Document(document(found).screen, [Paragraph(f"Command: {command}")])).encode()
 
 
 def _remarks(found: RegressionCheck) -> dict[str, list[str]]:

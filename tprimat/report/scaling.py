@@ -1,4 +1,4 @@
-"""Scaling -> terminal text, blocks of a report, and values for --json."""
+"""Scaling -> a document, and values for --json."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from tprimat.analysis.intervals import level
 from tprimat.compare.result import Comparison, Ratio
 from tprimat.compare.scaling import BREAK, Crossover, Curve, Scaling, Size
 from tprimat.report import tables
-from tprimat.report.blocks import Block, Content, Heading, Image, Paragraph, Strong, Table, titled_bullets
+from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, Image, Paragraph, Table, notes
 from tprimat.report.json_values import fields
 from tprimat.report.rates import bounds_of, rate, rate_unit
-from tprimat.report.terminal import Terminal
 from tprimat.report.verdict import Report
-from tprimat.text import join_names, plain, shortened
+from tprimat.text import join_names
 
 MOST_CURVES = 8
 """Curves on the screen; the report has all."""
@@ -34,35 +33,6 @@ METHOD = (
     "interval of that ratio over runs (Welch's t on logarithms). Ideal: the smallest size's throughput per GPU times "
     f"the GPUs. The first size below {BREAK:.0%} is the smallest one whose whole interval is below it."
 )
-
-
-def render(report: Report, *, width: int = 80, color: bool = False, verbose: bool = False, quiet: bool = False) -> str:
-    """Return the scaling as text, each line at most `width` wide."""
-    out = Terminal(width=width, color=color)
-    found = report.scaling
-    assert found is not None
-    if quiet:
-        for curve in found.curves:
-            out.line(f"{curve.model.title}, {headline(curve)}", "bold")
-        return out.text() if found.curves else f"{NOTHING}\n"
-    if not found.curves:
-        out.line(NOTHING, "bold")
-        out.entries("", [("-", note) for note in found.notes[: None if verbose else MOST_CURVES]], gap=False)
-        return out.text()
-    if len(found.curves) == 1:
-        _one(out, found.curves[0], tables.shared(report.comparison))
-    else:
-        _several(out, found, report.comparison, verbose=verbose)
-    for price in prices(report.comparison, found):
-        out.line(price, indent=2)
-    shown = [_crossover_text(each) for each in found.crossovers]
-    caveats = [*notes(found), *(found.notes if verbose else ())]
-    if shown:
-        out.entries("", [("", text) for text in (shown if verbose else shown[:3])])
-    most = len(caveats) if verbose else 4 if len(found.curves) == 1 else 3
-    more = f" ({len(caveats) - most} more: --verbose)" if len(caveats) > most else ""
-    out.entries(f"Caveats{more}", [("!", text if verbose else plain(text, 150)) for text in caveats[:most]], gap=False)
-    return out.text()
 
 
 NOTHING = "No scaling: no system was measured at two sizes"
@@ -104,7 +74,7 @@ def break_text(curve: Curve) -> str:
     return f"first below {BREAK:.0%} at {size.gpus:,} {processes(curve)}; the next smaller size is {before.gpus:,}"
 
 
-def notes(found: Scaling) -> list[str]:
+def cautions(found: Scaling) -> list[str]:
     """Return the notes of all curves; one that several share once."""
     curves_of: dict[str, list[str]] = {}
     for curve in found.curves:
@@ -128,26 +98,21 @@ def prices(comparison: Comparison, found: Scaling) -> list[str]:
     return [f"Per GPU-hour: {', '.join(known)}{note.removeprefix('prices per GPU-hour')}"] if known else []
 
 
-def blocks(report: Report, *, plot: bool) -> Iterator[Block]:
-    """Yield the section of a report."""
-    yield from answer(report, plot=plot)
-    yield from sizes(report)
-
-
-def answer(report: Report, *, plot: bool) -> Iterator[Block]:
-    """Yield the efficiency of each curve, the plot and the caveats."""
-    found = report.scaling
+def document(report: Report) -> Document:
+    """Return the scaling: the efficiency of each curve, prices, crossovers and caveats; then every size."""
+    found, comparison = report.scaling, report.comparison
     assert found is not None
     if not found.curves:
-        yield Paragraph([Strong(NOTHING)])
-    for curve in found.curves:
-        text = f"{curve.model.title}, {headline(curve)}"
-        yield Paragraph([Strong(text), f". {_capital(kind_text(curve))}; {break_text(curve)}."])
-    if plot and found.curves:
-        yield Image(PLOT)
-    yield from titled_bullets("Caveats:", notes(found))
-    texts = [*map(_crossover_text, found.crossovers), *prices(report.comparison, found), *found.notes]
-    yield from titled_bullets("Notes:", texts)
+        return Document([Headline(NOTHING), *notes(found.notes, most=MOST_CURVES)])
+    answer = [Headline(f"{curve.model.title}, {headline(curve)}") for curve in found.curves]
+    shared = tables.shared(comparison)
+    is_single = len(found.curves) == 1
+    screen = list(_one(found.curves[0], shared) if is_single else _several(found.curves, shared))
+    screen += [Paragraph(price, DETAIL) for price in prices(comparison, found)]
+    screen += notes(map(_crossover_text, found.crossovers), marks="", most=3)
+    screen += notes(cautions(found), "Caveats", "!", most=4 if is_single else 3)
+    details = [*notes(found.notes, "Notes"), *([] if is_single else _described(found.curves)), *sizes(report)]
+    return Document([*screen, Image(PLOT)], details, answer)
 
 
 def sizes(report: Report) -> Iterator[Block]:
@@ -157,8 +122,7 @@ def sizes(report: Report) -> Iterator[Block]:
     for curve in found.curves:
         if len(found.curves) > 1:
             yield Heading(3, f"{curve.model.title}, {curve.name}")
-        rows: list[list[Content]] = [[f"{row[0]} {processes(curve)}", *row[1:]] for row in _cells(curve)]
-        yield Table(["", *_header(curve)[1:]], rows)
+        yield _sizes(curve)
     if found.curves:
         yield Paragraph(METHOD)
 
@@ -202,43 +166,37 @@ def _size_values(curve: Curve, size: Size) -> dict[str, Any]:
     }
 
 
-def _one(out: Terminal, curve: Curve, shared: str) -> None:
-    out.line(", ".join(filter(None, [curve.model.title, shared])) + f": {kind_text(curve)}")
-    out.line()
-    out.line(headline(curve), "bold", indent=2)
+def _one(curve: Curve, shared: str) -> Iterator[Block]:
+    """Yield the answer for one curve, with its sizes."""
     runs = {len(size.system.speeds) for size in curve.sizes}
-    each = f"; {_counted_runs(runs)} per size"
-    out.line(f"{_capital(break_text(curve))}{each}", indent=2)
-    out.line()
-    rows = _cells(curve)
-    if len(rows) > MOST_SIZES:
-        half = MOST_SIZES // 2
-        rows = [*rows[:half], ["…"] + [""] * (len(rows[0]) - 1), *rows[-half:]]
-    header = _header(curve)
-    # The screen has room for one more column: what was paid or used for goes before the ideal.
-    hidden = {"sequences/GPU"} | ({"ideal"} if header[-1] != _EFFICIENCY else set())
-    kept = [index for index, title in enumerate(header) if title not in hidden]
-    out.table([header[index] for index in kept], [[row[index] for index in kept] for row in rows], gap=1, fold=False)
-    out.line()
+    context = f"{', '.join(filter(None, [curve.model.title, shared]))}: {kind_text(curve)}"
+    certainty = f"{_capital(break_text(curve))}; {_counted_runs(runs)} per size"
+    yield Headline(headline(curve), certainty, context, f"{curve.model.title}, {headline(curve)}")
+    yield _sizes(curve)
 
 
-def _several(out: Terminal, found: Scaling, comparison: Comparison, *, verbose: bool) -> None:
-    shown = found.curves if verbose else found.curves[:MOST_CURVES]
-    models = {curve.model.title for curve in found.curves}
+def _described(curves: Sequence[Curve]) -> Iterator[Block]:
+    for curve in curves:
+        text = f"{curve.model.title}, {headline(curve)}. {_capital(kind_text(curve))}; {break_text(curve)}."
+        yield Paragraph(text)
+
+
+def _several(curves: Sequence[Curve], shared: str) -> Iterator[Block]:
+    """Yield a row for each curve; then their sizes, where they are few and of one model."""
+    models = {curve.model.title for curve in curves}
     if len(models) == 1:
-        out.line(", ".join(filter(None, [*models, tables.shared(comparison)])))
-        out.line()
+        yield Paragraph(", ".join(filter(None, [*models, shared])))
     # Sizes beside each other show the rates already.
-    is_beside = len(models) == 1 and len(shown) <= BESIDE
-    is_priced = is_beside and all(size.per_dollar for curve in shown for size in curve.sizes)
+    is_beside = len(models) == 1 and len(curves) <= BESIDE
+    is_priced = is_beside and all(size.per_dollar for curve in curves for size in curve.sizes)
     rows = []
-    for curve in shown:
+    for curve in curves:
         name = curve.name if len(models) == 1 else f"{curve.model.short_title}, {curve.name}"
         first, last = curve.sizes[0], curve.sizes[-1]
         broken = curve.breaks_at
         rows.append(
             [
-                shortened(name, 26),
+                name,
                 curve.kind,
                 f"{first.gpus:,}–{last.gpus:,}",
                 f"{_amount(first.per_dollar)}–{_amount(last.per_dollar)}"
@@ -248,30 +206,19 @@ def _several(out: Terminal, found: Scaling, comparison: Comparison, *, verbose: 
                 "–" if broken is None else f"at {broken.gpus:,}",
             ]
         )
-    work = rate_title(shown[0]).partition("/")[0]
-    header = [
-        "",
-        "scaling",
-        "GPUs",
-        f"{work}/USD" if is_priced else "rate/GPU",
-        _EFFICIENCY,
-        f"< {BREAK:.0%}",
-    ]
-    out.table(header, rows, gap=0, fold=False)
-    if len(found.curves) > len(shown):
-        out.line(f"{len(found.curves) - len(shown)} more: --verbose")
-    out.line()
-    units_of = sorted({_unit(curve) for curve in shown})
+    work = rate_title(curves[0]).partition("/")[0]
+    money = f"{work}/USD" if is_priced else "rate/GPU"
+    yield Table(["", "scaling", "GPUs", money, _EFFICIENCY, f"< {BREAK:.0%}"], rows, most=MOST_CURVES)
     if is_beside:
-        _beside(out, shown)
+        yield _beside(curves)
     else:
-        out.line(f"Rates in {join_names(units_of)}; efficiency at the largest size, relative to the smallest.")
-        out.line()
+        units_of = join_names(sorted({_unit(curve) for curve in curves}))
+        yield Paragraph(f"Rates in {units_of}; efficiency at the largest size, relative to the smallest.")
 
 
-def _beside(out: Terminal, shown: Sequence[Curve]) -> None:
-    """Add a table with a row for each size, of a few curves of one model beside each other."""
-    places = sorted({size.gpus for curve in shown for size in curve.sizes})[: 2 * MOST_SIZES]
+def _beside(shown: Sequence[Curve]) -> Table:
+    """Return a row for each size, of a few curves of one model beside each other."""
+    places = sorted({size.gpus for curve in shown for size in curve.sizes})
     rows = []
     for gpus in places:
         row = [f"{gpus:,}"]
@@ -279,8 +226,15 @@ def _beside(out: Terminal, shown: Sequence[Curve]) -> None:
             size = next((size for size in curve.sizes if size.gpus == gpus), None)
             row.append(units.UNKNOWN if size is None else f"{rate(size.rate)} {_short_percent(size.efficiency)}")
         rows.append(row)
-    out.table([f"{_unit(shown[0])}, GPUs", *(shortened(curve.name, 24) for curve in shown)], rows, gap=0, fold=False)
-    out.line()
+    return Table([f"{_unit(shown[0])}, GPUs", *(curve.name for curve in shown)], rows, most=2 * MOST_SIZES)
+
+
+def _sizes(curve: Curve) -> Table:
+    """Return the sizes of a curve; the screen leaves the ideal out where something is paid or used."""
+    header = _header(curve)
+    hidden = {"sequences/GPU"} | ({"ideal"} if header[-1] != _EFFICIENCY else set())
+    indices = [index for index, title in enumerate(header) if title in hidden]
+    return Table(header, _cells(curve), hidden=indices, most=MOST_SIZES)
 
 
 def _header(curve: Curve) -> list[str]:

@@ -9,7 +9,7 @@ from tprimat.analysis.efficiency.subject import Value
 from tprimat.analysis.intervals import level
 from tprimat.compare import Comparison, ModelComparison
 from tprimat.compare.target import Target, TargetRatio, ratio, target
-from tprimat.report.blocks import Block, Paragraph, Table, plain_bullets
+from tprimat.report.blocks import Block, Paragraph, Table, notes
 
 OPENING = (
     "MLPerf's official time is that from run_start to run_stop; the score is its mean without the fastest and the "
@@ -46,7 +46,7 @@ def blocks(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
         if factors := dict.fromkeys(name for each in ratios.values() for name in each.factors):
             rows = [[name, *(_factor(each.factors.get(factor)) for factor in factors)] for name, each in ratios.items()]
             yield Table(["Ratio", *factors], rows)
-        yield plain_bullets(_notes(known, ratios))
+        yield from notes(_notes(known, ratios))
 
 
 def _needs(known: dict[str, Target]) -> Table:

@@ -1,56 +1,60 @@
-"""Lines, lists and tables for a terminal. Colour only repeats what words say; rich gets texts, never markup."""
+"""Writes documents for a terminal. Colour only repeats what words say; rich gets texts, never markup."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+import textwrap
+from collections.abc import Iterable, Sequence
 
-from tprimat.text import plain
+from tprimat.console import Verbosity
+from tprimat.report import blocks
+from tprimat.report.blocks import text_of
+from tprimat.text import ELLIPSIS, plain, shortened
 
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions
-    from rich.measure import Measurement
-    from rich.text import Text
+NARROWEST = 40
+"""Columns."""
 
+GAPS = (4, 3, 2, 1)
+"""Columns between two columns of a table: the first with which it fits a line, else the last."""
 
-Fit = Callable[[str, int], str]
-"""Returns what stands for a text in so many columns."""
+MOST_BESIDE = 4
+"""Columns of a table whose texts may take several lines; of more, those that don't fit stand in a table below."""
 
+LONGEST_NAME, LONGEST_OF_MANY = 38, 24
+"""Characters of a name in a table, and in one of more than MOST_BESIDE columns."""
 
-class _Fitting:
-    """A cell that shows what fits in the columns that the table gives it."""
+LONGEST_NOTE = 180
+"""Characters of an entry on the first screen."""
 
-    def __init__(self, text: str, fit: Fit) -> None:
-        self._text, self._fit = text, fit
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        from rich.measure import Measurement
-
-        return Measurement(1, max(1, len(self._text))).with_maximum(options.max_width)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        from rich.text import Text
-
-        yield Text(self._fit(self._text, options.max_width))
+LEAST_ROOM = 9
+"""Columns below which the texts of a last column that is cut are left out."""
 
 
-class Terminal:
-    """Collects what is to be printed.
+def write(
+    document: blocks.Document, *, width: int = 80, color: bool = False, verbosity: Verbosity = Verbosity.NORMAL
+) -> str:
+    """Return a document as text, each line at most `width` wide and ended by a newline."""
+    out = _Terminal(width, color, verbosity)
+    if verbosity is Verbosity.QUIET:
+        headlines = [part for part in document.screen if isinstance(part, blocks.Headline)]
+        out.add(document.answer or headlines)
+    else:
+        out.add([*document.screen, *(document.details if verbosity is Verbosity.VERBOSE else ())])
+    return out.text()
 
-    Args:
-        width: columns that a line has at most.
-        color: whether escape sequences for colour may be in it.
-    """
 
-    def __init__(self, *, width: int, color: bool) -> None:
+class _Terminal:
+    """Collects what is to be printed, each line at most so wide; with escape sequences only if there may be colour."""
+
+    def __init__(self, width: int, color: bool, verbosity: Verbosity) -> None:
         from rich.console import Console
 
         self._stream = io.StringIO()
-        self.width = max(width, 40)
+        self._width = max(width, NARROWEST)
+        self._is_quiet, self._is_whole = verbosity is Verbosity.QUIET, verbosity is Verbosity.VERBOSE
         self._console = Console(
             file=self._stream,
-            width=self.width,
+            width=self._width,
             color_system="standard" if color else None,
             force_terminal=color,
             no_color=not color,
@@ -60,15 +64,83 @@ class Terminal:
             legacy_windows=False,
         )
 
-    def line(self, text: object = "", style: str = "", *, indent: int = 0) -> None:
+    def text(self) -> str:
+        """Return all of it, ended by a newline."""
+        # rich pads its lines to the full width; that is noise in a file and in a diff.
+        return "\n".join(line.rstrip() for line in self._stream.getvalue().splitlines()).rstrip("\n") + "\n"
+
+    def add(self, parts: Sequence[blocks.Block]) -> None:
+        """Add blocks, with a blank line between two of which the second doesn't go on with the first."""
+        shown = [part for part in parts if not isinstance(part, blocks.Image)]
+        for number, part in enumerate(shown):
+            if number and not self._is_quiet and not _goes_on(shown[number - 1], part):
+                self._console.print()
+            self._add(part)
+
+    def _add(self, part: blocks.Block) -> None:
+        match part:
+            case blocks.Heading():
+                self._heading(part)
+            case blocks.Headline():
+                self._headline(part)
+            case blocks.Paragraph():
+                self._line(text_of(part.content), indent=2 if part.style == blocks.DETAIL else 0)
+            case blocks.Notes():
+                self._notes(part)
+            case blocks.NextSteps() if self._is_whole:
+                self._notes(blocks.Notes([(text, ()) for text in part.texts], "Next steps"))
+            case blocks.NextSteps():
+                self._line(f"Next: {part.texts[0]}")
+            case blocks.Table():
+                self._table(part)
+            case blocks.Script():
+                self._line(part.text, indent=2)
+            case blocks.Footnotes():
+                self._entries([(f"[{number}]", text) for number, text in part.entries])
+
+    def _line(self, text: str, style: str = "", *, indent: int = 0) -> None:
         """Add a paragraph, so many columns from the left."""
         from rich.padding import Padding
         from rich.text import Text
 
         self._console.print(Padding(Text(plain(text), style=style), (0, 0, 0, indent)))
 
-    def entries(self, title: str, entries: Iterable[tuple[str, str]], *, gap: bool = True) -> None:
-        """Add a list of marks and texts, which are indented, below a title; nothing without entries."""
+    def _heading(self, part: blocks.Heading) -> None:
+        """Add a heading: the title between two rules, one of a section above one, a smaller one alone."""
+        rule = {1: "=", 2: "-"}.get(part.level)
+        if part.level == 1:
+            self._line("=" * self._width)
+        self._line(part.text, "bold")
+        if rule:
+            self._line(rule * (self._width if part.level == 1 else min(len(plain(part.text)), self._width)))
+
+    def _headline(self, part: blocks.Headline) -> None:
+        is_below = bool(part.context) and not self._is_quiet
+        if is_below:
+            self._line(part.context)
+            self._console.print()
+        self._line((part.alone if self._is_quiet else "") or part.text, "bold", indent=2 if is_below else 0)
+        if part.certainty:
+            self._line(part.certainty, indent=0 if self._is_quiet else 2)
+
+    def _notes(self, part: blocks.Notes) -> None:
+        most = len(part.entries) if self._is_whole or part.most is None else part.most
+        left = len(part.entries) - most
+        more = f"{left} more: --verbose" if left > 0 else ""
+        if title := text_of(part.title):
+            self._line(f"{title} ({more})" if more else title, "bold")
+        marks = [part.marks] * len(part.entries) if isinstance(part.marks, str) else part.marks
+        entries = []
+        for mark, (entry, below) in list(zip(marks, part.entries, strict=True))[:most]:
+            text = text_of(entry)
+            if not self._is_whole:
+                text = textwrap.shorten(text, LONGEST_NOTE, placeholder=ELLIPSIS)
+            entries.append((mark, text))
+            entries += [("", f"- {text_of(each)}") for each in below]
+        self._entries([*entries, *([("", more)] if more and not title else [])])
+
+    def _entries(self, entries: Iterable[tuple[str, str]]) -> None:
+        """Add texts that are indented, with their marks before them."""
         from rich.table import Table
         from rich.text import Text
 
@@ -76,74 +148,92 @@ class Terminal:
         grid.add_column(justify="right", no_wrap=True)
         grid.add_column(overflow="fold")
         for mark, text in entries:
-            grid.add_row(Text(mark), Text(plain(text)))
-        if grid.row_count:
-            if title:
-                self.line(title, "bold")
-            self._console.print(grid)
-            if gap:
-                self.line()
+            grid.add_row(Text(f" {mark}"), Text(plain(text)))
+        self._console.print(grid)
 
-    def table(
-        self,
-        header: Sequence[str],
-        *sections: Iterable[Sequence[str]],
-        widths: Sequence[int | None] | None = None,
-        gap: int = 2,
-        fold: bool = True,
-        fit: Fit | None = None,
-        rule: bool = True,
-        indent: int = 0,
-    ) -> None:
-        """Add a table, of which all but the first column are aligned to the right.
+    def _table(self, part: blocks.Table) -> None:
+        """Add a table: of many columns, what doesn't fit a line follows as tables with the same first column."""
+        from rich.cells import cell_len
 
-        Args:
-            header: titles of the columns; one may have several lines.
-            sections: rows, with a line between one section and the next.
-            widths: of the columns; None for those that share what there is.
-            gap: columns between two cells, beside the one of the border.
-            fold: whether a word that is too long goes on in the next line; else it is cut.
-            fit: of a table whose last column is aligned to the left and has what the others leave.
-            rule: whether a line stands below the header.
-            indent: columns before the first cell.
-        """
+        kept = [index for index in range(len(part.header)) if self._is_whole or index not in part.hidden]
+        rows = [[plain(text_of(row[index])) for index in kept] for row in (part.header, *part.rows)]
+        longest = LONGEST_NAME if len(kept) <= MOST_BESIDE else LONGEST_OF_MANY
+        if not self._is_whole:
+            rows = [[shortened(row[0], longest), *row[1:]] for row in _some(rows, part.most)]
+            rows[0] = [shortened(title, longest) for title in rows[0]]
+        widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+        last = len(kept) - 1
+        if part.is_cut:
+            rest = self._width - sum(widths[:-1]) - GAPS[-1] * last
+            rows = [[*row[:-1], _cut(row[-1], rest)] for row in rows]
+            widths[-1] = max(len(row[-1]) for row in rows)
+        rights = [1 <= index >= part.right_from and not (part.is_cut and index == last) for index in range(len(kept))]
+        first = 1
+        while first <= last:
+            end = last + 1
+            while end > first + 1 and len(kept) > MOST_BESIDE and not self._fits(widths[:1] + widths[first:end]):
+                end -= 1
+            if first > 1:
+                self._console.print()
+            columns = [0, *range(first, end)]
+            self._columns([[row[index] for index in columns] for row in rows], [rights[index] for index in columns])
+            first = end
+
+    def _fits(self, widths: Sequence[int]) -> bool:
+        return sum(widths) + GAPS[-1] * (len(widths) - 1) <= self._width
+
+    def _columns(self, rows: Sequence[Sequence[str]], rights: Sequence[bool]) -> None:
+        """Add the columns of a table, the first row above a rule; the widest give way where there is no room."""
         from rich import box
-        from rich.padding import Padding
+        from rich.cells import cell_len
         from rich.table import Table
         from rich.text import Text
 
-        rows = [list(map(list, section)) for section in sections]
-        last = len(header) - 1
-        if fit is not None:
-            texts = zip(header, *(row for section in rows for row in section), strict=True)
-            widths = [None if index == last else max(map(len, column)) for index, column in enumerate(texts)]
+        widths = [max(1, *map(cell_len, column)) for column in zip(*rows, strict=True)]
+        between = len(widths) - 1
+        gap = next((gap for gap in GAPS if sum(widths) + gap * between <= self._width), GAPS[-1])
+        while sum(widths) > max(self._width - gap * between, len(widths)):
+            # rich itself lets a table grow beyond the line.
+            widths[widths.index(max(widths))] -= 1
+        # A column of the box's own stands between two columns.
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, gap - 1, 0, 0), show_edge=False)
+        for title, width, right in zip(rows[0], widths, rights, strict=True):
+            table.add_column(Text(title), justify="right" if right else "left", width=width, overflow="fold")
+        for row in rows[1:]:
+            table.add_row(*map(Text, row))
+        self._console.print(table)
 
-        def cells(row: Sequence[str]) -> list[Text | _Fitting]:
-            return [
-                Text(cell) if fit is None or index < last else _Fitting(cell, fit) for index, cell in enumerate(row)
-            ]
 
-        # Without a rule there is no box, whose border is one of the columns between two cells.
-        table = Table(
-            box=box.SIMPLE_HEAD if rule else None,
-            pad_edge=False,
-            padding=(0, gap if rule else gap + 1, 0, 0),
-            show_edge=False,
-            header_style="table.header" if rule else "",
-        )
-        for index, title in enumerate(cells(header)):
-            left = index == 0 or (fit is not None and index == last)
-            overflow: Literal["fold", "ellipsis"] = "fold" if fold or index == 0 else "ellipsis"
-            table.add_column(
-                title, justify="left" if left else "right", width=widths[index] if widths else None, overflow=overflow
-            )
-        for section in rows:
-            for row in section:
-                table.add_row(*cells(row))
-            table.add_section()
-        self._console.print(Padding(table, (0, 0, 0, indent)))
+def _goes_on(before: blocks.Block, part: blocks.Block) -> bool:
+    """Return whether a block goes on with the one before it."""
+    if isinstance(part, blocks.Paragraph):
+        if isinstance(before, blocks.Paragraph):
+            return part.style == before.style
+        return isinstance(before, blocks.Headline) and not before.context and part.style == blocks.DETAIL
+    if isinstance(part, blocks.Notes) and not part.title:
+        return isinstance(before, blocks.Paragraph | blocks.Headline | blocks.Notes)
+    return isinstance(before, blocks.Heading) and before.level > 1
 
-    def text(self) -> str:
-        """All of it, ended by a newline."""
-        # rich pads its lines to the full width; that is noise in a file and in a diff.
-        return "\n".join(line.rstrip() for line in self._stream.getvalue().splitlines()).rstrip("\n") + "\n"
+
+def _some(rows: Sequence[list[str]], most: int | None) -> Sequence[list[str]]:
+    """Return the header and so many rows: the first and the last ones, with a mark where others are left out."""
+    if most is None or len(rows) - 1 <= most:
+        return rows
+    half = most // 2
+    return [*rows[: 1 + most - half], [ELLIPSIS, *[""] * (len(rows[0]) - 1)], *rows[-half:]]
+
+
+def _cut(text: str, room: int) -> str:
+    """Return a text, or a pair with “vs”, cut at the ends of its names, which begin with what tells most."""
+    if room < LEAST_ROOM:
+        return ""
+    first, versus, second = text.partition(" vs ")
+    if len(text) <= room or not versus:
+        return _ended(text, room)
+    half = (room - len(versus)) // 2
+    first = _ended(first, max(half, room - len(versus) - len(second)))
+    return f"{first}{versus}{_ended(second, room - len(versus) - len(first))}"
+
+
+def _ended(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}{ELLIPSIS}"

@@ -1,4 +1,4 @@
-"""Where the time of a profiled step goes, for a terminal: each part with its share, spread and longest work."""
+"""Where the time of a profiled step goes: each part with its share, spread and longest work."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from collections.abc import Sequence
 
 from tprimat import units
 from tprimat.analysis.traces.breakdown import mean_parts, sums
-from tprimat.report.terminal import Terminal
+from tprimat.report.blocks import Document, Paragraph, Table
 from tprimat.results.trace import COMMUNICATION, Trace, TracedWork
-from tprimat.text import counted, plain, shortened
+from tprimat.text import counted, plain
 
-MOST_PARTS = 11
+MOST_PARTS = 10
 """Parts that have a line of their own; the rest is one line."""
-
-WIDTH = 80
 
 _TITLES = {
     "idle_host_launch": "idle: host launch",
@@ -51,13 +49,14 @@ def work_title(work: TracedWork) -> str:
     return plain(f"{operator}: {name}" if operator and operator != name else name)
 
 
-def lines(trace: Trace) -> list[str]:
-    """Return what a terminal shows of a trace: no more than 16 lines of 80 columns."""
+def document(trace: Trace) -> Document:
+    """Return the parts of a step with their shares, and how much of it the GPU is busy."""
     steps = trace.steps
     total = sum(step.seconds for step in steps) / len(steps)
     parts = mean_parts(steps)
-    rows = [("part of the step", "ms", "share", "range" if len(steps) > 1 else "", "longest work")]
+    header = ("part of the step", "ms", "share", "range" if len(steps) > 1 else "", "longest work")
     shown = list(parts)[:MOST_PARTS]
+    rows = []
     for part in shown:
         times = [step.parts.get(part, 0.0) for step in steps]
         rows.append((*_row(part_title(part), times, total), _longest(trace.work, part)))
@@ -65,14 +64,8 @@ def lines(trace: Trace) -> list[str]:
         times = [sum(step.parts.get(part, 0.0) for part in rest) for step in steps]
         rows.append((*_row(counted(len(rest), "smaller part"), times, total), ""))
     rows.append((*_row("step", [step.seconds for step in steps], total), ""))
-    out = Terminal(width=WIDTH, color=False)
-    out.table(rows[0], rows[1:], gap=0, fit=_apart, rule=False, indent=2)
-    return [_heading(trace), *out.text().splitlines(), _busy(trace, parts, total)]
-
-
-def _apart(work: str, room: int) -> str:
-    """Return a name that is set off from the numbers before it."""
-    return f" {shortened(work, room - 1)}" if work else ""
+    table = Table(header, rows, is_cut=True)
+    return Document([Paragraph(_heading(trace)), table, Paragraph(_busy(trace, parts, total))])
 
 
 def _heading(trace: Trace) -> str:
@@ -80,7 +73,7 @@ def _heading(trace: Trace) -> str:
     names = len({step.name for step in trace.steps})
     stretch = counted(names, "profiled step") if trace.steps[0].name else "the whole trace, which marks no steps"
     several = f" on {ranks} ranks" if ranks > 1 else ""
-    return f"  {stretch}{several}{', means and ranges' if len(trace.steps) > 1 else ''}:"
+    return f"{stretch}{several}{', means and ranges' if len(trace.steps) > 1 else ''}:"
 
 
 def _row(name: str, times: Sequence[float], total: float) -> tuple[str, str, str, str]:
@@ -101,5 +94,5 @@ def _longest(work: Sequence[TracedWork], part: str) -> str:
 def _busy(trace: Trace, parts: dict[str, float], total: float) -> str:
     busy = 1 - sums(parts)["idle"] / total if total else 0.0
     hidden = sum(step.overlapped_communication for step in trace.steps) / len(trace.steps)
-    line = f"  GPU busy {busy:.0%} of the step"
+    line = f"GPU busy {busy:.0%} of the step"
     return f"{line}; {_ms(hidden)} ms of communication hidden behind computation" if hidden else line

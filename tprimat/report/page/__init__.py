@@ -17,7 +17,7 @@ import msgspec
 
 from tprimat.compare import Comparison
 from tprimat.report import Plot, Sources, document, scaling, tables
-from tprimat.report.blocks import Code, Heading, Image, Inline, Paragraph, plain_bullets
+from tprimat.report.blocks import Code, Heading, Image, Inline, Paragraph, notes
 from tprimat.report.page import card, charts, evidence, library, sections, windows
 from tprimat.report.page.markup import Control, Fold, Part, Writer, json_text
 from tprimat.report.page.view import View, wall_times
@@ -102,7 +102,7 @@ def _scaling(report: Report) -> list[Part]:
     if report.scaling is None:
         return []
     sizes = Fold("Sizes", list(scaling.sizes(report)), is_open=len(report.scaling.curves) == 1)
-    return [*scaling.answer(report, plot=True), sizes]
+    return [*scaling.document(report).screen, sizes]
 
 
 def _folds(view: View, sources: Sources, found: library.Library | None) -> list[tuple[str, str, str, Iterable[Part]]]:
@@ -112,7 +112,7 @@ def _folds(view: View, sources: Sources, found: library.Library | None) -> list[
     counts = f"({len(diff.of('different'))} differ, {len(diff.of('unknown'))} not reported)" if diff else ""
     warnings = len(view.comparison.notes) + len(view.footnotes.entries())
     return [
-        ("next", f"Next steps ({len(steps)})", "", [plain_bullets(steps)] if steps else []),
+        ("next", f"Next steps ({len(steps)})", "", notes(steps)),
         ("tables", "Results", "table", sections.results(view)),
         ("config_diff", "Configuration", f"differences {counts}", sections.config_diff(view)),
         ("method", "Method", "and statistics", sections.method(view)),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from tprimat import units
 from tprimat.compare import Group, ModelComparison, Pair, RunResult
 from tprimat.report import document, explain, tables
-from tprimat.report.blocks import Block, Content, Footnotes, Link, Marks, Paragraph, Table, plain_bullets
+from tprimat.report.blocks import Block, Content, Footnotes, Link, Marks, Paragraph, Table, notes
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.page import charts, evidence, windows
 from tprimat.report.page.markup import Fold, Part
@@ -134,7 +134,7 @@ def breakdown(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part
     if explanation is not None:
         look = explain.look_first(explanation)
         yield Paragraph(f"{explain.headline(explanation)}. {f'Look first at: {look}.' if look else ''}".strip())
-        yield plain_bullets([*explain.reasons(explanation), *explain.caveats(explanation)])
+        yield from notes([*explain.reasons(explanation), *explain.caveats(explanation)])
         yield chart("waterfall", "The difference of the step times by part; the table below has the values")
         yield Fold("Table: parts of a step", [explain.table(explanation, f"Parts of a step of {model.title}")])
         for table, title in explain.details(explanation):
@@ -187,8 +187,7 @@ def method(view: View) -> Iterator[Part]:
         "warm-up; of several runs, the geometric mean. Warm-up is detected from the step times alone."
     )
     texts = list(dict.fromkeys(text for pair in pairs(view)[:MOST_PAIRS] for text in _statistics(view, pair)))
-    if texts:
-        yield plain_bullets(texts)
+    yield from notes(texts)
     for model in view.comparison.models:
         yield from document.beside_published(model)
         yield from document.judgements(model)
@@ -217,8 +216,7 @@ def _statistics(view: View, pair: Pair) -> Iterator[str]:
 
 def warnings(view: View) -> Iterator[Block]:
     """Yield notes on the results as a whole, and the warnings that the tables refer to."""
-    if view.comparison.notes:
-        yield plain_bullets(view.comparison.notes)
+    yield from notes(view.comparison.notes)
     entries = view.footnotes.entries()
     if entries:
         yield Footnotes(entries)
