@@ -263,7 +263,7 @@ class TestProducts:
 def test_a_narrow_screen_loses_no_value():
     long = "A system with a long name"
     explanation = explain(traced(training(900, 200, steps=3)), traced(training(1200, 200, 430, steps=3), name=long))
-    text = report.lines(explanation, width=50)
+    text = terminal.write(report.document(explanation), width=50)
     assert max(map(len, text.splitlines())) <= 50
     assert "+0.30" in text
     assert "kernels" not in text

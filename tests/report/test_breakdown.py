@@ -61,5 +61,5 @@ def test_real_reports_of_two_machines(samples, tmp_path, monkeypatch, capsys, fi
     assert "computation 31.90 ms (91.4%) 29.74 ms (89.8%)" in shown
     assert "idle 2.99 ms (8.6%) 3.39 ms (10.2%)" in shown
     report = (tmp_path / "output" / "comparison_report.md").read_text(encoding="utf-8")
-    assert "Where the time goes:" in report
+    assert "Where the time goes" in report
     assert "kernel attn_fwd" in report.replace("\\", "")

@@ -90,7 +90,7 @@ class TestAnswer:
 
     def test_two_thousand_systems_are_still_a_screen(self):
         text = screens.shown(report(comparison(*many(200))))
-        assert "180 more systems: --verbose" in text
+        assert "180 more: --verbose" in text
         assert text.count("\n") < 45
 
 
@@ -99,7 +99,7 @@ def test_of_many_excluded_systems_the_first_are_named():
     found = comparison(make_run(), make_run(**AMD), *runs)
     text = screens.shown(report(found))
     assert text.count("is excluded:") == 3
-    assert "27 more not compared: --verbose" in text
+    assert "27 more: --verbose" in text
     assert screens.shown(report(found), verbosity=Verbosity.VERBOSE).count("Not compared: ") == 30
 
 
@@ -118,14 +118,13 @@ def test_hostile_text_does_nothing():
     assert "\x07" not in text
     assert "\u202e" not in text
     assert "[bold]x[/bold]" in text
-    assert "[/bold] [link=a]" in screens.shown(report(found), verbosity=Verbosity.VERBOSE)
+    assert "[/bold] [link=a]" in " ".join(screens.shown(report(found), verbosity=Verbosity.VERBOSE).split())
 
 
 def test_caveats_are_few_and_counted():
     models = [make_run(model=name, **each) for name in ("llama", "qwen") for each in ({"precision": None}, AMD)]
     text = " ".join(screens.shown(report(comparison(*models))).split())
     assert text.count("precision of 8×H100 80GB HBM3 is unknown") == 1
-    assert "(2 of 2 models)" in text
 
 
 def test_warnings_are_left_to_verbose():
@@ -133,7 +132,7 @@ def test_warnings_are_left_to_verbose():
     assert "guessed" not in screens.shown(report(comparison(*shared)))
     text = screens.shown(report(comparison(*shared)), verbosity=Verbosity.VERBOSE)
     assert text.count("a clock was guessed") == 1
-    assert "1 [1,2]" in text
+    assert "another" in text
 
 
 class TestVerbosity:
@@ -158,6 +157,5 @@ class TestVerbosity:
 def test_verbose_lists_the_files():
     text = screens.shown(report(comparison(make_run(), make_run(**AMD))), verbosity=Verbosity.VERBOSE)
     lines = text.splitlines()
-    files = lines[lines.index("Files") + 1 :][:2]
-    assert [line[:2] for line in files] == ["- ", "- "]
-    assert all("1 run" in line for line in files)
+    (head,) = [number for number, line in enumerate(lines) if line.startswith("Result file")]
+    assert [line.split()[1] for line in lines[head + 2 : head + 6 : 2]] == ["1", "1"]

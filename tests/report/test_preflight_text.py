@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -27,19 +28,20 @@ def test_eight_gpus_with_all_that_may_be_found_fit_a_screen():
     shown = lines(file)
     assert len(shown) <= 23  # and a line before
     assert max(map(len, shown)) <= 80
-    assert any(line.startswith("! ") and line.endswith("more: --verbose") for line in shown)
+    assert "  9 more: --verbose" in shown
     assert len(lines(file, Verbosity.VERBOSE)) > 24 + 8 * 9
 
 
 def test_values_units_and_shares():
-    text = "\n".join(lines(preflight(device(0), device(1, 0.9)), PATH))
+    text = "\n".join(lines(preflight(device(0), device(1, 0.9))))
+    text = re.sub(" +", " ", text)
     # The median of 700 and 630, and the H100's dense peak of 989.
-    assert "bf16 matmul, TFLOP/s  665.0   658.4  678.3  +0.0%  630.0 GPU 1  67%" in text
-    assert "all-reduce   420.0 GB/s bus bandwidth, 1 GiB (2 devices, nccl)" in text
-    assert "disk         write 2.10 GB/s, read 3.40 GB/s (1 GiB)" in text
+    assert "bf16 matmul, TFLOP/s 665.0 658.4 678.3 +0.0% 630.0 GPU 1 67%" in text
+    assert "all-reduce: 420.0 GB/s bus bandwidth, 1 GiB (2 devices, nccl)" in text
+    assert "disk: write 2.10 GB/s, read 3.40 GB/s (1 GiB)" in text
 
 
 def test_what_could_not_be_measured_is_there_with_its_reason():
-    text = "\n".join(lines(preflight(device(0, unknown={"fp8": "no kernel"})), PATH))
+    text = "\n".join(lines(preflight(device(0, unknown={"fp8": "no kernel"}))))
     assert "! not measured: fp8: no kernel" in text
     assert "slowest" not in text

@@ -133,7 +133,7 @@ def test_markdown_and_page():
     found = report(size(8, 3.2), size(16, 1.7), size(32, 1.0), prices=["H100=2"])
     text = " ".join(markdown.render(found, SOURCES, Plot("p.png", "png", b"")).decode().split())
     assert "## Scaling" in text
-    assert "| 16 GPUs | 64 | 4 | 4,814 ± 1.3% | 77,026 | 81,840 | 94.1%" in text
+    assert "| 16 | 64 | 4 | 4,814 ± 1.3% | 77,026 | 81,840 | 94.1%" in text
     assert text.count("![") == 1
     html = with_plot(found)
     assert html.index('id="scaling"') < html.index('id="card"')

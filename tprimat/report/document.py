@@ -77,6 +77,8 @@ def of(report: Report, sources: Sources, *, plot: bool) -> Document:
         screen += [Heading(2, "Scaling"), *_pictured(found.screen, plot=plot), *found.details]
     picture = [Image(PLOT)] if plot and report.scaling is None else []
     summary = [Heading(2, "Executive summary"), *first_screen.blocks(report), *picture]
+    if report.headline:
+        summary += first_screen.verdicts(report)
     reproduce = [Heading(2, "Reproduce"), *repeat(report.comparison, sources)]
     return Document([*screen, *summary], [*sections(report), *reproduce])
 
@@ -242,8 +244,10 @@ def _details(model: ModelComparison) -> Iterator[Block]:
     yield from notes(_by_text(model, lambda system: system.run_warnings), "Warnings")
     if (explanation := explain.of_model(model)) is not None:
         found = explain.document(explanation)
-        yield from (*found.screen, *found.details)
-    yield from first_screen.time_tables(model)
+        # Where nothing else is compared, the first screen has the explanation already.
+        is_new = any(group.leaders for group in model.groups)
+        yield from (*(found.screen if is_new else ()), *found.details)
+    yield from first_screen.time_tables(model, kernels=True)
 
 
 def evidence(comparison: Comparison) -> Iterator[Block]:

@@ -12,7 +12,7 @@ from tprimat.results.preflight import PRODUCTS, DevicePreflight, PreflightFile, 
 from tprimat.results.run import GpuInfo
 from tprimat.text import counted, plain
 
-MOST_FINDINGS = 5
+MOST_FINDINGS = 3
 WIDTH = 80
 
 
@@ -75,10 +75,10 @@ def _others(file: PreflightFile) -> list[str]:
     best, disk = file.best_all_reduce, file.disk
     if best is not None:
         count = f"{len(file.devices)} devices, {file.all_reduce_backend}"
-        shown.append(f"all-reduce   {_figure(best.bus_gb_per_s)} GB/s bus bandwidth, {_size(best.bytes)} ({count})")
+        shown.append(f"all-reduce: {_figure(best.bus_gb_per_s)} GB/s bus bandwidth, {_size(best.bytes)} ({count})")
     if disk is not None and disk.write_gb_per_s is not None:
         read = f"read {_figure(disk.read_gb_per_s)} GB/s" if disk.read_gb_per_s is not None else "read not measured"
-        shown.append(f"disk         write {_figure(disk.write_gb_per_s)} GB/s, {read} ({_size(disk.bytes)})")
+        shown.append(f"disk: write {_figure(disk.write_gb_per_s)} GB/s, {read} ({_size(disk.bytes)})")
     return shown
 
 

@@ -30,15 +30,16 @@ def blocks(report: Report) -> Iterator[Block]:
     """Yield the answer of each group; one answer where two systems trained several models."""
     comparison, answers = report.comparison, report.answers
     if report.headline:
-        yield Headline(report.headline, context=tables.shared(comparison))
+        context = [f"{len(comparison.models)} models", tables.shared(comparison)]
+        yield Headline(report.headline, context=", ".join(filter(None, context)))
         yield _models_table(answers)
         yield from _costs(comparison, answers)
         yield from _closing(answers)
         return
     for answer in answers:
-        text, context = answer.verdict.headline, filter(None, [answer.model.title, tables.shared(comparison)])
+        text, about = answer.verdict.headline, filter(None, [answer.model.title, tables.shared(comparison)])
         alone = _titled(answer, text) if len(answers) > 1 else ""
-        yield Headline(text, answer.verdict.certainty, ", ".join(context), alone)
+        yield Headline(text, answer.verdict.certainty, ", ".join(about), alone)
         yield from _group_table(comparison, answer.group)
         yield from _costs(comparison, [answer])
         yield from _where_time_goes(answer)
@@ -128,15 +129,16 @@ def _where_time_goes(answer: Answer) -> Iterator[Block]:
     if answer.group.leaders is None:
         if explanation is not None:
             yield from explain.answer(explanation)
-        yield from time_tables(answer.model)
+        yield from time_tables(answer.model, kernels=False)
     elif explanation is not None:
         yield Paragraph(f"Profile: {explain.brief(explanation)}.", DETAIL)
 
 
-def time_tables(model: ModelComparison) -> Iterator[Block]:
-    """Yield where the time of a step goes, of runs that have a breakdown."""
+def time_tables(model: ModelComparison, *, kernels: bool) -> Iterator[Block]:
+    """Yield where the time of a step goes, of runs that have a breakdown, with or without single kernels."""
     for table, note in breakdowns(model):
-        yield from (table, Paragraph(note))
+        rows = [row for row in table.rows if kernels or not str(row[0]).startswith("kernel")]
+        yield from (Table(["Where the time goes", *table.header[1:]], rows), Paragraph(note))
 
 
 def _closing(answers: Sequence[Answer]) -> Iterator[Block]:

@@ -14,7 +14,7 @@ from tprimat.text import ELLIPSIS, plain, shortened
 NARROWEST = 40
 """Columns."""
 
-GAPS = (4, 3, 2, 1)
+GAPS = (3, 2, 1)
 """Columns between two columns of a table: the first with which it fits a line, else the last."""
 
 MOST_BESIDE = 4
@@ -22,6 +22,9 @@ MOST_BESIDE = 4
 
 LONGEST_NAME, LONGEST_OF_MANY = 38, 24
 """Characters of a name in a table, and in one of more than MOST_BESIDE columns."""
+
+LEAST_NAME = 16
+"""Characters to which the names of the first column give way before a table is divided."""
 
 LONGEST_NOTE = 180
 """Characters of an entry on the first screen."""
@@ -148,7 +151,7 @@ class _Terminal:
         grid.add_column(justify="right", no_wrap=True)
         grid.add_column(overflow="fold")
         for mark, text in entries:
-            grid.add_row(Text(f" {mark}"), Text(plain(text)))
+            grid.add_row(Text(mark), Text(plain(text)))
         self._console.print(grid)
 
     def _table(self, part: blocks.Table) -> None:
@@ -159,10 +162,15 @@ class _Terminal:
         rows = [[plain(text_of(row[index])) for index in kept] for row in (part.header, *part.rows)]
         longest = LONGEST_NAME if len(kept) <= MOST_BESIDE else LONGEST_OF_MANY
         if not self._is_whole:
-            rows = [[shortened(row[0], longest), *row[1:]] for row in _some(rows, part.most)]
+            rows = list(_some(rows, part.most))
             rows[0] = [shortened(title, longest) for title in rows[0]]
+        if not self._is_whole or len(kept) > MOST_BESIDE:
+            rows = [[shortened(row[0], longest), *row[1:]] for row in rows]
         widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
         last = len(kept) - 1
+        room = self._width - sum(_least(rows)[1:]) - GAPS[-1] * last
+        if not self._is_whole and LEAST_NAME <= room < widths[0]:
+            rows = [[shortened(row[0], room), *row[1:]] for row in rows]
         if part.is_cut:
             rest = self._width - sum(widths[:-1]) - GAPS[-1] * last
             rows = [[*row[:-1], _cut(row[-1], rest)] for row in rows]
@@ -171,13 +179,16 @@ class _Terminal:
         first = 1
         while first <= last:
             end = last + 1
-            while end > first + 1 and len(kept) > MOST_BESIDE and not self._fits(widths[:1] + widths[first:end]):
+            least = _least(rows)
+            while end > first + 1 and len(kept) > MOST_BESIDE and not self._fits(least[:1] + least[first:end]):
                 end -= 1
             if first > 1:
                 self._console.print()
             columns = [0, *range(first, end)]
             self._columns([[row[index] for index in columns] for row in rows], [rights[index] for index in columns])
             first = end
+        if not self._is_whole and part.most is not None and len(part.rows) > part.most:
+            self._line(f"{len(part.rows) - part.most} more: --verbose", indent=2)
 
     def _fits(self, widths: Sequence[int]) -> bool:
         return sum(widths) + GAPS[-1] * (len(widths) - 1) <= self._width
@@ -189,12 +200,17 @@ class _Terminal:
         from rich.table import Table
         from rich.text import Text
 
-        widths = [max(1, *map(cell_len, column)) for column in zip(*rows, strict=True)]
+        widths, least = [max(1, *map(cell_len, column)) for column in zip(*rows, strict=True)], _least(rows)
         between = len(widths) - 1
-        gap = next((gap for gap in GAPS if sum(widths) + gap * between <= self._width), GAPS[-1])
-        while sum(widths) > max(self._width - gap * between, len(widths)):
-            # rich itself lets a table grow beyond the line.
-            widths[widths.index(max(widths))] -= 1
+        # A title in two lines is easier to read than columns that touch.
+        gap = next((gap for gap in GAPS[:-1] if sum(least) + gap * between <= self._width), GAPS[-1])
+        gap = next((each for each in GAPS if each > gap and sum(widths) + each * between <= self._width), gap)
+        room = max(self._width - gap * between, len(widths))
+        while sum(widths) > room:
+            # rich itself lets a table grow beyond the line. The widest give way first, titles before figures.
+            spare = [width if width > floor else 0 for width, floor in zip(widths, least, strict=True)]
+            widest = spare if any(spare) else widths
+            widths[widest.index(max(widest))] -= 1
         # A column of the box's own stands between two columns.
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, gap - 1, 0, 0), show_edge=False)
         for title, width, right in zip(rows[0], widths, rights, strict=True):
@@ -206,13 +222,22 @@ class _Terminal:
 
 def _goes_on(before: blocks.Block, part: blocks.Block) -> bool:
     """Return whether a block goes on with the one before it."""
+    if isinstance(before, blocks.Heading):
+        return before.level > 1
     if isinstance(part, blocks.Paragraph):
         if isinstance(before, blocks.Paragraph):
             return part.style == before.style
         return isinstance(before, blocks.Headline) and not before.context and part.style == blocks.DETAIL
     if isinstance(part, blocks.Notes) and not part.title:
         return isinstance(before, blocks.Paragraph | blocks.Headline | blocks.Notes)
-    return isinstance(before, blocks.Heading) and before.level > 1
+    return False
+
+
+def _least(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the widths of columns whose titles may take several lines."""
+    from rich.cells import cell_len
+
+    return [max(1, *map(cell_len, (*title.split(), *cells))) for title, *cells in zip(*rows, strict=True)]
 
 
 def _some(rows: Sequence[list[str]], most: int | None) -> Sequence[list[str]]:
