@@ -291,7 +291,7 @@ class TestInANotebook:
     def test_a_table_and_the_verdict(self, results):
         shown = tprimat.compare(results)._repr_html_()
         assert "33% faster" in shown
-        assert shown.count("<tr>") == 3
+        assert shown.count("<tr>") == 4
         assert "faster" not in tprimat.load(results)._repr_html_()
 
     def test_every_text_is_escaped(self, here):

@@ -31,15 +31,19 @@ AVOID = re.compile(
 KEPT = {
     "CUDA cores or stream processors of one device",
     "host clock of torchtitan's metrics processor",
+    "-Core Processor",
     "unknown: the file has the figure alone",
     "whole batches, data included, a mean of a window of them; the first ones are left out",
 }
-"""AMD's and torchtitan's own terms, and step timer scopes of result files, by which a comparison knows equal timers."""
+"""AMD's and torchtitan's own terms, and step timer scopes of result files, by which a comparison knows equal timers,
+and names of CPUs."""
 
 
 def avoided(text: str) -> list[str]:
     """Return the expressions to avoid, each with what is around it."""
     flat = " ".join(text.split())
+    for kept in KEPT:
+        flat = flat.replace(kept, "")
     return [flat[max(0, each.start() - 30) : each.end() + 30] for each in AVOID.finditer(flat)]
 
 

@@ -138,7 +138,7 @@ def test_markdown_and_page():
     html = with_plot(found)
     assert html.index('id="scaling"') < html.index('id="card"')
     assert html.count("<img") == 1
-    assert "16 GPUs" in html
+    assert "4,814 ± 1.3%" in html
     # Without --scaling nothing of it is there.
     plain = dataclasses.replace(found, scaling=None)
     assert 'id="scaling"' not in page.render(plain, SOURCES, None).decode()

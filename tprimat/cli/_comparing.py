@@ -13,14 +13,12 @@ from tprimat.analysis.efficiency import Options
 from tprimat.catalog import prices
 from tprimat.cli.options.compare import PRECISIONS
 from tprimat.compare import Comparison, cost
-from tprimat.console import Verbosity
 from tprimat.errors import UsageError
 from tprimat.log_import import load as loader
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
 from tprimat.log_import.load import Inputs
 from tprimat.log_import.sources import NO_LOG_BY_NAME
-from tprimat.report import plot, terminal
-from tprimat.report.blocks import Document
+from tprimat.report import plot
 from tprimat.report.verdict import Report
 
 FOLDER, OLDEST_FOLDER = Path("output"), Path("benchmark_results")
@@ -150,13 +148,6 @@ def plot_path(folder: Path, name: str) -> Path:
             heading="wrong-usage",
         )
     return folder / path
-
-
-def show(document: Document, arguments: argparse.Namespace, *, narrowest: int = 0) -> None:
-    """Print as much of a document as --quiet and --verbose say, in at least so many columns."""
-    verbosity = Verbosity.QUIET if arguments.quiet else Verbosity.VERBOSE if arguments.verbose else Verbosity.NORMAL
-    width, color = console.terminal_size()
-    console.echo(terminal.write(document, width=max(width, narrowest), color=color, verbosity=verbosity))
 
 
 def draw(report: Report, path: Path, layout: plot.Layout = "standard") -> bytes | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tprimat import console, files
 from tprimat.cli import _comparing
+from tprimat.cli._showing import show
 from tprimat.compare import threshold
 from tprimat.compare.regression import check_regression
 from tprimat.errors import TensorPrimatError, UsageError
@@ -88,7 +89,7 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
             console.echo(line)
         _append_job_summary(report.summary(check, command))
     else:
-        _comparing.show(report.document(check), arguments)
+        show(report.document(check), arguments)
     if arguments.json or arguments.quiet:
         for line in report.warnings(check):
             console.error(line)

@@ -14,6 +14,7 @@ from typing import Any
 
 from tprimat import __version__, console
 from tprimat.cli import _comparing, _regression
+from tprimat.cli._showing import show
 from tprimat.cli.options import compare as options
 from tprimat.compare import compare
 from tprimat.compare.scaling import scaling_of
@@ -88,7 +89,7 @@ def _print(report: Report, arguments: argparse.Namespace, status: ExitStatus) ->
     ):
         values = efficiency.document(efficiency_tables(report.comparison), micro_batches(report.comparison))
         shown = dataclasses.replace(shown, screen=[*shown.screen, *values.screen])
-    _comparing.show(shown, arguments)
+    show(shown, arguments)
 
 
 def _write(report: Report, arguments: argparse.Namespace, path: Path) -> list[str]:

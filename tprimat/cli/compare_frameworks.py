@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tprimat import console
 from tprimat.cli import _comparing
+from tprimat.cli._showing import show
 from tprimat.compare import Comparison, compare
 from tprimat.errors import UsageError
 from tprimat.files import write_output
@@ -42,7 +43,7 @@ def _print(report: verdict.Report, arguments: argparse.Namespace) -> None:
         return
     found = frameworks.document(report)
     details = [*found.details, *document.evidence(report.comparison)]
-    _comparing.show(dataclasses.replace(found, details=details), arguments, narrowest=100)
+    show(dataclasses.replace(found, details=details), arguments, narrowest=100)
 
 
 def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | None) -> tuple[Comparison, Inputs]:

@@ -7,6 +7,7 @@ import dataclasses
 
 from tprimat import console
 from tprimat.cli import _comparing
+from tprimat.cli._showing import show
 from tprimat.compare import compare
 from tprimat.errors import ExitStatus
 from tprimat.report import document, efficiency, json_values
@@ -26,5 +27,5 @@ def main(arguments: argparse.Namespace) -> int:
         console.echo(json_values.dumped({"results": json_values.efficiency_values(tables), "notes": notes}))
     else:
         evidence = list(document.evidence(comparison))
-        _comparing.show(dataclasses.replace(efficiency.document(tables, notes), details=evidence), arguments)
+        show(dataclasses.replace(efficiency.document(tables, notes), details=evidence), arguments)
     return inputs.status(ExitStatus.OK)

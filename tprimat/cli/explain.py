@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from tprimat import console
 from tprimat.catalog import gpus
-from tprimat.cli import _comparing
+from tprimat.cli._showing import show
 from tprimat.compare.explain import Traced, explain, traced
 from tprimat.compare.systems import short_device
 from tprimat.errors import ExitStatus, UnreadableError
@@ -24,7 +24,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         console.echo(json_values.dumped(report.values(explanation)))
     else:
-        _comparing.show(report.document(explanation), arguments)
+        show(report.document(explanation), arguments)
     return ExitStatus.OK
 
 

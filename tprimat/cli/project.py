@@ -6,6 +6,7 @@ import argparse
 
 from tprimat import console
 from tprimat.cli import _comparing
+from tprimat.cli._showing import show
 from tprimat.compare import compare
 from tprimat.compare.scaling import scaling_of
 from tprimat.errors import ExitStatus
@@ -30,5 +31,5 @@ def main(arguments: argparse.Namespace) -> int:
         values = {"projections": list(map(projection.values, projections)), "notes": found.notes, "status": int(status)}
         console.echo(json_values.dumped(values))
         return status
-    _comparing.show(projection.document(projections, found, verbose=arguments.verbose), arguments)
+    show(projection.document(projections, found, verbose=arguments.verbose), arguments)
     return status

@@ -98,10 +98,8 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
     is_olympic = len(needs) >= LEAST_RUNS and failed <= 1
     is_official = is_olympic and len(needs) == expected
     if not is_official:
-        asked = (
-            f"of {expected} runs, of which one may fail" if expected else "of a number of runs that isn't known here"
-        )
-        notes.append(f"no official score: MLPerf's is {asked}; these are {len(needs)}")
+        asked = f"{expected} runs, of which one may fail" if expected else "a number of runs that isn't known here"
+        notes.append(f"no official score: MLPerf's needs {asked}; these are {len(needs)}")
     factors = {each.run.native_metrics.get("scaling_factor") for each in results}
     known = factors.pop() if len(factors) == 1 else None
     scaling = known if isinstance(known, float) else None

@@ -142,23 +142,16 @@ def pair_title(operator: Operator) -> str:
 
 def document(explanation: Explanation) -> Document:
     """Return the difference, its parts in order of effect, and what to look at first; then the operators behind it."""
-    caution, advice = _advice(explanation)
+    look = look_first(explanation)
+    caution = notes(caveats(explanation), marks="!")
+    advice: list[Block] = [Paragraph(f"Look first at: {look}")] if look else []
     operators: list[Block] = []
     for found, title in details(explanation):
         operators += (Heading(3, title), found)
-    screen = [*answer(explanation), *caution, *advice]
-    return Document(screen, [table(explanation), *operators], [Headline(headline(explanation)), *advice])
-
-
-def answer(explanation: Explanation) -> list[Block]:
-    """Return the difference, what each loses time in, and the table of the parts that differ most."""
     reasoned = [Paragraph(reason, DETAIL) for reason in reasons(explanation)]
-    return [Headline(headline(explanation)), *reasoned, table(explanation, most=MOST_BARS)]
-
-
-def _advice(explanation: Explanation) -> tuple[list[Block], list[Block]]:
-    look = look_first(explanation)
-    return notes(caveats(explanation), marks="!"), [Paragraph(f"Look first at: {look}")] if look else []
+    answer: list[Block] = [Headline(headline(explanation)), *reasoned, table(explanation, most=MOST_BARS)]
+    screen: list[Block] = [*answer, *caution, *advice]
+    return Document(screen, [table(explanation), *operators], [Headline(headline(explanation)), *advice])
 
 
 def caveats(explanation: Explanation) -> Iterator[str]:

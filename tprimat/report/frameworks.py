@@ -10,7 +10,7 @@ from tprimat.compare import Group, SystemResult
 from tprimat.report import tables
 from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, NextSteps, Paragraph, Table, notes
 from tprimat.report.rates import rate_of, rate_unit, untimed
-from tprimat.report.screen import mark
+from tprimat.report.screen import mark, verdicts
 from tprimat.report.verdict import Answer, Report
 from tprimat.results.run import Run
 from tprimat.text import plain, shortened
@@ -39,7 +39,7 @@ def document(report: Report) -> Document:
     screen.append(Heading(1, "Performance summary"))
     for answer in report.answers:
         screen += _summary(answer)
-    return Document(screen, [*details, *notes(comparison.notes, "Notes")])
+    return Document(screen, [*details, *notes(comparison.notes, "Notes")], [*verdicts(report)])
 
 
 _HEADER: tuple[tuple[str, Callable[[Run], object]], ...] = (
@@ -82,7 +82,7 @@ def _differing(group: Group) -> Iterator[str]:
 
 def _summary(answer: Answer) -> Iterator[Block]:
     verdict = answer.verdict
-    yield Headline(verdict.headline, verdict.certainty, alone=f"{answer.model.title}: {verdict.headline}")
+    yield Headline(verdict.headline, verdict.certainty, answer.model.title)
     yield from (Paragraph(text, DETAIL) for text in (*verdict.excluded, *_fastest(answer.group)))
     marks = [mark(caveat) for caveat in verdict.caveats]
     yield from notes([caveat.text for caveat in verdict.caveats], "Caveats", marks, MOST_CAVEATS)

@@ -23,6 +23,10 @@ class Bounds:
     coverage: float
 
 
+WIDE = 0.2
+"""Half the width of an interval, relative, from which it is shown by its bounds."""
+
+
 def bounds_of(system: SystemResult) -> Bounds | None:
     """The interval between runs; of a single run that within it, where it kept one speed; None without any."""
     rates = system.speeds
@@ -90,3 +94,9 @@ def untimed(system: SystemResult) -> str:
 def rate_of(system: SystemResult) -> str:
     """A system's rate."""
     return untimed(system) if system.value(RATE) is None else rate(system.value(RATE))
+
+
+def plus_minus(low: float, high: float) -> str:
+    """Return half the width of an interval, relative; nothing where its bounds say more."""
+    half = (high / low) ** 0.5 - 1
+    return f" ± {half:.1%}" if half < WIDE else ""

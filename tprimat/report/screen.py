@@ -128,7 +128,7 @@ def _where_time_goes(answer: Answer) -> Iterator[Block]:
     explanation = explain.of_model(answer.model)
     if answer.group.leaders is None:
         if explanation is not None:
-            yield from explain.answer(explanation)
+            yield from explain.document(explanation).screen
         yield from time_tables(answer.model, kernels=False)
     elif explanation is not None:
         yield Paragraph(f"Profile: {explain.brief(explanation)}.", DETAIL)

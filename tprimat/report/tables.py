@@ -14,7 +14,7 @@ from tprimat.compare import Comparison, Group, Pair, RunResult, SettingRow, Syst
 from tprimat.compare.cost import efficiencies
 from tprimat.report.blocks import Content, Table
 from tprimat.report.efficiency import figure
-from tprimat.report.rates import RATE, bounds_of, rate, rate_of, rate_unit, untimed, work_of
+from tprimat.report.rates import RATE, bounds_of, plus_minus, rate, rate_of, rate_unit, untimed, work_of
 from tprimat.report.verdict import speedup_text
 from tprimat.text import counted, plain
 
@@ -49,9 +49,6 @@ a narrow column."""
 
 SHOWS_WORTH = ("mfu", "share_of_preflight", "joules_per_token", "tokens_per_dollar", "samples_per_second")
 """Metrics of which one makes the table of efficiency worth showing."""
-
-WIDE = 0.2
-"""Half the width of an interval, relative, from which it is shown by its bounds."""
 
 BESIDE = 4
 """Systems that stand side by side; more stand below each other."""
@@ -266,8 +263,7 @@ def _short(found: Sequence[efficiency.Efficiency], name: str, price: Price | Non
     if value is None:
         return units.UNKNOWN
     if name == "tokens_per_joule" and got is not None and got.low is not None and got.high is not None:
-        half = (got.high / got.low) ** 0.5 - 1
-        return f"{figure(Value(value))} ± {half:.1%}" if half < WIDE else figure(got)
+        return f"{figure(Value(value))}{text}" if (text := plus_minus(got.low, got.high)) else figure(got)
     if name in ("mfu", "share_of_preflight"):
         return f"{figure(Value(value))}%{peak if name == 'mfu' else ''}"
     if price is not None and price.low < price.high:
@@ -313,8 +309,7 @@ def between(system: SystemResult) -> str:
     bounds = bounds_of(system)
     if bounds is None or bounds.kind != "between":
         return ""
-    half = (bounds.high / bounds.low) ** 0.5 - 1
-    return f" ± {half:.1%}" if half < WIDE else f" [{rate(bounds.low)}–{rate(bounds.high)}]"
+    return plus_minus(bounds.low, bounds.high) or f" [{rate(bounds.low)}–{rate(bounds.high)}]"
 
 
 def efficiency_rows(comparison: Comparison, group: Group) -> list[Row]:

@@ -17,7 +17,7 @@ from tprimat.analysis.intervals import CONFIDENCE, between_run_interval
 from tprimat.analysis.summary import WITHHELD
 from tprimat.compare import RunResult, SystemResult
 from tprimat.report import tables
-from tprimat.report.rates import RATE, Bounds, bounds_of, first_counted, rate_of, rate_unit
+from tprimat.report.rates import RATE, Bounds, bounds_of, first_counted, plus_minus, rate_of, rate_unit
 from tprimat.text import counted, plain, shortened
 
 LOG_FROM = 4.0
@@ -169,8 +169,7 @@ def average_step_times(systems: Sequence[SystemResult]) -> BarChart:
         bounds = None if found is None else Bounds(scale * found.low, scale * found.high, "between", CONFIDENCE)
         shown = "" if value is None else text(value)
         if bounds is not None:
-            half = (bounds.high / bounds.low) ** 0.5 - 1
-            shown += f" ± {half:.1%}" if half < tables.WIDE else f" [{text(bounds.low)}–{text(bounds.high)}]"
+            shown += plus_minus(bounds.low, bounds.high) or f" [{text(bounds.low)}–{text(bounds.high)}]"
         bars.append(_bar(system, value, shown, bounds))
     work = {
         (config.global_batch_size, config.sequence_length, system.run.num_gpus)
