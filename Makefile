@@ -9,6 +9,8 @@ PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
 export TORCH_INDEX_URL
+# The tests start hundreds of processes, each of which would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 ifeq ($(OS),Windows_NT)
 BIN := $(VENV)/Scripts
