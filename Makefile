@@ -9,6 +9,8 @@ PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
 export TORCH_INDEX_URL
+# The tests start hundreds of processes, each of which would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 ifeq ($(OS),Windows_NT)
 BIN := $(VENV)/Scripts
@@ -41,7 +43,7 @@ test: $(DEV_STAMP) ## run all tests
 
 test-analysis: ## run the tests without PyTorch, on the oldest and the newest Python here
 	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
-	$(PYTHON) tools/analysis_tests.py $(ARGS)
+	$(PYTHON) tools/environment_tests.py analysis $(ARGS)
 
 test-browser: $(DEV_STAMP) ## open the HTML report in headless Chromium: apt-get install chromium chromium-driver
 	@command -v chromedriver >/dev/null || { echo "error: there is no chromedriver: sudo apt-get install chromium chromium-driver (Debian, Ubuntu), or brew install chromium chromedriver (macOS)" >&2; exit 2; }
@@ -55,7 +57,7 @@ test-slurm: $(DEV_STAMP) ## submit jobs to a real Slurm on this machine (5 minut
 test-reliability: $(DEV_STAMP) ## fault-injection tests on real runs, with the oldest Lightning too (less than ten minutes)
 	$(BIN)/python tools/torture.py --times 10
 	$(BIN)/python -m pytest -m reliability $(ARGS)
-	$(BIN)/python tools/lightning_versions.py 2.2.5
+	$(BIN)/python tools/environment_tests.py lightning 2.2.5
 
 test-nemo: ## build and train NeMo's recipes on this CPU, in .venv-nemo (2.5 GB, some minutes)
 	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
@@ -69,7 +71,7 @@ docs: $(DEV_STAMP) ## build the pages of docs/ as a site, into build/site
 
 test-frameworks: ## train the same setup in every framework that runs on a CPU, in .venv-frameworks (10 to 15 minutes on two cores)
 	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
-	$(PYTHON) tools/framework_tests.py $(ARGS)
+	$(PYTHON) tools/environment_tests.py frameworks $(ARGS)
 
 check: $(DEV_STAMP) ## run ruff and mypy
 	$(BIN)/python -m ruff check .

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import re
 import shutil
@@ -22,7 +21,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import child
+
+sys.path.insert(0, str(child.ROOT))
 
 RANKS = 8
 OTHERS = 30
@@ -181,20 +182,8 @@ WAYS: dict[str, tuple[str, Callable[[Path], tuple[int, float]]]] = {
 
 def measured(way: str, path: Path) -> dict[str, float]:
     """Measure one way in its own process; return wall and CPU time in s, memory in MB, steps and their sum."""
-    process = subprocess.Popen(
-        [sys.executable, __file__, "--way", way, "--log", str(path)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout
-    said = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    process.stdout.close()
-    if process.returncode:
-        raise SystemExit(f"{way} ended with status {process.returncode}")
-    found: dict[str, float] = json.loads(said)
-    # Of Linux in KiB, of macOS in bytes.
-    unit = 1 if sys.platform == "darwin" else 1024
-    return {**found, "memory": usage.ru_maxrss * unit / 1e6, "cpu": usage.ru_utime + usage.ru_stime}
+    used = child.measure([__file__, "--way", way, "--log", str(path)])
+    return {**json.loads(used.output), "memory": used.memory_mb, "cpu": used.cpu_s}
 
 
 def main() -> int:

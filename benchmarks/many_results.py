@@ -11,14 +11,14 @@ import argparse
 import math
 import random
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import child
+
+sys.path.insert(0, str(child.ROOT))
 
 from tprimat.analysis.summary import summarize
 from tprimat.results.account import Timing
@@ -41,22 +41,8 @@ LIMIT_MS, LIMIT_KB = 4.0, 50.0
 FEWEST_STEPS, MOST_STEPS = 60, 500
 SYSTEMS = (("nvd", "nemo", "NVIDIA H100 80GB HBM3", "cuda"), ("amd", "primus", "AMD Instinct MI300X", "rocm"))
 MODELS = ("llama", "qwen", "mistral")
-VERSIONS = {
-    name: f"{number}.{number % 7}.0"
-    for number, name in enumerate(
-        (
-            "torch",
-            "lightning",
-            "transformers",
-            "nemo_toolkit",
-            "megatron-core",
-            "transformer-engine",
-            "numpy",
-            "python",
-        ),
-        1,
-    )
-}
+PACKAGES = "torch lightning transformers nemo_toolkit megatron-core transformer-engine numpy python"
+VERSIONS = {name: f"{number}.{number % 7}.0" for number, name in enumerate(PACKAGES.split(), 1)}
 
 
 def make_run(number: int, setups: int | None = None) -> Run:
@@ -156,10 +142,7 @@ def main() -> int:
                 path = folder / f"{number // 500}" / f"result_{number}.json"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(encode(store.as_file([make_run(number)])))
-            answer = subprocess.run(
-                [sys.executable, __file__, "--folder", str(folder)], check=True, capture_output=True, text=True
-            )
-            runs, read, summary, memory = map(float, answer.stdout.split())
+            runs, read, summary, memory = map(float, child.measure([__file__, "--folder", str(folder)]).output.split())
             print(
                 f"{count:>8} {read / runs * 1e3:>8.2f} {summary / runs * 1e3:>11.2f} "
                 f"{(read + summary) / runs * 1e3:>12.2f} {memory / runs / 1e3:>10.1f}"

@@ -14,18 +14,17 @@ import argparse
 import gzip
 import json
 import re
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import child
+from child import MB
 
-MB = 1_000_000
+sys.path.insert(0, str(child.ROOT))
+
 APART = 10_000_000
 """How far ids of two repetitions lie apart."""
 
@@ -63,9 +62,9 @@ def make(source: Path, target: Path, size: int) -> int:
 
 
 def read(way: str, path: str) -> dict[str, float]:
-    """Read a trace in one way; return wall and CPU time in s, the peak of memory in MB, and what was found."""
+    """Read a trace in one way; return the wall time in s and what was found."""
     found = 0.0
-    before, worked_before = time.perf_counter(), time.process_time()
+    before = time.perf_counter()
     if way == OURS:
         from tprimat.log_import import sources
 
@@ -91,19 +90,17 @@ def read(way: str, path: str) -> dict[str, float]:
 
         analysis = TraceAnalysis(trace_files={0: path}, trace_dir="")
         found = float(analysis.get_temporal_breakdown(visualize=False)["idle_time(us)"].iloc[0])
-    seconds, cpu_seconds = time.perf_counter() - before, time.process_time() - worked_before
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MB
-    return {"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_mb": peak, "found": found}
+    return {"seconds": time.perf_counter() - before, "found": found}
 
 
 def measured(python: str, way: str, path: Path) -> dict[str, float] | None:
     """Return what reading costs in a process of its own; None where the tool fails or isn't there."""
-    done = subprocess.run([python, __file__, "--way", way, str(path)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(f"  {way}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
+    try:
+        used = child.measure([__file__, "--way", way, str(path)], python=python)
+    except SystemExit as error:
+        print(f"  {way}: {str(error).strip().splitlines()[-1]}")
         return None
-    values: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return values
+    return {**json.loads(used.output.splitlines()[-1]), "cpu_seconds": used.cpu_s, "peak_mb": used.memory_mb}
 
 
 def main() -> None:

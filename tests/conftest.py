@@ -65,9 +65,9 @@ def make_venv():
 
 
 @pytest.fixture(scope="session")
-def analysis_tests():
-    """tools/analysis_tests.py, which repeats the tests without PyTorch."""
-    return load_tool("analysis_tests")
+def environment_tests():
+    """tools/environment_tests.py, which repeats tests in other environments."""
+    return load_tool("environment_tests")
 
 
 @pytest.fixture(scope="session")
@@ -80,13 +80,6 @@ def torture():
 def first_gpu_run():
     """tools/first_gpu_run.py, the checks of a GPU's first minutes."""
     return load_tool("first_gpu_run")
-
-
-@pytest.fixture(scope="session")
-def lightning_versions():
-    """tools/lightning_versions.py, which tests with older versions of Lightning."""
-    load_tool("make_venv")
-    return load_tool("lightning_versions")
 
 
 @pytest.fixture(scope="session")

@@ -176,6 +176,13 @@ def test_the_architecture_page_names_every_folder():
     assert [part for part in sorted(parts) if not re.search(rf"\b{part}\b", text)] == []
 
 
+def test_the_workshop_page_has_a_line_for_each_program():
+    page = (REPOSITORY / "tools" / "README.md").read_text(encoding="utf-8")
+    programs = [path for folder in ("tools", "benchmarks") for path in (REPOSITORY / folder).glob("*.py")]
+    names = ["golden_*.py" if path.name.startswith("golden_") else path.name for path in programs]
+    assert [name for name in names if f"`{name}`" not in page and name != "first_gpu_run.py"] == []
+
+
 def test_every_module_says_what_it_is_for():
     paths = [*modules(), *entry_scripts()]
     assert [name_of(path) for path in paths if not (ast.get_docstring(tree(path)) or "").strip()] == []

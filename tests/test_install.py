@@ -278,9 +278,11 @@ class TestSetUp:
             make_venv.group("nothing")
 
     @pytest.mark.parametrize(("tests", "skipped", "status"), [(100, 49, 0), (100, 51, 1), (0, 0, 1)])
-    def test_a_run_without_torch_that_skips_most_tests_has_failed(self, analysis_tests, capsys, tests, skipped, status):
+    def test_a_run_without_torch_that_skips_most_tests_has_failed(
+        self, environment_tests, capsys, tests, skipped, status
+    ):
         report = f'<testsuites><testsuite tests="{tests}" skipped="{skipped}" failures="0" /></testsuites>'
-        assert analysis_tests.enough(ElementTree.fromstring(report)) == status
+        assert environment_tests.enough(ElementTree.fromstring(report)) == status
         assert bool(capsys.readouterr().err) == bool(status)
 
     def test_interpreters_are_what_they_are_called(self, interpreters):

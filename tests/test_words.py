@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -120,13 +121,22 @@ LOGS = sorted(path.name for path in SAMPLES.glob("*/") if path.name not in ("res
 @pytest.mark.skipif(not LOGS, reason="the folder of real samples does not lie beside this clone")
 @pytest.mark.parametrize("name", LOGS)
 def test_comparisons_of_logs(name, samples, tmp_path):
+    # Of ten runs of a system three or four are read: the sentences are the same.
+    further = re.compile(r"(_r|result_)(0?[4-9]|10)\.txt")
+    logs = tmp_path / "logs"
+    shutil.copytree(
+        samples / name,
+        logs,
+        ignore=lambda folder, names: [each for each in names if further.search(each)],
+        copy_function=os.symlink,
+    )
     subprocess.run(
-        [sys.executable, "-m", "tprimat", "read", samples / name, "--output-dir", tmp_path, "--quiet"],
+        [sys.executable, "-m", "tprimat", "read", logs, "--output-dir", tmp_path / "results", "--quiet"],
         cwd=REPOSITORY,
         capture_output=True,
         check=True,
     )
-    assert avoided(compared(tmp_path, tmp_path)) == []
+    assert avoided(compared(tmp_path / "results", tmp_path)) == []
 
 
 @pytest.mark.parametrize("text", ["One run a side", "held against the peak", "the figures are rough", "left out"])

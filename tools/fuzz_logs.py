@@ -63,22 +63,9 @@ WORDS = (
     "[20260511 02:18:20]", "\t", "  ",
 )  # fmt: skip
 CONTROLS = (
-    "\r",
-    "\n",
-    "\r\n",
-    "\x1b[0m",
-    "\x1b[38;5;1m",
-    "\x1b]0;",
-    "[32m",
-    "^[[0m",
-    "\\u001b[1m",
-    "\x00",
-    "\ufeff",
-    "ä",
+    "\r", "\n", "\r\n", "\x1b[0m", "\x1b[38;5;1m", "\x1b]0;", "[32m", "^[[0m", "\\u001b[1m", "\x00", "\ufeff", "ä",
     "\x9b1m",
-)
-
-
+)  # fmt: skip
 FAULTS = (
     ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, NameError, OSError,
     RuntimeError, StopIteration, TypeError, ValueError, msgspec.MsgspecError, re.error, TensorPrimatError,

@@ -158,17 +158,8 @@ def logs(below: Path, link: str, *, every: int = 1) -> Iterator[Case]:
         if name.startswith(("primus/", "megatron/")) or "/" not in name:
             line = ("tprimat", "extract-primus", "--log-file", f"{link}/{name}", "--output-dir", "out", "--json")
             yield {**_case("files", *line), "name": f"{name} extract-primus", "collect": "out"}
-            given = (
-                "--num-gpus",
-                "8",
-                "--global-batch-size",
-                "64",
-                "--sequence-length",
-                "4096",
-                "--model-name",
-                "llama",
-            )
-            yield {**_case("files", *line, *given), "name": f"{name} extract-primus, told", "collect": "out"}
+            told = "--num-gpus 8 --global-batch-size 64 --sequence-length 4096 --model-name llama"
+            yield {**_case("files", *line, *told.split()), "name": f"{name} extract-primus, told", "collect": "out"}
     if every == 1:
         for folder in sorted({path.parent for path in files}):
             name = folder.relative_to(below).as_posix()
@@ -267,13 +258,10 @@ def _of_logs(left: str, right: str) -> Case:
     return {"group": "compare logs", "name": f"{left} {right}", "lines": lines, "machine": "none"}
 
 
-NVIDIA = {
-    "device_name": "NVIDIA H100 80GB HBM3",
-    "device_count": 8,
-    "total_memory_gb": 85.018,
-    "software_stack": "cuda",
-}
-AMD = {"device_name": "AMD Instinct MI300X", "device_count": 8, "total_memory_gb": 206.142, "software_stack": "rocm"}
+NVIDIA, AMD = (
+    {"device_name": name, "device_count": 8, "total_memory_gb": memory, "software_stack": stack}
+    for name, memory, stack in (("NVIDIA H100 80GB HBM3", 85.018, "cuda"), ("AMD Instinct MI300X", 206.142, "rocm"))
+)
 
 
 def made_up(seconds: float, *, seed: int = 1, steps: int = 60, gpu: Any = NVIDIA, **changes: Any) -> dict[str, Any]:

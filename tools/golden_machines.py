@@ -130,57 +130,41 @@ exit 0
 
 def amd_smi(gpu: dict[str, Any], held: bool) -> str:
     """Return a stand-in for amd-smi: process, static, metric and list as JSON."""
-    process = {
-        "process_info": {
-            "name": "another_training",
-            "pid": HOLDER_PID,
-            "memory_usage": {"vram_mem": {"value": HOLDER_BYTES, "unit": "B"}},
-        }
-    }
-    processes, static, metric, listed = [], [], [], []
+
+    def of(value: float, unit: str) -> dict[str, Any]:
+        return {"value": value, "unit": unit}
+
+    total, watts = gpu["total_memory"] // 2**20, of(gpu["watts"], "W")
+    answers: dict[str, list[dict[str, Any]]] = {"process": [], "static": [], "metric": [], "list": []}
     for index in range(gpu["count"]):
-        bdf = f"fffe:{0x10 + index:02x}:00.0"
-        empty = {"process_info": "No running processes detected"}
-        processes.append({"gpu": index, "process_list": [process if held and index == 0 else empty]})
-        total = gpu["total_memory"] // 2**20
-        used = HOLDER_BYTES // 2**20 if held and index == 0 else 284
-        static.append(
-            {
-                "gpu": index,
+        bdf, is_held = f"fffe:{0x10 + index:02x}:00.0", held and index == 0
+        used = HOLDER_BYTES // 2**20 if is_held else 284
+        memory = {"vram_mem": of(HOLDER_BYTES, "B")}
+        holder: Any = {"name": "another_training", "pid": HOLDER_PID, "memory_usage": memory}
+        info = holder if is_held else "No running processes detected"
+        clock = {"clk": of(132, "MHz"), "max_clk": of(gpu["clock_rate"] // 1000, "MHz")}
+        row = {
+            "process": {"process_list": [{"process_info": info}]},
+            "static": {
                 "asic": {
-                    "market_name": gpu["name"],
-                    "target_graphics_version": gpu["gcnArchName"].split(":")[0],
+                    "market_name": gpu["name"], "target_graphics_version": gpu["gcnArchName"].split(":")[0],
                     "num_compute_units": gpu["multi_processor_count"],
                 },
-                "bus": {"bdf": bdf},
-                "limit": {
-                    "max_power": {"value": gpu["watts"], "unit": "W"},
-                    "socket_power": {"value": gpu["watts"], "unit": "W"},
-                },
+                "bus": {"bdf": bdf}, "limit": {"max_power": watts, "socket_power": watts},
                 "driver": {"name": "amdgpu", "version": "6.16.6"},
-                "vram": {"type": "HBM3", "size": {"value": total, "unit": "MB"}},
+                "vram": {"type": "HBM3", "size": of(total, "MB")},
                 "partition": {"compute_partition": "SPX", "memory_partition": "NPS1"},
-            }
-        )
-        metric.append(
-            {
-                "gpu": index,
+            },
+            "metric": {
                 "mem_usage": {
-                    "total_vram": {"value": total, "unit": "MB"},
-                    "used_vram": {"value": used, "unit": "MB"},
-                    "free_vram": {"value": total - used, "unit": "MB"},
+                    "total_vram": of(total, "MB"), "used_vram": of(used, "MB"), "free_vram": of(total - used, "MB"),
                 },
-                "power": {"socket_power": {"value": 140, "unit": "W"}},
-                "clock": {
-                    "gfx_0": {
-                        "clk": {"value": 132, "unit": "MHz"},
-                        "max_clk": {"value": gpu["clock_rate"] // 1000, "unit": "MHz"},
-                    }
-                },
-            }
-        )
-        listed.append({"gpu": index, "bdf": bdf, "uuid": f"00000000-0000-0000-0000-00000000000{index}"})
-    answers = {"process": processes, "static": static, "metric": metric, "list": listed}
+                "power": {"socket_power": of(140, "W")}, "clock": {"gfx_0": clock},
+            },
+            "list": {"bdf": bdf, "uuid": f"00000000-0000-0000-0000-00000000000{index}"},
+        }  # fmt: skip
+        for name, answer in row.items():
+            answers[name].append({"gpu": index, **answer})
     cases = "\n".join(f"{name}) cat <<'END'\n{json.dumps(answer)}\nEND\n;;" for name, answer in answers.items())
     return f'#!/bin/sh\ncase "$1" in\n{cases}\n*) exit 1 ;;\nesac\n'
 
@@ -277,23 +261,11 @@ def build(name: str, folder: Path) -> dict[str, str]:
         _executable(programs / "amd-smi", amd_smi(gpu, held))
         _executable(programs / "rocm-smi", rocm_smi(held))
     environment = {
-        "PATH": str(programs),
-        "HOME": str(folder / "home"),
-        "USER": "somebody",
-        "LANG": "C.UTF-8",
-        "LC_ALL": "C.UTF-8",
-        "TZ": "UTC",
-        "TERM": "dumb",
-        "NO_COLOR": "1",
-        "PYTHON_COLORS": "0",
-        "COLUMNS": "100",
-        "LINES": "40",
-        "TMPDIR": tempfile.gettempdir(),
-        "PYTHONHASHSEED": "0",
-        "MPLBACKEND": "Agg",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
+        "PATH": str(programs), "HOME": str(folder / "home"), "USER": "somebody", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8",
+        "TZ": "UTC", "TERM": "dumb", "NO_COLOR": "1", "PYTHON_COLORS": "0", "COLUMNS": "100", "LINES": "40",
+        "TMPDIR": tempfile.gettempdir(), "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg",
+        "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+    }  # fmt: skip
     if not bare:
         environment |= _clones(folder)
     return environment

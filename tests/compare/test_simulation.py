@@ -1,4 +1,4 @@
-"""A handful of the simulated regression checks; tools/simulate_regression_check.py has 1,000 of each."""
+"""A handful of the simulated regression checks; tools/simulate_comparisons.py has 1,000 of each."""
 
 import pytest
 from tool_modules import load_tool
@@ -8,10 +8,10 @@ REPETITIONS, SEED = 12, 1
 
 @pytest.fixture(scope="module")
 def tool():
-    return load_tool("simulate_regression_check")
+    return load_tool("simulate_comparisons")
 
 
 @pytest.mark.parametrize("change", [1.0, 1.05])
 def test_a_regression_is_found_and_an_unchanged_program_passes(tool, change):
-    assert tool.share(REPETITIONS, SEED, 1.0, change, "1%") == 0
-    assert tool.share(REPETITIONS, SEED, tool.REGRESSION, change) >= tool.LEAST_FOUND
+    assert tool.gate_share(REPETITIONS, SEED, 1.0, change, "1%") == 0
+    assert tool.gate_share(REPETITIONS, SEED, tool.REGRESSION, change) >= tool.LEAST_FOUND

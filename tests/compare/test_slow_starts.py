@@ -1,4 +1,4 @@
-"""A handful of the simulated slow starts; tools/simulate_starts.py has 1,200 pairs of each series."""
+"""A handful of the simulated slow starts; tools/simulate_comparisons.py has 1,200 pairs of each series."""
 
 import msgspec
 import numpy as np
@@ -16,7 +16,7 @@ PAIRS = 12
 
 @pytest.fixture(scope="module")
 def tool():
-    return load_tool("simulate_starts")
+    return load_tool("simulate_comparisons")
 
 
 @pytest.fixture

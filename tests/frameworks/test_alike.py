@@ -1,6 +1,6 @@
 """The frameworks train alike: the same first loss, the same curve, and the judge says so.
 
-Here a small model in one process; with TPRIMAT_ALL_FRAMEWORKS=1, which tools/framework_tests.py sets,
+Here a small model in one process; with TPRIMAT_ALL_FRAMEWORKS=1, which tools/environment_tests.py frameworks sets,
 every model at scale tiny, in every framework that a CPU can run, with one and with two processes.
 """
 

@@ -17,7 +17,6 @@ from tprimat.read.parsing import events, timeline
 from tprimat.read.parsing.text import Line
 
 simulate_jobs = load_tool("simulate_jobs")
-check_accounts = load_tool("check_accounts")
 
 BEGIN = datetime.datetime(2026, 3, 1, 12, 0, 0)
 
@@ -91,8 +90,8 @@ class TestSimulatedJobs:
     @pytest.mark.parametrize("number", range(100, 112))
     def test_each_part_is_within_1_percent(self, number):
         text, truth = simulate_jobs.simulate(number)
-        off = check_accounts.errors(text.encode(), truth)
-        assert {part: share for part, share in off.items() if abs(share) > check_accounts.LIMIT} == {}
+        off = simulate_jobs.errors(text.encode(), truth)
+        assert {part: share for part, share in off.items() if abs(share) > simulate_jobs.LIMIT} == {}
 
     def test_the_parts_are_those_of_the_wall_time(self):
         text, truth = simulate_jobs.simulate(101)

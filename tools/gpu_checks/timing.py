@@ -215,18 +215,18 @@ def _loop(report: Report, kind: str, steps: int, folder: Path, work: Callable[[]
 
 
 def callback_cost(report: Report) -> None:
-    """Run benchmarks/callback_cost.py's trainings on the device."""
+    """Run the trainings of benchmarks/recording_cost.py on the device."""
     for package in ("lightning", "msgspec"):
         if importlib.util.find_spec(package) is None:
             raise MissingError(f"{package} isn't installed: pip install -r requirements.txt")
-    benchmark = _load(ROOT / "benchmarks" / "callback_cost.py")
+    benchmark = _load(ROOT / "benchmarks" / "recording_cost.py")
     if not report.dry_run:
         report.device.synchronize()
     rounds, steps = (1, 20) if report.dry_run else (6, 200)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         accelerator = "cpu" if report.dry_run else "gpu"
-        times = benchmark.measure(benchmark.kinds(folder), folder, rounds, steps, accelerator)
+        times = benchmark.measure(benchmark.callbacks(accelerator), folder, rounds, steps)
         report.keep("output of the trainings", (folder / "output.log").read_text(errors="replace"))
     quiet_s = {kind: benchmark.quiet(measured) for kind, measured in times.items()}
     added_us = {kind: (seconds - quiet_s["bare"]) * 1e6 for kind, seconds in quiet_s.items()}

@@ -1,0 +1,46 @@
+"""Run a command in a process of its own and measure it, for the benchmarks beside this file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+MB = 1_000_000
+
+
+class Usage(NamedTuple):
+    """What a process used: CPU time, user and system, in s; peak memory in MB; and what it printed."""
+
+    cpu_s: float
+    memory_mb: float
+    output: str
+
+
+def measure(
+    arguments: Sequence[str],
+    *,
+    python: str = sys.executable,
+    environment: Mapping[str, str] | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
+    statuses: Sequence[int] = (0,),
+) -> Usage:
+    """Run Python with some arguments, and call `meanwhile`. Raises SystemExit if its status is none of `statuses`."""
+    process = subprocess.Popen(
+        [python, *arguments], env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    meanwhile()
+    output, errors = process.stdout.read(), process.stderr.read()  # type: ignore[union-attr]
+    # wait4 tells the usage of this one process.
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    process.communicate()
+    if process.returncode not in statuses:
+        raise SystemExit(f"{' '.join(arguments)} ended with status {process.returncode}: {errors[-500:]}")
+    # Linux counts in KiB, macOS in bytes.
+    peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return Usage(usage.ru_utime + usage.ru_stime, peak / MB, output)
