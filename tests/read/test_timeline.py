@@ -13,7 +13,7 @@ from tprimat import read
 from tprimat.analysis.run_account import account_of
 from tprimat.api import load
 from tprimat.cli import run as run_command
-from tprimat.read.parsing import events, timeline
+from tprimat.read.parsing import events, placing, timeline
 from tprimat.read.parsing.text import Line
 
 simulate_jobs = load_tool("simulate_jobs")
@@ -201,11 +201,11 @@ class TestPauses:
         log = MegatronLog(10).starts().dated("before the start of training step").steps(1, 100)
         run = log.steps(101, 110, extra=extra).steps(111, 200).run()
         assert parts(run).get("unknown", 0.0) == pytest.approx(unknown, abs=1e-6)
-        assert pytest.approx(2.0) == timeline.PAUSE * 20.0
+        assert pytest.approx(2.0) == placing.PAUSE * 20.0
 
     @pytest.mark.parametrize(("extra", "unknown"), [(0.9, 0.0), (1.1, 1.1)])
     def test_or_from_the_resolution_of_the_times_on(self, extra, unknown):
-        rows = [timeline.Row(step, step, 0.1 * step + (extra if step > 50 else 0.0), 0.1, 1) for step in range(1, 101)]
+        rows = [placing.Row(step, step, 0.1 * step + (extra if step > 50 else 0.0), 0.1, 1) for step in range(1, 101)]
         built = timeline.TimelineBuilder(rows, events.Events(), False, 1.0).build()
         assert sum(each.duration for each in built if each.kind == "unknown") == pytest.approx(unknown, abs=1e-6)
 
@@ -238,7 +238,7 @@ class TestPauses:
         assert parts(run)["unknown"] == pytest.approx(12.0, abs=1e-3)
 
     def test_whole_seconds_add_up_no_errors(self):
-        rows = [timeline.Row(step, step, float(int(0.3 * step)), 0.3, 1) for step in range(1, 10_001)]
+        rows = [placing.Row(step, step, float(int(0.3 * step)), 0.3, 1) for step in range(1, 10_001)]
         built = timeline.TimelineBuilder(rows, events.Events(), False, 1.0).build()
         assert [each.kind for each in built] == ["training"]
         assert built[0].duration == pytest.approx(3000.0, abs=1.0)
@@ -379,3 +379,62 @@ def test_lines_are_read_one_by_one_as_in_blocks():
     (one,) = read.parse_lines([Line(number, line, True) for number, line in enumerate(text.split("\n")[:-1], 1)], "x")
     (other,) = read.parse_chunks([text.encode()], "x")
     assert one.run().timeline == other.run().timeline
+
+
+NEMO = """\
+[NeMo I 2026-03-01 12:00:00 megatron_init:513] Rank 0 has pipeline model parallel rank 0
+[NeMo W 2026-03-01 12:00:30 rerun_state_machine:211] RerunStateMachine initialized in mode disabled
+"""
+
+
+def nemo(until: int) -> str:
+    """Return a NeMo log, of whose lines only others than the steps' have times: each tenth step a checkpoint of 5 s."""
+    now, lines = BEGIN + datetime.timedelta(seconds=30), [NEMO]
+    for step in range(until):
+        now += datetime.timedelta(seconds=2)
+        lines.append(
+            f"Training epoch 0, iteration {step}/{until - 1} | global_batch_size: 512 | global_step: {step} "
+            f"| reduced_train_loss: 2.5 | train_step_timing in s: 2.0 | consumed_samples: {512 * (step + 1)}\n"
+        )
+        if step % 10 == 9:
+            lines.append(f"[NeMo I {now:%Y-%m-%d %H:%M:%S} trainer:1] saving checkpoint at iteration {step} to /c\n")
+            now += datetime.timedelta(seconds=5)
+            lines.append(f"[NeMo I {now:%Y-%m-%d %H:%M:%S} trainer:1] successfully saved checkpoint from iteration 9\n")
+    return "".join(lines)
+
+
+class TestTimesOnOtherLines:
+    """Records without a time have it from the lines around them, as far as these bound it."""
+
+    def test_the_parts_add_up(self):
+        (log,) = read.parse_chunks([nemo(40).encode()], "nemo.log")
+        run = log.run()
+        assert parts(run) == {"start-up": 30.0, "training": 80.0, "checkpoint": 20.0}
+        assert [(each.first_step, each.last_step) for each in run.timeline if each.kind == "training"] == [
+            (1, 10), (11, 20), (21, 30), (31, 40),
+        ]  # fmt: skip
+
+    def test_steps_behind_the_last_time_took_what_they_state(self):
+        (log,) = read.parse_chunks([nemo(45).encode()], "nemo.log")
+        assert parts(log.run()) == {"start-up": 30.0, "training": 90.0, "checkpoint": 20.0}
+
+    @pytest.mark.parametrize(("late", "unknown"), [(1, {}), (2, {"unknown": 2.0})])
+    def test_a_time_that_comes_late_leaves_it_open(self, late, unknown):
+        """More than a tenth of the steps' time, where no others show how long they take."""
+        text = nemo(9) + f"[NeMo I 2026-03-01 12:00:{48 + late} trainer:1] done\n"
+        (log,) = read.parse_chunks([text.encode()], "nemo.log")
+        found = parts(log.run())
+        assert {name: found[name] for name in found if name == "unknown"} == unknown
+        assert sum(found.values()) == pytest.approx(48 + late)
+
+    def test_without_any_time_of_steps_there_is_no_timeline(self):
+        text = re.sub(r"train_step_timing in s: [\d.]+ ", "", nemo(9))
+        (log,) = read.parse_chunks([text.encode()], "nemo.log")
+        assert log.run().timeline == ()
+
+    @pytest.mark.parametrize(("seconds", "checkpoint"), [("0.000", 0.0), ("1.500", 1.5)])
+    def test_the_end_of_an_asynchronous_checkpoint_takes_time(self, seconds, checkpoint):
+        first, second = nemo(18)[: -len(nemo(18).splitlines()[-1]) - 1], nemo(18).splitlines()[-1]
+        text = f"{first}[NeMo I 2026-03-01 12:01:10 trainer:1] Async finalization time took {seconds} s\n{second}\n"
+        (log,) = read.parse_chunks([text.encode()], "nemo.log")
+        assert parts(log.run())["checkpoint"] == pytest.approx(5.0 + checkpoint, abs=0.6)

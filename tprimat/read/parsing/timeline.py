@@ -11,34 +11,21 @@ import dataclasses
 import itertools
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from tprimat.read.parsing.events import Events, Mark, Moment, Time
+from tprimat.read.parsing.placing import PAUSE, Row, attempts, placed
 from tprimat.results.account import Entry
 from tprimat.text import counted
 from tprimat.units import duration
-
-PAUSE = 0.1
-"""Share of the printed time of the steps between two records, and at least the resolution of the log's times, by which
-these may lie further apart before the rest is no training."""
 
 STAMPED_STEPS = 20.0
 """Time of a stretch over the resolution of the log's times, from which it shows how long a step takes."""
 
 AGAIN = 5.0
 """s of silence before a start that follows another one: shorter, they are processes of one attempt."""
-
-
-class Row(NamedTuple):
-    """A record: its step and line, when it was printed and the mean time of its steps (s), and how many these are."""
-
-    step: int
-    line: int
-    at: float
-    seconds: float | None = None
-    window: int | None = None
 
 
 @dataclasses.dataclass
@@ -74,11 +61,7 @@ class TimelineBuilder:
         first, last = self._at(events.first), self._at(events.last)
         self._first = first if first is not None and first <= rows[0].at else None
         self._last = max(rows[-1].at, last or 0.0)
-        starts = {mark.line for mark in self._marks if mark.kind == "start" and mark.line > rows[0].line}
-        bounds = sorted(starts.union(again))
-        groups = itertools.groupby(rows, lambda row: bisect.bisect_right(bounds, row.line))
-        # Within an attempt a record that was only logged late takes its place.
-        self._attempts = [sorted(group) for _, group in groups]
+        self._attempts = attempts(rows, events, again)
         apart = [row.step - before.step for each in self._attempts for before, row in itertools.pairwise(each)]
         self._window = statistics.mode(apart) if apart else 1
         printed = [row.seconds for row in rows if row.seconds]
@@ -111,6 +94,8 @@ class TimelineBuilder:
                     self._restart(before, row)
                 else:
                     self._go_on(before, row)
+                if row.latest is not None:
+                    self._put("unknown", row.latest, line=row.line)
                 before = row
         assert before is not None
         self._carve(self._between(before.line, None), self._last, "end")
@@ -366,7 +351,8 @@ def of(rows: Iterable[tuple[Row, Time, float]], events: Events, again: Sequence[
         events: what the lines around them say.
         again: lines of records that repeat a step after a restart.
     """
-    timed = [each for each in rows if each[1] is not None]
+    rows = list(rows)
+    timed = [each for each in rows if each[1] is not None] or placed([row for row, *_ in rows], events, again)
     clocks = collections.Counter(clock for _, clock, _ in timed)
     if not clocks:
         return ()
