@@ -116,6 +116,23 @@ class TestRestarts:
         lost = [(each.first_step, each.last_step, each.duration) for each in run.timeline if each.kind == "lost"]
         assert lost == [(111, 120, pytest.approx(20.0, abs=0.1)), (None, None, pytest.approx(1200.0, abs=1.0))]
 
+    @pytest.mark.parametrize("apart", [False, True])
+    def test_down_time_begins_at_the_last_sign_of_life(self, apart, tmp_path):
+        """In one log, and where the next attempt has a log of its own."""
+        log = MegatronLog().starts().dated("before the start of training step").steps(1, 30).wait(90)
+        log.dated("a heartbeat of a process that hangs")
+        cut = len(log.lines)
+        log.wait(600).starts().dated("after megatron is initialized")
+        log.say("  successfully loaded checkpoint from /c [ t 1/1, p 1/1 ] at iteration 30").steps(31, 60)
+        parts = (log.lines[:cut], log.lines[cut:]) if apart else (log.lines,)
+        for number, lines in enumerate(parts):
+            (tmp_path / f"{number}.log").write_text("\n".join([*lines, ""]))
+        (run,) = load(str(tmp_path)).runs
+        lost = [(each.note, round(each.duration)) for each in run.timeline if each.kind == "lost"]
+        assert lost == [("without another step after step 30", 90), ("down after step 30", 600)]
+        cost = "lost: 11 min 30 s (10 min 00 s down after step 30, 1 min 30 s without another step after step 30)"
+        assert cost in run.warnings
+
     def test_without_a_crash_nothing_is_said_to_be_lost(self):
         run = MegatronLog().starts().dated("before the start of training step").steps(1, 50).run()
         assert "lost" not in parts(run)

@@ -24,6 +24,9 @@ from tprimat.units import duration
 STAMPED_STEPS = 20.0
 """Time of a stretch over the resolution of the log's times, from which it shows how long a step takes."""
 
+DOWN, IDLE = "down after step {}", "without another step after step {}"
+"""Notes of time that is lost: until the next attempt begins, and before that, to the last line of the former one."""
+
 AGAIN = 5.0
 """s of silence before a start that follows another one: shorter, they are processes of one attempt."""
 
@@ -167,7 +170,10 @@ class TimelineBuilder:
                 if mark.kind == "checkpoint" and mark.phase == "begins":
                     saved = self._at(mark.at) or saved
             self._put("training", saved, steps, before.line)
-        note = f"down after step {max(before.step, resumed)}"
+        note = DOWN.format(max(before.step, resumed))
+        if down and not marks[:place]:
+            # It lived on without a step until the last time in its log.
+            self._put("lost", down[0][0], note=IDLE.format(max(before.step, resumed)))
         self._carve(marks[:place], until, "lost", note=note)
         for begins, ends in down[1:]:
             self._put("start-up", begins)
@@ -371,12 +377,13 @@ def lost(timeline: Sequence[Entry]) -> str | None:
     entries = [entry for entry in timeline if entry.kind == "lost"]
     if not entries:
         return None
-    down = [entry for entry in entries if not entry.steps]
     steps = sum(entry.steps for entry in entries)
     parts = []
-    if down:
-        time = duration(sum(entry.duration for entry in down))
-        parts.append(f"{time} {down[0].note}" if len(down) == 1 else f"{time} down in {len(down)} restarts")
+    for said, several in ((DOWN, "down in {} restarts"), (IDLE, "without another step before {} restarts")):
+        found = [entry for entry in entries if not entry.steps and (entry.note or "").startswith(said[:4])]
+        if found:
+            time, note = duration(sum(entry.duration for entry in found)), found[0].note
+            parts.append(f"{time} {note}" if len(found) == 1 else f"{time} {several.format(len(found))}")
     if steps:
         parts.append(f"{counted(steps, 'step')} done twice")
     return f"lost: {duration(sum(entry.duration for entry in entries))} ({', '.join(parts)})"
