@@ -455,3 +455,71 @@ class TestTimesOnOtherLines:
         text = f"{first}[NeMo I 2026-03-01 12:01:10 trainer:1] Async finalization time took {seconds} s\n{second}\n"
         (log,) = read.parse_chunks([text.encode()], "nemo.log")
         assert parts(log.run())["checkpoint"] == pytest.approx(5.0 + checkpoint, abs=0.6)
+
+
+class TrainerLog:
+    """Writes a log of Hugging Face's Trainer: ten steps take 20 s, after 40 steps each a checkpoint 4 s."""
+
+    def __init__(self, dated: bool = True) -> None:
+        self.now = 0
+        self.dated = dated
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        stamp = f"{BEGIN + datetime.timedelta(seconds=self.now):%Y-%m-%dT%H:%M:%SZ} "
+        self.lines.append((stamp if self.dated else "") + text)
+
+    def starts(self, resumed: int = 0) -> TrainerLog:
+        for text in ("***** Running training *****", "  Total optimization steps = 100", "  Num Epochs = 1"):
+            self.say(text)
+        if resumed:
+            self.say(f"  Continuing training from global step {resumed}")
+        return self
+
+    def steps(self, first: int, last: int) -> TrainerLog:
+        for step in range(first + 9, last + 1, 10):
+            self.now += 20
+            self.say(f"{{'loss': {2 - step / 1000}, 'learning_rate': 1e-05, 'epoch': {step / 100:.2f}}}")
+            if step % 40 == 0:
+                self.say("Saving model checkpoint to out")
+                self.now += 4
+        return self
+
+
+class TestTrainer:
+    @pytest.mark.parametrize("apart", [False, True])
+    def test_what_a_resumed_training_lost(self, apart, tmp_path):
+        """In one log, and where the next attempt has a log of its own."""
+        log = TrainerLog().starts().steps(1, 60)
+        cut = len(log.lines)
+        log.now += 300
+        log.starts(resumed=40).steps(41, 100)
+        for number, lines in enumerate((log.lines[:cut], log.lines[cut:]) if apart else (log.lines,)):
+            (tmp_path / f"{number}.log").write_text("\n".join([*lines, ""]))
+        (run,) = load(str(tmp_path)).runs
+        assert run.steps == tuple(range(10, 101, 10))
+        assert parts(run) == {"training": 200.0, "checkpoint": 8.0, "lost": 340.0}
+        assert run.warnings[0] == "lost: 5 min 40 s (5 min 00 s down after step 60, 20 steps done twice)"
+
+    def test_without_a_clock_the_parts_are_those_that_are_stated(self):
+        log = TrainerLog(dated=False).starts().steps(1, 50)
+        log.say("{'eval_loss': 1.9, 'eval_runtime': 7.5, 'epoch': 0.5}")
+        log.steps(51, 100).say("{'eval_loss': 1.8, 'eval_runtime': '8.5', 'epoch': 1.0}")
+        (parsed,) = read.parse_chunks(["\n".join([*log.lines, ""]).encode()], "x")
+        account = account_of(parsed.run())
+        assert dict(account.parts) == {"evaluation": 16.0}
+        assert not account.is_whole
+
+    def test_the_file_of_its_state_has_the_same_parts(self, tmp_path):
+        history = [{"loss": 2.0, "step": step, "epoch": step / 100} for step in (10, 20)]
+        history += [{"eval_loss": 1.9, "eval_runtime": 7.5, "step": 20, "epoch": 0.2}]
+        (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history, "global_step": 20}))
+        (run,) = load(str(tmp_path)).runs
+        assert parts(run) == {"evaluation": 7.5}
+
+    def test_where_each_gap_holds_a_checkpoint_nothing_tells_them_from_steps(self):
+        """The Trainer prints no step times."""
+        lines = TrainerLog().starts().steps(1, 80).lines
+        lines = [line.partition(" ")[2] if "'loss'" in line else line for line in lines]
+        (parsed,) = read.parse_chunks(["\n".join([*lines, ""]).encode()], "x")
+        assert parts(parsed.run()) == {"unknown": 164.0}

@@ -9,13 +9,16 @@ import math
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tprimat.read.parsing.events import Events, Time
+from tprimat.results.account import Entry
 
 PAUSE = 0.1
 """Share of the printed time of the steps between two records, and at least the resolution of the log's times, by which
 these may lie further apart before the rest is no training."""
+
+PAUSES = ("evaluation", "checkpoint")
 
 
 class Row(NamedTuple):
@@ -59,7 +62,7 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[tu
     clock = clocks.most_common(1)[0][0]
     lines, times = zip(*((line, at) for line, (at, other) in events.stamps if other is clock), strict=True)
     resolution = 1.0 if all(at == int(at) for at in times) else 1e-3
-    pauses = [mark for mark in events.marks if mark.kind in ("evaluation", "checkpoint")]
+    pauses = [mark for mark in events.marks if mark.kind in PAUSES]
     paused = [mark.line for mark in pauses]
     # A time behind an event that is over is no longer that of the record before it.
     over = [mark.line for mark in pauses if mark.phase != "begins"]
@@ -93,7 +96,8 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[tu
                     done = [part for part in parts if part.line < ended]
                     _, rest = _together(done[-1] if done else before, parts[len(done) :], usual)
                     at = max(at, times[stamp - 1] + rest * scale)
-                at = min(max(at, earliest), after)
+                # Without any step time nothing but the next line bounds it, as it does the other records.
+                at = min(max(at, earliest), after) if usual or before is None else after
                 is_open = not ratios or (before is not None and ended > max(before.line, lines[place - 1]))
                 # What follows the last record of an attempt that is not the last one is lost in any case.
                 is_open = is_open and row is rows[-1] and max(PAUSE * spent, resolution) < after - at < math.inf
@@ -126,3 +130,17 @@ def _together(before: Row | None, parts: Sequence[Row], usual: float) -> tuple[R
     return parts[-1]._replace(seconds=spent / count if spent > 0 and count > 0 else None, window=window), max(
         spent, 0.0
     )
+
+
+def stated_parts(rows: Sequence[Row], events: Events) -> tuple[Entry, ...]:
+    """Return the evaluations and checkpoints of a log without times whose duration it states, each behind its steps."""
+    done = [*itertools.accumulate(((row.seconds or 0.0) * (row.window or 1) for row in rows), initial=0.0)]
+    # A file without lines says after which step.
+    places, entries, spent = [row.line or row.step for row in rows], [], 0.0
+    for mark in events.marks:
+        if mark.kind in PAUSES and mark.seconds:
+            start = round(done[bisect.bisect_right(places, mark.line or mark.step or 0)] + spent, 6)
+            entry: dict[str, Any] = {"kind": mark.kind, "start": start, "duration": mark.seconds}
+            entries.append(Entry(**entry, line=mark.line or None))
+            spent += mark.seconds
+    return tuple(entries)

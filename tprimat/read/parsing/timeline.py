@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from tprimat.read.parsing.events import Events, Mark, Moment, Time
-from tprimat.read.parsing.placing import PAUSE, Row, attempts, placed
+from tprimat.read.parsing.placing import PAUSE, Row, attempts, placed, stated_parts
 from tprimat.results.account import Entry
 from tprimat.text import counted
 from tprimat.units import duration
@@ -148,7 +148,7 @@ class TimelineBuilder:
     def _start(self, row: Row, marks: Sequence[Mark], resumed: int) -> None:
         """Add the start-up of an attempt and the steps of its first record."""
         time = self._expected(row._replace(step=resumed), row)
-        self._carve(marks, row.at - time, "start-up")
+        self._carve(marks, row.at - time, "start-up" if self._scale else "unknown")
         # Where the log begins within them, their time is unknown.
         steps = range(resumed + 1, row.step + 1) if row.at - self._now > time / 2 else range(0)
         self._put("training", row.at, steps, row.line)
@@ -284,7 +284,9 @@ class TimelineBuilder:
                 found[place] = min(statistics.median(self._spent[events[place].kind]), max(more, 0.0))
                 more -= found[place] or 0.0
             unknown = unknown[:1]
-        if len(unknown) > 1:
+        # Nor where nothing tells how long steps take.
+        is_open = len(unknown) > 1 or (bool(unknown) and not self._scale)
+        if is_open:
             found = [each or 0.0 for each in found]
             events.append(_Event("unknown", events[unknown[0]].line))
             found.append(max(more, 0.0))
@@ -298,7 +300,7 @@ class TimelineBuilder:
             longest = max(range(len(found)), key=lambda place: found[place] or 0.0)
             found[longest] = (found[longest] or 0.0) + more
         durations = [each or 0.0 for each in found]
-        if rest == "training" and len(unknown) < 2:
+        if rest == "training" and not is_open:
             for event, seconds in zip(events, durations, strict=True):
                 self._spent[event.kind].append(seconds)
         return durations
@@ -358,15 +360,17 @@ def of(rows: Iterable[tuple[Row, Time, float]], events: Events, again: Sequence[
         again: lines of records that repeat a step after a restart.
     """
     rows = list(rows)
-    timed = [each for each in rows if each[1] is not None] or placed([row for row, *_ in rows], events, again)
+    timed = [each for each in rows if each[1] is not None]
+    if any(later.at < row.at for (row, clock, _), (later, *_) in itertools.pairwise(timed) if clock == "elapsed"):
+        # Another attempt counts from its own start.
+        timed = []
+    timed = timed or placed([row for row, *_ in rows], events, again)
     clocks = collections.Counter(clock for _, clock, _ in timed)
     if not clocks:
-        return ()
+        return stated_parts([row for row, *_ in rows], events)
     clock = clocks.most_common(1)[0][0]
     on_clock, resolutions = zip(*((row, each) for row, other, each in timed if other is clock), strict=True)
     if clock == "elapsed":
-        if any(later.at < row.at for row, later in itertools.pairwise(on_clock)):
-            return ()
         marks = [mark._replace(at=None, first=None, silence=None) for mark in events.marks]
         events = Events(marks, first=(0.0, "elapsed"))
     return TimelineBuilder(on_clock, events, clock, max(resolutions), again).build()
