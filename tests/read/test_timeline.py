@@ -523,3 +523,23 @@ class TestTrainer:
         lines = [line.partition(" ")[2] if "'loss'" in line else line for line in lines]
         (parsed,) = read.parse_chunks(["\n".join([*lines, ""]).encode()], "x")
         assert parts(parsed.run()) == {"unknown": 164.0}
+
+
+@pytest.mark.parametrize(
+    ("dated", "warning"),
+    [
+        ("2026-03-01 12:00:00.5: I tensorflow/core] oneDNN\n", "no time zone in the log (2026-03-01 12:00:11)"),
+        ("", "no year in the log"),
+    ],
+)
+def test_maxtext_has_times_without_a_year(dated, warning):
+    lines = ["I0301 12:00:01.000000 14 train.py:1] System Information: Jax Version: 0.5.0"]
+    lines += [
+        f"I0301 12:00:{11 + step:02d}.000000 14 metric_logger.py:214] completed step: {step}, seconds: 1.000, "
+        "TFLOP/s/device: 86.0, Tokens/s/device: 16384.0, total_weights: 4096, loss: 2.500"
+        for step in range(20)
+    ]
+    (log,) = read.parse_chunks([(dated + "\n".join([*lines, ""])).encode()], "x")
+    run = log.run()
+    assert parts(run) == {"start-up": pytest.approx(9.5, abs=0.6), "training": 20.0}
+    assert f"timestamp unknown: {warning}" in run.warnings
