@@ -152,12 +152,16 @@ def test_a_result_without_its_log_is_checked_against_its_steps(packed, capsys):
     assert "1 run without a log in the bundle, so its steps can't be checked" in found["answer"]
 
 
-def test_logs_of_one_name_from_two_folders(tmp_path, capsys):
+@pytest.mark.parametrize("apart", [1000.0, 4.0])
+def test_logs_of_one_name_from_two_folders(tmp_path, capsys, apart):
+    """Also where their steps differ so little that in one folder they would be one training."""
     output = tmp_path / "output"
     logs = [tmp_path / f"run{number}" / "train.log" for number in (1, 2)]
     for number, log in enumerate(logs, 1):
         log.parent.mkdir()
-        log.write_text(log_text(30, 1000.0 * number).replace("seq_length", f"hf_{'a' * number * 16}\n seq_length"))
+        log.write_text(
+            log_text(30, 1000.0 + apart * number).replace("seq_length", f"hf_{'a' * number * 16}\n seq_length")
+        )
     assert cli.run("read", [*map(str, logs), "--output-dir", str(output), *GIVEN]) == 0
     bundle.write(tmp_path / "b.zip", sorted(output.glob("*.json")), logs)
     capsys.readouterr()

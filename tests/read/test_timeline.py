@@ -13,7 +13,7 @@ from tprimat import read
 from tprimat.analysis.run_account import account_of
 from tprimat.api import load
 from tprimat.cli import run as run_command
-from tprimat.read.parsing import events, timeline
+from tprimat.read.parsing import events, placing, timeline
 from tprimat.read.parsing.text import Line
 
 simulate_jobs = load_tool("simulate_jobs")
@@ -115,6 +115,23 @@ class TestRestarts:
         lost = [(each.first_step, each.last_step, each.duration) for each in run.timeline if each.kind == "lost"]
         assert lost == [(111, 120, pytest.approx(20.0, abs=0.1)), (None, None, pytest.approx(1200.0, abs=1.0))]
 
+    @pytest.mark.parametrize("apart", [False, True])
+    def test_down_time_begins_at_the_last_sign_of_life(self, apart, tmp_path):
+        """In one log, and where the next attempt has a log of its own."""
+        log = MegatronLog().starts().dated("before the start of training step").steps(1, 30).wait(90)
+        log.dated("a heartbeat of a process that hangs")
+        cut = len(log.lines)
+        log.wait(600).starts().dated("after megatron is initialized")
+        log.say("  successfully loaded checkpoint from /c [ t 1/1, p 1/1 ] at iteration 30").steps(31, 60)
+        parts = (log.lines[:cut], log.lines[cut:]) if apart else (log.lines,)
+        for number, lines in enumerate(parts):
+            (tmp_path / f"{number}.log").write_text("\n".join([*lines, ""]))
+        (run,) = load(str(tmp_path)).runs
+        lost = [(each.note, round(each.duration)) for each in run.timeline if each.kind == "lost"]
+        assert lost == [("without another step after step 30", 90), ("down after step 30", 600)]
+        cost = "lost: 11 min 30 s (10 min 00 s down after step 30, 1 min 30 s without another step after step 30)"
+        assert cost in run.warnings
+
     def test_without_a_crash_nothing_is_said_to_be_lost(self):
         run = MegatronLog().starts().dated("before the start of training step").steps(1, 50).run()
         assert "lost" not in parts(run)
@@ -200,11 +217,11 @@ class TestPauses:
         log = MegatronLog(10).starts().dated("before the start of training step").steps(1, 100)
         run = log.steps(101, 110, extra=extra).steps(111, 200).run()
         assert parts(run).get("unknown", 0.0) == pytest.approx(unknown, abs=1e-6)
-        assert pytest.approx(2.0) == timeline.PAUSE * 20.0
+        assert pytest.approx(2.0) == placing.PAUSE * 20.0
 
     @pytest.mark.parametrize(("extra", "unknown"), [(0.9, 0.0), (1.1, 1.1)])
     def test_or_from_the_resolution_of_the_times_on(self, extra, unknown):
-        rows = [timeline.Row(step, step, 0.1 * step + (extra if step > 50 else 0.0), 0.1, 1) for step in range(1, 101)]
+        rows = [placing.Row(step, step, 0.1 * step + (extra if step > 50 else 0.0), 0.1, 1) for step in range(1, 101)]
         built = timeline.TimelineBuilder(rows, events.Events(), False, 1.0).build()
         assert sum(each.duration for each in built if each.kind == "unknown") == pytest.approx(unknown, abs=1e-6)
 
@@ -237,7 +254,7 @@ class TestPauses:
         assert parts(run)["unknown"] == pytest.approx(12.0, abs=1e-3)
 
     def test_whole_seconds_add_up_no_errors(self):
-        rows = [timeline.Row(step, step, float(int(0.3 * step)), 0.3, 1) for step in range(1, 10_001)]
+        rows = [placing.Row(step, step, float(int(0.3 * step)), 0.3, 1) for step in range(1, 10_001)]
         built = timeline.TimelineBuilder(rows, events.Events(), False, 1.0).build()
         assert [each.kind for each in built] == ["training"]
         assert built[0].duration == pytest.approx(3000.0, abs=1.0)
@@ -378,3 +395,150 @@ def test_lines_are_read_one_by_one_as_in_blocks():
     (one,) = read.parse_lines([Line(number, line, True) for number, line in enumerate(text.split("\n")[:-1], 1)], "x")
     (other,) = read.parse_chunks([text.encode()], "x")
     assert one.run().timeline == other.run().timeline
+
+
+NEMO = """\
+[NeMo I 2026-03-01 12:00:00 megatron_init:513] Rank 0 has pipeline model parallel rank 0
+[NeMo W 2026-03-01 12:00:30 rerun_state_machine:211] RerunStateMachine initialized in mode disabled
+"""
+
+
+def nemo(until: int) -> str:
+    """Return a NeMo log, of whose lines only others than the steps' have times: each tenth step a checkpoint of 5 s."""
+    now, lines = BEGIN + datetime.timedelta(seconds=30), [NEMO]
+    for step in range(until):
+        now += datetime.timedelta(seconds=2)
+        lines.append(
+            f"Training epoch 0, iteration {step}/{until - 1} | global_batch_size: 512 | global_step: {step} "
+            f"| reduced_train_loss: 2.5 | train_step_timing in s: 2.0 | consumed_samples: {512 * (step + 1)}\n"
+        )
+        if step % 10 == 9:
+            lines.append(f"[NeMo I {now:%Y-%m-%d %H:%M:%S} trainer:1] saving checkpoint at iteration {step} to /c\n")
+            now += datetime.timedelta(seconds=5)
+            lines.append(f"[NeMo I {now:%Y-%m-%d %H:%M:%S} trainer:1] successfully saved checkpoint from iteration 9\n")
+    return "".join(lines)
+
+
+class TestTimesOnOtherLines:
+    """Records without a time have it from the lines around them, as far as these bound it."""
+
+    def test_the_parts_add_up(self):
+        (log,) = read.parse_chunks([nemo(40).encode()], "nemo.log")
+        run = log.run()
+        assert parts(run) == {"start-up": 30.0, "training": 80.0, "checkpoint": 20.0}
+        assert [(each.first_step, each.last_step) for each in run.timeline if each.kind == "training"] == [
+            (1, 10), (11, 20), (21, 30), (31, 40),
+        ]  # fmt: skip
+
+    def test_steps_behind_the_last_time_took_what_they_state(self):
+        (log,) = read.parse_chunks([nemo(45).encode()], "nemo.log")
+        assert parts(log.run()) == {"start-up": 30.0, "training": 90.0, "checkpoint": 20.0}
+
+    @pytest.mark.parametrize(("late", "unknown"), [(1, {}), (2, {"unknown": 2.0})])
+    def test_a_time_that_comes_late_leaves_it_open(self, late, unknown):
+        """More than a tenth of the steps' time, where no others show how long they take."""
+        text = nemo(9) + f"[NeMo I 2026-03-01 12:00:{48 + late} trainer:1] done\n"
+        (log,) = read.parse_chunks([text.encode()], "nemo.log")
+        found = parts(log.run())
+        assert {name: found[name] for name in found if name == "unknown"} == unknown
+        assert sum(found.values()) == pytest.approx(48 + late)
+
+    def test_without_any_time_of_steps_there_is_no_timeline(self):
+        text = re.sub(r"train_step_timing in s: [\d.]+ ", "", nemo(9))
+        (log,) = read.parse_chunks([text.encode()], "nemo.log")
+        assert log.run().timeline == ()
+
+    @pytest.mark.parametrize(("seconds", "checkpoint"), [("0.000", 0.0), ("1.500", 1.5)])
+    def test_the_end_of_an_asynchronous_checkpoint_takes_time(self, seconds, checkpoint):
+        first, second = nemo(18)[: -len(nemo(18).splitlines()[-1]) - 1], nemo(18).splitlines()[-1]
+        text = f"{first}[NeMo I 2026-03-01 12:01:10 trainer:1] Async finalization time took {seconds} s\n{second}\n"
+        (log,) = read.parse_chunks([text.encode()], "nemo.log")
+        assert parts(log.run())["checkpoint"] == pytest.approx(5.0 + checkpoint, abs=0.6)
+
+
+class TrainerLog:
+    """Writes a log of Hugging Face's Trainer: ten steps take 20 s, after 40 steps each a checkpoint 4 s."""
+
+    def __init__(self, dated: bool = True) -> None:
+        self.now = 0
+        self.dated = dated
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        stamp = f"{BEGIN + datetime.timedelta(seconds=self.now):%Y-%m-%dT%H:%M:%SZ} "
+        self.lines.append((stamp if self.dated else "") + text)
+
+    def starts(self, resumed: int = 0) -> TrainerLog:
+        for text in ("***** Running training *****", "  Total optimization steps = 100", "  Num Epochs = 1"):
+            self.say(text)
+        if resumed:
+            self.say(f"  Continuing training from global step {resumed}")
+        return self
+
+    def steps(self, first: int, last: int) -> TrainerLog:
+        for step in range(first + 9, last + 1, 10):
+            self.now += 20
+            self.say(f"{{'loss': {2 - step / 1000}, 'learning_rate': 1e-05, 'epoch': {step / 100:.2f}}}")
+            if step % 40 == 0:
+                self.say("Saving model checkpoint to out")
+                self.now += 4
+        return self
+
+
+class TestTrainer:
+    @pytest.mark.parametrize("apart", [False, True])
+    def test_what_a_resumed_training_lost(self, apart, tmp_path):
+        """In one log, and where the next attempt has a log of its own."""
+        log = TrainerLog().starts().steps(1, 60)
+        cut = len(log.lines)
+        log.now += 300
+        log.starts(resumed=40).steps(41, 100)
+        for number, lines in enumerate((log.lines[:cut], log.lines[cut:]) if apart else (log.lines,)):
+            (tmp_path / f"{number}.log").write_text("\n".join([*lines, ""]))
+        (run,) = load(str(tmp_path)).runs
+        assert run.steps == tuple(range(10, 101, 10))
+        assert parts(run) == {"training": 200.0, "checkpoint": 8.0, "lost": 340.0}
+        assert run.warnings[0] == "lost: 5 min 40 s (5 min 00 s down after step 60, 20 steps done twice)"
+
+    def test_without_a_clock_the_parts_are_those_that_are_stated(self):
+        log = TrainerLog(dated=False).starts().steps(1, 50)
+        log.say("{'eval_loss': 1.9, 'eval_runtime': 7.5, 'epoch': 0.5}")
+        log.steps(51, 100).say("{'eval_loss': 1.8, 'eval_runtime': '8.5', 'epoch': 1.0}")
+        (parsed,) = read.parse_chunks(["\n".join([*log.lines, ""]).encode()], "x")
+        account = account_of(parsed.run())
+        assert dict(account.parts) == {"evaluation": 16.0}
+        assert not account.is_whole
+
+    def test_the_file_of_its_state_has_the_same_parts(self, tmp_path):
+        history = [{"loss": 2.0, "step": step, "epoch": step / 100} for step in (10, 20)]
+        history += [{"eval_loss": 1.9, "eval_runtime": 7.5, "step": 20, "epoch": 0.2}]
+        (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history, "global_step": 20}))
+        (run,) = load(str(tmp_path)).runs
+        assert parts(run) == {"evaluation": 7.5}
+
+    def test_where_each_gap_holds_a_checkpoint_nothing_tells_them_from_steps(self):
+        """The Trainer prints no step times."""
+        lines = TrainerLog().starts().steps(1, 80).lines
+        lines = [line.partition(" ")[2] if "'loss'" in line else line for line in lines]
+        (parsed,) = read.parse_chunks(["\n".join([*lines, ""]).encode()], "x")
+        assert parts(parsed.run()) == {"unknown": 164.0}
+
+
+@pytest.mark.parametrize(
+    ("dated", "warning"),
+    [
+        ("2026-03-01 12:00:00.5: I tensorflow/core] oneDNN\n", "no time zone in the log (2026-03-01 12:00:11)"),
+        ("", "no year in the log"),
+    ],
+)
+def test_maxtext_has_times_without_a_year(dated, warning):
+    lines = ["I0301 12:00:01.000000 14 train.py:1] System Information: Jax Version: 0.5.0"]
+    lines += [
+        f"I0301 12:00:{11 + step:02d}.000000 14 metric_logger.py:214] completed step: {step}, seconds: 1.000, "
+        "TFLOP/s/device: 86.0, Tokens/s/device: 16384.0, total_weights: 4096, loss: 2.500"
+        for step in range(20)
+    ]
+    (log,) = read.parse_chunks([(dated + "\n".join([*lines, ""])).encode()], "x")
+    run = log.run()
+    assert parts(run) == {"start-up": pytest.approx(9.5, abs=0.6), "training": 20.0}
+    assert f"timestamp unknown: {warning}" in run.warnings

@@ -54,14 +54,14 @@ def account(run: Run, first_steady: int | None) -> Account | None:
     inside = [entry for entry in run.timeline if entry.start >= 0]
     before = math.fsum(entry.duration for entry in run.timeline if entry.start < 0)
     warm_up = _until(run, first_steady)
-    if not inside:
+    sums = {name: math.fsum(entry.duration for entry in inside if entry.kind == name) for name in PARTS}
+    if {entry.kind for entry in inside} <= {"evaluation", "checkpoint"}:
         timed = [(time, window) for time, window in zip(run.step_times, run.window_steps, strict=True) if time]
-        if not timed:
+        if not timed and not inside:
             return None
         total = math.fsum(time * window for time, window in timed)
-        parts = {"warm-up": min(warm_up, total), "training": max(total - warm_up, 0.0)}
+        parts = sums | {"warm-up": min(warm_up, total), "training": max(total - warm_up, 0.0)}
         return Account({name: value for name, value in parts.items() if value}, before, is_whole=False)
-    sums = {name: math.fsum(entry.duration for entry in inside if entry.kind == name) for name in PARTS}
     whole = max(entry.start + entry.duration for entry in inside)
     sums["warm-up"] = min(warm_up, sums["training"])
     sums["training"] -= sums["warm-up"]

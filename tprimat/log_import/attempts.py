@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from tprimat.analysis.account import blocks
 from tprimat.log_import.extract import ImportedRun
 from tprimat.read.parsing import timeline
 from tprimat.results.account import Entry
@@ -91,13 +92,12 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
 def _timelines(former: ImportedRun, later: ImportedRun) -> tuple[Entry, ...]:
     """Return the timelines of two attempts as one, with what was lost; none where one of them has no clock."""
     one, other = former.run.timeline, later.run.timeline
-    if not one or not other or former.began is None or later.began is None:
+    if not (blocks(former.run) and blocks(later.run)) or former.began is None or later.began is None:
         return ()
     shift, end = later.began[0] - former.began[0], one[-1].start + one[-1].duration
     kept = timeline.with_lost_steps(one, later.resumed or 0)
-    down = Entry(kind="lost", start=end, duration=max(shift - end, 0.0), note=f"down after step {former.run.steps[-1]}")
+    idle, note = (each.format(former.run.steps[-1]) for each in (timeline.IDLE, timeline.DOWN))
+    down = Entry(kind="lost", start=end, duration=max(shift - end, 0.0), note=note)
     # What comes after the last record of an attempt that doesn't end the training is no end.
-    kept = tuple(
-        msgspec.structs.replace(entry, kind="lost", note=down.note) if entry.kind == "end" else entry for entry in kept
-    )
+    kept = tuple(msgspec.structs.replace(each, kind="lost", note=idle) if each.kind == "end" else each for each in kept)
     return (*kept, down, *(msgspec.structs.replace(entry, start=entry.start + shift) for entry in other))

@@ -12,7 +12,7 @@ import msgspec
 
 from tprimat.analysis.summary import rounded, summarize
 from tprimat.errors import UnreadableError
-from tprimat.log_import import bundle, load
+from tprimat.log_import import bundle, importer, sources
 from tprimat.log_import.inputs import Log
 from tprimat.results.result_file import RecordedRepetition, ResultFile, runs_of
 from tprimat.results.run import SERIES, PerformanceMetrics, Run, Steady
@@ -82,8 +82,10 @@ def verify(path: Path) -> Verification:
         results = sorted(folder.rglob("results/*.json"))
         if not results:
             raise UnreadableError(path, "no results in it", heading="not-a-result")
-        found = load.load(map(str, folder.rglob("logs")), jobs=1)
-        logs = [run for file in found.files for run in file.runs]
+        found, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
+        each_read = [each for _, runs in sources.read_sources(found, 1) if isinstance(runs, list) for each in runs]
+        # What a result was made of lay in one folder or in several, which a bundle doesn't say.
+        logs = [each.run for each in (*each_read, *importer.merged(each_read, []))]
         packed = (Log(str(each)) for each in folder.rglob("logs/*.gz") if each.is_file())
         hashes = {hashlib.sha256(b"".join(log.chunks())).hexdigest() for log in packed}
         runs = tuple(each for result in results for each in _verified(result, logs, hashes))
@@ -145,7 +147,7 @@ def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
     """Return what was read from the log of a run: the training most like it of those in logs of its name."""
     names = _names(run)
     same = [log for log in logs if names & _names(log)]
-    return min(same, key=lambda log: (log.lines[:1] != run.lines[:1], log.step_times != run.step_times), default=None)
+    return min(same, key=lambda log: sum(each is not None for each in _with_log(run, log)), default=None)
 
 
 def _names(run: Run) -> set[str]:

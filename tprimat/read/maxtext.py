@@ -23,7 +23,7 @@ from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.options import Options
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
-from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
+from tprimat.read.parsing.text import NO_YEAR, Line, first_stamp, last_stamp, without_prefixes
 from tprimat.read.parsing.values import count, number, precision_of, read_statements, state, statements
 from tprimat.results.account import Timing
 
@@ -58,6 +58,8 @@ _STATEMENTS = statements(
 _TABLED = re.compile(r"\bUsing \(GB\) [\d.]+ / [\d.]+ \([\d.]+%\) on (?:TPU|CUDA|ROCM|Gpu)?_?(\d{1,6})\(")
 _SIGNS = ("Config param", "evices: ", "Using (GB)", "Train loop", "Finished training")
 
+_ABSL_DATE = re.compile(r"[IWEF](\d\d)(\d\d) (?=\d\d:\d\d:\d\d\.\d)")
+
 
 class Reader(StepReader):
     """A parsed_log.Reader of MaxText logs."""
@@ -89,13 +91,21 @@ class Reader(StepReader):
         super().__init__()
         self._devices: set[str] = set()
         self._diffusion = False
+        self._year = NO_YEAR
+
+    def feed(self, line: Line) -> None:
+        """Take the next line, with the year that absl leaves out of its dates."""
+        if dated := _ABSL_DATE.match(line.text):
+            line = line._replace(text=f"{self._year}-{dated[1]}-{dated[2]} {line.text[dated.end() :]}")
+        elif line.text[:2] == "20" and (stamp := first_stamp(line.text[:30])):
+            self._year = stamp.time.year
+        super().feed(line)
 
     def other(self, line: Line) -> None:
         """Read a line of the setup, or of what happens once the training is known."""
         if is_told(line.text, _SIGNS):
             self._read_context(line.number, line.text[:4_000])
-        if self.recognised:
-            self.sorter.pending.feed(line.number, line.text)
+        self.hear(line)
 
     def take(self, line: Line) -> bool:
         """Read a step, or several where line ends were lost."""

@@ -19,8 +19,8 @@ from tprimat.read.hf_trainer import fields
 from tprimat.read.hf_trainer.steps import StepHint, StepNumbers, number_steps
 from tprimat.read.parsing.options import COMPUTED, options_in
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LogContext, LoggedTraining
-from tprimat.read.parsing.text import Line, without_prefixes
+from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
+from tprimat.read.parsing.text import Line, Stamp, last_stamp, without_prefixes
 from tprimat.read.parsing.values import LoggedValues, count, number, read_statements, state, statements
 
 _DICTIONARY = re.compile(r"\{'[^{}]{1,20000}\}")
@@ -78,6 +78,7 @@ class _Entry:
     bars: dict[int, int]
     printed: int | None
     after: dict[int, int] = dataclasses.field(default_factory=dict)
+    stamp: Stamp | None = None
 
     @property
     def place(self) -> float | None:
@@ -87,9 +88,13 @@ class _Entry:
 
 @dataclasses.dataclass
 class _Training(LoggedTraining):
-    """One training of the log, while it is read; `summaries` holds the dictionaries that end it."""
+    """One training of the log, while it is read; `summaries` holds the dictionaries that end it.
+
+    A restart repeats the steps of `dropped` ones.
+    """
 
     entries: list[_Entry] = dataclasses.field(default_factory=list)
+    dropped: list[_Entry] = dataclasses.field(default_factory=list)
     summaries: list[dict[str, str]] = dataclasses.field(default_factory=list)
     evaluations: int = 0
     reached: int | None = None
@@ -124,10 +129,12 @@ class Reader:
                 values = {key: a or b or c.strip() for key, a, b, c in _PAIR.findall(match[0])}
                 if fields.is_record(values) or "train_runtime" in values or "eval_loss" in values:
                     self._bar(text[end : match.start()])
-                    self._take(values, line.number)
+                    self._take(values, line.number, last_stamp(text[: match.start()]))
                     end = match.end()
             if end:
                 self._bar(text[end:])
+                if "eval_runtime" in text:
+                    self._pending.events.feed(line.number, text)
                 return
             if not line.whole and _CUT.search(text):
                 self._cut = True
@@ -157,7 +164,7 @@ class Reader:
         if len(self._bars) > 1000:
             self._bars.clear()
 
-    def _take(self, values: dict[str, str], line: int) -> None:
+    def _take(self, values: dict[str, str], line: int, stamp: Stamp | None) -> None:
         is_record = fields.is_record(values)
         if not self._trainings or (is_record and self._trainings[-1].summaries):
             self._trainings.append(_Training())
@@ -171,7 +178,8 @@ class Reader:
         elif training.entries and training.entries[-1].values == values:
             training.doubles += 1
         else:
-            entry = _Entry(line, values, number(values.get("epoch")), dict(self._bars), fields.printed_step(values)[0])
+            printed = fields.printed_step(values)[0]
+            entry = _Entry(line, values, number(values.get("epoch")), dict(self._bars), printed, stamp=stamp)
             self._training_of(entry, training).entries.append(entry)
             self._waiting = [*self._waiting[-8:], entry]
 
@@ -185,6 +193,8 @@ class Reader:
             self._trainings.append(_Training(around=LogContext(stated=LoggedValues(training.around.stated))))
             return self._trainings[-1]
         training.entries = [each for each in entries if each.place is None or each.place < place]
+        training.dropped += [each for each in entries if each.place is not None and each.place >= place]
+        training.again.append(entry.line)
         noun = "epoch" if entry.printed is None else "step"
         training.warnings.append(
             f"restarted on line {entry.line} at {noun} {place:g}: {len(entries) - len(training.entries)} "
@@ -198,7 +208,15 @@ class Reader:
         steps = _steps_of(entries, stated)
         for entry, step in zip(entries, steps.steps, strict=True):
             before = training.last.step if training.last else 0
-            fields.add_record(training, step, entry.line, entry.values, step - before if steps.evidence else 1)
+            fields.add_record(
+                training, step, entry.line, entry.values, step - before if steps.evidence else 1, entry.stamp
+            )
+        step_at = {entry.place: step for entry, step in zip(entries, steps.steps, strict=True)}
+        training.lost = [
+            Record(step_at[each.place], each.line, stamp=each.stamp)
+            for each in training.dropped
+            if each.place in step_at
+        ]
         _set_first_window(training)
         unknown = {}
         if steps.evidence is None:

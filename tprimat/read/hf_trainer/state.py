@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tprimat.read.hf_trainer import fields
+from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.values import count, json_object, number, state
@@ -66,6 +67,8 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
             summary, session = fields.summary_of(entry, step or reached, session), step or session
         elif "eval_loss" in entry:
             evaluations.append(number(entry["eval_loss"]))
+            if seconds := number(entry.get("eval_runtime")):
+                training.around.events.marks.append(Mark("evaluation", "ends", 0, seconds=seconds, step=step))
     if reached:
         summary["global_step"] = float(reached)
     if evaluations and evaluations[-1] is not None:

@@ -17,9 +17,9 @@ from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MegatronTraining
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.placing import Row
 from tprimat.read.parsing.remarks import RATE_AGREEMENT, check_stamps, disagreement, missing, spans, unread_labels
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
-from tprimat.read.parsing.timeline import Row
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values
 from tprimat.results.account import Timing
 from tprimat.results.fields import LARGEST_COUNT

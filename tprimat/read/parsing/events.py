@@ -50,6 +50,7 @@ EVENT_LINES = tuple(
         # NeMo and Lightning
         ("evaluation", "", r"\bValidation: iteration \d+/\d+|\bValidation DataLoader \d+:"),
         ("checkpoint", "", r"\bGlobal Checkpoint Save : .{0,120}Save duration: (?P<seconds>\d{1,6}\.\d{1,9})s"),
+        ("checkpoint", "ends", r"\bAsync finalization time took (?P<seconds>(?!0\.000)\d{1,6}\.\d{1,9}) s"),
         # torchtitan
         ("start", "begins", r"\bStarting job: "),
         ("resume", "", r"\bTraining starts at step (?P<first>\d{1,12})"),
@@ -75,6 +76,7 @@ EVENT_LINES = tuple(
 SIGNS = (
     "heckpoint", "alidat", "valuat", "eval_runtime", "eval metrics", "val time", "Starting job", "arguments --",
     "using world size", "initialize megatron", "Running training", "raining starts at", "raining from global",
+    "finalization time",
 )  # fmt: skip
 """A line without any of these is no event."""
 
@@ -138,12 +140,16 @@ def is_told(text: AnyStr, signs: Sequence[AnyStr]) -> bool:
 
 @dataclasses.dataclass(slots=True)
 class Events:
-    """The events of a stretch of a log, in its order, and the first and the last time in it."""
+    """The events of a stretch of a log, in its order, and the first and the last time in it.
+
+    `stamps` are the lines of the first and the last time of each stretch between two records, with these times.
+    """
 
     marks: list[Mark] = dataclasses.field(default_factory=list)
     first: Moment | None = None
     last: Moment | None = None
     silence: tuple[Moment, Moment] | None = None
+    stamps: list[tuple[int, Moment]] = dataclasses.field(default_factory=list)
     _open: tuple[int, ...] = ()
 
     def feed(self, line: int, text: str) -> None:
@@ -155,6 +161,7 @@ class Events:
             self.marks.append(mark._replace(line=line))
         if at is not None:
             self._see(at)
+            self.stamps[1:] = [(line, at)]
 
     def restart(self, line: int) -> None:
         """Note that a process has started in this stretch, though no line says so."""
@@ -172,6 +179,7 @@ class Events:
         """Add a later stretch, of which only the lines with events may have been read."""
         later._close()
         self.marks += later.marks
+        self.stamps += later.stamps
 
     def _see(self, at: Moment) -> None:
         if self.last is not None and self.last[1] is at[1]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tprimat.read.parsing.events import Events, told_by
 from tprimat.read.parsing.failures import FailureReasons, may_name_a_cause
-from tprimat.read.parsing.text import Stamp, first_stamp
+from tprimat.read.parsing.text import NO_YEAR, Stamp, first_stamp
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, name_and_unit, number, summary_values
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP
 from tprimat.results.run import Status
@@ -276,6 +276,9 @@ def timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
     """Return when the training began, with its offset; None, and a warning, where the log doesn't say."""
     if first is None:
         warnings.append("timestamp unknown: the log has no times")
+        return None
+    if first.time.year == NO_YEAR:
+        warnings.append("timestamp unknown: no year in the log")
         return None
     if first.time.tzinfo is None:
         warnings.append(f"timestamp unknown: no time zone in the log ({first.time:%Y-%m-%d %H:%M:%S})")

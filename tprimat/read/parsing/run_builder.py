@@ -16,8 +16,8 @@ from tprimat.catalog import gpus, models
 from tprimat.read.parsing import records, remarks, timeline
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.placing import Row
 from tprimat.read.parsing.records import LoggedTraining
-from tprimat.read.parsing.timeline import Row
 from tprimat.read.parsing.values import LoggedValues
 from tprimat.results.account import Timing
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP

@@ -301,6 +301,10 @@ def without_prefixes(text: str) -> str:
     return text
 
 
+NO_YEAR = 2000
+"""The year of times that are written without one: it has a 29 February, and no training."""
+
+
 class Stamp(NamedTuple):
     """A time that a line states.
 

@@ -11,34 +11,24 @@ import dataclasses
 import itertools
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from tprimat.read.parsing.events import Events, Mark, Moment, Time
+from tprimat.read.parsing.placing import PAUSE, Row, attempts, placed, stated_parts
 from tprimat.results.account import Entry
 from tprimat.text import counted
 from tprimat.units import duration
 
-PAUSE = 0.1
-"""Share of the printed time of the steps between two records, and at least the resolution of the log's times, by which
-these may lie further apart before the rest is no training."""
-
 STAMPED_STEPS = 20.0
 """Time of a stretch over the resolution of the log's times, from which it shows how long a step takes."""
 
+DOWN, IDLE = "down after step {}", "without another step after step {}"
+"""Notes of time that is lost: until the next attempt begins, and before that, to the last line of the former one."""
+
 AGAIN = 5.0
 """s of silence before a start that follows another one: shorter, they are processes of one attempt."""
-
-
-class Row(NamedTuple):
-    """A record: its step and line, when it was printed and the mean time of its steps (s), and how many these are."""
-
-    step: int
-    line: int
-    at: float
-    seconds: float | None = None
-    window: int | None = None
 
 
 @dataclasses.dataclass
@@ -74,11 +64,7 @@ class TimelineBuilder:
         first, last = self._at(events.first), self._at(events.last)
         self._first = first if first is not None and first <= rows[0].at else None
         self._last = max(rows[-1].at, last or 0.0)
-        starts = {mark.line for mark in self._marks if mark.kind == "start" and mark.line > rows[0].line}
-        bounds = sorted(starts.union(again))
-        groups = itertools.groupby(rows, lambda row: bisect.bisect_right(bounds, row.line))
-        # Within an attempt a record that was only logged late takes its place.
-        self._attempts = [sorted(group) for _, group in groups]
+        self._attempts = attempts(rows, events, again)
         apart = [row.step - before.step for each in self._attempts for before, row in itertools.pairwise(each)]
         self._window = statistics.mode(apart) if apart else 1
         printed = [row.seconds for row in rows if row.seconds]
@@ -111,6 +97,8 @@ class TimelineBuilder:
                     self._restart(before, row)
                 else:
                     self._go_on(before, row)
+                if row.latest is not None:
+                    self._put("unknown", row.latest, line=row.line)
                 before = row
         assert before is not None
         self._carve(self._between(before.line, None), self._last, "end")
@@ -160,7 +148,7 @@ class TimelineBuilder:
     def _start(self, row: Row, marks: Sequence[Mark], resumed: int) -> None:
         """Add the start-up of an attempt and the steps of its first record."""
         time = self._expected(row._replace(step=resumed), row)
-        self._carve(marks, row.at - time, "start-up")
+        self._carve(marks, row.at - time, "start-up" if self._scale else "unknown")
         # Where the log begins within them, their time is unknown.
         steps = range(resumed + 1, row.step + 1) if row.at - self._now > time / 2 else range(0)
         self._put("training", row.at, steps, row.line)
@@ -182,7 +170,10 @@ class TimelineBuilder:
                 if mark.kind == "checkpoint" and mark.phase == "begins":
                     saved = self._at(mark.at) or saved
             self._put("training", saved, steps, before.line)
-        note = f"down after step {max(before.step, resumed)}"
+        note = DOWN.format(max(before.step, resumed))
+        if down and not marks[:place]:
+            # It lived on without a step until the last time in its log.
+            self._put("lost", down[0][0], note=IDLE.format(max(before.step, resumed)))
         self._carve(marks[:place], until, "lost", note=note)
         for begins, ends in down[1:]:
             self._put("start-up", begins)
@@ -293,7 +284,9 @@ class TimelineBuilder:
                 found[place] = min(statistics.median(self._spent[events[place].kind]), max(more, 0.0))
                 more -= found[place] or 0.0
             unknown = unknown[:1]
-        if len(unknown) > 1:
+        # Nor where nothing tells how long steps take.
+        is_open = len(unknown) > 1 or (bool(unknown) and not self._scale)
+        if is_open:
             found = [each or 0.0 for each in found]
             events.append(_Event("unknown", events[unknown[0]].line))
             found.append(max(more, 0.0))
@@ -307,7 +300,7 @@ class TimelineBuilder:
             longest = max(range(len(found)), key=lambda place: found[place] or 0.0)
             found[longest] = (found[longest] or 0.0) + more
         durations = [each or 0.0 for each in found]
-        if rest == "training" and len(unknown) < 2:
+        if rest == "training" and not is_open:
             for event, seconds in zip(events, durations, strict=True):
                 self._spent[event.kind].append(seconds)
         return durations
@@ -366,15 +359,18 @@ def of(rows: Iterable[tuple[Row, Time, float]], events: Events, again: Sequence[
         events: what the lines around them say.
         again: lines of records that repeat a step after a restart.
     """
+    rows = list(rows)
     timed = [each for each in rows if each[1] is not None]
+    if any(later.at < row.at for (row, clock, _), (later, *_) in itertools.pairwise(timed) if clock == "elapsed"):
+        # Another attempt counts from its own start.
+        timed = []
+    timed = timed or placed([row for row, *_ in rows], events, again)
     clocks = collections.Counter(clock for _, clock, _ in timed)
     if not clocks:
-        return ()
+        return stated_parts([row for row, *_ in rows], events)
     clock = clocks.most_common(1)[0][0]
     on_clock, resolutions = zip(*((row, each) for row, other, each in timed if other is clock), strict=True)
     if clock == "elapsed":
-        if any(later.at < row.at for row, later in itertools.pairwise(on_clock)):
-            return ()
         marks = [mark._replace(at=None, first=None, silence=None) for mark in events.marks]
         events = Events(marks, first=(0.0, "elapsed"))
     return TimelineBuilder(on_clock, events, clock, max(resolutions), again).build()
@@ -385,12 +381,13 @@ def lost(timeline: Sequence[Entry]) -> str | None:
     entries = [entry for entry in timeline if entry.kind == "lost"]
     if not entries:
         return None
-    down = [entry for entry in entries if not entry.steps]
     steps = sum(entry.steps for entry in entries)
     parts = []
-    if down:
-        time = duration(sum(entry.duration for entry in down))
-        parts.append(f"{time} {down[0].note}" if len(down) == 1 else f"{time} down in {len(down)} restarts")
+    for said, several in ((DOWN, "down in {} restarts"), (IDLE, "without another step before {} restarts")):
+        found = [entry for entry in entries if not entry.steps and (entry.note or "").startswith(said[:4])]
+        if found:
+            time, note = duration(sum(entry.duration for entry in found)), found[0].note
+            parts.append(f"{time} {note}" if len(found) == 1 else f"{time} {several.format(len(found))}")
     if steps:
         parts.append(f"{counted(steps, 'step')} done twice")
     return f"lost: {duration(sum(entry.duration for entry in entries))} ({', '.join(parts)})"

@@ -27,11 +27,11 @@ from tprimat.read.megatron import times as megatron_times
 from tprimat.read.parsing import records, remarks
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.placing import Row
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
-from tprimat.read.parsing.timeline import Row
 from tprimat.read.parsing.values import LoggedValues, number, state, summary_values
 from tprimat.read.torchtitan import setup
 from tprimat.results.account import Timing
