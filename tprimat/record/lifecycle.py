@@ -34,6 +34,7 @@ from tprimat.results.account import Entry, Timing
 from tprimat.results.conditions import Preflight
 from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Run
 from tprimat.store import preflight, store
+from tprimat.units import round_figure
 
 TIMEOUT_S = 5.0
 """How long to wait for the last times of a failed or interrupted training; its GPU may hang."""
@@ -312,6 +313,7 @@ class Recording:
             environment=msgspec.structs.replace(setup.environment, nodes=machines),
             preflight=self._preflight,
             timeline=self._timeline(),
+            breakdown=self._mean_step(),
             timing=Timing(kind="timer", clock=self.clock.name, covers=self._covers, over_ranks=gathered.over_ranks),
             **series(gathered.records),
         )
@@ -319,6 +321,20 @@ class Recording:
             one_less = msgspec.structs.replace(run.training_config, global_batch_size=None)
             run = msgspec.structs.replace(run, training_config=one_less)
         return self._complete(run)
+
+    def _mean_step(self) -> dict[str, float | None]:
+        """Return the mean of this process's measured steps after the first, in parts; empty where no wait is known."""
+        recorder, last = self.recorder, self.measured_until
+        known = [
+            (record.window, record.window * record.seconds, recorder.waits[record.step])
+            for record in recorder.records[1:]
+            if record.seconds is not None and record.step in recorder.waits and (last is None or record.step <= last)
+        ]
+        if not known:
+            return {}
+        steps, seconds, waited = map(sum, zip(*known, strict=True))
+        parts = {"data_wait_s": waited / steps, "compute_s": (seconds - waited) / steps}
+        return {name: round_figure(value) for name, value in parts.items()}
 
     def _timeline(self) -> tuple[Entry, ...]:
         """Return what this process has spent its time on: the steps are those that this process saw end."""

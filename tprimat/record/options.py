@@ -122,6 +122,22 @@ class Benchmark:
         """The file that it was written to."""
         return self._recording.path if self._recording else None
 
+    def watch(self, loader: Any) -> Any:
+        """Have a loader's iterators mark how long the training waits for each batch; return the loader."""
+        kind = type(loader)
+        loader.__class__ = type(kind.__name__, (kind,), {"__iter__": lambda each: self._drawn(kind.__iter__(each))})
+        return loader
+
+    def _drawn(self, batches: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            self._recorder.ask_for_data()
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            self._recorder.take_data()
+            yield batch
+
     def _begin(self, process: Process, **adapter: Any) -> Recording:
         """Begin the recording of a training, and forget an earlier one; see Recording for the adapter's part."""
         self._recording = None
