@@ -62,8 +62,8 @@ def bare(request: EncDecRequest, device: torch.device) -> float:
 def ours(request: EncDecRequest) -> float:
     """Return samples/s of our loop, as its result states it."""
     trained = encdec_loop.train(request, Process(), say=lambda line: None)
-    assert trained.run is not None
-    return max(epoch["samples_per_second"] or 0.0 for epoch in trained.run.epochs)
+    assert trained.result is not None
+    return max(epoch["samples_per_second"] or 0.0 for epoch in trained.result.epochs)
 
 
 def synchronize(device: torch.device) -> None:

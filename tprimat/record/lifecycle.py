@@ -85,6 +85,7 @@ class Recording:
         batch_varies: set by the adapter where the steps are not of one global batch.
         is_ending, has_ended: whether the result is being written, or is written (on the first process).
         run, path: the result at the end, and its file; None on other processes than the first.
+        sampler: reads the machine while the steps run, on the first process.
         measured_until: the last step that counts where others follow that a profiler watches.
     """
 
@@ -135,7 +136,7 @@ class Recording:
         self._journalled = 0
         self._name = f"tprimat/training/{next(_RECORDINGS)}"
         self._journal = Journal(None)
-        self._sampler: Sampler | None = None
+        self.sampler: Sampler | None = None
         # Read before the first step: one that is made meanwhile is not of this machine as it was.
         folder, host = options.output_dir, self.machine.environment.hostname
         ids, is_first = [each.id for each in self._trains], process.rank == 0
@@ -157,7 +158,7 @@ class Recording:
         self._shown, self._timestamp = shown, _now()
         self.step = self.first_step = step
         if self.process.rank == 0:
-            self._sampler = Sampler(self.platform, self._trains, with_siblings=self.process.world_size > 1)
+            self.sampler = Sampler(self.platform, self._trains, with_siblings=self.process.world_size > 1)
             self._print(console.start(self.platform, self.machine.gpu_info, self.machine.environment))
         self.memory.start()
         self.prepare()
@@ -206,8 +207,8 @@ class Recording:
             self.recorder.finish(None if regular else TIMEOUT_S)
             if regular and self.measured_until is None:
                 self.memory.sample()
-            if self._sampler is not None:
-                self._sampler.stop()
+            if self.sampler is not None:
+                self.sampler.stop()
             self.run = self._joined(self._run(outcome, self._gather(outcome, regular=regular)))
             if self.process.rank == 0:
                 self._write(self.run)
@@ -224,8 +225,8 @@ class Recording:
     def discard(self) -> None:
         """Remove all traces of a training that had nothing to do."""
         self.sigterm.remove()
-        if self._sampler is not None:
-            self._sampler.stop()
+        if self.sampler is not None:
+            self.sampler.stop()
         if not self.has_ended:
             self.has_ended = True
             self._journal.remove()
@@ -347,7 +348,7 @@ class Recording:
 
     def _joined(self, run: Run) -> Run:
         """Return the run with what the sampler has read."""
-        sampler, ends = self._sampler, self.recorder.ends
+        sampler, ends = self.sampler, self.recorder.ends
         if sampler is None:
             return run
         began = self.recorder.started_s

@@ -1,9 +1,9 @@
-"""Parts of an encoder-decoder result beyond its steps: setup, epochs, metrics. Needs no torch."""
+"""Parts of an encoder-decoder result beyond its steps: setup, epochs, metrics."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -13,8 +13,12 @@ from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK
 from tprimat.frameworks.encdec.request import DROPOUT, OPTIMIZER, EncDecRequest
 from tprimat.machine import page_cache
 from tprimat.machine.telemetry import trace
-from tprimat.machine.telemetry.sampler import Sampler
 from tprimat.record import describe
+from tprimat.record.lifecycle import Recording
+from tprimat.record.loop import LoopRecorder
+from tprimat.record.progress import reporter
+from tprimat.record.ranks import Process
+from tprimat.results.account import Timing
 from tprimat.results.run import MemoryMetrics, Run
 from tprimat.units import GB, round_figure
 
@@ -64,25 +68,48 @@ class Epoch:
         return _ratio(self.samples, self.wall_s)
 
 
-@dataclasses.dataclass
-class TrainingState:
-    """State of a training on the first process, beyond its steps.
+class EpochRecorder(LoopRecorder):
+    """Recorder of one process's training, with what is known of it beyond the steps.
 
     Attributes:
-        sampler: of GPU utilisation, with times on the clock of the epochs.
         epochs: those that have ended.
         memory: of the process that needs most, once all have ended.
         loss_scale, skipped_steps: of fp16; None otherwise.
         problems: warnings so far.
     """
 
-    request: EncDecRequest
-    sampler: Sampler
-    epochs: list[Epoch] = dataclasses.field(default_factory=list)
-    memory: MemoryMetrics | None = None
-    loss_scale: float | None = None
-    skipped_steps: int | None = None
-    problems: list[str] = dataclasses.field(default_factory=list)
+    _absent: Mapping[str, str] = {}  # nothing clips the gradient, so it has no norm
+
+    def __init__(self, request: EncDecRequest, process: Process, precision_detail: str) -> None:
+        super().__init__(
+            output_dir=request.output_dir,
+            device=process.device,
+            setup=setup_of(request, precision_detail),
+            quiet=True,
+            on_step=reporter(process.rank),
+        )
+        self.request, self.process = request, process
+        self.epochs: list[Epoch] = []
+        self.memory: MemoryMetrics | None = None
+        self.loss_scale: float | None = None
+        self.skipped_steps: int | None = None
+        self.problems: list[str] = []
+
+    @property
+    def recording(self) -> Recording:
+        """That of the training, which has begun."""
+        assert self._recording is not None
+        return self._recording
+
+    def utilisation(self, began: float, ended: float) -> float | None:
+        """Return the GPUs' mean utilisation between two moments, percent; None where nothing read it."""
+        sampler = self.recording.sampler
+        return trace.mean_utilisation(sampler.so_far() if sampler else None, began, ended)
+
+    def epoch_end(self, epoch: Epoch) -> None:
+        """Add an epoch, to the journal too."""
+        self.epochs.append(epoch)
+        self.recording.epoch_end(self.stored(epoch))
 
     @property
     def measured(self) -> list[Epoch]:
@@ -147,7 +174,8 @@ class TrainingState:
     def warnings(self) -> list[str]:
         """Return what is doubtful or unknown."""
         warnings, measured, took = list(self.problems), self.measured, self.total.wall_s
-        unknown = self.sampler.unknown or self.sampler.gpus_unknown
+        sampler = self.recording.sampler
+        unknown = sampler and (sampler.unknown or sampler.gpus_unknown)
         if unknown and self.request.platform != "cpu":
             warnings.append(f"GPU utilisation unknown: {unknown}")
         if self.skipped_steps:
@@ -174,7 +202,7 @@ class TrainingState:
             "samples_per_second_per_gpu": None if rate is None else rate / request.num_gpus,
             "samples_per_epoch": request.samples_per_epoch,
             "seconds_per_epoch": _ratio(sum(whole), len(whole)),
-            "gpu_utilisation_percent": trace.mean_utilisation(self.sampler.so_far(), total.began, total.ended),
+            "gpu_utilisation_percent": self.utilisation(total.began, total.ended),
         }
         if request.precision == "fp16":
             figures |= {"loss_scale": self.loss_scale, "skipped_steps": self.skipped_steps}
@@ -217,6 +245,7 @@ def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
         parallelism_config=describe.undivided("one process" if world == 1 else "DistributedDataParallel", world, 1),
         optimizer=OPTIMIZER,
         data=request.pairs.described(kind, repeats=request.data_dir is not None and request.all_epochs > 1),
+        timing=Timing(covers=COVERS),
         framework_config={"dropout": DROPOUT, "reading_workers": request.workers, "num_samples": request.num_samples},
     )
 
