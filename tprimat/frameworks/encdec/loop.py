@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from tprimat.frameworks.loops import processes
 from tprimat.frameworks.loops.processes import joined
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.machine import page_cache
+from tprimat.record import ranks
 from tprimat.record.outcome import OUT_OF_MEMORY
 from tprimat.record.ranks import Process, from_environment
 from tprimat.results.run import MemoryMetrics
@@ -66,12 +67,17 @@ def train(
     Raises UsageError where the data can't be had or there is no such GPU, and TrainingFailedError.
     """
     say = say if process.is_first else lambda line: None
-    with contextlib.suppress(Interrupted), _connected(request, process, say) as connected:
-        training = Training(request, connected, say)
+    process = process.on(request.platform)
+    # Without the device NCCL guesses the GPU of each process at the first collective.
+    device_id = process.device if process.device.type == "cuda" else None
+    group = joined(process, device_id=device_id) if process.world_size > 1 else contextlib.nullcontext()
+    with contextlib.suppress(Interrupted), group:
+        _prepare_data(request, process, say)
+        training = Training(request, process, say)
         previous = signal.signal(signal.SIGTERM, training.interrupt)
         try:
             with training:
-                training.run(dataset)
+                training.run(data.dataset(request, process) if dataset is None else dataset)
         except KeyboardInterrupt as error:
             raise Interrupted from error
         except (RuntimeError, MemoryError, OSError) as error:
@@ -94,9 +100,9 @@ class Training(EpochRecorder):
     def __init__(self, request: EncDecRequest, process: Process, say: Callable[[str], None]) -> None:
         super().__init__(request, process, model.set_precision(request))
         self._say = say
-        self._window = -(-request.steps // MOST_RECORDS)
-        self._order: list[int] = []
         self._files: list[Path] = []
+        if request.data_dir is not None and not process.local_rank:
+            self._files = [request.data_dir / shard.name for shard in request.pairs.shards()]
 
     def interrupt(self, number: int, frame: object) -> None:
         """Let SIGTERM interrupt as Ctrl-C does, but not while the result is being written."""
@@ -108,71 +114,69 @@ class Training(EpochRecorder):
         process, request = self.process, self.request
         # What comes before the first epoch is part of no step.
         self._recorder.pause()
-        if dataset is None:
-            dataset = data.dataset(request, process)
-            if request.data_dir is not None and not process.local_rank:
-                self._files = [request.data_dir / shard.name for shard in request.pairs.shards()]
+        self._order: list[int] = []
         self._loader = self.watch(data.loader(dataset, self._order, request))
         self._step = model.Step(request, process)
         process.highest([0.0])  # all are ready
         self._started = self._reported = time.monotonic()
         self._limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
         while self.stop_reason is None and len(self.epochs) < request.all_epochs:
-            epoch = self._epoch(len(self.epochs))
-            self.epoch_end(epoch)
-            self._say(self.line_of(epoch))
+            self._epoch(len(self.epochs))
+            self._say(self.line_of(self.epochs[-1]))
         self.loss_scale, self.skipped_steps = self._step.loss_scaling()
         # Only processes that have all come to their end can still talk to each other.
         self.recording.memory.sample()
         memory = self.recording.memory.metrics().known()
         self.memory = MemoryMetrics(**dict(zip(memory, process.highest(list(memory.values())), strict=True)))
 
-    def _epoch(self, index: int) -> Epoch:
+    def _epoch(self, index: int) -> None:
         """Train on all the data once, or until the time is up."""
-        request, process, recorder = self.request, self.process, self._recorder
-        steps, first = request.steps_per_epoch, index * request.steps_per_epoch
+        request, process, recorder, clock = self.request, self.process, self._recorder, self.recording.clock
         cached = self._caches(index)
-        self._order[:] = range(first, first + steps)
+        before = recorded = index * request.steps_per_epoch
+        last = before + request.steps_per_epoch
+        self._order[:] = range(before, last)
+        window, read_s = -(-request.steps // MOST_RECORDS), 0.0
         process.highest([0.0])  # all are ready
         began = time.perf_counter()
         recorder.resume()
-        read_s, recorded, last = 0.0, first, first + steps
-        for step, (tokens, seconds) in enumerate(self._loader, first + 1):
+        for step, (tokens, seconds) in enumerate(self._loader, before + 1):
             loss = self._step(tokens)
             read_s += float(seconds)
             self.stop_reason = self._limit.reached(step)
-            if self.stop_reason is not None:
+            if self.stop_reason is not None and step < last:
+                self.stop_reason += "; the last epoch's values cover its first steps only"
                 last = step
             if step == last:
                 # Before the record: the time that writing it takes is none of the next epoch's first step.
                 recorder.pause()
-            if step == last or step % self._window == 0:
+            if step == last or step % window == 0:
                 self.step(loss, learning_rate=OPTIMIZER.learning_rate, window=step - recorded)
                 recorded = step
                 self._report(step)
             if step == last:
                 break
-        if self.stop_reason is not None and last < first + steps:
-            self.stop_reason += "; the last epoch's values cover its first steps only"
-        self.recording.clock.wait(self.recording.clock.mark(), None)
-        recorder.resolve()
+        clock.wait(clock.mark(), None)
         process.highest([0.0])  # all are done
         ended = time.perf_counter()
-        waited = sum(recorder.waits.get(step, 0.0) for step in range(first + 1, last + 1))
+        recorder.resolve()
+        waited = sum(recorder.waits.get(step, 0.0) for step in range(before + 1, last + 1))
         wall, waited, read_s = process.highest([ended - began, waited, read_s])
-        return Epoch(
-            number=index + 1,
-            warmup=index < request.warmup_epochs,
-            whole=last == first + steps,
-            began=began,
-            ended=ended,
-            wall_s=wall,
-            samples=(last - first) * request.global_batch_size,
-            steps=last - first,
-            data_wait_s=min(waited, wall),
-            read_s=read_s,
-            cached_share=cached,
-            gpu_utilisation=self.utilisation(began, ended),
+        self.epoch_end(
+            Epoch(
+                number=index + 1,
+                warmup=index < request.warmup_epochs,
+                whole=last == before + request.steps_per_epoch,
+                began=began,
+                ended=ended,
+                wall_s=wall,
+                samples=(last - before) * request.global_batch_size,
+                steps=last - before,
+                data_wait_s=min(waited, wall),
+                read_s=read_s,
+                cached_share=cached,
+                gpu_utilisation=self.utilisation(began, ended),
+            )
         )
 
     def _report(self, step: int) -> None:
@@ -190,27 +194,9 @@ class Training(EpochRecorder):
         return page_cache.cached_share(self._files)
 
 
-@contextlib.contextmanager
-def _connected(request: EncDecRequest, process: Process, say: Callable[[str], None]) -> Iterator[Process]:
-    """Yield the process with its device, in the group of all, once the data are there."""
-    if process.world_size == 1:
-        LAUNCHER.prepare(request, say)
-        yield process.on(request.platform)
-        return
-    import torch.distributed as dist
-
-    store = dist.PrefixStore("tensorprimat", next(dist.rendezvous("env://"))[0])
-    _prepare_data(request, process, store, say)
-    process = process.on(request.platform)
-    # Without the device NCCL guesses the GPU of each process at the first collective.
-    device_id = process.device if process.device.type == "cuda" else None
-    with joined(process, store=store, rank=process.rank, world_size=process.world_size, device_id=device_id):
-        yield process
-
-
-def _prepare_data(request: EncDecRequest, process: Process, store: Any, say: Callable[[str], None]) -> None:
+def _prepare_data(request: EncDecRequest, process: Process, say: Callable[[str], None]) -> None:
     """Write or check the data, in one process of each machine; the others wait for it."""
-    key, outcome = f"data-{process.machine}", "failed"
+    store, key, outcome = ranks.open_store(), f"tprimat/data/{process.machine}", "failed"
     if process.local_rank:
         # No collective: those give up after minutes, and a disk may take hours.
         store.wait([key], DATA_TIMEOUT)
@@ -222,7 +208,8 @@ def _prepare_data(request: EncDecRequest, process: Process, store: Any, say: Cal
         LAUNCHER.prepare(request, say)
         outcome = "there"
     finally:
-        store.set(key, outcome)
+        if store is not None:
+            store.set(key, outcome)
 
 
 if __name__ == "__main__":
