@@ -121,15 +121,14 @@ class Training(EpochRecorder):
         self._started = self._reported = time.monotonic()
         self._limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
         while self.stop_reason is None and len(self.epochs) < request.all_epochs:
-            self._epoch(len(self.epochs))
-            self._say(self.line_of(self.epochs[-1]))
+            self._say(self.epoch_end(self._epoch(len(self.epochs))))
         self.loss_scale, self.skipped_steps = self._step.loss_scaling()
         # Only processes that have all come to their end can still talk to each other.
         self.recording.memory.sample()
         memory = self.recording.memory.metrics().known()
         self.memory = MemoryMetrics(**dict(zip(memory, process.highest(list(memory.values())), strict=True)))
 
-    def _epoch(self, index: int) -> None:
+    def _epoch(self, index: int) -> Epoch:
         """Train on all the data once, or until the time is up."""
         request, process, recorder, clock = self.request, self.process, self._recorder, self.recording.clock
         cached = self._caches(index)
@@ -162,22 +161,9 @@ class Training(EpochRecorder):
         recorder.resolve()
         waited = sum(recorder.waits.get(step, 0.0) for step in range(before + 1, last + 1))
         wall, waited, read_s = process.highest([ended - began, waited, read_s])
-        self.epoch_end(
-            Epoch(
-                number=index + 1,
-                warmup=index < request.warmup_epochs,
-                whole=last == before + request.steps_per_epoch,
-                began=began,
-                ended=ended,
-                wall_s=wall,
-                samples=(last - before) * request.global_batch_size,
-                steps=last - before,
-                data_wait_s=min(waited, wall),
-                read_s=read_s,
-                cached_share=cached,
-                gpu_utilisation=self.utilisation(began, ended),
-            )
-        )
+        steps, waited = last - before, min(waited, wall)
+        utilisation = self.utilisation(began, ended)
+        return Epoch(wall, steps * request.global_batch_size, steps, waited, read_s, began, ended, cached, utilisation)
 
     def _report(self, step: int) -> None:
         now = time.monotonic()

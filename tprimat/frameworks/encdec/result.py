@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -32,33 +32,26 @@ SHORTEST_MEASURE_S = 10.0
 Figures = dict[str, "float | None"]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Epoch:
+class Epoch(NamedTuple):
     """One pass over the data, or several together.
 
     Attributes:
-        number: from 1, warm-up included.
-        warmup: whether it is excluded from the metrics.
-        whole: false where the time limit cut it.
-        began, ended: on the first process's time.perf_counter(), s.
         wall_s: of the slowest process, from when all were ready until all were done.
-        samples, steps: sequence pairs over all processes, and optimizer steps.
+        samples, steps: sequence pairs over all processes, and optimizer steps; fewer where the time limit cut it.
         data_wait_s: of the process that waited longest; what the device stood idle for want of data.
         read_s: seconds that workers spent reading, of the process whose workers read longest.
+        began, ended: on the first process's time.perf_counter(), s.
         cached_share: share of the data that lay in the page cache before it; None where that isn't known.
-        gpu_utilisation: mean of the readings during the epoch, percent; None where there are none.
+        gpu_utilisation: mean of the readings in it, percent; None where there are none.
     """
 
-    number: int = 0
-    warmup: bool = False
-    whole: bool = True
-    began: float
-    ended: float
     wall_s: float
     samples: int
     steps: int
     data_wait_s: float
     read_s: float
+    began: float
+    ended: float
     cached_share: float | None = None
     gpu_utilisation: float | None = None
 
@@ -72,7 +65,7 @@ class EpochRecorder(LoopRecorder):
     """Recorder of one process's training, with what is known of it beyond the steps.
 
     Attributes:
-        epochs: those that have ended.
+        epochs: those that have ended, warm-up included.
         memory: of the process that needs most, once all have ended.
         loss_scale, skipped_steps: of fp16; None otherwise.
         problems: warnings so far.
@@ -106,70 +99,93 @@ class EpochRecorder(LoopRecorder):
         sampler = self.recording.sampler
         return trace.mean_utilisation(sampler.so_far() if sampler else None, began, ended)
 
-    def epoch_end(self, epoch: Epoch) -> None:
-        """Add an epoch, to the journal too."""
+    def epoch_end(self, epoch: Epoch) -> str:
+        """Add an epoch, to the journal too; return a line about it."""
         self.epochs.append(epoch)
-        self.recording.epoch_end(self.stored(epoch))
+        number, request, cached = len(self.epochs), self.request, epoch.cached_share
+        self.recording.epoch_end(self.stored(number, epoch))
+        is_whole = epoch.steps == request.steps_per_epoch
+        kind = " (warm-up)" if number <= request.warmup_epochs else "" if is_whole else " (cut by the time limit)"
+        in_cache = "" if cached is None else f", {_share(cached)} of the data in the page cache"
+        return (
+            f"epoch {number} of {request.all_epochs}{kind}: {epoch.wall_s:.2f} s, "
+            f"{units.number(epoch.samples_per_second)} samples/s, "
+            f"{_share(epoch.data_wait_s / epoch.wall_s)} waiting for data{in_cache}"
+        )
 
     @property
     def measured(self) -> list[Epoch]:
         """The epochs after the warm-up."""
-        return [epoch for epoch in self.epochs if not epoch.warmup]
+        return self.epochs[self.request.warmup_epochs :]
 
     @property
     def total(self) -> Epoch:
         """The measured epochs together; zeros where there are none."""
         epochs = self.measured
-        names = ("wall_s", "samples", "steps", "data_wait_s", "read_s")
-        sums = {name: sum(getattr(epoch, name) for epoch in epochs) for name in names}
-        began, ended = (epochs[0].began, epochs[-1].ended) if epochs else (0.0, 0.0)
-        return Epoch(began=began, ended=ended, **sums)
+        sums = (sum(epoch[place] or 0 for epoch in epochs) for place in range(5))
+        return Epoch._make((*sums, *((epochs[0].began, epochs[-1].ended) if epochs else (0.0, 0.0)), None, None))
 
     def completed(self, run: Run) -> Run:
         """Return the run with its epochs and their metrics."""
-        total = self.total
-        waited, seconds = _ratio(total.data_wait_s, total.steps), _ratio(total.wall_s, total.steps)
-        mean_step: Figures = {}
-        if waited is not None and seconds is not None:
-            mean_step = {"data_wait_s": waited, "compute_s": seconds - waited}
+        total, request = self.total, self.request
+        rate = total.samples_per_second
+        whole = [epoch.wall_s for epoch in self.measured if epoch.steps == request.steps_per_epoch]
+        metrics: Figures = {
+            "samples_per_second": rate,
+            "samples_per_second_per_gpu": rate and rate / request.num_gpus,
+            "samples_per_epoch": request.samples_per_epoch,
+            "seconds_per_epoch": _ratio(sum(whole), len(whole)),
+            "gpu_utilisation_percent": self.utilisation(total.began, total.ended),
+        }
+        if request.precision == "fp16":
+            metrics |= {"loss_scale": self.loss_scale, "skipped_steps": self.skipped_steps}
+        if request.data_dir is not None:
+            metrics |= {
+                "dataset_gb": request.num_samples * request.pairs.bytes / GB,
+                **{name: value for name, value in self.storage(total).items() if name != "read_gb"},
+                "written_gb_per_second": shards.written_gb_per_second(request.data_dir),
+                "reading_workers": request.workers * request.num_gpus,
+            }
+        parts = {"data_wait_s": total.data_wait_s, "compute_s": total.wall_s - total.data_wait_s}
         return msgspec.structs.replace(
             run,
             memory_metrics=self.memory or run.memory_metrics,
-            native_metrics={**self._metrics(total)},
-            breakdown=_rounded(mean_step),
-            epochs=tuple(self.stored(epoch) for epoch in self.epochs),
+            native_metrics={**_rounded(metrics)},
+            breakdown=_rounded({name: part / total.steps for name, part in parts.items()} if total.steps else {}),
+            epochs=tuple(self.stored(*each) for each in enumerate(self.epochs, 1)),
         )
 
-    def line_of(self, epoch: Epoch) -> str:
-        """Return a line about an epoch that has ended."""
-        kind = " (warm-up)" if epoch.warmup else "" if epoch.whole else " (cut by the time limit)"
-        waiting = _ratio(epoch.data_wait_s, epoch.wall_s)
-        parts = [
-            f"epoch {epoch.number} of {self.request.all_epochs}{kind}: {epoch.wall_s:.2f} s",
-            f"{units.number(epoch.samples_per_second)} samples/s",
-            "" if waiting is None else f"{_share(waiting)} waiting for data",
-            "" if epoch.cached_share is None else f"{_share(epoch.cached_share)} of the data in the page cache",
-        ]
-        return ", ".join(filter(None, parts))
-
-    def stored(self, epoch: Epoch) -> Figures:
+    def stored(self, number: int, epoch: Epoch) -> Figures:
         """Return an epoch as a result holds it; the unit is in the name."""
         rate = epoch.samples_per_second
         figures: Figures = {
-            "epoch": epoch.number,
-            "warmup": int(epoch.warmup),
+            "epoch": number,
+            "warmup": int(number <= self.request.warmup_epochs),
             "steps": epoch.steps,
             "samples": epoch.samples,
             "wall_time_s": epoch.wall_s,
             "samples_per_second": rate,
-            "tokens_per_second": None if rate is None else rate * self.request.sequence_length,
+            "tokens_per_second": rate and rate * self.request.sequence_length,
             "data_wait_s": epoch.data_wait_s,
             "compute_s": epoch.wall_s - epoch.data_wait_s,
             "gpu_utilisation_percent": epoch.gpu_utilisation,
         }
         if self.request.data_dir is not None:
-            figures |= {"read_gb": self._gigabytes(epoch), **self._storage(epoch), "cached_share": epoch.cached_share}
+            figures |= {**self.storage(epoch), "cached_share": epoch.cached_share}
         return _rounded(figures)
+
+    def storage(self, epoch: Epoch) -> Figures:
+        """Return the data that all processes took in, and two rates.
+
+        That of delivery to all processes, which is what the training needed and no limit of the storage, and that of
+        one worker while it reads, in the process whose workers read longest.
+        """
+        amount = epoch.samples * self.request.pairs.bytes / GB
+        return {
+            "read_gb": amount,
+            "delivered_gb_per_second": _ratio(amount, epoch.wall_s),
+            "read_gb_per_second_per_worker": _ratio(amount / self.request.num_gpus, epoch.read_s),
+        }
 
     def warnings(self) -> list[str]:
         """Return what is doubtful or unknown."""
@@ -193,40 +209,6 @@ class EpochRecorder(LoopRecorder):
         if self.request.data_dir is not None:
             warnings += cache_warnings([epoch.cached_share for epoch in measured])
         return warnings
-
-    def _metrics(self, total: Epoch) -> Figures:
-        request, rate = self.request, total.samples_per_second
-        whole = [epoch.wall_s for epoch in self.measured if epoch.whole]
-        figures: Figures = {
-            "samples_per_second": rate,
-            "samples_per_second_per_gpu": None if rate is None else rate / request.num_gpus,
-            "samples_per_epoch": request.samples_per_epoch,
-            "seconds_per_epoch": _ratio(sum(whole), len(whole)),
-            "gpu_utilisation_percent": self.utilisation(total.began, total.ended),
-        }
-        if request.precision == "fp16":
-            figures |= {"loss_scale": self.loss_scale, "skipped_steps": self.skipped_steps}
-        if request.data_dir is not None:
-            figures |= {
-                "dataset_gb": request.num_samples * request.pairs.bytes / GB,
-                **self._storage(total),
-                "written_gb_per_second": shards.written_gb_per_second(request.data_dir),
-                "reading_workers": request.workers * request.num_gpus,
-            }
-        return _rounded(figures)
-
-    def _gigabytes(self, epoch: Epoch) -> float:
-        return epoch.samples * self.request.pairs.bytes / GB
-
-    def _storage(self, epoch: Epoch) -> Figures:
-        """Return the rate of delivery to all processes, which is what the training needed and no limit of the storage,
-        and the rate of one worker while it reads, in the process whose workers read longest.
-        """
-        amount = self._gigabytes(epoch)
-        return {
-            "delivered_gb_per_second": _ratio(amount, epoch.wall_s),
-            "read_gb_per_second_per_worker": _ratio(amount / self.request.num_gpus, epoch.read_s),
-        }
 
 
 def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
