@@ -25,7 +25,7 @@ from tprimat.frameworks.encdec import data as encdec_data
 from tprimat.frameworks.encdec import loop as encdec_loop
 from tprimat.frameworks.encdec import model as encdec_model
 from tprimat.frameworks.encdec.launch import resolve_config
-from tprimat.frameworks.encdec.request import OPTIMIZER, EncDecRequest, RequestedSettings
+from tprimat.frameworks.encdec.request import OPTIMIZER, EncDecRequest, RequestedEncDec
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Device
 from tprimat.record.ranks import Process
@@ -62,8 +62,8 @@ def bare(request: EncDecRequest, device: torch.device) -> float:
 def ours(request: EncDecRequest) -> float:
     """Return samples/s of our loop, as its result states it."""
     trained = encdec_loop.train(request, Process(), say=lambda line: None)
-    assert trained.run is not None
-    return max(epoch["samples_per_second"] or 0.0 for epoch in trained.run.epochs)
+    assert trained.result is not None
+    return max(epoch["samples_per_second"] or 0.0 for epoch in trained.result.epochs)
 
 
 def synchronize(device: torch.device) -> None:
@@ -84,12 +84,12 @@ def main() -> int:
     options = parser.parse_args()
     on_gpu = torch.cuda.is_available()
     with tempfile.TemporaryDirectory() as folder:
-        requested = RequestedSettings(
+        requested = RequestedEncDec(
             precision=options.precision,
             num_samples=options.steps * options.batch_size,
             d_model=options.d_model,
-            batch_size=options.batch_size,
-            seq_len=options.seq_len,
+            micro_batch_size=options.batch_size,
+            sequence_length=options.seq_len,
             epochs=EPOCHS,
         )
         platform = ("amd" if torch.version.hip else "nvd") if on_gpu else "cpu"

@@ -70,7 +70,7 @@ class TestMeant:
 class TestOptions:
     def test_as_typed_by_its_users(self):
         config = requested(["--disk", "--batch-size", "64", "--d-model", "1024", "--nhead", "16"])
-        assert (config.batch_size, config.d_model, config.nhead) == (64, 1024, 16)
+        assert (config.micro_batch_size, config.d_model, config.nhead) == (64, 1024, 16)
         assert config.data_dir == Path.cwd() / "data"
         assert parse([]).output_dir == Path("results")
         assert requested(["--data-dir", "/mnt/ssd/data"]).data_dir == Path("/mnt/ssd/data")
@@ -81,7 +81,7 @@ class TestOptions:
         argv = ["--num-encoder-layers=5", "--num-decoder-layers=6", "--dim-feedforward=7", "--vocab-size=8"]
         wishes = requested([*argv, "--seq-len=9", "--epochs=10", "--warmup-epochs=0", "--num-samples=12"])
         assert (wishes.num_encoder_layers, wishes.num_decoder_layers, wishes.dim_feedforward) == (5, 6, 7)
-        assert (wishes.vocab_size, wishes.seq_len, wishes.epochs, wishes.warmup_epochs) == (8, 9, 10, 0)
+        assert (wishes.vocab_size, wishes.sequence_length, wishes.epochs, wishes.warmup_epochs) == (8, 9, 10, 0)
         assert wishes.num_samples == 12
 
     def test_the_disk(self):

@@ -13,7 +13,7 @@ from tprimat.frameworks.encdec import data as encdec_data
 from tprimat.frameworks.encdec.data import Batches, ShardReader
 from tprimat.frameworks.encdec.launch import resolve_config
 from tprimat.frameworks.encdec.pairs import Pairs
-from tprimat.frameworks.encdec.request import RequestedSettings
+from tprimat.frameworks.encdec.request import RequestedEncDec
 from tprimat.frameworks.encdec.shards import prepare
 from tprimat.frameworks.request import Device
 from tprimat.machine.page_cache import cached_share, drop_caches
@@ -109,7 +109,7 @@ class TestFromMemory:
 
 def test_one_loader_serves_all_epochs():
     pytest.importorskip("torch")
-    requested = RequestedSettings(num_samples=8, batch_size=2, seq_len=8)
+    requested = RequestedEncDec(num_samples=8, micro_batch_size=2, sequence_length=8)
     request, _ = resolve_config(requested, Device("cpu", 1, None), Path("/out"))
     order = []
     loader = encdec_data.loader(encdec_data.dataset(request, Process()), order, request)

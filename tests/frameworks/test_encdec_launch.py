@@ -9,7 +9,7 @@ import pytest
 
 from tprimat.errors import UsageError
 from tprimat.frameworks.encdec import launch as encdec
-from tprimat.frameworks.encdec.request import EncDecRequest, RequestedSettings
+from tprimat.frameworks.encdec.request import EncDecRequest, RequestedEncDec
 from tprimat.frameworks.request import Device
 
 CPU = Device("cpu", 2, 25.3e9)
@@ -20,7 +20,7 @@ FOLDER = Path("/out")
 
 
 def resolved(device, **options):
-    return encdec.resolve_config(RequestedSettings(**options), device, FOLDER)[0]
+    return encdec.resolve_config(RequestedEncDec(**options), device, FOLDER)[0]
 
 
 def refusal(device, **options):
@@ -47,7 +47,7 @@ class TestDefaults:
         assert (settings.num_encoder_layers, settings.num_decoder_layers, settings.warmup_epochs) == (3, 3, 1)
 
     def test_an_epoch_has_at_least_one_step(self):
-        assert resolved(H100S, batch_size=10_000).num_samples == 80_000
+        assert resolved(H100S, micro_batch_size=10_000).num_samples == 80_000
 
 
 class TestRequested:
@@ -57,13 +57,13 @@ class TestRequested:
         assert settings.num_shards == 235
 
     def test_data_on_disk(self):
-        settings = resolved(H100S, data_dir=Path("/data"), num_samples=1000, batch_size=4, workers=3)
+        settings = resolved(H100S, data_dir=Path("/data"), num_samples=1000, micro_batch_size=4, workers=3)
         assert (settings.num_shards, settings.workers) == (1, 3)
         assert resolved(CPU, data_dir=Path("/data"), num_shards=7).num_shards == 7
         assert resolved(CPU, data_dir=Path("/data")).workers == 1
 
     def test_a_last_part_of_a_step_is_left_out_and_noted(self):
-        settings, notes = encdec.resolve_config(RequestedSettings(num_samples=1000, batch_size=48), CPU, FOLDER)
+        settings, notes = encdec.resolve_config(RequestedEncDec(num_samples=1000, micro_batch_size=48), CPU, FOLDER)
         # What lies on disk doesn't depend on the batch.
         assert (settings.num_samples, settings.samples_per_epoch) == (1000, 960)
         assert notes == (
@@ -97,7 +97,7 @@ class TestRefused:
         assert "contradict each other" in refusal(CPU, full=True, num_samples=5)
 
     def test_less_than_a_step(self):
-        assert "choose 64 or more" in refusal(H100S, num_samples=63, batch_size=8)
+        assert "choose 64 or more" in refusal(H100S, num_samples=63, micro_batch_size=8)
 
     def test_more_shards_than_samples(self):
         assert "choose 40 or fewer" in refusal(CPU, data_dir=Path("/d"), num_samples=40, num_shards=41)
@@ -107,7 +107,7 @@ class TestRefused:
         assert "2 CPU cores for its processes: --gpus 2 is the most" in refusal(CPU, num_gpus=3)
 
     def test_a_precision_that_the_machine_lacks(self):
-        assert "fp16 takes a GPU" in refusal(CPU, precision="fp16")
+        assert "FP16 needs a GPU" in refusal(CPU, precision="fp16")
         assert "this one is sm_70" in refusal(V100, precision="bf16")
 
     def test_a_model_that_does_not_fit(self):

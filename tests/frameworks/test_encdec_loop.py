@@ -23,7 +23,7 @@ from tprimat.frameworks.encdec import loop as encdec_loop
 from tprimat.frameworks.encdec import model as encdec_model
 from tprimat.frameworks.encdec import result as encdec_result
 from tprimat.frameworks.encdec.launch import resolve_config
-from tprimat.frameworks.encdec.request import RequestedSettings
+from tprimat.frameworks.encdec.request import RequestedEncDec
 from tprimat.frameworks.request import Device
 from tprimat.record import lifecycle, outcome, recovery
 from tprimat.record.journal import Journal
@@ -35,8 +35,8 @@ SAMPLES, BATCH, SLOW_S = 48, 4, 0.05
 
 def settings(folder, *, data_checked=False, **changes):
     small = {"d_model": 16, "nhead": 2, "num_encoder_layers": 1, "num_decoder_layers": 1, "dim_feedforward": 32}
-    small |= {"vocab_size": 50, "seq_len": 8, "batch_size": BATCH, "epochs": 2, "num_samples": SAMPLES}
-    requested = RequestedSettings(**{**small, **changes})
+    small |= {"vocab_size": 50, "sequence_length": 8, "micro_batch_size": BATCH, "epochs": 2, "num_samples": SAMPLES}
+    requested = RequestedEncDec(**{**small, **changes})
     request, _ = resolve_config(requested, Device("cpu", 1, None), folder / "results")
     return dataclasses.replace(request, data_checked=data_checked)
 
@@ -44,8 +44,8 @@ def settings(folder, *, data_checked=False, **changes):
 def trained(wanted, **options):
     said = []
     ended = encdec_loop.train(wanted, Process(), say=said.append, **options)
-    assert ended.run is not None
-    return ended.run, ended.path, said
+    assert ended.result is not None
+    return ended.result, ended.path, said
 
 
 def child(wanted, **options):
@@ -181,7 +181,7 @@ class TestResult:
 
 class TestDataWait:
     def test_memory_waits_next_to_nothing(self, tmp_path):
-        run, _, _ = trained(settings(tmp_path, d_model=64, seq_len=32, dim_feedforward=256))
+        run, _, _ = trained(settings(tmp_path, d_model=64, sequence_length=32, dim_feedforward=256))
         assert run.breakdown["data_wait_s"] < 0.1 * run.breakdown["compute_s"]
 
     def test_a_slow_reader_is_found_within_a_tenth(self, tmp_path):

@@ -13,10 +13,10 @@ torch = pytest.importorskip("torch")
 from tprimat.analysis import flops
 from tprimat.frameworks.encdec import model as encdec_model
 from tprimat.frameworks.encdec.launch import resolve_config
-from tprimat.frameworks.encdec.request import RequestedSettings
+from tprimat.frameworks.encdec.request import RequestedEncDec
 from tprimat.frameworks.request import Device
 
-DEFAULT, _ = resolve_config(RequestedSettings(num_samples=64), Device("cpu", 1, None), Path("/out"))
+DEFAULT, _ = resolve_config(RequestedEncDec(num_samples=64), Device("cpu", 1, None), Path("/out"))
 SMALL = dataclasses.replace(
     DEFAULT,
     d_model=32,

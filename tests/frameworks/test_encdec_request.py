@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tprimat.frameworks.encdec.launch import resolve_config
-from tprimat.frameworks.encdec.request import EncDecRequest, RequestedSettings
+from tprimat.frameworks.encdec.request import EncDecRequest, RequestedEncDec
 from tprimat.frameworks.request import Device
 
-REQUESTED = RequestedSettings(num_samples=1000, batch_size=12)
+REQUESTED = RequestedEncDec(num_samples=1000, micro_batch_size=12)
 REQUEST, _ = resolve_config(REQUESTED, Device("nvd", 8, None), Path("/out"))
 
 
@@ -35,11 +35,11 @@ def test_batch_and_steps_follow_from_samples_and_processes():
 
 def test_the_pairs_are_those_of_the_request():
     assert REQUEST.pairs.num_samples == 1000
-    assert REQUEST.pairs.bytes == REQUESTED.pair_bytes == (2 * 128 + 1) * 4
+    assert REQUEST.pairs.bytes == (2 * 128 + 1) * 4
 
 
 def test_models_of_one_name_have_one_shape():
     assert REQUEST.scale == REQUESTED.sizes == "d128-h4-e3-d3-f512-v5480"
-    assert dataclasses.replace(REQUESTED, seq_len=7, batch_size=1).sizes == REQUEST.scale
+    assert dataclasses.replace(REQUESTED, sequence_length=7, micro_batch_size=1).sizes == REQUEST.scale
     for field in ("d_model", "nhead", "num_encoder_layers", "num_decoder_layers", "dim_feedforward", "vocab_size"):
         assert dataclasses.replace(REQUESTED, **{field: 64}).sizes != REQUEST.scale

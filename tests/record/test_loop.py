@@ -63,7 +63,7 @@ class TestWhatIsRecorded:
         recorder = record()
         with recorder:
             # The first reading comes when the sampler has started.
-            while not (read := recorder._recording._sampler.so_far()) or not read.samples:
+            while not (read := recorder._recording.sampler.so_far()) or not read.samples:
                 time.sleep(0.05)
             for _ in range(3):
                 time.sleep(0.05)

@@ -81,9 +81,9 @@ def trained():
         while looked < 2 and time.monotonic() < deadline:
             time.sleep(0.2)
             recorder.step(loss=1.0)
-            read = recorder._recording._sampler.so_far()
+            read = recorder._recording.sampler.so_far()
             looked = sum(sample.cpu.own_s is not None for sample in read.samples) if read else 0
-    return recorder, recorder._recording._sampler.so_far()
+    return recorder, recorder._recording.sampler.so_far()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a process of another parent")

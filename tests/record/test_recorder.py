@@ -298,3 +298,58 @@ def test_steps_for_people():
     assert format_steps([3]) == "step 3"
     assert format_steps([3, 4]) == "steps 3, 4"
     assert format_steps(range(1, 9)) == "steps 1, 2, 3, 4, 5 and 3 more"
+
+
+def draw(recorder, clock, *, before, during):
+    clock.advance(before)
+    recorder.ask_for_data()
+    clock.advance(during)
+    recorder.take_data()
+
+
+class TestWaitForData:
+    def test_only_what_lies_between_the_marks_counts_and_each_step_has_its_own(self, clock):
+        recorder = started(clock)
+        for number, waits in enumerate(((0.25, 0.25), (0.5,), ()), 1):
+            for seconds in waits:
+                draw(recorder, clock, before=10.0, during=seconds)
+            step(recorder, clock, number, 1.0)
+        recorder.finish()
+        assert recorder.waits == pytest.approx({1: 0.5, 2: 0.5, 3: 0.0})
+        # A wait is a part of its step.
+        assert [record.seconds for record in recorder.records] == pytest.approx([21.5, 11.5, 1.0])
+
+    def test_a_loop_that_shows_no_wait_has_none(self, clock):
+        recorder = started(clock)
+        step(recorder, clock, 1, 1.0)
+        recorder.finish()
+        assert recorder.waits == {}
+
+    def test_a_window_of_steps_has_the_sum(self, clock):
+        recorder = started(clock)
+        for _ in range(3):
+            draw(recorder, clock, before=0.0, during=0.5)
+        step(recorder, clock, 3, 1.0)
+        recorder.finish()
+        assert recorder.waits == pytest.approx({3: 1.5})
+
+    def test_marks_that_the_device_has_not_passed_are_read_later(self, clock):
+        recorder = started(clock)
+        clock.ready_until = clock.now + 1.5
+        draw(recorder, clock, before=0.0, during=1.0)
+        step(recorder, clock, 1, 0.1)
+        draw(recorder, clock, before=0.0, during=1.0)
+        step(recorder, clock, 2, 0.1)
+        assert recorder.waits == pytest.approx({1: 1.0})
+        recorder.finish()
+        assert recorder.waits == pytest.approx({1: 1.0, 2: 1.0})
+
+    def test_in_a_pause_nothing_is_waited_for(self, clock):
+        recorder = started(clock)
+        draw(recorder, clock, before=0.0, during=1.0)
+        recorder.pause()
+        draw(recorder, clock, before=0.0, during=5.0)
+        recorder.resume()
+        step(recorder, clock, 1, 1.0)
+        recorder.finish()
+        assert recorder.waits == pytest.approx({1: 1.0})

@@ -303,7 +303,7 @@ def test_a_recorded_trace_reaches_the_result_and_says_so(tmp_path, monkeypatch, 
         while time.monotonic() < deadline:
             time.sleep(0.1)
             recorder.step()
-            read = recorder._recording._sampler.so_far()
+            read = recorder._recording.sampler.so_far()
             if read and len(read.samples) > 3:
                 break
     run = recorder.result

@@ -17,7 +17,7 @@ from tprimat import console
 from tprimat.cli.options import encdec as encdec_options
 from tprimat.errors import ExitStatus, TensorPrimatError, UsageError
 from tprimat.frameworks.encdec import launch as encdec
-from tprimat.frameworks.encdec.request import MODEL, RequestedSettings
+from tprimat.frameworks.encdec.request import MODEL, RequestedEncDec
 from tprimat.machine import platforms
 from tprimat.measure import session, torchrun
 from tprimat.measure.plan import device_of, plan_for
@@ -44,7 +44,7 @@ def measure(options: argparse.Namespace) -> int:
         return error.status
 
 
-def requested_config(options: argparse.Namespace) -> RequestedSettings:
+def requested_config(options: argparse.Namespace) -> RequestedEncDec:
     """Return the options as settings of the training. Raises UsageError for wrong ones."""
     model, gpus = options.model, options.gpus
     if model != MODEL:
@@ -60,12 +60,12 @@ def requested_config(options: argparse.Namespace) -> RequestedSettings:
         **vars(options),
         "data_dir": data_dir.expanduser().resolve() if data_dir is not None else None,
         "num_gpus": 1 if options.single else gpus,
+        "micro_batch_size": options.batch_size,
+        "sequence_length": options.seq_len,
         "time_limit_s": options.time_limit,
     }
-    names = [field.name for field in dataclasses.fields(RequestedSettings)]
-    requested = RequestedSettings(**{name: stated[name] for name in names if stated[name] is not None})
-    encdec.check(requested)
-    return requested
+    names = [field.name for field in dataclasses.fields(RequestedEncDec)]
+    return RequestedEncDec(**{name: stated[name] for name in names if stated.get(name) is not None})
 
 
 def _start(options: argparse.Namespace) -> int:

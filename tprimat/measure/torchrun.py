@@ -12,7 +12,7 @@ from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.files import check_writable
 from tprimat.frameworks.encdec import launch as encdec
-from tprimat.frameworks.encdec.request import EncDecRequest, RequestedSettings
+from tprimat.frameworks.encdec.request import EncDecRequest, RequestedEncDec
 from tprimat.frameworks.loops.launch import cores
 from tprimat.frameworks.request import Device
 from tprimat.machine import platforms, torch_build
@@ -47,7 +47,7 @@ def train_nemo(plan: Plan, machine: Machine) -> int:
     return status
 
 
-def train_encdec(requested: RequestedSettings, process: Process, output_dir: Path) -> int:
+def train_encdec(requested: RequestedEncDec, process: Process, output_dir: Path) -> int:
     """Train the encoder-decoder in this process; the exit status."""
     from tprimat.frameworks.encdec import loop
 
@@ -59,7 +59,7 @@ def train_encdec(requested: RequestedSettings, process: Process, output_dir: Pat
         notes = (*notes, *_threads_note(request, process))
         display.introduce_requests(Plan((encdec.ENCDEC,), (request,), output_dir, notes=notes), Environment())
     trained = loop.train(request, process, say=console.info)
-    run = trained.run
+    run = trained.result
     if run is None or not process.is_first:
         return ExitStatus.OK
     console.record(run, trained.path)

@@ -34,6 +34,7 @@ from tprimat.results.account import Entry, Timing
 from tprimat.results.conditions import Preflight
 from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Run
 from tprimat.store import preflight, store
+from tprimat.units import round_figure
 
 TIMEOUT_S = 5.0
 """How long to wait for the last times of a failed or interrupted training; its GPU may hang."""
@@ -84,6 +85,7 @@ class Recording:
         batch_varies: set by the adapter where the steps are not of one global batch.
         is_ending, has_ended: whether the result is being written, or is written (on the first process).
         run, path: the result at the end, and its file; None on other processes than the first.
+        sampler: reads the machine while the steps run, on the first process.
         measured_until: the last step that counts where others follow that a profiler watches.
     """
 
@@ -134,7 +136,7 @@ class Recording:
         self._journalled = 0
         self._name = f"tprimat/training/{next(_RECORDINGS)}"
         self._journal = Journal(None)
-        self._sampler: Sampler | None = None
+        self.sampler: Sampler | None = None
         # Read before the first step: one that is made meanwhile is not of this machine as it was.
         folder, host = options.output_dir, self.machine.environment.hostname
         ids, is_first = [each.id for each in self._trains], process.rank == 0
@@ -156,7 +158,7 @@ class Recording:
         self._shown, self._timestamp = shown, _now()
         self.step = self.first_step = step
         if self.process.rank == 0:
-            self._sampler = Sampler(self.platform, self._trains, with_siblings=self.process.world_size > 1)
+            self.sampler = Sampler(self.platform, self._trains, with_siblings=self.process.world_size > 1)
             self._print(console.start(self.platform, self.machine.gpu_info, self.machine.environment))
         self.memory.start()
         self.prepare()
@@ -205,8 +207,8 @@ class Recording:
             self.recorder.finish(None if regular else TIMEOUT_S)
             if regular and self.measured_until is None:
                 self.memory.sample()
-            if self._sampler is not None:
-                self._sampler.stop()
+            if self.sampler is not None:
+                self.sampler.stop()
             self.run = self._joined(self._run(outcome, self._gather(outcome, regular=regular)))
             if self.process.rank == 0:
                 self._write(self.run)
@@ -223,8 +225,8 @@ class Recording:
     def discard(self) -> None:
         """Remove all traces of a training that had nothing to do."""
         self.sigterm.remove()
-        if self._sampler is not None:
-            self._sampler.stop()
+        if self.sampler is not None:
+            self.sampler.stop()
         if not self.has_ended:
             self.has_ended = True
             self._journal.remove()
@@ -312,6 +314,7 @@ class Recording:
             environment=msgspec.structs.replace(setup.environment, nodes=machines),
             preflight=self._preflight,
             timeline=self._timeline(),
+            breakdown=self._mean_step(),
             timing=Timing(kind="timer", clock=self.clock.name, covers=self._covers, over_ranks=gathered.over_ranks),
             **series(gathered.records),
         )
@@ -319,6 +322,20 @@ class Recording:
             one_less = msgspec.structs.replace(run.training_config, global_batch_size=None)
             run = msgspec.structs.replace(run, training_config=one_less)
         return self._complete(run)
+
+    def _mean_step(self) -> dict[str, float | None]:
+        """Return the mean of this process's measured steps after the first, in parts; empty where no wait is known."""
+        recorder, last = self.recorder, self.measured_until
+        known = [
+            (record.window, record.window * record.seconds, recorder.waits[record.step])
+            for record in recorder.records[1:]
+            if record.seconds is not None and record.step in recorder.waits and (last is None or record.step <= last)
+        ]
+        if not known:
+            return {}
+        steps, seconds, waited = map(sum, zip(*known, strict=True))
+        parts = {"data_wait_s": waited / steps, "compute_s": (seconds - waited) / steps}
+        return {name: round_figure(value) for name, value in parts.items()}
 
     def _timeline(self) -> tuple[Entry, ...]:
         """Return what this process has spent its time on: the steps are those that this process saw end."""
@@ -331,7 +348,7 @@ class Recording:
 
     def _joined(self, run: Run) -> Run:
         """Return the run with what the sampler has read."""
-        sampler, ends = self._sampler, self.recorder.ends
+        sampler, ends = self.sampler, self.recorder.ends
         if sampler is None:
             return run
         began = self.recorder.started_s

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -68,6 +68,7 @@ class LoopRecorder(Benchmark):
     """
 
     _name, _heading = "record", HEADING
+    _absent: Mapping[str, str] = ABSENT
 
     def __init__(
         self,
@@ -134,14 +135,16 @@ class LoopRecorder(Benchmark):
         process = current_process(self._find_device())
         if process.is_first:
             check_writable(self._options.output_dir, "output_dir")
-        recording = self._begin(process, module=self._module, covers=covers, absent=ABSENT)
+        recording = self._begin(process, module=self._module, covers=covers, absent=self._absent)
         if hasattr(self._optimizer, "register_step_pre_hook"):
             # At a step's end a schedule may have set the next one's already.
             self._hook = self._optimizer.register_step_pre_hook(lambda *_: recording.values.note_rate(self._optimizer))
         recording.start(self._shown(recording), step=self._first_step)
         return self
 
-    def step(self, loss: Any = None, *, learning_rate: float | None = None, grad_norm: Any = None) -> None:
+    def step(
+        self, loss: Any = None, *, learning_rate: float | None = None, grad_norm: Any = None, window: int = 1
+    ) -> None:
         """Mark the end of an optimizer step.
 
         Args:
@@ -149,6 +152,7 @@ class LoopRecorder(Benchmark):
                 the mean counts. A tensor on a GPU is read later.
             learning_rate: that it used; by default that of the `optimizer` given to record().
             grad_norm: norm of the whole gradient before clipping, a tensor or a number.
+            window: steps since the last call, of which the record is the mean: for steps too many to record each.
         """
         recording = self._recording
         if recording is None or recording.has_ended:
@@ -161,7 +165,7 @@ class LoopRecorder(Benchmark):
         losses: Sequence[Any] = loss if isinstance(loss, (list, tuple)) else [] if loss is None else [loss]
         kept = [values.take(LOSS, each) for each in losses]
         rate = None if learning_rate is None else float(learning_rate)
-        recording.step_end(recording.step + 1, values.of(kept, values.take(NORM, grad_norm)), rate)
+        recording.step_end(recording.step + window, values.of(kept, values.take(NORM, grad_norm)), rate)
 
     def lap(self) -> None:
         """Mark a step's first backward pass (optional): it shows which of several processes the others wait for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,11 +122,35 @@ class Benchmark:
         """The file that it was written to."""
         return self._recording.path if self._recording else None
 
+    def warnings(self) -> Sequence[str]:
+        """Return what is doubtful of the run beyond what its recording knows."""
+        return ()
+
+    def completed(self, run: Run) -> Run:
+        """Return the run with what a subclass knows of it beyond this class; called before each writing."""
+        return run
+
+    def watch(self, loader: Any) -> Any:
+        """Have a loader's iterators mark how long the training waits for each batch; return the loader."""
+        kind = type(loader)
+        loader.__class__ = type(kind.__name__, (kind,), {"__iter__": lambda each: self._drawn(kind.__iter__(each))})
+        return loader
+
+    def _drawn(self, batches: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            self._recorder.ask_for_data()
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            self._recorder.take_data()
+            yield batch
+
     def _begin(self, process: Process, **adapter: Any) -> Recording:
         """Begin the recording of a training, and forget an earlier one; see Recording for the adapter's part."""
         self._recording = None
         with self._errors():
-            recording = Recording(self._options, process, **adapter)
+            recording = Recording(self._options, process, warnings=self.warnings, complete=self.completed, **adapter)
         self._recording, self._recorder = recording, recording.recorder
         return recording
 

@@ -57,12 +57,14 @@ class Record(NamedTuple):
 
 # Plain tuples, as a step makes several and named ones take several times as long to make:
 # of a mark, its stamp, whether the time after it belongs to a step, and for a step's end the step,
-# how many steps it stands for, its learning rate and its values; a lap has no step and stands for one, a pause has what
-# it is for in the place of the values;
+# how many steps it stands for, its learning rate and its values; a point within a step has no step and stands for one,
+# with what it is in the place of the values, where a pause has what it is for;
 _Mark = tuple[Any, bool, "int | None", int, "float | None", Any]
-# of how far the marks were taken in, the last mark, the seconds of the step in progress, and those
-# since the start, pauses included.
-_Position = tuple[_Mark, float, float]
+# of how far the marks were taken in, the last mark, the seconds of the step in progress, those since the start, pauses
+# included, and those that the step has waited for data, None before the first wait.
+_Position = tuple[_Mark, float, float, "float | None"]
+
+_LAP, _ASKED, _GIVEN = "lap", "asked for data", "given data"
 
 
 class Recorder:
@@ -74,6 +76,7 @@ class Recorder:
         records: so far.
         warnings: doubts about the times.
         laps: of steps in which lap() was called, the time from the step's start to there, s.
+        waits: by the last step of each record, how long its steps waited for data, s; none where the loop shows none.
         ends: by step, the time from the start to its end, pauses included, s.
         pauses: that are over.
     """
@@ -82,6 +85,7 @@ class Recorder:
         self.records: list[Record] = []
         self.warnings: list[str] = []
         self.laps: list[float] = []
+        self.waits: dict[int, float] = {}
         self.ends: dict[int, float] = {}
         self.pauses: list[Pause] = []
         self._pause: tuple[float, EntryKind | None] | None = None
@@ -114,7 +118,7 @@ class Recorder:
         self._clock.wait(mark[0], None)
         self._started_ns = self._clock.host_ns()
         self._last_step = step
-        self._position = (mark, 0.0, 0.0)
+        self._position = (mark, 0.0, 0.0, None)
         self._running = True
 
     def pause(self, kind: EntryKind | None = None) -> None:
@@ -133,7 +137,23 @@ class Recorder:
         """Mark a point within the step; `laps` gets the time from the step's start to its first one."""
         if self._takes_laps and self._running and self._lapped != self._last_step + 1:
             self._lapped = self._last_step + 1
-            self._marks.append((self._clock.mark(), True, None, 1, None, NOTHING))
+            self._mark_within(_LAP)
+
+    def ask_for_data(self) -> None:
+        """Mark that the loop begins to wait for a batch."""
+        self._mark_within(_ASKED)
+
+    def take_data(self) -> None:
+        """Mark that the host has the batch.
+
+        What counts is how long the device stood idle for want of data, not how long the host slept: while a GPU is
+        still busy with the step before, both marks lie behind that work and next to each other.
+        """
+        self._mark_within(_GIVEN)
+
+    def _mark_within(self, what: str) -> None:
+        if self._running:
+            self._marks.append((self._clock.mark(), True, None, 1, None, what))
 
     def step_end(self, step: int, values: Values = NOTHING, learning_rate: float | None = None) -> None:
         """End a step, as far as the host sees.
@@ -205,7 +225,7 @@ class Recorder:
     def _resolve_mark(self, mark: _Mark) -> None:
         if self._position is None or self._position[0] is mark:
             return
-        last, seconds, total = self._position
+        last, seconds, total, waited = self._position
         passed = self._clock.seconds(last[0], mark[0])
         if last[1]:
             seconds += passed
@@ -224,15 +244,19 @@ class Recorder:
                 time = None
                 self.warnings.append(f"step {step} without a time: the clock did not advance")
             self.ends[step] = total + passed
+            if waited is not None:
+                self.waits[step], waited = waited, 0.0
             self._record(Record(step, window, time, loss, learning_rate, grad_norm))
             seconds = 0.0
-        elif window:
+        elif values is _LAP:
             self.laps.append(seconds)
-        else:
+        elif values is _GIVEN:
+            waited = (waited or 0.0) + passed
+        elif not window:
             if self._pause is not None:
                 self.pauses.append(Pause(self._pause[0], total + passed, self._pause[1]))
             self._pause = None if mark[1] or values == NOTHING else (total + passed, values)
-        self._position = (mark, seconds, total + passed)
+        self._position = (mark, seconds, total + passed, waited)
 
     def _record(self, record: Record) -> None:
         if self.records and self.records[-1].step >= record.step:

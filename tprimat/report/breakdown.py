@@ -18,6 +18,9 @@ PARTS = ("total", "computation", "exposed_communication", "exposed_copies", "idl
 ADDING_UP = ("computation", "exposed_communication", "exposed_copies", "idle")
 """Parts of a trace report that make up its total, without overlap."""
 
+OF_LOOP = ("data_wait_s", "compute_s")
+"""Parts of all measured steps, by the loop: no parts of a trace, which is of other steps."""
+
 MOST_KERNELS = 5
 """Kernels of each run in a table."""
 
@@ -75,7 +78,9 @@ def _title(part: str) -> str:
 
 
 def _parts(runs: Sequence[Run]) -> list[str]:
-    known = list(dict.fromkeys(part for run in runs for part in run.breakdown))
+    known = list(
+        dict.fromkeys(part for run in runs for part in run.breakdown if run.trace is None or part not in OF_LOOP)
+    )
     most = {part: max(run.breakdown.get(part) or 0.0 for run in runs) for part in known}
     kernels = set()
     for run in runs:

@@ -1,4 +1,4 @@
-"""The batches of the encoder-decoder, from memory or from shards on disk, their loader, and waiting for them."""
+"""The batches of the encoder-decoder, from memory or from shards on disk, and their loader."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import mmap
 import os
 import random
 import time
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from tprimat.frameworks.encdec.pairs import Pairs, Shard
 from tprimat.frameworks.encdec.request import EncDecRequest
 from tprimat.frameworks.loops import recipe
-from tprimat.record.clocks import Clock
 from tprimat.record.ranks import Process
 
 if TYPE_CHECKING:
@@ -108,40 +106,6 @@ class Batches:
         began = time.perf_counter()
         first = (index * self.world_size + self.rank) * self.batch_size
         return self.source.rows(first, self.batch_size), time.perf_counter() - began
-
-
-class DataWait:
-    """Sums up how long the device stood idle for want of data, not how long the host slept.
-
-    Marks are set when the loop begins to wait and when the batch is there. On a GPU they are events in the device's
-    queue: while the device is still busy with the step before, both lie behind that work and next to each other, and
-    the wait is nothing.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._began: Any = None
-        self._open: deque[tuple[Any, Any]] = deque()
-        self._seconds = 0.0
-
-    def begin(self) -> None:
-        """Mark that the loop asks for a batch."""
-        self._began = self._clock.mark()
-
-    def end(self) -> None:
-        """Mark that the host has the batch."""
-        self._open.append((self._began, self._clock.mark()))
-        self._resolve()
-
-    def take(self) -> float:
-        """Return the seconds waited since the last call, of the marks that the device has passed."""
-        self._resolve()
-        seconds, self._seconds = self._seconds, 0.0
-        return seconds
-
-    def _resolve(self) -> None:
-        while self._open and self._clock.is_ready(self._open[0][1]):
-            self._seconds += self._clock.seconds(*self._open.popleft())
 
 
 def dataset(request: EncDecRequest, process: Process) -> Batches:

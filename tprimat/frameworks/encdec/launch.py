@@ -5,29 +5,41 @@ Every refusal comes before anything starts, and names a value that would do.
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tprimat import units
 from tprimat.analysis import efficiency
 from tprimat.analysis.summary import Summary
+from tprimat.catalog.models import Model
 from tprimat.errors import UsageError
+from tprimat.frameworks import resolve
 from tprimat.frameworks.defaults import FIRST_WITH_BF16, has_bf16
 from tprimat.frameworks.encdec import shards
-from tprimat.frameworks.encdec.request import FRAMEWORK, MODEL, EncDecRequest, RequestedSettings
+from tprimat.frameworks.encdec.pairs import Pairs
+from tprimat.frameworks.encdec.request import (
+    FRAMEWORK,
+    MODEL,
+    EncDecRequest,
+    RequestedEncDec,
+    Settings,
+    refused,
+)
 from tprimat.frameworks.framework import OUR_PAIRS, Framework
 from tprimat.frameworks.loops.launch import Loop, command, cores
-from tprimat.frameworks.request import Device, Launch
-from tprimat.frameworks.resolve import check_memory, check_processes
+from tprimat.frameworks.request import Device, Launch, Request
+from tprimat.frameworks.resolve import check_memory
 from tprimat.frameworks.scales import BYTES_PER_PARAMETER
-from tprimat.results.run import Run
+from tprimat.results.run import ModelConfig, Run
 from tprimat.text import counted
 from tprimat.units import GB
 
 ENCDEC = Framework(FRAMEWORK, models=(MODEL,), data=OUR_PAIRS, room="encdec")
 """Not among FRAMEWORKS: it trains no other model, and nothing else trains this one."""
+
+ENCODER_DECODER = Model(MODEL, "encoder-decoder", "Transformer", ModelConfig(), {}, (), "")
 
 MODULE = "tprimat.frameworks.encdec.loop"
 FULL_BYTES = 30e9
@@ -39,115 +51,91 @@ SAMPLES_ON_CPU = 1024
 MOST_WORKERS = 4
 
 
-def check(requested: RequestedSettings) -> None:
-    """Refuse what no machine can train. Raises UsageError."""
-    if requested.d_model % requested.nhead:
-        divisors = [each for each in range(1, requested.d_model + 1) if requested.d_model % each == 0]
-        above = bisect.bisect(divisors, requested.nhead)
-        nearest = " or ".join(map(str, divisors[above - 1 : above + 1]))
-        raise _usage_error(f"--nhead {requested.nhead} does not divide --d-model {requested.d_model}: choose {nearest}")
-    if requested.full and requested.num_samples is not None:
-        raise _usage_error("--full and --num-samples contradict each other: choose one")
-    for field in ("num_shards", "workers", "drop_caches") if requested.data_dir is None else ():
-        if getattr(requested, field):
-            raise _usage_error(
-                f"--{field.replace('_', '-')} is about data on disk, and these are made in memory: add --disk or "
-                "--data-dir PATH"
+class Resolver(resolve.Resolver):
+    """The choices of the encoder-decoder, whose shape is in its options, and whose steps are those of its epochs."""
+
+    requested: RequestedEncDec
+
+    def default_precision(self) -> str:
+        """Return the precision where the user leaves it open."""
+        return "fp32" if self.device.platform == "cpu" else "fp16"
+
+    def precision(self) -> str:
+        """Return the precision. Raises UsageError for one that the device lacks."""
+        precision, device = super().precision(), self.device
+        if precision == "bf16" and device.platform == "nvd" and not has_bf16(device):
+            raise UsageError(
+                f"--bf16 takes a GPU from sm_{FIRST_WITH_BF16} on, and this one is {device.architecture}: leave it out "
+                "for fp16",
+                heading="precision",
             )
+        return precision
+
+    def size(self) -> tuple[None, ModelConfig]:
+        """Return the shape that the options give, at no scale."""
+        return None, self.requested.model_config
+
+    def default_batch(self, unit: int, gpus: int) -> int:
+        """Return the global batch: a micro-batch of each process."""
+        return unit
+
+    def complete(self, request: Request, shape: ModelConfig) -> EncDecRequest:
+        """Return the request with its samples, epochs and shards. Raises UsageError for what the device can't train."""
+        requested, processes, on_cpu = self.requested, request.num_gpus, self.device.platform == "cpu"
+        check_memory(
+            f"a model of {requested.parameters / 1e6:,.1f} M parameters",
+            requested.parameters * BYTES_PER_PARAMETER * (processes if on_cpu else 1),
+            self.device,
+            lambda: "choose a smaller --d-model, --dim-feedforward or fewer layers",
+        )
+        pair_bytes = Pairs(requested.vocab_size, requested.sequence_length, request.seed).bytes
+        samples = self.samples(request, round(FULL_BYTES / pair_bytes))
+        num_shards = workers = 0
+        if requested.data_dir is not None:
+            num_shards = requested.num_shards or min(samples, shards.default_shards(samples * pair_bytes))
+            # On a CPU a worker takes from the training what it needs itself.
+            usual = 1 if on_cpu else max(1, min(MOST_WORKERS, cores() // processes - 1))
+            workers = requested.workers or usual
+        if num_shards > samples:
+            raise refused(f"--num-shards {num_shards}: there are {samples} samples for them: choose {samples} or fewer")
+        steps = requested.all_epochs * (samples // request.global_batch_size)
+        known = {**vars(request), "scale": requested.sizes, "shape": None, "steps": steps}
+        known |= {field.name: getattr(requested, field.name) for field in dataclasses.fields(Settings)}
+        return EncDecRequest(**known, num_samples=samples, num_shards=num_shards, workers=workers)
+
+    def samples(self, request: Request, full: int) -> int:
+        """Return how many sequence pairs there are, `full` for --full; note where an epoch leaves some out.
+
+        Raises UsageError for fewer than a step.
+        """
+        samples, step = self.requested.num_samples, request.global_batch_size
+        named = f"(--batch-size {request.micro_batch_size} × {counted(request.num_gpus, 'process')})"
+        if samples is None:
+            usual = SAMPLES_ON_CPU if self.device.platform == "cpu" else SAMPLES_ON_GPU
+            return max(step, full if self.requested.full else usual)
+        if samples < step:
+            raise refused(
+                f"--num-samples {samples} is less than one step of {step} {named}: choose {step} or more, or a smaller "
+                "--batch-size"
+            )
+        if left_out := samples % step:
+            self.notes.append(
+                f"an epoch is {samples - left_out:,} samples, not {samples:,}: the last {left_out:,} make no whole "
+                f"step of {step} {named}"
+            )
+        return samples
 
 
 def resolve_config(
-    requested: RequestedSettings, device: Device, output_dir: Path
+    requested: RequestedEncDec, device: Device, output_dir: Path
 ) -> tuple[EncDecRequest, tuple[str, ...]]:
     """Make every choice that the user left open; return the request, and notes for the user.
 
     `output_dir` is absolute. Raises UsageError for what the device can't train.
     """
-    check(requested)
-    on_cpu = device.platform == "cpu"
-    processes = requested.num_gpus or (1 if on_cpu else device.devices)
-    check_processes(processes, device)
-    batch = requested.batch_size * processes
-    samples, notes = _samples(requested, on_cpu, batch, f"{requested.batch_size} × {counted(processes, 'process')}")
-    num_shards = workers = 0
-    if requested.data_dir is not None:
-        num_shards = requested.num_shards or min(samples, shards.default_shards(samples * requested.pair_bytes))
-        # On a CPU a worker takes from the training what it needs itself.
-        usual = 1 if on_cpu else max(1, min(MOST_WORKERS, cores() // processes - 1))
-        workers = usual if requested.workers is None else requested.workers
-    if num_shards > samples:
-        raise _usage_error(
-            f"--num-shards {num_shards}: there are {samples} samples for them: choose {samples} or fewer"
-        )
-    names = {field.name for field in dataclasses.fields(EncDecRequest)}
-    settings = {name: value for name, value in vars(requested).items() if name in names}
-    settings |= {
-        "framework": FRAMEWORK,
-        "platform": device.platform,
-        "model": MODEL,
-        "scale": requested.sizes,
-        "precision": _precision(requested, device),
-        "steps": requested.all_epochs * (samples // batch),
-        "global_batch_size": batch,
-        "micro_batch_size": requested.batch_size,
-        "sequence_length": requested.seq_len,
-        "num_gpus": processes,
-        "output_dir": output_dir,
-        "num_samples": samples,
-        "num_shards": num_shards,
-        "workers": workers,
-    }
-    check_memory(
-        f"a model of {requested.parameters / 1e6:,.1f} M parameters",
-        requested.parameters * BYTES_PER_PARAMETER * (processes if on_cpu else 1),
-        device,
-        lambda: "choose a smaller --d-model, --dim-feedforward or fewer layers",
-    )
-    return EncDecRequest(**settings), notes
-
-
-def _samples(requested: RequestedSettings, on_cpu: bool, step: int, named: str) -> tuple[int, tuple[str, ...]]:
-    """Return how many sequence pairs there are, and a note where an epoch leaves some out.
-
-    A step takes so many, which `named` explains.
-    """
-    samples = requested.num_samples
-    if samples is None:
-        samples = SAMPLES_ON_CPU if on_cpu else SAMPLES_ON_GPU
-        if requested.full:
-            samples = round(FULL_BYTES / requested.pair_bytes)
-        return max(samples, step), ()
-    if samples < step:
-        raise _usage_error(
-            f"--num-samples {samples} is less than one step of {step} (--batch-size {named}): choose {step} or more, "
-            "or a smaller --batch-size"
-        )
-    left_out = samples % step
-    if not left_out:
-        return samples, ()
-    return samples, (
-        f"an epoch is {samples - left_out:,} samples, not {samples:,}: the last {left_out:,} make no whole step of "
-        f"{step} (--batch-size {named})",
-    )
-
-
-def _precision(requested: RequestedSettings, device: Device) -> str:
-    precision = requested.precision or ("fp32" if device.platform == "cpu" else "fp16")
-    problem = None
-    if device.platform == "cpu" and precision == "fp16":
-        problem = "fp16 takes a GPU: on a CPU leave it out (fp32), or choose --bf16"
-    elif precision == "bf16" and device.platform == "nvd" and not has_bf16(device):
-        problem = (
-            f"--bf16 takes a GPU from sm_{FIRST_WITH_BF16} on, and this one is {device.architecture}: leave it out for "
-            "fp16"
-        )
-    if problem is not None:
-        raise UsageError(problem, heading="precision")
-    return precision
-
-
-def _usage_error(message: str) -> UsageError:
-    return UsageError(message, heading="encoder-decoder")
+    resolver = Resolver(ENCDEC, ENCODER_DECODER, requested, device)
+    request: Any = resolver.resolve(output_dir)
+    return request, tuple(resolver.notes)
 
 
 class EncDec(Loop[EncDecRequest]):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
+import functools
 from pathlib import Path
 
+from tprimat.errors import UsageError
 from tprimat.frameworks.encdec.pairs import Pairs
-from tprimat.frameworks.request import Request
+from tprimat.frameworks.request import Request, RequestedConfig
 from tprimat.results.run import ModelConfig, Optimizer
 
 MODEL = "encdec"
@@ -24,6 +27,9 @@ OPTIMIZER = Optimizer(
     epsilon=1e-8,
     weight_decay=0.01,
 )
+
+
+refused = functools.partial(UsageError, heading="encoder-decoder")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,31 +106,36 @@ class Settings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RequestedSettings(Settings):
-    """The user's options, under their names; None where not given.
+class RequestedEncDec(Settings, RequestedConfig):
+    """The user's options; None where not given. Raises UsageError for what no machine can train.
 
     Attributes:
-        seq_len: tokens of a source, and of a target.
-        batch_size: sequence pairs of a process in a step.
+        micro_batch_size: sequence pairs of a process in a step.
+        sequence_length: tokens of a source, and of a target.
         full: as many samples as make 30 GB of data.
     """
 
-    seq_len: int = 128
-    batch_size: int = 32
-    seed: int = 1234
-    precision: str | None = None
+    micro_batch_size: int = 32
+    sequence_length: int = 128
     num_samples: int | None = None
     full: bool = False
     num_shards: int | None = None
     workers: int | None = None
-    num_gpus: int | None = None
-    time_limit_s: float | None = None
-    label: str | None = None
 
-    @property
-    def pair_bytes(self) -> int:
-        """Bytes of a sequence pair."""
-        return Pairs(self.vocab_size, self.seq_len, self.seed).bytes
+    def __post_init__(self) -> None:
+        if self.d_model % self.nhead:
+            divisors = [each for each in range(1, self.d_model + 1) if self.d_model % each == 0]
+            above = bisect.bisect(divisors, self.nhead)
+            nearest = " or ".join(map(str, divisors[above - 1 : above + 1]))
+            raise refused(f"--nhead {self.nhead} does not divide --d-model {self.d_model}: choose {nearest}")
+        if self.full and self.num_samples is not None:
+            raise refused("--full and --num-samples contradict each other: choose one")
+        for field in ("num_shards", "workers", "drop_caches") if self.data_dir is None else ():
+            if getattr(self, field):
+                raise refused(
+                    f"--{field.replace('_', '-')} is about data on disk, and these are made in memory: add --disk or "
+                    "--data-dir PATH"
+                )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,9 @@
-"""Parts of an encoder-decoder result beyond its steps: setup, epochs, metrics. Needs no torch."""
+"""Parts of an encoder-decoder result beyond its steps: setup, epochs, metrics."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,8 +13,12 @@ from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK
 from tprimat.frameworks.encdec.request import DROPOUT, OPTIMIZER, EncDecRequest
 from tprimat.machine import page_cache
 from tprimat.machine.telemetry import trace
-from tprimat.machine.telemetry.sampler import Sampler
 from tprimat.record import describe
+from tprimat.record.lifecycle import Recording
+from tprimat.record.loop import LoopRecorder
+from tprimat.record.progress import reporter
+from tprimat.record.ranks import Process
+from tprimat.results.account import Timing
 from tprimat.results.run import MemoryMetrics, Run
 from tprimat.units import GB, round_figure
 
@@ -28,33 +32,26 @@ SHORTEST_MEASURE_S = 10.0
 Figures = dict[str, "float | None"]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Epoch:
+class Epoch(NamedTuple):
     """One pass over the data, or several together.
 
     Attributes:
-        number: from 1, warm-up included.
-        warmup: whether it is excluded from the metrics.
-        whole: false where the time limit cut it.
-        began, ended: on the first process's time.perf_counter(), s.
         wall_s: of the slowest process, from when all were ready until all were done.
-        samples, steps: sequence pairs over all processes, and optimizer steps.
+        samples, steps: sequence pairs over all processes, and optimizer steps; fewer where the time limit cut it.
         data_wait_s: of the process that waited longest; what the device stood idle for want of data.
         read_s: seconds that workers spent reading, of the process whose workers read longest.
+        began, ended: on the first process's time.perf_counter(), s.
         cached_share: share of the data that lay in the page cache before it; None where that isn't known.
-        gpu_utilisation: mean of the readings during the epoch, percent; None where there are none.
+        gpu_utilisation: mean of the readings in it, percent; None where there are none.
     """
 
-    number: int = 0
-    warmup: bool = False
-    whole: bool = True
-    began: float
-    ended: float
     wall_s: float
     samples: int
     steps: int
     data_wait_s: float
     read_s: float
+    began: float
+    ended: float
     cached_share: float | None = None
     gpu_utilisation: float | None = None
 
@@ -64,90 +61,137 @@ class Epoch:
         return _ratio(self.samples, self.wall_s)
 
 
-@dataclasses.dataclass
-class TrainingState:
-    """State of a training on the first process, beyond its steps.
+class EpochRecorder(LoopRecorder):
+    """Recorder of one process's training, with what is known of it beyond the steps.
 
     Attributes:
-        sampler: of GPU utilisation, with times on the clock of the epochs.
-        epochs: those that have ended.
+        epochs: those that have ended, warm-up included.
         memory: of the process that needs most, once all have ended.
         loss_scale, skipped_steps: of fp16; None otherwise.
         problems: warnings so far.
     """
 
-    request: EncDecRequest
-    sampler: Sampler
-    epochs: list[Epoch] = dataclasses.field(default_factory=list)
-    memory: MemoryMetrics | None = None
-    loss_scale: float | None = None
-    skipped_steps: int | None = None
-    problems: list[str] = dataclasses.field(default_factory=list)
+    _absent: Mapping[str, str] = {}  # nothing clips the gradient, so it has no norm
+
+    def __init__(self, request: EncDecRequest, process: Process, precision_detail: str) -> None:
+        super().__init__(
+            output_dir=request.output_dir,
+            device=process.device,
+            setup=setup_of(request, precision_detail),
+            quiet=True,
+            on_step=reporter(process.rank),
+        )
+        self.request, self.process = request, process
+        self.epochs: list[Epoch] = []
+        self.memory: MemoryMetrics | None = None
+        self.loss_scale: float | None = None
+        self.skipped_steps: int | None = None
+        self.problems: list[str] = []
+
+    @property
+    def recording(self) -> Recording:
+        """That of the training, which has begun."""
+        assert self._recording is not None
+        return self._recording
+
+    def utilisation(self, began: float, ended: float) -> float | None:
+        """Return the GPUs' mean utilisation between two moments, percent; None where nothing read it."""
+        sampler = self.recording.sampler
+        return trace.mean_utilisation(sampler.so_far() if sampler else None, began, ended)
+
+    def epoch_end(self, epoch: Epoch) -> str:
+        """Add an epoch, to the journal too; return a line about it."""
+        self.epochs.append(epoch)
+        number, request, cached = len(self.epochs), self.request, epoch.cached_share
+        self.recording.epoch_end(self.stored(number, epoch))
+        is_whole = epoch.steps == request.steps_per_epoch
+        kind = " (warm-up)" if number <= request.warmup_epochs else "" if is_whole else " (cut by the time limit)"
+        in_cache = "" if cached is None else f", {_share(cached)} of the data in the page cache"
+        return (
+            f"epoch {number} of {request.all_epochs}{kind}: {epoch.wall_s:.2f} s, "
+            f"{units.number(epoch.samples_per_second)} samples/s, "
+            f"{_share(epoch.data_wait_s / epoch.wall_s)} waiting for data{in_cache}"
+        )
 
     @property
     def measured(self) -> list[Epoch]:
         """The epochs after the warm-up."""
-        return [epoch for epoch in self.epochs if not epoch.warmup]
+        return self.epochs[self.request.warmup_epochs :]
 
     @property
     def total(self) -> Epoch:
         """The measured epochs together; zeros where there are none."""
         epochs = self.measured
-        names = ("wall_s", "samples", "steps", "data_wait_s", "read_s")
-        sums = {name: sum(getattr(epoch, name) for epoch in epochs) for name in names}
-        began, ended = (epochs[0].began, epochs[-1].ended) if epochs else (0.0, 0.0)
-        return Epoch(began=began, ended=ended, **sums)
+        sums = (sum(epoch[place] or 0 for epoch in epochs) for place in range(5))
+        return Epoch._make((*sums, *((epochs[0].began, epochs[-1].ended) if epochs else (0.0, 0.0)), None, None))
 
     def completed(self, run: Run) -> Run:
         """Return the run with its epochs and their metrics."""
-        total = self.total
-        waited, seconds = _ratio(total.data_wait_s, total.steps), _ratio(total.wall_s, total.steps)
-        mean_step: Figures = {}
-        if waited is not None and seconds is not None:
-            mean_step = {"data_wait_s": waited, "compute_s": seconds - waited}
+        total, request = self.total, self.request
+        rate = total.samples_per_second
+        whole = [epoch.wall_s for epoch in self.measured if epoch.steps == request.steps_per_epoch]
+        metrics: Figures = {
+            "samples_per_second": rate,
+            "samples_per_second_per_gpu": rate and rate / request.num_gpus,
+            "samples_per_epoch": request.samples_per_epoch,
+            "seconds_per_epoch": _ratio(sum(whole), len(whole)),
+            "gpu_utilisation_percent": self.utilisation(total.began, total.ended),
+        }
+        if request.precision == "fp16":
+            metrics |= {"loss_scale": self.loss_scale, "skipped_steps": self.skipped_steps}
+        if request.data_dir is not None:
+            metrics |= {
+                "dataset_gb": request.num_samples * request.pairs.bytes / GB,
+                **{name: value for name, value in self.storage(total).items() if name != "read_gb"},
+                "written_gb_per_second": shards.written_gb_per_second(request.data_dir),
+                "reading_workers": request.workers * request.num_gpus,
+            }
+        parts = {"data_wait_s": total.data_wait_s, "compute_s": total.wall_s - total.data_wait_s}
         return msgspec.structs.replace(
             run,
             memory_metrics=self.memory or run.memory_metrics,
-            native_metrics={**self._metrics(total)},
-            breakdown=_rounded(mean_step),
-            epochs=tuple(self.stored(epoch) for epoch in self.epochs),
+            native_metrics={**_rounded(metrics)},
+            breakdown=_rounded({name: part / total.steps for name, part in parts.items()} if total.steps else {}),
+            epochs=tuple(self.stored(*each) for each in enumerate(self.epochs, 1)),
         )
 
-    def line_of(self, epoch: Epoch) -> str:
-        """Return a line about an epoch that has ended."""
-        kind = " (warm-up)" if epoch.warmup else "" if epoch.whole else " (cut by the time limit)"
-        waiting = _ratio(epoch.data_wait_s, epoch.wall_s)
-        parts = [
-            f"epoch {epoch.number} of {self.request.all_epochs}{kind}: {epoch.wall_s:.2f} s",
-            f"{units.number(epoch.samples_per_second)} samples/s",
-            "" if waiting is None else f"{_share(waiting)} waiting for data",
-            "" if epoch.cached_share is None else f"{_share(epoch.cached_share)} of the data in the page cache",
-        ]
-        return ", ".join(filter(None, parts))
-
-    def stored(self, epoch: Epoch) -> Figures:
+    def stored(self, number: int, epoch: Epoch) -> Figures:
         """Return an epoch as a result holds it; the unit is in the name."""
         rate = epoch.samples_per_second
         figures: Figures = {
-            "epoch": epoch.number,
-            "warmup": int(epoch.warmup),
+            "epoch": number,
+            "warmup": int(number <= self.request.warmup_epochs),
             "steps": epoch.steps,
             "samples": epoch.samples,
             "wall_time_s": epoch.wall_s,
             "samples_per_second": rate,
-            "tokens_per_second": None if rate is None else rate * self.request.sequence_length,
+            "tokens_per_second": rate and rate * self.request.sequence_length,
             "data_wait_s": epoch.data_wait_s,
             "compute_s": epoch.wall_s - epoch.data_wait_s,
             "gpu_utilisation_percent": epoch.gpu_utilisation,
         }
         if self.request.data_dir is not None:
-            figures |= {"read_gb": self._gigabytes(epoch), **self._storage(epoch), "cached_share": epoch.cached_share}
+            figures |= {**self.storage(epoch), "cached_share": epoch.cached_share}
         return _rounded(figures)
+
+    def storage(self, epoch: Epoch) -> Figures:
+        """Return the data that all processes took in, and two rates.
+
+        That of delivery to all processes, which is what the training needed and no limit of the storage, and that of
+        one worker while it reads, in the process whose workers read longest.
+        """
+        amount = epoch.samples * self.request.pairs.bytes / GB
+        return {
+            "read_gb": amount,
+            "delivered_gb_per_second": _ratio(amount, epoch.wall_s),
+            "read_gb_per_second_per_worker": _ratio(amount / self.request.num_gpus, epoch.read_s),
+        }
 
     def warnings(self) -> list[str]:
         """Return what is doubtful or unknown."""
         warnings, measured, took = list(self.problems), self.measured, self.total.wall_s
-        unknown = self.sampler.unknown or self.sampler.gpus_unknown
+        sampler = self.recording.sampler
+        unknown = sampler and (sampler.unknown or sampler.gpus_unknown)
         if unknown and self.request.platform != "cpu":
             warnings.append(f"GPU utilisation unknown: {unknown}")
         if self.skipped_steps:
@@ -166,40 +210,6 @@ class TrainingState:
             warnings += cache_warnings([epoch.cached_share for epoch in measured])
         return warnings
 
-    def _metrics(self, total: Epoch) -> Figures:
-        request, rate = self.request, total.samples_per_second
-        whole = [epoch.wall_s for epoch in self.measured if epoch.whole]
-        figures: Figures = {
-            "samples_per_second": rate,
-            "samples_per_second_per_gpu": None if rate is None else rate / request.num_gpus,
-            "samples_per_epoch": request.samples_per_epoch,
-            "seconds_per_epoch": _ratio(sum(whole), len(whole)),
-            "gpu_utilisation_percent": trace.mean_utilisation(self.sampler.so_far(), total.began, total.ended),
-        }
-        if request.precision == "fp16":
-            figures |= {"loss_scale": self.loss_scale, "skipped_steps": self.skipped_steps}
-        if request.data_dir is not None:
-            figures |= {
-                "dataset_gb": request.num_samples * request.pairs.bytes / GB,
-                **self._storage(total),
-                "written_gb_per_second": shards.written_gb_per_second(request.data_dir),
-                "reading_workers": request.workers * request.num_gpus,
-            }
-        return _rounded(figures)
-
-    def _gigabytes(self, epoch: Epoch) -> float:
-        return epoch.samples * self.request.pairs.bytes / GB
-
-    def _storage(self, epoch: Epoch) -> Figures:
-        """Return the rate of delivery to all processes, which is what the training needed and no limit of the storage,
-        and the rate of one worker while it reads, in the process whose workers read longest.
-        """
-        amount = self._gigabytes(epoch)
-        return {
-            "delivered_gb_per_second": _ratio(amount, epoch.wall_s),
-            "read_gb_per_second_per_worker": _ratio(amount / self.request.num_gpus, epoch.read_s),
-        }
-
 
 def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
     """Return what is known before the training: a Run without records."""
@@ -217,6 +227,7 @@ def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
         parallelism_config=describe.undivided("one process" if world == 1 else "DistributedDataParallel", world, 1),
         optimizer=OPTIMIZER,
         data=request.pairs.described(kind, repeats=request.data_dir is not None and request.all_epochs > 1),
+        timing=Timing(covers=COVERS),
         framework_config={"dropout": DROPOUT, "reading_workers": request.workers, "num_samples": request.num_samples},
     )
 

@@ -7,6 +7,7 @@ gradient accumulation and in NeMo, whose hooks fire once a step with one micro-b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from lightning.pytorch.callbacks import Callback
@@ -18,7 +19,6 @@ from tprimat.record import outcome
 from tprimat.record.options import Benchmark
 from tprimat.record.outcome import Outcome
 from tprimat.record.ranks import Process
-from tprimat.results.run import Run
 
 
 class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
@@ -47,8 +47,6 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
             ),
             module=pl_module,
             absent=ABSENT,
-            warnings=lambda: self._metrics.warnings(),
-            complete=self.completed,
         )
         self._metrics = StepMetrics(trainer, pl_module, recording)
         recording.prepare()
@@ -113,9 +111,9 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
         else:
             self._recorder.pause("checkpoint")
 
-    def completed(self, run: Run) -> Run:
-        """Return the run with what a subclass knows of it beyond this class; called before each writing."""
-        return run
+    def warnings(self) -> Sequence[str]:
+        """Return what is doubtful of the steps' values."""
+        return self._metrics.warnings()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Write the result."""

@@ -34,6 +34,7 @@ def train(request: Request) -> None:
 
 def _fit(prepared: Prepared, rank: int, *, several: bool) -> None:
     training, request = prepared.training, prepared.training.request
+    recording = RequestedBenchmark(request, prepared.setup)
     trainer = pl.Trainer(
         accelerator="gpu" if training.on_gpu else "cpu",
         devices=request.gpus_per_node,
@@ -46,7 +47,7 @@ def _fit(prepared: Prepared, rank: int, *, several: bool) -> None:
         max_steps=request.all_steps,
         accumulate_grad_batches=request.gradient_accumulation_steps,
         gradient_clip_val=training.settings.gradient_clipping,
-        callbacks=[RequestedBenchmark(request, prepared.setup)],
+        callbacks=[recording],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
@@ -56,7 +57,7 @@ def _fit(prepared: Prepared, rank: int, *, several: bool) -> None:
         num_sanity_val_steps=0,
         limit_val_batches=0,
     )
-    trainer.fit(Pretraining(prepared), training.loader(rank))
+    trainer.fit(Pretraining(prepared), recording.watch(training.loader(rank)))
 
 
 class Pretraining(pl.LightningModule):  # type: ignore[misc]  # untyped here

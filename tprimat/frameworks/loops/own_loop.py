@@ -71,7 +71,6 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
                 engine = make(training, process)
                 problem = problem or compile_and_fit.ELSEWHERE
             setup = compile_and_fit.stated(setup, seconds, problem, is_chunked=problem is None)
-        loader = iter(training.loader(process.rank))
         recording = loop.record(
             output_dir=request.output_dir,
             module=engine.module,
@@ -90,6 +89,7 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
             ),
             on_step=reporter(process.rank),
         )
+        loader = iter(recording.watch(training.loader(process.rank)))
         with recording as recorder:
             limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
             for step in range(1, request.steps + 1):

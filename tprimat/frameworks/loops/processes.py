@@ -7,10 +7,11 @@ import datetime
 import itertools
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tprimat.errors import TensorPrimatError
+from tprimat.errors import TensorPrimatError, TrainingFailedError
 from tprimat.frameworks.request import Request
 from tprimat.record.ranks import Process, from_environment
 
@@ -19,14 +20,15 @@ TIMEOUT = datetime.timedelta(seconds=600)
 that stands still. Drawing the largest model's weights, and compiling, take less."""
 
 
-def main(arguments: list[str], train: Callable[[Request], None]) -> int:
-    """Train the request that arguments state; return the exit status of the process."""
+def main(arguments: list[str], train: Callable[[Any], int | None], kind: type[Request] = Request) -> int:
+    """Train the request that arguments state; return the exit status of the process: that of `train`, or 0."""
     try:
-        train(Request.from_arguments(arguments))
+        return train(kind.from_arguments(arguments)) or 0
     except TensorPrimatError as error:
+        if isinstance(error, TrainingFailedError) and error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)  # for the log
         print(error.line(), file=sys.stderr)
         return error.status
-    return 0
 
 
 def this_one(platform: str) -> Process:

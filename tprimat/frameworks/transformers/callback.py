@@ -86,7 +86,6 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
             Process(args.process_index, args.world_size, device=args.device),
             module=model,
             absent=ABSENT if self._each_step_is_logged else {LOSS: NO_LOSS, **ABSENT},
-            warnings=self._warnings,
             amend=self._amend,
         )
         self._values = recording.values
@@ -203,7 +202,8 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
             self._loss_doubt = f"the model returns {own:.4f} on the average, and the Trainer logs {reference:.4f}"
             self._values.is_global = True
 
-    def _warnings(self) -> list[str]:
+    def warnings(self) -> list[str]:
+        """Return what is doubtful of the losses and of the batch."""
         warnings = []
         if self._loss_doubt is not None:
             instead = ": those of its log are taken" if self._each_step_is_logged else ""

@@ -92,7 +92,16 @@ class Sequences:
 
 
 class Pretraining(Trainer):  # type: ignore[misc]  # untyped here
-    """The Trainer, on its sequences in their order."""
+    """The Trainer, on its sequences in their order; `recording` sees it wait for them."""
+
+    recording: TrainerBenchmarkCallback
+
+    def get_train_dataloader(self) -> Any:
+        """Return the loader of the training."""
+        loader = super().get_train_dataloader()
+        # Newer versions of accelerate iterate over torch's own within theirs.
+        self.recording.watch(getattr(loader, "base_dataloader", loader))
+        return loader
 
     def _get_train_sampler(self, *_: Any) -> Any:
         return SequentialSampler(self.train_dataset)
@@ -136,6 +145,7 @@ def _trainer(training: Recipe, process: Process, recording: TrainerBenchmarkCall
         optimizers=(training.optimizer(model), None),
         callbacks=[recording],
     )
+    trainer.recording = recording
     # Otherwise it would divide by the tokens of the whole batch, which versions count differently.
     trainer.model_accepts_loss_kwargs = False
     clip = trainer.accelerator.clip_grad_norm_
