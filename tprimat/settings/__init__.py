@@ -18,7 +18,17 @@ costs no time, or is what is compared, and is listed for information."""
 Within = Literal["any", "device", "framework"]
 Kind = Literal["count", "number", "seed", "word", "name"]
 Column = Literal[
-    "megatron", "megatron_log", "torchtitan", "scripts", "hparams", "transformers", "mlperf", "automodel", "deepspeed"
+    "megatron",
+    "megatron_log",
+    "torchtitan",
+    "nemo",
+    "megatron_bridge",
+    "automodel",
+    "scripts",
+    "hparams",
+    "transformers",
+    "mlperf",
+    "deepspeed",
 ]
 
 _DICTIONARIES = ("framework_config.", "energy_metrics.", "environment.versions.")
@@ -62,10 +72,11 @@ class Setting(NamedTuple):
         kind: of its value in a log: a count from 1, a number, a seed from 0, a word or a name.
         megatron, torchtitan: its argument, which a launch takes and a log prints.
         megatron_log: an argument that only a log prints.
+        nemo, megatron_bridge, automodel: fields of its recipe, by their paths; all of them are launched.
         scripts: options of training scripts, of transformers' Trainer and others.
         hparams: entries of Lightning's hparams.yaml.
         transformers: its entry in a model's configuration.
-        mlperf, automodel, deepspeed: its name in their logs; of DeepSpeed's old Megatron.
+        mlperf, deepspeed: its name in their logs; of DeepSpeed's old Megatron.
     """
 
     title: str
@@ -96,11 +107,13 @@ class Setting(NamedTuple):
     megatron: str = ""
     megatron_log: str = ""
     torchtitan: str = ""
+    nemo: str = ""
+    megatron_bridge: str = ""
+    automodel: str = ""
     scripts: str = ""
     hparams: str = ""
     transformers: str = ""
     mlperf: str = ""
-    automodel: str = ""
     deepspeed: str = ""
 
     @property
