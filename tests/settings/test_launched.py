@@ -10,8 +10,9 @@ import pytest
 from tprimat.frameworks import by_name
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.nemo import recipe as nemo
-from tprimat.frameworks.request import DIVISION, Device, RequestedConfig
+from tprimat.frameworks.request import Device, RequestedConfig
 from tprimat.settings import rows
+from tprimat.settings.rows import DIVISION
 
 H100S = Device("nvd", 8, 80e9, "sm_90", "NVIDIA H100 80GB HBM3")
 

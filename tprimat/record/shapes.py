@@ -10,7 +10,7 @@ import msgspec
 from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.results.run import ModelConfig
-from tprimat.settings.rows import names
+from tprimat.settings.rows import NEEDED, names
 
 _TRANSFORMERS = {field: name for name, field in names("transformers").items()}
 _TRANSFORMERS["tie_word_embeddings"] = "tie_word_embeddings"
@@ -84,11 +84,10 @@ def name_of(shape: ModelConfig, module: Any) -> str:
 
 def missing(shape: ModelConfig) -> str | None:
     """Return a warning that says why this shape has no FLOPs; None where nothing is missing."""
-    needed = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size")
-    unknown = [name for name in needed if getattr(shape, name) is None]
+    unknown = [name for name in NEEDED if getattr(shape, name) is None]
     if not unknown or shape.num_experts is not None:
         return None
-    if len(unknown) == len(needed):
+    if len(unknown) == len(NEEDED):
         return "the model's shape is unknown: no FLOPs, no MFU; pass model_config= to BenchmarkCallback"
     return (
         f"{' and '.join(unknown)} unknown from {shape.source or 'model_config'}: no FLOPs, no MFU; "

@@ -59,6 +59,7 @@ class Setting(NamedTuple):
             compared, and what follows from other settings are not.
         essential: without it nobody knows whether two systems did the same work or timed the same
             thing, so it is listed even where none states it.
+        identity: whether another value makes another system, as new software and what is tuned don't.
         named: whether a system may be called by it.
         optional: whether it is left out where neither states it, since few frameworks do.
         why: the reason for a harmless one.
@@ -92,6 +93,7 @@ class Setting(NamedTuple):
     within: Within = "any"
     configured: bool = True
     essential: bool = False
+    identity: bool = False
     named: bool = True
     optional: bool = False
     why: str = ""
@@ -125,6 +127,10 @@ class Setting(NamedTuple):
     def request(self) -> str:
         """Its field of a Request and a RequestedConfig."""
         return self.requested or self.key
+
+    def of(self, run: Any) -> Any:
+        """Return its value in a Run, by the first of its fields that is known; None where none is."""
+        return next((value for field in self.field.split() if (value := value_of(run, field)) is not None), None)
 
     @property
     def option(self) -> str:

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tprimat.settings import Column, Kind, Setting, value_of
+from tprimat.settings import Column, Kind, Setting
 
 _machine = functools.partial(Setting, role="explains", configured=False, named=False, optional=True)
 _division = functools.partial(Setting, essential=True, matched=True)
@@ -24,35 +24,36 @@ def _optimizer(name: str, label: str, kind: Kind = "number", **more: Any) -> Set
 # fmt: off
 SETTINGS = (
     Setting("framework", "framework framework_config.backend", value="framework", role="harmless",
-            why="what is compared", configured=False, named=False,
+            why="what is compared", configured=False, identity=True, named=False,
             flag="--framework NAME", help="train with NAME, several, or all (default: first available)"),
     _machine("software stack", "gpu_info.software_stack gpu_info.software_version", value="software_stack",
              within="device", optional=False),
     _machine("torch", "gpu_info.pytorch_version", within="device", optional=False, named=True),
     _machine("driver", "environment.versions.driver", within="device"),
-    Setting("", "gpu_info.device_name", called="gpu", kind="name", log_flag="--gpu GPU",
+    Setting("", "gpu_info.device_name", called="gpu", identity=True, kind="name", log_flag="--gpu GPU",
             log_help="the GPU, such as H100 or MI300X"),
-    Setting("GPUs", "training_config.num_gpus gpu_info.device_count", value="num_gpus", role="explains", named=False,
+    Setting("GPUs", "training_config.num_gpus gpu_info.device_count", value="num_gpus", role="explains", identity=True,
+            named=False,
             flag="--gpus N", help="use N GPUs (default: all), or N processes on a CPU",
             log_flag="--num-gpus N", log_help="the number of GPUs",
             megatron_log="world_size", hparams="num_gpus world_size", deepspeed="world_size", nemo="trainer.devices"),
     Setting("", "model", kind="name", log_flag="--model-name M", log_help="the model"),
-    Setting("scale", "scale", role="forbids", named=False,
+    Setting("scale", "scale", role="forbids", identity=True, named=False,
             flag="--scale NAME", help="set the model size (default: {} on a GPU)"),
     Setting("precision", "training_config.precision training_config.precision_detail", value="precision",
-            same="same_precision", role="explains", essential=True, matched=True, tuned="{}",
+            same="same_precision", role="explains", essential=True, identity=True, matched=True, tuned="{}",
             kind="word", flag="--precision NAME", help="use {} or several ({})",
             log_flag="--precision P", log_help="the precision: {}",),
-    Setting("global batch", "training_config.global_batch_size", unit="sequences", essential=True, named=False,
-            flag="--global-batch-size N", help="set sequences per step, across all GPUs", matched=True,
+    Setting("global batch", "training_config.global_batch_size", unit="sequences", essential=True, identity=True,
+            named=False, flag="--global-batch-size N", help="set sequences per step, across all GPUs", matched=True,
             log_flag="--global-batch-size B", log_help="sequences per optimizer step",
             megatron="global_batch_size", torchtitan="training.global_batch_size", mlperf="global_batch_size",
             nemo="data.global_batch_size", megatron_bridge="train.global_batch_size",
             automodel="step_scheduler.global_batch_size", hparams="global_batch_size",
             scripts="global_batch_size train_batch_size global_train_batch_size"),
     Setting("sequence length", "training_config.sequence_length", unit="tokens", role="forbids", essential=True,
-            named=False, flag="--sequence-length N", help="set tokens per sequence", least=2, matched=True,
-            log_flag="--sequence-length S", log_help="tokens per sequence",
+            identity=True, named=False, flag="--sequence-length N", help="set tokens per sequence", least=2,
+            matched=True, log_flag="--sequence-length S", log_help="tokens per sequence",
             nemo="data.seq_length model.config.seq_length", megatron_bridge="model.seq_length dataset.seq_length",
             automodel="dataset.seq_len",
             megatron="seq_length", torchtitan="training.seq_len", mlperf="max_sequence_length",
@@ -191,7 +192,8 @@ SETTINGS = (
     Setting("container", "environment.container", role="harmless", configured=False,
             why="what it changes are versions, which are listed"),
     # What is requested and no value of a comparison.
-    Setting("", "label", flag="--label NAME", help="name this configuration; becomes part of the file name"),
+    Setting("", "label", identity=True, flag="--label NAME",
+            help="name this configuration; becomes part of the file name"),
     Setting("", "", called="num_nodes", flag="--nodes N", nemo="trainer.num_nodes",
             help="train on N machines together (default: 1); with Slurm several values make a sweep: 1,2,4"),
     Setting("", "", called="time_limit_s", flag="--time-limit TIME",
@@ -211,6 +213,9 @@ RECIPES = ("nemo", "megatron_bridge", "automodel")
 
 LEDGER = tuple(setting for setting in SETTINGS if setting.title)
 """Those with a line of their own in a comparison."""
+
+IDENTITY = tuple(setting for setting in SETTINGS if setting.identity)
+"""Those that two measurements of one system agree in, with its GPU and its label."""
 
 NOT_CONFIGURED = frozenset(setting.title for setting in LEDGER if not setting.configured)
 """Titles of machine and software, which are what is compared, and of what follows from other settings."""
@@ -277,7 +282,7 @@ def launched(column: Column, run: Any, *, but: Collection[str] = ()) -> dict[str
     found: dict[str, Any] = {}
     for row in (row for row in SETTINGS if row.field and row.key not in but):
         known = getattr(row, column).split()
-        value = value_of(run, row.field.partition(" ")[0]) if known else None
+        value = row.of(run) if known else None
         if value is not None:
             # A recipe has the value in all of its fields; of an option's names the others are of other releases.
             found |= dict.fromkeys(known if column in RECIPES else known[:1], value)
@@ -293,3 +298,12 @@ def assign(config: Any, values: Mapping[str, Any]) -> None:
 
 SHAPE = ("num_layers", *(part.key for part in parts_of("model shape")))
 """Fields of a ModelConfig that make the shape of a model, and with it the FLOPs of a token."""
+
+SIZES = tuple(field for field in names("transformers").values() if field != "head_dim")
+"""Those without which a model can't be built."""
+
+NEEDED = tuple(field for field in SIZES if field != "num_query_groups")
+"""Those without which the FLOPs of a model are unknown."""
+
+DIVISION = tuple(row.request for row in SETTINGS if row.matched and row.field.startswith("parallelism_config."))
+"""Fields of a request that say how a model is divided over GPUs."""

@@ -17,12 +17,12 @@ from typing import Any
 from tprimat.catalog import models
 from tprimat.frameworks.loops import processes, recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
-from tprimat.frameworks.request import DIVISION, MOCK, Request
+from tprimat.frameworks.request import MOCK, Request
 from tprimat.record import describe, loop
 from tprimat.record.progress import reporter
 from tprimat.results.account import Timing
 from tprimat.results.run import Data, Optimizer, Run
-from tprimat.settings.rows import launched
+from tprimat.settings.rows import DIVISION, launched
 
 COVERS = (
     "from one end of Automodel's optimizer step to the next, data and its own logging included; the first from the "

@@ -16,8 +16,8 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.loops import recipe as loops
 from tprimat.frameworks.megatron_bridge.defaults import HUB, PERFORMANCE
 from tprimat.frameworks.megatron_bridge.launch import hub_folder
-from tprimat.frameworks.request import DIVISION, Request
-from tprimat.settings.rows import assign, launched
+from tprimat.frameworks.request import Request
+from tprimat.settings.rows import DIVISION, assign, launched
 
 PACKAGES = ("megatron.bridge.perf_recipes.llama", "megatron.bridge.recipes")
 """Where recipes are exported: performance recipes by the model's family, general ones together."""

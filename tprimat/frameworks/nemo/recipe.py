@@ -18,9 +18,9 @@ from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks.loops.recipe import described, shape_of
 from tprimat.frameworks.nemo import data, fields
-from tprimat.frameworks.request import DIVISION, TOKENS, Request
+from tprimat.frameworks.request import TOKENS, Request
 from tprimat.results.run import ModelConfig
-from tprimat.settings.rows import assign, launched
+from tprimat.settings.rows import DIVISION, assign, launched
 
 
 def build(request: Request) -> Any:
