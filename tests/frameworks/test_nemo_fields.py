@@ -78,7 +78,7 @@ def test_a_value_with_an_equals_sign(tree):
         ("trainer.strategy.sequence_paralel=1", "nearest are sequence_parallel"),
         ("trainer.callbacks.7.x=1", "trainer.callbacks has no field '7'"),
         ("trainer.logger.x=1", "trainer.logger has no fields"),
-        ("trainer.max_steps=3", "use --max-steps"),
+        ("trainer.max_steps=3", "use --steps"),
         ("nothing", "write path=value"),
         ("tariner.max_epochs=1", "the nearest are trainer"),
     ],

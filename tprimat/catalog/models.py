@@ -8,6 +8,7 @@ import re
 
 from tprimat.errors import UsageError
 from tprimat.results.run import ModelConfig
+from tprimat.settings.rows import NEEDED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +149,7 @@ def denies(name: str | None, shape: ModelConfig) -> bool:
         meant = float(size[1]) * (1e9 if size[2] == "b" else 1e6) if size else None
     else:
         meant = row.shape.num_parameters
-        for field in ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size"):
+        for field in NEEDED:
             stated, own = getattr(shape, field), getattr(row.shape, field)
             # Megatron pads vocabularies.
             if stated is not None and abs(stated - own) >= (1024 if field == "vocab_size" else 1):

@@ -20,13 +20,8 @@ from tprimat.log_import.extract import GivenValues
 from tprimat.log_import.find_logs import Search
 from tprimat.machine.platforms import Machine
 from tprimat.measure.display import comparison_of
+from tprimat.measure.plan import given_options
 from tprimat.text import plain
-
-MEASURING = (
-    *("framework", "scale", "precision", "match", "micro_batch_size", "global_batch_size", "sequence_length"),
-    *("seed", "steps", "gpus", "num_nodes", "cooldown", "recomputation", "attention", "only"),
-)
-"""Options that only make sense for a measurement: whoever gives one wants to measure."""
 
 MOST_NAMED = 6
 """Skipped files that are named; the rest is counted."""
@@ -40,7 +35,9 @@ def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | No
     """
     named = [model for model in models.names() if os.environ.get(find_logs.variable(model), "").strip()]
     if (
-        any(getattr(options, name, None) is not None for name in MEASURING)
+        # Whoever gives an option that only makes sense for a measurement wants to measure.
+        given_options(options).keys() - {"label", "time_limit_s"}
+        or any(getattr(options, name) is not None for name in ("framework", "precision", "match", "cooldown", "only"))
         or options.runs != 1
         or options.resume
         or options.retry_failed

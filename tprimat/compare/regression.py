@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import operator
 import statistics
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -24,7 +23,8 @@ from tprimat.compare.pairs import pair
 from tprimat.compare.systems import measurement
 from tprimat.compare.threshold import Threshold
 from tprimat.errors import ExitStatus, most_severe
-from tprimat.results.run import MemoryMetrics
+from tprimat.results.run import MemoryMetrics, Run
+from tprimat.settings.rows import IDENTITY
 from tprimat.text import counted, plain
 
 Answer = Literal["worse", "within", "inconclusive", "not comparable", "implausible"]
@@ -188,11 +188,9 @@ def _matched_pairs(
             yield system, None, f"several systems have this setup ({names}); name the files of one"
 
 
-_key = operator.attrgetter(
-    *("scale", "label", "framework", "gpu_info.device_name", "num_gpus"),
-    *(f"training_config.{name}" for name in ("precision", "global_batch_size", "sequence_length")),
-)
-"""The parts of a setup that must be equal. A new version of the software changes none of them."""
+def _key(run: Run) -> tuple[object, ...]:
+    """Return the parts of a setup that must be equal. A new version of the software changes none of them."""
+    return tuple(setting.of(run) for setting in IDENTITY)
 
 
 def _disambiguated_names(system: SystemResult, other: SystemResult) -> list[SystemResult]:

@@ -19,6 +19,7 @@ from tprimat.compare import speedup
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.result import RATE, Comparison, ModelComparison, Ratio, SystemResult
 from tprimat.compare.systems import device, short_device
+from tprimat.settings.rows import IDENTITY, LEDGER
 from tprimat.text import counted, join_names, plain
 
 Kind = Literal["strong", "weak", "mixed", "unknown"]
@@ -28,7 +29,10 @@ BREAK = 0.9
 """Scaling breaks at the first size whose efficiency is below this by its whole interval."""
 
 HOUR_S = 3600
-_EXPECTED = {"GPUs", "global batch", "data parallel", "seed", "requested steps", "precision", "optimizer", "data"}
+_PER_SIZE = ("num_gpus", "global_batch_size")
+_EXPECTED = {"data parallel", "optimizer"} | {
+    row.title for row in LEDGER if row.identity or (row.role == "harmless" and row.configured and row.named)
+}
 """Settings that differ between sizes by nature, are shown beside them, or cost no time."""
 
 
@@ -207,9 +211,10 @@ def _nodes(system: SystemResult) -> int | None:
 def _key(system: SystemResult) -> tuple[object, ...]:
     """Return what the sizes of a curve share."""
     run = system.run
-    length = None if system.per_sample else run.training_config.sequence_length
+    but = (*_PER_SIZE, "gpu", "sequence_length") if system.per_sample else (*_PER_SIZE, "gpu")
+    shared = (setting.of(run) for setting in IDENTITY if setting.key not in but)
     shape = run.model_config.num_layers, run.model_config.hidden_size
-    return device(run), run.platform, run.label, framework(run), run.scale, shape, run.training_config.precision, length
+    return device(run), run.platform, framework(run), shape, *shared
 
 
 def _lines(systems: Sequence[SystemResult]) -> list[list[SystemResult]]:

@@ -11,11 +11,9 @@ import sys
 from pathlib import Path
 
 from tprimat.errors import UsageError
-from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.loops.launch import Loop, torchrun
 from tprimat.frameworks.request import Device, Launch, Request
 from tprimat.frameworks.resolve import Resolver
-from tprimat.results.run import Run
 
 _DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 """What the drivers of NVIDIA and AMD, and Windows' for its Linux, make while there is a GPU."""
@@ -62,16 +60,6 @@ class Clone:
         """Return the command: torchrun with its own options, one process a GPU, and the program with its options."""
         argv = (sys.executable, *torchrun(request), *launcher, *words)
         return Launch(argv, {"PYTHONUNBUFFERED": "1", **environment}, self.folder())
-
-
-def described(request: Request, **training: str) -> Run:
-    """Return a Run without records that says what such a training is given, with more of its training_config."""
-    shape = recipe.shape_of(request)
-    return request.to_run(
-        model_config=shape,
-        training_config=request.training_config(**training),
-        optimizer=recipe.hyperparameters(shape),
-    )
 
 
 class ExternalResolver(Resolver):

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol
 from tprimat.catalog import models
 from tprimat.catalog.models import Model
 from tprimat.errors import INSTALL
-from tprimat.frameworks.request import AnyRequest, Device, Launch, PreflightResult, Request, RequestedConfig
+from tprimat.frameworks.request import (
+    RECOMPUTATION,
+    AnyRequest,
+    Device,
+    Launch,
+    PreflightResult,
+    Request,
+    RequestedConfig,
+)
 from tprimat.results.run import ModelConfig, Platform
 
 if TYPE_CHECKING:
@@ -121,6 +129,8 @@ class Framework:
         automatic_on: platforms on which it may be used when no framework is named.
         division: whether it divides a model over GPUs: as options request it, only as a result to match has it, or not.
         data: what it trains on by default, as a result states it.
+        recomputes: how much of the activations it recomputes where the user can't choose; None where a configuration
+            of its own decides, as it does on the optimizer.
         room: its folder where that isn't named after it.
     """
 
@@ -133,6 +143,7 @@ class Framework:
     automatic_on: tuple[Platform, ...] = ()
     division: Literal["none", "matched", "requested"] = "none"
     data: str = OUR_TOKENS
+    recomputes: str | None = RECOMPUTATION[0]
     room: str = ""
 
     @property

@@ -9,23 +9,16 @@ from typing import Any
 from tprimat.catalog import models
 from tprimat.catalog.models import Model
 from tprimat.errors import NotComparableError, UsageError
-from tprimat.frameworks import scales
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops import recipe
-from tprimat.frameworks.request import ATTENTION, DIVISION, RECOMPUTATION, RequestedConfig
+from tprimat.frameworks.request import ATTENTION, RECOMPUTATION, RequestedConfig
 from tprimat.results.run import Run
-from tprimat.settings import Setting, value_of
-from tprimat.settings.rows import SETTINGS
+from tprimat.settings import Setting
+from tprimat.settings.rows import DIVISION, SETTINGS, SIZES
 
 _MATCHED = tuple(setting for setting in SETTINGS if setting.matched)
 _CHOICES = {"recomputation": RECOMPUTATION, "attention": ATTENTION}
 """Settings that the embedded frameworks alone take, and what they take."""
-
-_OWN_RECOMPUTATION = {"automodel": "full", "nemo": None, "megatron_bridge": None, "primus": None}
-"""What a framework that isn't embedded always does; None where its configuration decides, others never recompute."""
-
-_OWN_OPTIMIZER = ("nemo", "megatron_bridge", "primus")
-"""Frameworks whose configuration decides; all others train with recipe.hyperparameters()."""
 
 _OTHER_ARCHITECTURES = {"num_experts": "a mixture of experts", "key_value_lora_rank": "latent attention"}
 
@@ -47,12 +40,16 @@ def requested_config(run: Run, named: object, framework: Framework) -> tuple[str
 
 def _taken(setting: Setting, run: Run, framework: Framework) -> Any:
     """Return a setting of a result as a training here can have it; None where it is unknown or can't."""
-    value = value_of(run, setting.field.partition(" ")[0])
+    value = setting.of(run)
     if setting.request in DIVISION:
         return value if _divides(framework) else None
     if setting.request in _CHOICES:
-        return value if framework.embedded and value in _CHOICES[setting.request] else None
+        return value if _takes(setting.request, value, framework) else None
     return None if setting.request == "seed" and value is not None and value < 0 else value
+
+
+def _takes(name: str, value: object, framework: Framework) -> bool:
+    return framework.embedded and value in _CHOICES[name]
 
 
 def _divides(framework: Framework) -> bool:
@@ -64,7 +61,7 @@ def _problem(run: Run, model: Model | None, framework: Framework) -> str | None:
     shape, training = run.model_config, run.training_config
     if model is None:
         return f"{run.model or 'its model, which it does not name,'} is not one of {', '.join(models.names())}"
-    missing = [name for name in scales.SIZES if getattr(shape, name) is None]
+    missing = [name for name in SIZES if getattr(shape, name) is None]
     missing += [name for name in ("global_batch_size", "sequence_length") if getattr(training, name) is None]
     if missing:
         options = "--model, --scale, --global-batch-size, --sequence-length"
@@ -107,15 +104,13 @@ def differences(run: Run, framework: Framework, num_gpus: int, data_kind: str | 
     for kind, size in sizes.items():
         if not _divides(framework) and (size or 1) > 1:
             yield f"{kind} parallelism of {size}: here there is data parallelism only"
-    own_recomputation = _OWN_RECOMPUTATION.get(framework.name, RECOMPUTATION[0])
-    if framework.embedded and recomputation in RECOMPUTATION:
-        own_recomputation = recomputation
+    own_recomputation = recomputation if _takes("recomputation", recomputation, framework) else framework.recomputes
     if None not in (recomputation, own_recomputation) and recomputation != own_recomputation:
         yield f"recomputation of activations: {recomputation} there, {own_recomputation} here"
     attention = run.framework_config.get("attention")
-    if attention is not None and not (framework.embedded and attention in ATTENTION):
+    if attention is not None and not _takes("attention", attention, framework):
         yield f"{attention} attention there: {framework.name}'s own is kept"
-    own = run.optimizer if framework.name in _OWN_OPTIMIZER else recipe.hyperparameters(run.model_config)
+    own = run.optimizer if framework.recomputes is None else recipe.hyperparameters(run.model_config)
     for field, there in run.optimizer.known().items():
         here = getattr(own, field)
         if here != there and _spelled(here) != _spelled(there):

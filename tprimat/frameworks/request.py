@@ -21,9 +21,6 @@ MOCK, TOKENS = "mock", "tokens"
 DATA = (MOCK, TOKENS)
 """What NeMo can train on: its own random tokens, or our token source in Megatron's indexed form."""
 
-DIVISION = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
-"""Fields that say how a model is divided over GPUs."""
-
 RECOMPUTATION = ("none", "full")
 """How much of a layer's forward pass is computed again in the backward pass, instead of kept in memory."""
 

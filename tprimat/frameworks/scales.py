@@ -17,13 +17,11 @@ import msgspec
 from tprimat.catalog.models import Model
 from tprimat.errors import UsageError
 from tprimat.results.run import ModelConfig
+from tprimat.settings.rows import SIZES
 
 FULL = "full"
 OTHER = "other"
 """The scale of a matched result's shape that no row gives."""
-
-SIZES = ("num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "ffn_hidden_size", "vocab_size")
-"""Fields of a ModelConfig without which a model can't be built."""
 
 BYTES_PER_PARAMETER = 16
 """fp32 weights and gradients and AdamW's two fp32 states; bf16-mixed keeps all four in fp32 too."""

@@ -16,8 +16,8 @@ from typing import Any
 from tprimat.errors import UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops.recipe import shape_of
-from tprimat.frameworks.request import ATTENTION, DIVISION, RECOMPUTATION, Device, Request, RequestedConfig
-from tprimat.settings.rows import SETTINGS
+from tprimat.frameworks.request import ATTENTION, RECOMPUTATION, Device, Request, RequestedConfig
+from tprimat.settings.rows import DIVISION, SETTINGS
 
 Setting = Mapping[str, str | int | bool]
 """Values of fields of RequestedConfig."""

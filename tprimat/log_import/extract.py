@@ -266,11 +266,7 @@ def with_inferred_gpu(run: Run) -> Run:
 
 def completed(run: Run, given: GivenValues) -> Run:
     """Return a run with the user's values for what it leaves open, and a warning for each."""
-    used = {
-        field: value
-        for field in ("num_gpus", "global_batch_size", "sequence_length", "model", "gpu", "precision")
-        if (value := getattr(given, field)) and _stated(run, field) is None
-    }
+    used = {field: value for field in _OPTIONS if (value := getattr(given, field)) and _stated(run, field) is None}
     if not used:
         return run
     sizes = {field: value for field, value in used.items() if field in run.training_config.__struct_fields__}

@@ -48,8 +48,11 @@ _FIELD = re.compile(
 _STATEMENTS = statements(
     *(
         ("", count, 1, rf"\b{name}['\"]?\s*[:=]\s*(?P<{field}>\d{{1,12}})\b")
-        for name, field in names("automodel").items()
+        for path, field in names("automodel").items()
+        for part, _, name in [path.rpartition(".")]
+        if part in ("step_scheduler", "distributed")
     ),
+    ("", count, 1, r"\b(?i:world[\x20_]size)['\"]?\s*[:=]\s*(?P<num_gpus>\d{1,12})\b"),
     (
         "pretrained_model",
         lambda path: path.rstrip("/").rsplit("/", 1)[-1],

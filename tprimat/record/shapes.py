@@ -10,27 +10,12 @@ import msgspec
 from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.results.run import ModelConfig
+from tprimat.settings.rows import NEEDED, names
 
-_TRANSFORMERS = {
-    "num_layers": "num_hidden_layers",
-    "hidden_size": "hidden_size",
-    "num_attention_heads": "num_attention_heads",
-    "num_query_groups": "num_key_value_heads",
-    "head_dim": "head_dim",
-    "ffn_hidden_size": "intermediate_size",
-    "vocab_size": "vocab_size",
-    "tie_word_embeddings": "tie_word_embeddings",
-}
-MEGATRON = {
-    "num_layers": "num_layers",
-    "hidden_size": "hidden_size",
-    "num_attention_heads": "num_attention_heads",
-    "num_query_groups": "num_query_groups",
-    "head_dim": "kv_channels",
-    "ffn_hidden_size": "ffn_hidden_size",
-    "vocab_size": "vocab_size",
-    "tie_word_embeddings": "share_embeddings_and_output_weights",
-    "gated_ffn": "gated_linear_unit",
+_TRANSFORMERS = {field: name for name, field in names("transformers").items()}
+_TRANSFORMERS["tie_word_embeddings"] = "tie_word_embeddings"
+_MEGATRON = {
+    field: path.rpartition(".")[2] for path, field in names("nemo").items() if field in ModelConfig.__struct_fields__
 }
 _GATED = "llama qwen2 qwen3 mistral ministral gemma gemma2 gemma3_text phi3 olmo olmo2 cohere granite smollm3"
 """Model types of transformers that are dense and have three feed-forward matrices in each layer."""
@@ -74,13 +59,13 @@ def of_module(module: Any) -> ModelConfig | None:
 def of_config(config: Any) -> ModelConfig | None:
     """Return the shape that a transformers or Megatron configuration states; None for other objects."""
     if isinstance(getattr(config, "num_hidden_layers", None), int):
-        names = _TRANSFORMERS
+        fields = _TRANSFORMERS
     elif isinstance(getattr(config, "num_layers", None), int) and hasattr(config, "ffn_hidden_size"):
-        names = MEGATRON
+        fields = _MEGATRON
     else:
         return None
     source = f"{type(config).__module__.split('.')[0]} {type(config).__name__}"
-    return _translated(lambda name: getattr(config, name, None), names, source)
+    return _translated(lambda name: getattr(config, name, None), fields, source)
 
 
 def with_parameters(shape: ModelConfig | None, module: Any) -> ModelConfig:
@@ -99,11 +84,10 @@ def name_of(shape: ModelConfig, module: Any) -> str:
 
 def missing(shape: ModelConfig) -> str | None:
     """Return a warning that says why this shape has no FLOPs; None where nothing is missing."""
-    needed = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size")
-    unknown = [name for name in needed if getattr(shape, name) is None]
+    unknown = [name for name in NEEDED if getattr(shape, name) is None]
     if not unknown or shape.num_experts is not None:
         return None
-    if len(unknown) == len(needed):
+    if len(unknown) == len(NEEDED):
         return "the model's shape is unknown: no FLOPs, no MFU; pass model_config= to BenchmarkCallback"
     return (
         f"{' and '.join(unknown)} unknown from {shape.source or 'model_config'}: no FLOPs, no MFU; "
@@ -111,8 +95,8 @@ def missing(shape: ModelConfig) -> str | None:
     )
 
 
-def _translated(value_of: Any, names: Mapping[str, str], source: str) -> ModelConfig:
-    fields = {field: _plain(value_of(name)) for field, name in names.items()}
+def _translated(value_of: Any, called: Mapping[str, str], source: str) -> ModelConfig:
+    fields = {field: _plain(value_of(name)) for field, name in called.items()}
     heads, hidden = fields["num_attention_heads"], fields["hidden_size"]
     if fields["head_dim"] is None and heads and hidden and hidden % heads == 0:
         fields["head_dim"] = hidden // heads

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import operator
 from collections.abc import Sequence
 
 from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Efficiency, Value, rows
 from tprimat.analysis.intervals import level
 from tprimat.catalog.prices import Price
+from tprimat.checks.settings import agree
 from tprimat.compare import Comparison
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.systems import device
 from tprimat.report.blocks import Block, Document, Headline, Paragraph, Table, notes
+from tprimat.settings.rows import LEDGER
 from tprimat.units import UNKNOWN
 
 
@@ -44,10 +45,15 @@ def efficiency_tables(comparison: Comparison) -> list[EfficiencyTable]:
     return tables
 
 
-_setup = operator.attrgetter(
-    "parallelism_config",
-    *(f"training_config.{name}" for name in ("sequence_length", "num_gpus", "precision", "recomputation")),
+_VARIED = ("micro_batch_size", "global_batch_size")
+_KEPT = tuple(
+    row
+    for row in LEDGER
+    if row.key not in _VARIED
+    and row.role != "harmless"
+    and not row.field.startswith(("gpu_info.", "environment.", "energy_metrics."))
 )
+"""What two trainings have alike whose memory tells what a micro-batch takes: the work and how it is done."""
 
 
 def micro_batches(comparison: Comparison) -> list[str]:
@@ -55,7 +61,8 @@ def micro_batches(comparison: Comparison) -> list[str]:
     notes = []
     for model in comparison.models:
         for one, other in itertools.combinations(model.systems, 2):
-            if device(one.run) != device(other.run) or _setup(one.run) != _setup(other.run):
+            alike = (agree(setting, one.run, other.run) for setting in _KEPT)
+            if device(one.run) != device(other.run) or not all(alike):
                 continue
             fits, why = efficiency.largest_micro_batch(one.run, other.run)
             if fits is not None:

@@ -8,7 +8,7 @@ from tprimat.checks.compute import Entry
 from tprimat.compare import Group, Pair, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.result import RATE
-from tprimat.settings.rows import NOT_CONFIGURED
+from tprimat.settings.rows import NOT_CONFIGURED, SETTINGS
 from tprimat.text import join_names
 
 MOST = 4
@@ -114,8 +114,4 @@ def _of_open_values(systems: Sequence[SystemResult]) -> Iterator[str]:
         yield f"state what you know: {' '.join(options)} (FILE=VALUE for one of them)"
 
 
-_SIZES = {
-    "num_gpus": "--num-gpus N",
-    "global_batch_size": "--global-batch-size N",
-    "sequence_length": "--sequence-length N",
-}
+_SIZES = {row.key: f"{row.log_flag.partition(' ')[0]} N" for row in SETTINGS if row.log_flag and row.kind == "count"}

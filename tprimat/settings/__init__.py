@@ -18,7 +18,17 @@ costs no time, or is what is compared, and is listed for information."""
 Within = Literal["any", "device", "framework"]
 Kind = Literal["count", "number", "seed", "word", "name"]
 Column = Literal[
-    "megatron", "megatron_log", "torchtitan", "scripts", "hparams", "transformers", "mlperf", "automodel", "deepspeed"
+    "megatron",
+    "megatron_log",
+    "torchtitan",
+    "nemo",
+    "megatron_bridge",
+    "automodel",
+    "scripts",
+    "hparams",
+    "transformers",
+    "mlperf",
+    "deepspeed",
 ]
 
 _DICTIONARIES = ("framework_config.", "energy_metrics.", "environment.versions.")
@@ -49,6 +59,7 @@ class Setting(NamedTuple):
             compared, and what follows from other settings are not.
         essential: without it nobody knows whether two systems did the same work or timed the same
             thing, so it is listed even where none states it.
+        identity: whether another value makes another system, as new software and what is tuned don't.
         named: whether a system may be called by it.
         optional: whether it is left out where neither states it, since few frameworks do.
         why: the reason for a harmless one.
@@ -62,10 +73,11 @@ class Setting(NamedTuple):
         kind: of its value in a log: a count from 1, a number, a seed from 0, a word or a name.
         megatron, torchtitan: its argument, which a launch takes and a log prints.
         megatron_log: an argument that only a log prints.
+        nemo, megatron_bridge, automodel: fields of its recipe, by their paths; all of them are launched.
         scripts: options of training scripts, of transformers' Trainer and others.
         hparams: entries of Lightning's hparams.yaml.
         transformers: its entry in a model's configuration.
-        mlperf, automodel, deepspeed: its name in their logs; of DeepSpeed's old Megatron.
+        mlperf, deepspeed: its name in their logs; of DeepSpeed's old Megatron.
     """
 
     title: str
@@ -81,6 +93,7 @@ class Setting(NamedTuple):
     within: Within = "any"
     configured: bool = True
     essential: bool = False
+    identity: bool = False
     named: bool = True
     optional: bool = False
     why: str = ""
@@ -96,11 +109,13 @@ class Setting(NamedTuple):
     megatron: str = ""
     megatron_log: str = ""
     torchtitan: str = ""
+    nemo: str = ""
+    megatron_bridge: str = ""
+    automodel: str = ""
     scripts: str = ""
     hparams: str = ""
     transformers: str = ""
     mlperf: str = ""
-    automodel: str = ""
     deepspeed: str = ""
 
     @property
@@ -112,6 +127,10 @@ class Setting(NamedTuple):
     def request(self) -> str:
         """Its field of a Request and a RequestedConfig."""
         return self.requested or self.key
+
+    def of(self, run: Any) -> Any:
+        """Return its value in a Run, by the first of its fields that is known; None where none is."""
+        return next((value for field in self.field.split() if (value := value_of(run, field)) is not None), None)
 
     @property
     def option(self) -> str:

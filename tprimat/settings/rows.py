@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+import operator
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from tprimat.settings import Column, Kind, Setting, value_of
+from tprimat.settings import Column, Kind, Setting
 
 _machine = functools.partial(Setting, role="explains", configured=False, named=False, optional=True)
 _division = functools.partial(Setting, essential=True, matched=True)
@@ -23,42 +24,47 @@ def _optimizer(name: str, label: str, kind: Kind = "number", **more: Any) -> Set
 # fmt: off
 SETTINGS = (
     Setting("framework", "framework framework_config.backend", value="framework", role="harmless",
-            why="what is compared", configured=False, named=False,
+            why="what is compared", configured=False, identity=True, named=False,
             flag="--framework NAME", help="train with NAME, several, or all (default: first available)"),
     _machine("software stack", "gpu_info.software_stack gpu_info.software_version", value="software_stack",
              within="device", optional=False),
     _machine("torch", "gpu_info.pytorch_version", within="device", optional=False, named=True),
     _machine("driver", "environment.versions.driver", within="device"),
-    Setting("", "gpu_info.device_name", called="gpu", kind="name", log_flag="--gpu GPU",
+    Setting("", "gpu_info.device_name", called="gpu", identity=True, kind="name", log_flag="--gpu GPU",
             log_help="the GPU, such as H100 or MI300X"),
-    Setting("GPUs", "training_config.num_gpus gpu_info.device_count", value="num_gpus", role="explains", named=False,
+    Setting("GPUs", "training_config.num_gpus gpu_info.device_count", value="num_gpus", role="explains", identity=True,
+            named=False,
             flag="--gpus N", help="use N GPUs (default: all), or N processes on a CPU",
             log_flag="--num-gpus N", log_help="the number of GPUs",
-            megatron_log="world_size", hparams="num_gpus world_size", deepspeed="world_size",
-            automodel=r"[Ww][Oo][Rr][Ll][Dd][\x20_][Ss][Ii][Zz][Ee]"),
+            megatron_log="world_size", hparams="num_gpus world_size", deepspeed="world_size", nemo="trainer.devices"),
     Setting("", "model", kind="name", log_flag="--model-name M", log_help="the model"),
-    Setting("scale", "scale", role="forbids", named=False,
+    Setting("scale", "scale", role="forbids", identity=True, named=False,
             flag="--scale NAME", help="set the model size (default: {} on a GPU)"),
     Setting("precision", "training_config.precision training_config.precision_detail", value="precision",
-            same="same_precision", role="explains", essential=True, matched=True, tuned="{}",
+            same="same_precision", role="explains", essential=True, identity=True, matched=True, tuned="{}",
             kind="word", flag="--precision NAME", help="use {} or several ({})",
             log_flag="--precision P", log_help="the precision: {}",),
-    Setting("global batch", "training_config.global_batch_size", unit="sequences", essential=True, named=False,
-            flag="--global-batch-size N", help="set sequences per step, across all GPUs", matched=True,
+    Setting("global batch", "training_config.global_batch_size", unit="sequences", essential=True, identity=True,
+            named=False, flag="--global-batch-size N", help="set sequences per step, across all GPUs", matched=True,
             log_flag="--global-batch-size B", log_help="sequences per optimizer step",
             megatron="global_batch_size", torchtitan="training.global_batch_size", mlperf="global_batch_size",
-            automodel="global_batch_size", hparams="global_batch_size",
+            nemo="data.global_batch_size", megatron_bridge="train.global_batch_size",
+            automodel="step_scheduler.global_batch_size", hparams="global_batch_size",
             scripts="global_batch_size train_batch_size global_train_batch_size"),
     Setting("sequence length", "training_config.sequence_length", unit="tokens", role="forbids", essential=True,
-            named=False, flag="--sequence-length N", help="set tokens per sequence", least=2, matched=True,
-            log_flag="--sequence-length S", log_help="tokens per sequence",
-             megatron="seq_length", torchtitan="training.seq_len", mlperf="max_sequence_length",
+            identity=True, named=False, flag="--sequence-length N", help="set tokens per sequence", least=2,
+            matched=True, log_flag="--sequence-length S", log_help="tokens per sequence",
+            nemo="data.seq_length model.config.seq_length", megatron_bridge="model.seq_length dataset.seq_length",
+            automodel="dataset.seq_len",
+            megatron="seq_length", torchtitan="training.seq_len", mlperf="max_sequence_length",
             deepspeed="seq_length", hparams="sequence_length max_seq_length seq_length block_size",
             scripts="max_seq_length seq_length block_size max_seq_len sequence_len cutoff_len"),
     Setting("micro-batch", "training_config.micro_batch_size", essential=True, matched=True, tuned="micro{}",
             flag="--micro-batch-size N", help="set sequences per forward pass and GPU",
             megatron="micro_batch_size", torchtitan="training.local_batch_size training.batch_size",
-            mlperf="micro_batch_size", automodel="local_batch_size", deepspeed="batch_size",
+            nemo="data.micro_batch_size", megatron_bridge="train.micro_batch_size",
+            automodel="step_scheduler.local_batch_size dataset.batch_size",
+            mlperf="micro_batch_size", deepspeed="batch_size",
             hparams="micro_batch_size",
             scripts="micro_batch_size per_device_train_batch_size train_micro_batch_size_per_gpu"),
     Setting("gradient accumulation", "parallelism_config.gradient_accumulation_steps",
@@ -66,22 +72,28 @@ SETTINGS = (
             hparams="gradient_accumulation_steps accumulate_grad_batches"),
     _division("tensor parallel", "parallelism_config.tensor_model_parallel_size", tuned="tp{}",
               flag="--tensor-model-parallel-size --tp N", help="set tensor parallelism (default: from the preset)",
-              megatron="tensor_model_parallel_size", mlperf="tensor_parallelism", automodel="tp_size",
+              megatron="tensor_model_parallel_size", mlperf="tensor_parallelism",
+              nemo="trainer.strategy.tensor_model_parallel_size", automodel="distributed.tp_size",
+              megatron_bridge="model.tensor_model_parallel_size",
               deepspeed="model_parallel_size", hparams="tensor_model_parallel_size",
               torchtitan="parallelism.tensor_parallel_degree training.tensor_parallel_degree"),
     _division("pipeline parallel", "parallelism_config.pipeline_model_parallel_size", tuned="pp{}",
               flag="--pipeline-model-parallel-size --pp N", help="set pipeline parallelism (default: from the preset)",
-              megatron="pipeline_model_parallel_size", mlperf="pipeline_parallelism", automodel="pp_size",
+              megatron="pipeline_model_parallel_size", mlperf="pipeline_parallelism",
+              nemo="trainer.strategy.pipeline_model_parallel_size", automodel="distributed.pp_size",
+              megatron_bridge="model.pipeline_model_parallel_size",
               deepspeed="pipe_parallel_size", hparams="pipeline_model_parallel_size",
               torchtitan="parallelism.pipeline_parallel_degree experimental.pipeline_parallel_degree"),
     _division("context parallel", "parallelism_config.context_parallel_size", tuned="cp{}",
               flag="--context-parallel-size --cp N", help="set context parallelism (default: from the preset)",
-              megatron="context_parallel_size", mlperf="context_parallelism", automodel="cp_size",
+              megatron="context_parallel_size", mlperf="context_parallelism",
+              nemo="trainer.strategy.context_parallel_size", automodel="distributed.cp_size",
+              megatron_bridge="model.context_parallel_size",
               hparams="context_parallel_size",
               torchtitan="parallelism.context_parallel_degree experimental.context_parallel_degree"),
     Setting("expert parallel", "parallelism_config.expert_model_parallel_size", megatron="expert_model_parallel_size",
-            torchtitan="parallelism.expert_parallel_degree", mlperf="expert_parallelism", automodel="ep_size",
-            hparams="expert_model_parallel_size"),
+            torchtitan="parallelism.expert_parallel_degree", mlperf="expert_parallelism",
+            automodel="distributed.ep_size", hparams="expert_model_parallel_size"),
     Setting("data parallel", "parallelism_config.data_parallel_size", megatron_log="data_parallel_size"),
     Setting("parallelism strategy", "parallelism_config.strategy_name", role="explains", within="framework",
             configured=False),
@@ -102,31 +114,38 @@ SETTINGS = (
     Setting("optimizer", "optimizer.name", called="optimizer", same="same_fields", essential=True,
             kind="name", megatron="optimizer", torchtitan="optimizer.name", mlperf="opt_name"),
     _optimizer("learning_rate", "learning rate {}", called="peak_learning_rate", megatron="lr",
-               torchtitan="optimizer.lr",
+               torchtitan="optimizer.lr", automodel="optimizer.lr",
                mlperf="opt_base_learning_rate", scripts="learning_rate", hparams="learning_rate lr"),
     _optimizer("schedule", "{}", "word", megatron="lr_decay_style", scripts="lr_scheduler_type",
                torchtitan="lr_scheduler.decay_type", mlperf="opt_learning_rate_decay_schedule"),
     _optimizer("weight_decay", "weight decay {}", megatron="weight_decay", torchtitan="optimizer.weight_decay",
+               automodel="optimizer.weight_decay",
                mlperf="opt_weight_decay", scripts="weight_decay"),
     _optimizer("gradient_clipping", "clipping {}", megatron="clip_grad", torchtitan="training.max_norm",
+               automodel="clip_grad_norm.max_norm",
                mlperf="opt_gradient_clip_norm", scripts="max_grad_norm"),
     _optimizer("beta1", "beta1 {}", megatron="adam_beta1", torchtitan="optimizer.beta1", mlperf="opt_beta_1"),
     _optimizer("beta2", "beta2 {}", megatron="adam_beta2", torchtitan="optimizer.beta2", mlperf="opt_beta_2"),
-    _optimizer("epsilon", "epsilon {}", megatron="adam_eps", torchtitan="optimizer.eps", mlperf="opt_epsilon"),
+    _optimizer("epsilon", "epsilon {}", megatron="adam_eps", torchtitan="optimizer.eps", mlperf="opt_epsilon",
+               automodel="optimizer.eps"),
     Setting("model shape", "model_config.num_layers", value="layers", same="same_shape", role="forbids",
-            essential=True, megatron="num_layers", transformers="num_hidden_layers", hparams="num_layers"),
-    _shape("hidden_size", "hidden {}", megatron="hidden_size", transformers="hidden_size", hparams="hidden_size"),
+            essential=True, megatron="num_layers", nemo="model.config.num_layers", transformers="num_hidden_layers",
+            hparams="num_layers"),
+    _shape("hidden_size", "hidden {}", megatron="hidden_size", nemo="model.config.hidden_size",
+           transformers="hidden_size", hparams="hidden_size"),
     _shape("num_attention_heads", "heads {}", value="heads", megatron="num_attention_heads",
-           transformers="num_attention_heads",
-           hparams="num_attention_heads"),
-    _shape("num_query_groups", megatron="num_query_groups", transformers="num_key_value_heads",
-           hparams="num_query_groups"),
-    _shape("ffn_hidden_size", "ffn {}", megatron="ffn_hidden_size", transformers="intermediate_size",
-           hparams="ffn_hidden_size"),
+           nemo="model.config.num_attention_heads", transformers="num_attention_heads", hparams="num_attention_heads"),
+    _shape("num_query_groups", megatron="num_query_groups", nemo="model.config.num_query_groups",
+           transformers="num_key_value_heads", hparams="num_query_groups"),
+    _shape("ffn_hidden_size", "ffn {}", megatron="ffn_hidden_size", nemo="model.config.ffn_hidden_size",
+           transformers="intermediate_size", hparams="ffn_hidden_size"),
     _shape("num_encoder_layers"),
-    _shape("vocab_size", "vocabulary {}", megatron="vocab_size", transformers="vocab_size", hparams="vocab_size"),
-    _shape("head_dim", "head size {}", value="head_size", megatron="kv_channels"),
-    _shape("gated_ffn", "{}", value="not_gated"),
+    _shape("vocab_size", "vocabulary {}", megatron="vocab_size", nemo="model.config.vocab_size",
+           megatron_bridge="tokenizer.vocab_size", automodel="dataset.vocab_size", transformers="vocab_size",
+           hparams="vocab_size"),
+    _shape("head_dim", "head size {}", value="head_size", megatron="kv_channels", nemo="model.config.kv_channels",
+           transformers="head_dim"),
+    _shape("gated_ffn", "{}", value="not_gated", nemo="model.config.gated_linear_unit"),
     _shape("num_experts", "experts {}"),
     _shape("experts_per_token", "experts per token {}"),
     _shape("expert_ffn_hidden_size", "expert ffn {}"),
@@ -140,7 +159,8 @@ SETTINGS = (
     _shape("full_attention_layers", "without it {} layers"),
     _machine("FLOPs per token", "model_config.num_layers", called="flops_per_token", value="flops_per_token",
              same="same_flops"),
-    Setting("tied embeddings", "model_config.tie_word_embeddings", role="explains", optional=True),
+    Setting("tied embeddings", "model_config.tie_word_embeddings", role="explains", optional=True,
+            nemo="model.config.share_embeddings_and_output_weights"),
     Setting("data", "data.kind", called="data", essential=True, role="harmless",
             why="tokens cost what they are, not which; quality is compared only where the data are the same",
             kind="name", torchtitan="training.dataset dataloader.dataset",
@@ -150,11 +170,14 @@ SETTINGS = (
     Setting("requested steps", "training_config.max_steps", role="harmless", requested="steps", matched=True,
             why="speed is that of the steady state, however long it is",
             flag="--steps N", help="train N steps (default: {}; {} on a CPU)",
-            megatron="train_iters", torchtitan="training.steps", mlperf="max_steps", automodel="max_steps",
+            megatron="train_iters", torchtitan="training.steps", mlperf="max_steps",
+            nemo="trainer.max_steps", megatron_bridge="train.train_iters scheduler.lr_decay_iters",
+            automodel="step_scheduler.max_steps",
             deepspeed="train_iters", scripts="max_steps", hparams="max_steps"),
     Setting("seed", "training_config.seed", role="harmless", why="other weights of the same shape cost the same",
             kind="seed", least=0, flag="--seed N", help="seed the weights and the tokens", matched=True,
-            megatron="seed", torchtitan="debug.seed training.seed", scripts="seed", hparams="seed"),
+            megatron="seed", torchtitan="debug.seed training.seed", megatron_bridge="rng.seed dataset.random_seed",
+            automodel="seed", scripts="seed", hparams="seed"),
     Setting("step timer scope", "timing.covers", essential=True, named=False),
     Setting("step time across ranks", "timing.over_ranks", named=False),
     Setting("clock", "timing.clock", role="harmless", why="which clock a rate rests on is chosen and said apart",
@@ -169,8 +192,9 @@ SETTINGS = (
     Setting("container", "environment.container", role="harmless", configured=False,
             why="what it changes are versions, which are listed"),
     # What is requested and no value of a comparison.
-    Setting("", "label", flag="--label NAME", help="name this configuration; becomes part of the file name"),
-    Setting("", "", called="num_nodes", flag="--nodes N",
+    Setting("", "label", identity=True, flag="--label NAME",
+            help="name this configuration; becomes part of the file name"),
+    Setting("", "", called="num_nodes", flag="--nodes N", nemo="trainer.num_nodes",
             help="train on N machines together (default: 1); with Slurm several values make a sweep: 1,2,4"),
     Setting("", "", called="time_limit_s", flag="--time-limit TIME",
             help="stop a run after TIME, e.g. 90s, 1h30m (default: {})"),
@@ -184,8 +208,14 @@ SETTINGS = (
 Every other key of framework_config is a setting of its own, whose title is the key: see checks.settings.rows_of.
 """
 
+RECIPES = ("nemo", "megatron_bridge", "automodel")
+"""Columns with fields of recipes, by their paths."""
+
 LEDGER = tuple(setting for setting in SETTINGS if setting.title)
 """Those with a line of their own in a comparison."""
+
+IDENTITY = tuple(setting for setting in SETTINGS if setting.identity)
+"""Those that two measurements of one system agree in, with its GPU and its label."""
 
 NOT_CONFIGURED = frozenset(setting.title for setting in LEDGER if not setting.configured)
 """Titles of machine and software, which are what is compared, and of what follows from other settings."""
@@ -249,10 +279,31 @@ def launched(column: Column, run: Any, *, but: Collection[str] = ()) -> dict[str
 
     `but` are keys of settings that the framework has, but under other values than those of a Run.
     """
-    rows = [setting for setting in SETTINGS if getattr(setting, column) and setting.key not in but]
-    found = {getattr(row, column).partition(" ")[0]: value_of(run, row.field.partition(" ")[0]) for row in rows}
-    return {name: value for name, value in found.items() if value is not None}
+    found: dict[str, Any] = {}
+    for row in (row for row in SETTINGS if row.field and row.key not in but):
+        known = getattr(row, column).split()
+        value = row.of(run) if known else None
+        if value is not None:
+            # A recipe has the value in all of its fields; of an option's names the others are of other releases.
+            found |= dict.fromkeys(known if column in RECIPES else known[:1], value)
+    return found
+
+
+def assign(config: Any, values: Mapping[str, Any]) -> None:
+    """Set fields of a framework's configuration by their paths, such as model.config.seq_length."""
+    for path, value in values.items():
+        owner, _, name = path.rpartition(".")
+        setattr(operator.attrgetter(owner)(config), name, value)
 
 
 SHAPE = ("num_layers", *(part.key for part in parts_of("model shape")))
 """Fields of a ModelConfig that make the shape of a model, and with it the FLOPs of a token."""
+
+SIZES = tuple(field for field in names("transformers").values() if field != "head_dim")
+"""Those without which a model can't be built."""
+
+NEEDED = tuple(field for field in SIZES if field != "num_query_groups")
+"""Those without which the FLOPs of a model are unknown."""
+
+DIVISION = tuple(row.request for row in SETTINGS if row.matched and row.field.startswith("parallelism_config."))
+"""Fields of a request that say how a model is divided over GPUs."""

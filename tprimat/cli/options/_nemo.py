@@ -7,7 +7,8 @@ import argparse
 from tprimat.cli.options._parser import option
 from tprimat.cli.options._training import add_setting, at_least
 from tprimat.frameworks.nemo.defaults import PERFORMANCE, PRESETS
-from tprimat.frameworks.request import DATA, DIVISION, MOCK
+from tprimat.frameworks.request import DATA, MOCK
+from tprimat.settings.rows import DIVISION
 
 
 def add_options(group: argparse._ArgumentGroup) -> None:

@@ -11,5 +11,6 @@ ROWS = (
         use_when="you train with Automodel",
         precisions=("bf16", "fp8"),
         data="mock",
+        recomputes="full",
     ),
 )

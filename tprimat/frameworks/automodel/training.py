@@ -22,6 +22,7 @@ from tprimat.record import describe, loop
 from tprimat.record.progress import reporter
 from tprimat.results.account import Timing
 from tprimat.results.run import Data, Optimizer, Run
+from tprimat.settings.rows import DIVISION, launched
 
 COVERS = (
     "from one end of Automodel's optimizer step to the next, data and its own logging included; the first from the "
@@ -111,24 +112,13 @@ def setup(request: Request, content: dict[str, Any]) -> Run:
 def settings(request: Request) -> dict[str, Any]:
     """Return what a YAML file of Automodel would hold for a request."""
     model, shape = models.by_name(request.model), recipe.shape_of(request)
-    optimizer = recipe.hyperparameters(shape)
+    run = recipe.described(request, *DIVISION)
     accumulates = request.gradient_accumulation_steps > 1
     content: dict[str, Any] = {
-        "seed": request.seed,
-        "step_scheduler": {
-            "global_batch_size": request.global_batch_size,
-            "local_batch_size": request.micro_batch_size,
-            "max_steps": request.steps,
-            "num_epochs": 1,
-            "ckpt_every_steps": request.steps + 1,
-            "gc_every_steps": 10,
-        },
+        "step_scheduler": {"num_epochs": 1, "ckpt_every_steps": request.steps + 1, "gc_every_steps": 10},
         "dist_env": {"backend": "nccl", "timeout_minutes": 10},
         "distributed": {
             "strategy": "fsdp2",
-            "tp_size": 1,
-            "cp_size": 1,
-            "pp_size": 1,
             "sequence_parallel": False,
             "activation_checkpointing": True,
             # Gradients of several micro-batches would else be added up unsharded.
@@ -144,26 +134,23 @@ def settings(request: Request) -> dict[str, Any]:
             "torch_dtype": "bf16",
         },
         "checkpoint": {"enabled": False, "checkpoint_dir": str(request.output_dir / "automodel")},
-        "clip_grad_norm": {"max_norm": optimizer.gradient_clipping},
+        "clip_grad_norm": {},
         "loss_fn": {_TARGET: f"{_PACKAGE}.loss.masked_ce.MaskedCrossEntropy"},
         "dataset": {
             _TARGET: f"{_PACKAGE}.datasets.llm.mock_iterable_dataset.MockIterableDataset",
-            "vocab_size": shape.vocab_size,
-            "seq_len": request.sequence_length,
             "num_samples": 1_000_000_000,
-            "batch_size": request.micro_batch_size,
         },
         # The data set yields batches already.
         "dataloader": {_TARGET: "torch.utils.data.DataLoader", "batch_size": None, "num_workers": 0},
         "optimizer": {
             _TARGET: "torch.optim.AdamW",
-            "lr": optimizer.learning_rate,
-            "betas": [optimizer.beta1, optimizer.beta2],
-            "eps": optimizer.epsilon,
-            "weight_decay": optimizer.weight_decay,
+            "betas": [run.optimizer.beta1, run.optimizer.beta2],
             "fused": True,
         },
     }
+    for path, value in launched("automodel", run).items():
+        part, _, name = path.rpartition(".")
+        (content[part] if part else content)[name] = value
     if request.precision == "fp8":
         sharded = request.num_gpus > 1
         content["fp8"] = {

@@ -25,7 +25,8 @@ from tprimat.catalog.models import Model
 from tprimat.frameworks import scales
 from tprimat.frameworks.loops.tokens import TokenSource
 from tprimat.frameworks.request import ATTENTION, Request
-from tprimat.results.run import ModelConfig, Optimizer, Run, Source
+from tprimat.results.run import ModelConfig, Optimizer, ParallelismConfig, Run, Source
+from tprimat.settings.rows import names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -192,6 +193,20 @@ def hyperparameters(shape: ModelConfig) -> Optimizer:
     )
 
 
+def described(request: Request, *divided: str, **training: str) -> Run:
+    """Return a Run without records that says what a training is given, for launches of other programs.
+
+    `divided` are fields of its parallelism_config, `training` is more of its training_config.
+    """
+    shape = shape_of(request)
+    return request.to_run(
+        model_config=shape,
+        training_config=request.training_config(**training),
+        parallelism_config=ParallelismConfig(**{name: getattr(request, name) for name in divided}),
+        optimizer=hyperparameters(shape),
+    )
+
+
 def checkpoint(module: Any) -> None:
     """Let a model compute its layers again in the backward pass, instead of keeping their activations."""
     # Newer releases of transformers have the first name, older ones the second.
@@ -230,13 +245,7 @@ def configuration(model: Model, shape: ModelConfig, sequence_length: int) -> Any
 def configuration_fields(model: Model, shape: ModelConfig, sequence_length: int) -> dict[str, object]:
     """Return the fields of that configuration."""
     return {
-        "num_hidden_layers": shape.num_layers,
-        "hidden_size": shape.hidden_size,
-        "num_attention_heads": shape.num_attention_heads,
-        "num_key_value_heads": shape.num_query_groups,
-        "head_dim": shape.head_dim,
-        "intermediate_size": shape.ffn_hidden_size,
-        "vocab_size": shape.vocab_size,
+        **{name: getattr(shape, field) for name, field in names("transformers").items()},
         "tie_word_embeddings": bool(shape.tie_word_embeddings),
         "max_position_embeddings": sequence_length,
         "attention_dropout": 0.0,

@@ -6,7 +6,8 @@ import dataclasses
 import math
 
 from tprimat.catalog import models
-from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, LoggedTraining, described
+from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, LoggedTraining
+from tprimat.frameworks.loops.recipe import described
 from tprimat.frameworks.request import Launch, Request
 from tprimat.frameworks.resolve import check_memory
 from tprimat.frameworks.scales import Scale

@@ -14,5 +14,6 @@ ROWS = (
         automatic_on=("nvd",),
         division="requested",
         data="mock",
+        recomputes=None,
     ),
 )

@@ -16,7 +16,8 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.loops import recipe as loops
 from tprimat.frameworks.megatron_bridge.defaults import HUB, PERFORMANCE
 from tprimat.frameworks.megatron_bridge.launch import hub_folder
-from tprimat.frameworks.request import DIVISION, Request
+from tprimat.frameworks.request import Request
+from tprimat.settings.rows import DIVISION, assign, launched
 
 PACKAGES = ("megatron.bridge.perf_recipes.llama", "megatron.bridge.recipes")
 """Where recipes are exported: performance recipes by the model's family, general ones together."""
@@ -38,15 +39,17 @@ def build(request: Request) -> Any:
     config = make()
     # A general recipe's vocabulary would be its tokenizer's, of 32,000 words.
     config.tokenizer.tokenizer_type, config.tokenizer.tokenizer_model = "NullTokenizer", None
-    config.tokenizer.vocab_size = loops.shape_of(request).vocab_size
     config.tokenizer.use_tokenizer_vocab_size = False
-    config.dataset.blend, config.dataset.random_seed = None, request.seed
-    config.rng.seed = request.seed
-    config.model.seq_length = config.dataset.seq_length = request.sequence_length
-    config.train.train_iters, config.scheduler.lr_decay_iters = request.all_steps, request.steps
+    config.dataset.blend = None
+    chosen = launched("megatron_bridge", loops.described(request, *DIVISION))
+    assign(config, {**chosen, "train.train_iters": request.all_steps})
     config.scheduler.lr_warmup_iters = min(WARMUP_STEPS, request.steps // 2)
-    config.train.global_batch_size, config.train.micro_batch_size = request.global_batch_size, request.micro_batch_size
-    _divide(config.model, request)
+    if request.tensor_model_parallel_size == 1:
+        config.model.sequence_parallel = False
+    if request.pipeline_model_parallel_size > 1:
+        import torch
+
+        config.model.pipeline_dtype = torch.bfloat16
     config.checkpoint.save = config.checkpoint.load = None
     config.validation.eval_iters = 0
     config.logger.log_interval, config.logger.tensorboard_dir = 1, None
@@ -61,17 +64,6 @@ def build(request: Request) -> Any:
         except omegaconf_utils.OverridesError as error:
             raise UsageError(f"--set: {str(error).splitlines()[0]}", heading="nemo-set") from error
     return config
-
-
-def _divide(model: Any, request: Request) -> None:
-    for name in DIVISION:
-        setattr(model, name, getattr(request, name))
-    if request.tensor_model_parallel_size == 1:
-        model.sequence_parallel = False
-    if request.pipeline_model_parallel_size > 1:
-        import torch
-
-        model.pipeline_dtype = torch.bfloat16
 
 
 def write_configuration(request: Request) -> None:

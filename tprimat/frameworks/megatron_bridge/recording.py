@@ -14,7 +14,7 @@ import msgspec
 from tprimat.frameworks.loops import processes, profiled
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.nemo.described import optimizer_of, settings_of, shape_and_scale
-from tprimat.frameworks.request import DIVISION, MOCK, Request
+from tprimat.frameworks.request import MOCK, Request
 from tprimat.record import ranks, shapes
 from tprimat.record.describe import number
 from tprimat.record.options import Benchmark
@@ -22,6 +22,7 @@ from tprimat.record.outcome import Outcome
 from tprimat.record.progress import reporter
 from tprimat.record.scalars import LOSS, NORM
 from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig, Run, TrainingConfig
+from tprimat.settings.rows import DIVISION
 
 COVERS = (
     "from one callback on_train_step_end of Megatron-Bridge to the next, data and its own logging included; the first "

@@ -13,5 +13,6 @@ ROWS = (
         automatic_on=("nvd",),
         division="requested",
         data="mock",
+        recomputes=None,
     ),
 )

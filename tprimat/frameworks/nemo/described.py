@@ -12,8 +12,9 @@ from tprimat.frameworks import scales
 from tprimat.frameworks.loops.recipe import shape_of
 from tprimat.frameworks.request import Request
 from tprimat.results.run import ModelConfig, Optimizer
+from tprimat.settings.rows import SIZES
 
-SIZES = (*scales.SIZES, "head_dim", "tie_word_embeddings", "sliding_window")
+_COMPARED = (*SIZES, "head_dim", "tie_word_embeddings", "sliding_window")
 """Fields of a ModelConfig that make the shape of a model here."""
 
 _SETTINGS = (
@@ -37,9 +38,9 @@ def shape_and_scale(config: ModelConfig, request: Request) -> tuple[ModelConfig,
     """Return the shape that the recorder read, with its number of parameters, and its scale."""
     # There are no sizes where the model never came to be; --set may have changed those of the request.
     requested = shape_of(request)
-    if config.num_layers is None or all(getattr(config, size) == getattr(requested, size) for size in SIZES):
+    if config.num_layers is None or all(getattr(config, size) == getattr(requested, size) for size in _COMPARED):
         return requested, request.scale
-    is_complete = all(getattr(config, size) is not None for size in scales.SIZES)
+    is_complete = all(getattr(config, size) is not None for size in SIZES)
     counted = scales.parameters(models.by_name(request.model), config) if is_complete else None
     return msgspec.structs.replace(config, num_parameters=counted), scales.OTHER
 

@@ -11,20 +11,10 @@ import inspect
 from typing import Any
 
 from tprimat.errors import UsageError
+from tprimat.settings.rows import by_key, names
 from tprimat.text import suggestion
 
-OWN_OPTIONS = {
-    "data.global_batch_size": "--global-batch-size",
-    "data.micro_batch_size": "--micro-batch-size",
-    "data.seq_length": "--sequence-length",
-    "model.config.seq_length": "--sequence-length",
-    "trainer.max_steps": "--max-steps",
-    "trainer.devices": "--gpus",
-    "trainer.num_nodes": "--nodes",
-    "trainer.strategy.tensor_model_parallel_size": "--tensor-model-parallel-size",
-    "trainer.strategy.pipeline_model_parallel_size": "--pipeline-model-parallel-size",
-    "trainer.strategy.context_parallel_size": "--context-parallel-size",
-}
+OWN_OPTIONS = {path: option for path, key in names("nemo").items() if (option := by_key(key).option)}
 """Fields on which other choices depend: each has an option, which keeps them in step."""
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}

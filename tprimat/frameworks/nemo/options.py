@@ -9,9 +9,9 @@ from tprimat.catalog import gpus
 from tprimat.catalog.gpus import Gpu
 from tprimat.errors import UsageError
 from tprimat.frameworks.nemo.defaults import CLASSIC
-from tprimat.frameworks.request import DIVISION, TOKENS, Device
+from tprimat.frameworks.request import TOKENS, Device
 from tprimat.machine.host import is_emulated
-from tprimat.settings.rows import by_key
+from tprimat.settings.rows import DIVISION, by_key
 from tprimat.text import suggestion
 from tprimat.units import GB
 

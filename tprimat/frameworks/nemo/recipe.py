@@ -16,11 +16,11 @@ from typing import Any
 
 from tprimat.catalog import models
 from tprimat.errors import UsageError
-from tprimat.frameworks.loops.recipe import shape_of
+from tprimat.frameworks.loops.recipe import described, shape_of
 from tprimat.frameworks.nemo import data, fields
-from tprimat.frameworks.request import DIVISION, TOKENS, Request
-from tprimat.record.shapes import MEGATRON
+from tprimat.frameworks.request import TOKENS, Request
 from tprimat.results.run import ModelConfig
+from tprimat.settings.rows import DIVISION, assign, launched
 
 
 def build(request: Request) -> Any:
@@ -43,8 +43,11 @@ def build(request: Request) -> Any:
         num_gpus_per_node=request.gpus_per_node,
     )
     shape = shape_of(request)
-    _model(recipe, request, shape)
     recipe.data = _data(request, shape)
+    # The recipe's own activation stays.
+    chosen = launched("nemo", described(request, *DIVISION), but=("gated_ffn",))
+    assign(recipe, {**chosen, "trainer.max_steps": request.all_steps})
+    _model(recipe, request, shape)
     _trainer(recipe, request)
     if request.precision != "bf16":
         from nemo.collections.llm.recipes.precision import mixed_precision
@@ -80,15 +83,8 @@ def lines(node: Any, path: str = "") -> Iterator[str]:
 
 def _model(recipe: Any, request: Request, shape: ModelConfig) -> None:
     config = recipe.model.config
-    known = fields.fields(config)
-    for size, field in MEGATRON.items():
-        value = getattr(shape, size)
-        # The recipe's own activation stays.
-        if value is not None and size != "gated_ffn":
-            setattr(config, field, value)
-    config.seq_length = request.sequence_length
     base = models.by_name(request.model).settings.get("rope_theta")
-    if base is not None and "rotary_base" in known:
+    if base is not None and "rotary_base" in fields.fields(config):
         config.rotary_base = base
     if request.model == "mistral" and shape.sliding_window is None:
         # NeMo's Mistral is of the first version, which looked back 4096 tokens; models.py has the third.
@@ -106,9 +102,6 @@ def _data(request: Request, shape: ModelConfig) -> Any:
     settings: dict[str, Any] = {
         # It counts one token more than it is given, for the end of a document.
         "tokenizer": run.Config(NullTokenizer, vocab_size=(shape.vocab_size or 0) - 1),
-        "seq_length": request.sequence_length,
-        "global_batch_size": request.global_batch_size,
-        "micro_batch_size": request.micro_batch_size,
     }
     if request.data != TOKENS:
         return run.Config(llm.MockDataModule, **settings)
@@ -119,20 +112,16 @@ def _data(request: Request, shape: ModelConfig) -> Any:
 
 def _trainer(recipe: Any, request: Request) -> None:
     trainer = recipe.trainer
-    trainer.max_steps = request.all_steps
     trainer.limit_val_batches = trainer.limit_test_batches = trainer.num_sanity_val_steps = 0
     trainer.val_check_interval = request.all_steps
     trainer.enable_checkpointing = False
     trainer.logger = False
     recipe.log.ckpt = recipe.log.tensorboard = recipe.log.wandb = None
     recipe.resume = None
-    strategy = trainer.strategy
-    for name in DIVISION:
-        setattr(strategy, name, getattr(request, name))
     if request.pipeline_model_parallel_size > 1:
         import torch
 
-        strategy.pipeline_dtype = torch.bfloat16
+        trainer.strategy.pipeline_dtype = torch.bfloat16
 
 
 def _tune(recipe: Any, request: Request) -> None:

@@ -18,10 +18,11 @@ from tprimat.frameworks.nemo.defaults import (
     Defaults,
     choose,
 )
-from tprimat.frameworks.request import DIVISION, MOCK, Request
+from tprimat.frameworks.request import MOCK, Request
 from tprimat.frameworks.scales import Scale
 from tprimat.machine.host import is_emulated
 from tprimat.results.run import ModelConfig
+from tprimat.settings.rows import DIVISION
 from tprimat.text import counted
 from tprimat.units import GB, gigabytes
 

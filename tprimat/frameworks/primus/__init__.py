@@ -13,6 +13,7 @@ ROWS = (
         automatic_on=("amd",),
         division="matched",
         data="mock",
+        recomputes=None,
     ),
 )
 

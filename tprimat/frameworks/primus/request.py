@@ -7,8 +7,9 @@ from pathlib import Path
 
 from tprimat.frameworks.primus.config import Configuration
 from tprimat.frameworks.primus.installation import Installation
-from tprimat.frameworks.request import DIVISION, Request, RequestedConfig
+from tprimat.frameworks.request import Request, RequestedConfig
 from tprimat.results.run import Run
+from tprimat.settings.rows import DIVISION
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -25,9 +25,10 @@ from tprimat.frameworks.primus.installation import (
     gpu_of,
 )
 from tprimat.frameworks.primus.request import PrimusRequest, PrimusTraining
-from tprimat.frameworks.request import DIVISION, Request
+from tprimat.frameworks.request import Request
 from tprimat.frameworks.scales import Scale
 from tprimat.results.run import ModelConfig, TrainingConfig
+from tprimat.settings.rows import DIVISION
 
 BACKENDS = ("megatron", "light-megatron", torchtitan.NAME)
 """Frameworks of Primus whose parameters are known here."""
@@ -262,8 +263,7 @@ def _whole_batch(configuration: Configuration, gpus: int) -> int | None:
     """Return torchtitan's global batch: unless it is given, one micro-batch of each replica."""
     settings = configuration.settings
     given, micro = settings.count("global_batch_size"), settings.count("micro_batch_size")
-    sizes = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
-    return given or (micro and micro * gpus // math.prod(settings.count(name) or 1 for name in sizes))
+    return given or (micro and micro * gpus // math.prod(settings.count(name) or 1 for name in DIVISION))
 
 
 def _own_shape(model: Model) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Request
-from tprimat.results.run import Optimizer
+from tprimat.settings.rows import assign, launched
 
 DATA = "c4_test"
 """The extract of C4 in torchtitan's clone."""
@@ -27,37 +27,36 @@ def requested() -> Any:
     from torchtitan.models.llama3 import config_registry
 
     request = Request.from_arguments(shlex.split(os.environ[REQUEST]))
-    settings = recipe.hyperparameters(recipe.shape_of(request))
+    chosen = launched("torchtitan", recipe.described(request, recomputation="none"), but=("optimizer", "schedule"))
     config: Any = config_registry.llama3_8b()
     # Its own default profiles every hundredth step.
     config.profiler.enable_profiling = False
     config.metrics.log_freq, config.metrics.enable_tensorboard = 1, False
     config.compile.enable = True
     config.lr_scheduler.warmup_steps, config.lr_scheduler.decay_ratio = 0, 0.0
-    config.optimizer = _optimizer(config.optimizer, settings)
     config.dataloader.dataset = _data(config.dataloader.dataset)
-    _set_batch(config.training, request)
-    config.debug.seed = request.seed
-    config.training.steps, config.training.max_norm = request.steps, settings.gradient_clipping
-    if hasattr(config.activation_checkpoint, "mode"):
-        config.activation_checkpoint.mode = "none"
-    else:
-        # From 2026-06-15 on a policy each, and None for none.
-        config.activation_checkpoint = None
-    return config
-
-
-def _optimizer(config: Any, settings: Optimizer) -> Any:
-    values = {"lr": settings.learning_rate, "eps": settings.epsilon, "weight_decay": settings.weight_decay}
-    betas = settings.beta1, settings.beta2
-    if not hasattr(config, "lr"):
+    if not hasattr(config.optimizer, "lr"):
         # From 2026-06-04 on settings are those of groups of parameters.
         from torchtitan.components.optimizer import default_adamw
 
-        return default_adamw(**values, betas=betas)
-    for name, value in {**values, "beta1": betas[0], "beta2": betas[1]}.items():
-        setattr(config, name, value)
+        values = _taken(chosen, "optimizer", "lr", "eps", "weight_decay", "beta1", "beta2")
+        config.optimizer = default_adamw(betas=(values.pop("beta1"), values.pop("beta2")), **values)
+    if not hasattr(config.activation_checkpoint, "mode"):
+        # From 2026-06-15 on a policy each, and None for none.
+        _taken(chosen, "activation_checkpoint", "mode")
+        config.activation_checkpoint = None
+    if not hasattr(config.training, "seq_len"):
+        # From 2026-08-20 on in tokens.
+        length, micro, batch = _taken(chosen, "training", "seq_len", "local_batch_size", "global_batch_size").values()
+        config.training.max_context_length = length
+        config.training.num_tokens_per_microbatch_per_dp_rank = micro * length
+        config.training.num_tokens_per_train_step = batch * length
+    assign(config, chosen)
     return config
+
+
+def _taken(chosen: dict[str, Any], part: str, *names: str) -> dict[str, Any]:
+    return {name: chosen.pop(f"{part}.{name}") for name in names}
 
 
 def _data(dataset: Any) -> Any:
@@ -66,14 +65,3 @@ def _data(dataset: Any) -> Any:
     from torchtitan.hf_datasets.text_datasets import DATASETS
 
     return dataclasses.replace(dataset, dataset=DATASETS[DATA])
-
-
-def _set_batch(training: Any, request: Request) -> None:
-    micro, batch, length = request.micro_batch_size, request.global_batch_size, request.sequence_length
-    if hasattr(training, "seq_len"):
-        training.seq_len, training.local_batch_size, training.global_batch_size = length, micro, batch
-        return
-    # From 2026-08-20 on in tokens.
-    training.max_context_length = length
-    training.num_tokens_per_microbatch_per_dp_rank = micro * length
-    training.num_tokens_per_train_step = batch * length

@@ -9,6 +9,7 @@ from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.records import LogContext
 from tprimat.read.parsing.text import without_prefixes
 from tprimat.read.parsing.values import number, precision_of, read_statements, state, statements
+from tprimat.settings.rows import by_key, names
 
 LISTED, ECHOED, COMPUTED = 1, 2, 3
 
@@ -27,14 +28,7 @@ _COUNTS = {
 
 _PARALLEL = ("tensor_model_parallel", "pipeline_model_parallel", "context_parallel", "expert_model_parallel")
 _CONFIG = r"OptimizerConfig\(.{0,4000}?\b"
-_OPTIONS = {
-    "lr": "peak_learning_rate",
-    "weight_decay": "weight_decay",
-    "adam_beta1": "beta1",
-    "adam_beta2": "beta2",
-    "adam_eps": "epsilon",
-    "clip_grad": "gradient_clipping",
-}
+_OPTIONS = {name: field for name, field in names("megatron").items() if by_key(field).kind == "number"}
 
 
 def _product(allocated: str) -> int:

@@ -37,6 +37,7 @@ from tprimat.results.run import (
     TrainingConfig,
 )
 from tprimat.results.trace import Trace
+from tprimat.settings.rows import NEEDED
 
 _SIZES = {
     "global_batch_size": "global batch size",
@@ -278,8 +279,7 @@ def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str 
         return name, None, [] if name else [unnamed]
     if config.num_layers is None:
         return meant.name, None, [f"the model's shape isn't stated; {name} is the name of its configuration"]
-    fields = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size")
-    pairs = [(field, getattr(config, field), getattr(meant.shape, field)) for field in fields]
+    pairs = [(field, getattr(config, field), getattr(meant.shape, field)) for field in NEEDED]
     differing = [f"{field} {known}, not {full}" for field, known, full in pairs if known and known != full]
     doubt = f"the configuration is named {name}, but the model is not {meant.title}: "
     return name, None, [doubt + (", ".join(differing) or "its shape is stated only in part")]
