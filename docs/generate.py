@@ -26,7 +26,7 @@ sys.path.insert(0, str(DOCS.parent))
 from tprimat import cli, frameworks, units
 from tprimat.analysis import efficiency, flops, metrics
 from tprimat.catalog import gpus, models
-from tprimat.checks.explain import KNOWN_CONFIGURATIONS
+from tprimat.checks.corrections import KNOWN_CONFIGURATIONS
 from tprimat.cli import COMMANDS
 from tprimat.cli.options import benchmark
 from tprimat.frameworks import FRAMEWORKS, GROUPS, defaults, primus, scales

@@ -18,9 +18,9 @@ from made_traces import MadeTrace
 
 from tprimat.analysis.traces.breakdown import Breakdown
 from tprimat.compare import Loaded
-from tprimat.compare.explain import Traced, explain
+from tprimat.compare.curves import scaling_of
 from tprimat.compare.regression import check_regression
-from tprimat.compare.scaling import scaling_of
+from tprimat.compare.step_difference import Traced, explain
 from tprimat.compare.threshold import parse
 from tprimat.console import Verbosity
 from tprimat.read.kineto.timeline import read_timeline

@@ -18,9 +18,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tprimat.analysis import scaling
+from tprimat.analysis import projection as sizes
 from tprimat.compare import compare
-from tprimat.compare.scaling import Curve, scaling_of
+from tprimat.compare.curves import Curve, scaling_of
 from tprimat.log_import import load as loader
 from tprimat.log_import.extract import GivenValues
 from tprimat.report.markdown import table
@@ -45,7 +45,7 @@ class LeftOut:
     """
 
     curve: Curve
-    size: scaling.Size
+    size: sizes.Size
     errors: dict[str, float | None]
     used: tuple[str, float]
     bounds: tuple[float, float]
@@ -72,9 +72,9 @@ def left_out(curve: Curve) -> list[LeftOut]:
     results = []
     for size in curve.points:
         others = [each for each in curve.points if each.gpus != size.gpus]
-        projection = scaling.project(others, size.gpus, size.batch)
+        projection = sizes.project(others, size.gpus, size.batch)
         assert projection is not None
-        errors = {form: scaling.left_out(curve.points, size.gpus, form) for form in scaling.FORMS}
+        errors = {form: sizes.left_out(curve.points, size.gpus, form) for form in sizes.FORMS}
         used = projection.fit.form, projection.rate / size.rate - 1
         bounds = projection.low / size.rate - 1, projection.high / size.rate - 1
         results.append(LeftOut(curve, size, dict(errors), used, bounds))
@@ -100,7 +100,7 @@ def errors_table(results: Sequence[LeftOut]) -> str:
     rows = []
     for each in results:
         name = f"{each.size.gpus:,}×{each.curve.name}"
-        forms = ("–" if each.errors[form] is None else f"{each.errors[form]:+.1%}" for form in scaling.FORMS)
+        forms = ("–" if each.errors[form] is None else f"{each.errors[form]:+.1%}" for form in sizes.FORMS)
         interval = f"{each.bounds[0]:+.1%} to {each.bounds[1]:+.1%}"
         rows.append([f"**{name}**" if each.is_largest else name, *forms, each.used[0], interval])
     header = ["held out", "communication model", "straight line", "offered", "its interval"]

@@ -13,7 +13,7 @@ from made_runs import make_run
 from made_traces import MadeTrace
 from stored_runs import series
 
-from tprimat.analysis import changepoints, efficiency, intervals, records, run_order, scaling, warmup
+from tprimat.analysis import changepoints, efficiency, intervals, projection, records, run_order, warmup
 from tprimat.analysis.causes import cause_of_change
 from tprimat.analysis.run_account import account_of
 from tprimat.analysis.segments import find_segments
@@ -341,20 +341,20 @@ def test_a_difference_is_found_with_a_power_of_four_in_five():
     assert intervals.minimum_detectable_effect(0.01, 10) == pytest.approx(math.expm1(1.325 * 0.01), rel=2e-3)
 
 
-SIZES = [scaling.Size(gpus, 8, 1000.0 * gpus**-0.1) for gpus in (1, 2, 4)]
+SIZES = [projection.Size(gpus, 8, 1000.0 * gpus**-0.1) for gpus in (1, 2, 4)]
 
 
 def is_credible(batch):
     """Whether the straight line has a say where the communication form projects; it misses 64 GPUs by a tenth or so."""
     seconds = {gpus: 0.2 * batch / gpus + 0.05 * math.log2(gpus) for gpus in (8, 16, 32, 64)}
-    sizes = [scaling.Size(gpus, batch, batch * 4096 / gpus / each, 4096.0) for gpus, each in seconds.items()]
-    found = scaling.project(sizes, 1024, batch)
+    sizes = [projection.Size(gpus, batch, batch * 4096 / gpus / each, 4096.0) for gpus, each in seconds.items()]
+    found = projection.project(sizes, 1024, batch)
     return found.high > 1.01 * found.rate
 
 
 def is_credible_below(slope):
     """Whether the communication form has a say where a straight line projects; it gives too little for 64 GPUs."""
-    found = scaling.project([scaling.Size(gpus, 8, 1000.0 * gpus**-slope) for gpus in (8, 16, 32, 64)], 256, 8)
+    found = projection.project([projection.Size(gpus, 8, 1000.0 * gpus**-slope) for gpus in (8, 16, 32, 64)], 256, 8)
     return found.low < 0.99 * found.rate
 
 
@@ -365,7 +365,7 @@ def is_credible_below(slope):
     # The communication form misses by −9.7 % and by −11.5 %.
     ("credible, lower", is_credible_below, (0.08, True), (0.1, False)),
     # Three sizes at least.
-    ("sizes", lambda count: scaling.project(SIZES[:count], 64, 8) is None, (2, True), (3, False)),
+    ("sizes", lambda count: projection.project(SIZES[:count], 64, 8) is None, (2, True), (3, False)),
 )
 def test_what_is_needed(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])

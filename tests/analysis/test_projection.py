@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from tprimat.analysis import scaling
-from tprimat.analysis.scaling import Size
+from tprimat.analysis import projection
+from tprimat.analysis.projection import Size
 
 
 def communicating(gpus: int, batch: int, work_s: float = 0.2, exchange_s: float = 0.05, work: float = 4096) -> Size:
@@ -27,14 +27,14 @@ def on_a_line(gpus: int, batch: int = 8, slope: float = -0.1, noise: float = 0.0
 @pytest.mark.parametrize("batch", [lambda gpus: 128, lambda gpus: 2 * gpus, lambda gpus: 16 + 3 * gpus])
 def test_the_communication_form_finds_its_parameters(batch):
     sizes = [communicating(gpus, batch(gpus)) for gpus in (8, 16, 64, 256)]
-    found = scaling.fit(sizes, "communication")
+    found = projection.fit(sizes, "communication")
     assert found.parameters == (pytest.approx(0.2), pytest.approx(0.05))
     assert found.rate(1024, batch(1024), 4096) == pytest.approx(communicating(1024, batch(1024)).rate)
     assert sizes[1].seconds == pytest.approx(0.2 * batch(16) / 16 + 0.05 * 4)
 
 
 def test_the_line_finds_its_slope():
-    found = scaling.fit([on_a_line(gpus) for gpus in (8, 16, 64)], "line")
+    found = projection.fit([on_a_line(gpus) for gpus in (8, 16, 64)], "line")
     assert found.parameters == (pytest.approx(math.log(1000)), pytest.approx(-0.1))
 
 
@@ -46,12 +46,12 @@ def test_the_line_s_interval_is_that_of_the_textbook():
     at = math.log(1024)
     leverage = 1 / 4 + (at - x.mean()) ** 2 / sum((x - x.mean()) ** 2)
     half = special.stdtrit(2, 0.975) * spread * math.sqrt(1 + leverage)
-    low, high = scaling.fit(sizes, "line").interval(1024, 8, 1.0)
+    low, high = projection.fit(sizes, "line").interval(1024, 8, 1.0)
     assert math.log(low) == pytest.approx(start + slope * at - half)
     assert math.log(high) == pytest.approx(start + slope * at + half)
 
 
-@pytest.mark.parametrize("form", scaling.FORMS)
+@pytest.mark.parametrize("form", projection.FORMS)
 def test_intervals_hold_what_they_say(form):
     """Where the form is right and sizes deviate from it by 2 %, 95 % of the intervals hold the next measurement."""
     chance = random.Random(1)
@@ -61,16 +61,16 @@ def test_intervals_hold_what_they_say(form):
             communicating(gpus, 128) if form == "communication" else on_a_line(gpus) for gpus in (8, 16, 32, 64, 256)
         ]
         *sizes, target = [dataclasses.replace(size, rate=size.rate * chance.lognormvariate(0, 0.02)) for size in exact]
-        low, high = scaling.fit(sizes, form).interval(target.gpus, target.batch, target.work)
+        low, high = projection.fit(sizes, form).interval(target.gpus, target.batch, target.work)
         held += low <= target.rate <= high
     assert 0.93 <= held / 600 <= 0.97
 
 
 def test_the_form_that_projects_the_largest_size_better_is_used():
-    projected = scaling.project([communicating(gpus, 128) for gpus in (8, 16, 32, 64)], 256, 128)
+    projected = projection.project([communicating(gpus, 128) for gpus in (8, 16, 32, 64)], 256, 128)
     assert projected.fit.form == "communication"
     assert abs(projected.backtest["communication"]) < 1e-9 < abs(projected.backtest["line"])
-    projected = scaling.project([on_a_line(gpus, slope=-0.3) for gpus in (8, 16, 32, 64)], 256, 8)
+    projected = projection.project([on_a_line(gpus, slope=-0.3) for gpus in (8, 16, 32, 64)], 256, 8)
     assert projected.fit.form == "line"
     assert projected.rate == pytest.approx(1000 * 256**-0.3)
     assert abs(projected.backtest["line"]) < 1e-9 < abs(projected.backtest["communication"])
@@ -78,7 +78,7 @@ def test_the_form_that_projects_the_largest_size_better_is_used():
 
 def test_the_interval_is_no_narrower_than_the_backtest_s_error():
     sizes = [*(on_a_line(gpus, slope=-0.3) for gpus in (8, 16, 32)), on_a_line(64, slope=-0.3, noise=0.04)]
-    found = scaling.project(sizes, 64, 8)
+    found = projection.project(sizes, 64, 8)
     assert found.fit.form == "line"
     assert found.backtest["line"] == pytest.approx(math.exp(-0.04) - 1)
     assert found.low <= found.rate * math.exp(-0.04)
@@ -87,50 +87,50 @@ def test_the_interval_is_no_narrower_than_the_backtest_s_error():
 
 def test_the_interval_includes_the_other_form_only_while_that_is_credible():
     near = [communicating(gpus, 4096) for gpus in (8, 16, 32, 64)]
-    found = scaling.project(near, 1024, 4096)
-    assert abs(found.backtest["line"]) < scaling.CREDIBLE
-    assert found.high == pytest.approx(scaling.fit(near, "line").rate(1024, 4096, 4096))
+    found = projection.project(near, 1024, 4096)
+    assert abs(found.backtest["line"]) < projection.CREDIBLE
+    assert found.high == pytest.approx(projection.fit(near, "line").rate(1024, 4096, 4096))
     apart = [communicating(gpus, 128) for gpus in (8, 16, 32, 64)]
-    found = scaling.project(apart, 1024, 128)
-    assert abs(found.backtest["line"]) > scaling.CREDIBLE
+    found = projection.project(apart, 1024, 128)
+    assert abs(found.backtest["line"]) > projection.CREDIBLE
     assert found.high == pytest.approx(found.rate)
 
 
 def test_below_three_sizes_there_is_no_projection():
     sizes = [communicating(gpus, 128) for gpus in (8, 16)]
-    assert scaling.project(sizes, 64, 128) is None
-    assert scaling.fit(sizes[:1], "line") is None
+    assert projection.project(sizes, 64, 128) is None
+    assert projection.fit(sizes[:1], "line") is None
 
 
 def test_without_a_batch_the_line_is_used():
     sizes = [dataclasses.replace(communicating(gpus, 128), batch=None) for gpus in (8, 16, 32)]
-    found = scaling.project(sizes, 64, scaling.default_batch(sizes, 64))
+    found = projection.project(sizes, 64, projection.default_batch(sizes, 64))
     assert (found.fit.form, found.batch, list(found.backtest)) == ("line", None, ["line"])
     # A batch at one size alone is no help either.
     sizes[0] = dataclasses.replace(sizes[0], batch=128)
-    assert scaling.project(sizes, 64, 128).fit.form == "line"
+    assert projection.project(sizes, 64, 128).fit.form == "line"
 
 
 def test_no_part_of_a_step_takes_negative_time():
     # More than twice as fast with twice the GPUs: no communication explains that.
     sizes = [Size(8, 64, 100.0), Size(16, 64, 105.0), Size(32, 64, 111.0)]
-    first, second = scaling.fit(sizes, "communication").parameters
+    first, second = projection.fit(sizes, "communication").parameters
     assert (first > 0, second) == (True, 0)
     # Slower with more GPUs, at one batch: no part of it is divided, so the form says nothing.
     sizes = [Size(1, 64, 100.0), Size(2, 64, 5.0), Size(4, 64, 1.0), Size(8, 64, 0.2)]
-    assert scaling.fit(sizes[1:], "communication") is None
-    assert scaling.project(sizes[1:], 1, 64).fit.form == "line"
+    assert projection.fit(sizes[1:], "communication") is None
+    assert projection.project(sizes[1:], 1, 64).fit.form == "line"
 
 
 def test_the_order_of_the_sizes_is_irrelevant():
     sizes = [on_a_line(gpus, noise=0.01 * (-1) ** gpus.bit_length()) for gpus in (8, 16, 64, 256)]
-    assert scaling.project(sizes, 512, 8).rate == pytest.approx(scaling.project(sizes[::-1], 512, 8).rate)
+    assert projection.project(sizes, 512, 8).rate == pytest.approx(projection.project(sizes[::-1], 512, 8).rate)
 
 
 def test_the_batch_of_another_size():
     strong = [communicating(gpus, 128) for gpus in (8, 16, 32)]
-    assert scaling.default_batch(strong, 1024) == 128
+    assert projection.default_batch(strong, 1024) == 128
     mixed = [communicating(8, 16), communicating(128, 64), communicating(256, 64)]
-    assert scaling.default_batch(mixed, 1024) == 256
-    assert scaling.default_batch(mixed, 16) == 32
-    assert scaling.default_batch(mixed, 1) == 2
+    assert projection.default_batch(mixed, 1024) == 256
+    assert projection.default_batch(mixed, 16) == 32
+    assert projection.default_batch(mixed, 1) == 2

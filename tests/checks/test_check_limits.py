@@ -15,7 +15,7 @@ from stored_runs import series
 from tprimat.analysis import flops
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
-from tprimat.checks import compute, explain, physics, training
+from tprimat.checks import compute, corrections, physics, training
 from tprimat.results.run import Data, GpuInfo, MemoryMetrics, ModelConfig, Run, TrainingConfig
 
 UNIFORM = math.log(1024)
@@ -213,25 +213,25 @@ def test_a_printed_rate_may_be_of_the_median_step():
     assert judged(timed(times, native_metrics={"tokens_per_second": 64 * 2048 / 1.0})) is None
 
 
-def corrections(factor, *, batch=64, gpus=8, **native):
+def corrected(factor, *, batch=64, gpus=8, **native):
     config = TrainingConfig(global_batch_size=batch, sequence_length=2048, num_gpus=gpus)
-    return explain.tokens_per_step(timed(training_config=config, native_metrics=native), factor)
+    return corrections.tokens_per_step(timed(training_config=config, native_metrics=native), factor)
 
 
 def offers(text, factor, **fields):
-    return any(each.startswith(text) for each in corrections(factor, **fields))
+    return any(each.startswith(text) for each in corrected(factor, **fields))
 
 
 def explains(text, share, *, gpus=1, precision=None):
     config = TrainingConfig(global_batch_size=8, sequence_length=2048, num_gpus=gpus, precision=precision)
-    return any(each.startswith(text) for each in explain.above_peak(timed(training_config=config), share))
+    return any(each.startswith(text) for each in corrections.above_peak(timed(training_config=config), share))
 
 
 def rules_out(factor):
     """Whether 16 instead of 8 GPUs are ruled out by rates whose quotient is so many times 8."""
     (text,) = (
         each
-        for each in corrections(2.0, tokens_per_second=8000.0 * factor, tokens_per_second_per_gpu=1000.0)
+        for each in corrected(2.0, tokens_per_second=8000.0 * factor, tokens_per_second_per_gpu=1000.0)
         if each.startswith("16 GPUs instead of 8")
     )
     return "ruled out" in text
@@ -240,7 +240,7 @@ def rules_out(factor):
 def fits_length(factor):
     shape = models.by_name("llama").shape
     work = flops.flops_per_token(shape, 2048) * 2048 * factor
-    return "sequence length 2048 instead of 8192" in explain.flops_per_step(shape, 8192, work)
+    return "sequence length 2048 instead of 8192" in corrections.flops_per_step(shape, 8192, work)
 
 
 @limits(
@@ -261,7 +261,7 @@ def test_what_explains_it(ask, below, above):
 
 
 def test_explanations_come_in_the_order_of_their_support():
-    starts = [each.partition(" instead")[0].partition(" (")[0] for each in corrections(8.0)]
+    starts = [each.partition(" instead")[0].partition(" (")[0] for each in corrected(8.0)]
     units = "total rate reported as per-GPU"
     assert starts == [units, "sequence length 16384", "global batch 512", "64 GPUs"]
 
@@ -271,11 +271,13 @@ def test_a_shipped_configuration_is_named_first():
     config = TrainingConfig(global_batch_size=128, sequence_length=2048, micro_batch_size=2, num_gpus=8)
     gpu = GpuInfo(device_name="AMD Instinct MI300X")
     run = timed(training_config=config, framework="primus", model="llama", gpu_info=gpu)
-    first, *others = explain.tokens_per_step(run, 4.0)
+    first, *others = corrections.tokens_per_step(run, 4.0)
     assert first.startswith("sequence length 8192 instead of 2048: the primus default for this model")
     assert not any("default" in each for each in others)
     for change in ({"framework": "megatron"}, {"model": "qwen"}, {"gpu_info": H100}):
-        assert not any("default" in each for each in explain.tokens_per_step(msgspec.structs.replace(run, **change), 4))
+        assert not any(
+            "default" in each for each in corrections.tokens_per_step(msgspec.structs.replace(run, **change), 4)
+        )
     for size in ("micro_batch_size", "global_batch_size"):
         other = msgspec.structs.replace(run, training_config=msgspec.structs.replace(config, **{size: 64}))
-        assert not any("default" in each for each in explain.tokens_per_step(other, 4.0))
+        assert not any("default" in each for each in corrections.tokens_per_step(other, 4.0))

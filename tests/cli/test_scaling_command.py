@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tool_modules import load_tool
 
-from tprimat.analysis import scaling as forms
+from tprimat.analysis import projection as forms
 from tprimat.cli import run
 from tprimat.errors import ExitStatus
 

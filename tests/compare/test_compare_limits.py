@@ -18,9 +18,9 @@ from tprimat.analysis import intervals
 from tprimat.analysis.traces.breakdown import Breakdown
 from tprimat.compare import Loaded
 from tprimat.compare.cost import cost, with_prices
-from tprimat.compare.explain import Traced, explain
+from tprimat.compare.curves import scaling_of
 from tprimat.compare.regression import check_regression
-from tprimat.compare.scaling import scaling_of
+from tprimat.compare.step_difference import Traced, explain
 from tprimat.compare.threshold import parse
 from tprimat.compare.windows import sensitivity
 from tprimat.errors import UsageError

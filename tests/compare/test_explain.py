@@ -11,7 +11,7 @@ from made_traces import MadeTrace
 from tprimat.analysis.traces.breakdown import Breakdown
 from tprimat.analysis.traces.products import calls_of, flops_of, product_of
 from tprimat.catalog import gpus
-from tprimat.compare.explain import Traced, explain
+from tprimat.compare.step_difference import Traced, explain
 from tprimat.log_import import load
 from tprimat.read.kineto.timeline import read_timeline
 from tprimat.report import explain as report

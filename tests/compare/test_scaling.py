@@ -9,7 +9,7 @@ import pytest
 from made_runs import H100, MI300X, comparison, make_run
 
 from tprimat.compare.cost import with_prices
-from tprimat.compare.scaling import scaling_of
+from tprimat.compare.curves import scaling_of
 from tprimat.results.run import ParallelismConfig
 
 AMD = {"device": MI300X, "stack": "rocm"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tprimat import frameworks
-from tprimat.frameworks import tuning
+from tprimat.frameworks import search_space
 from tprimat.frameworks.request import Device, RequestedConfig
 
 H100 = Device("nvd", 8, 80e9, "sm_90", "NVIDIA H100 80GB HBM3")
@@ -15,7 +15,7 @@ CPU = Device("cpu", 2, 16e9)
 
 
 def space(framework, device=H100, precisions=(), micro_batches=(), **requested):
-    return tuning.space_of(
+    return search_space.space_of(
         frameworks.by_name(framework),
         "llama",
         RequestedConfig(**requested),
@@ -91,7 +91,7 @@ def test_the_estimate_is_a_lower_bound_that_recomputation_and_small_batches_lowe
     def needed(**fields):
         requested = RequestedConfig(scale="1b", eager=True, global_batch_size=64, **fields)
         request, _ = framework.resolve_config("llama", requested, H100, Path("/o"))
-        return tuning.memory_at_least(framework, request, requested, H100)
+        return search_space.memory_at_least(framework, request, requested, H100)
 
     assert needed(micro_batch_size=8) > needed(micro_batch_size=1)
     assert needed(micro_batch_size=8) > needed(micro_batch_size=8, recomputation="full")

@@ -12,7 +12,7 @@ import screens
 from made_runs import H100, HOSTILE, MI300X, comparison, make_run
 
 from tprimat.compare.cost import with_prices
-from tprimat.compare.scaling import scaling_of
+from tprimat.compare.curves import scaling_of
 from tprimat.console import Verbosity
 from tprimat.report import Plot, Sources, json_values, markdown, page, plot, projection, scaling, verdict
 

@@ -10,7 +10,7 @@ from made_runs import comparison, make_run, shape
 
 from tprimat.cli import _local_logs
 from tprimat.cli.options import benchmark
-from tprimat.compare import regression, scaling
+from tprimat.compare import curves, regression
 from tprimat.report import efficiency
 from tprimat.results.run import MemoryMetrics, Run
 from tprimat.settings import Setting, value_of
@@ -37,8 +37,8 @@ def test_another_identity_is_another_system(row):
     run = make_run(label="a")
     other = with_other(run, row)
     assert regression._key(run) != regression._key(other)
-    curves = {scaling._key(SimpleNamespace(run=each, per_sample=False)) for each in (run, other)}
-    assert len(curves) == (1 if row.key in ("num_gpus", "global_batch_size") else 2)
+    found = {curves._key(SimpleNamespace(run=each, per_sample=False)) for each in (run, other)}
+    assert len(found) == (1 if row.key in ("num_gpus", "global_batch_size") else 2)
 
 
 def test_what_is_tuned_and_new_software_is_the_same_system():

@@ -13,7 +13,7 @@ from tprimat.analysis import flops
 from tprimat.analysis.summary import Summary
 from tprimat.catalog import gpus
 from tprimat.catalog.gpus import Gpu
-from tprimat.checks import CONTRADICTION, Finding, Severity, explain
+from tprimat.checks import CONTRADICTION, Finding, Severity, corrections
 from tprimat.results.run import Run
 from tprimat.units import GB, GIB
 
@@ -93,7 +93,7 @@ def _own_flops(run: Run) -> Finding | None:
         f"it prints {shown:,.4g} TFLOP/s per GPU, but its shape, batch, sequence length and step time give "
         f"{shown * usual / per_token:,.4g}: they can't both be true"
     )
-    return Finding("warning", CONTRADICTION, text, explain.flops_per_step(shape, length, per_token * length))
+    return Finding("warning", CONTRADICTION, text, corrections.flops_per_step(shape, length, per_token * length))
 
 
 def _possible(run: Run) -> tuple[Gpu, ...]:
@@ -133,7 +133,7 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
         )
         if gpu.lacks(precision):
             text += f"; it does not support {name} and computes it in {gpu.computes_in(precision)}"
-        yield Finding("error", "above-peak", text, explain.above_peak(run, achieved / ceiling))
+        yield Finding("error", "above-peak", text, corrections.above_peak(run, achieved / ceiling))
         return
     if gpu.lacks(precision):
         text = f"{gpu.title} does not support {name}: the run used {gpu.computes_in(precision)} or another precision"
@@ -147,7 +147,7 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
             f"{needed:,.0f} TFLOP/s per GPU is {needed / half:.0%} of the dense BF16 peak of {title}; only "
             f"possible in {possible}, so set the precision"
         )
-        yield Finding("unverified", "precision-unstated", text, explain.above_peak(run, needed / half))
+        yield Finding("unverified", "precision-unstated", text, corrections.above_peak(run, needed / half))
     elif run.gpu_info.device_name and precision == "bf16" and (best := gpu.sustained_bf16_tflops) and achieved > best:
         text = (
             f"{achieved:,.0f} TFLOP/s per GPU is {achieved / best:.0%} of the best BF16 matrix product "
@@ -225,7 +225,7 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     closest = min(factors, key=lambda name: abs(factors[name] - 1))
     if abs(factors[closest] - 1) > NEAR:
         # Which window the printed rate is of isn't known; one under which it has an explanation is likelier.
-        closest = next((name for name in factors if explain.tokens_per_step(run, factors[name])), closest)
+        closest = next((name for name in factors if corrections.tokens_per_step(run, factors[name])), closest)
     factor = factors[closest]
     if abs(factor - 1) <= SAME:
         return None
@@ -244,4 +244,4 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     # Who counts no padding prints fewer tokens than are computed.
     severity: Severity = "error" if factor > 1 else "warning"
     text += f" ({factor:.3f}× less)" if factor > 1 else "; padding may not be counted"
-    return Finding(severity, "own-rate", text, explain.tokens_per_step(run, factor))
+    return Finding(severity, "own-rate", text, corrections.tokens_per_step(run, factor))

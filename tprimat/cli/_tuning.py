@@ -10,7 +10,7 @@ from tprimat.cli.options import benchmark as benchmark_options
 from tprimat.cli.options._training import duration
 from tprimat.cli.options._tuning import DEFAULT_BUDGET
 from tprimat.errors import ExitStatus, UsageError
-from tprimat.frameworks import tuning
+from tprimat.frameworks import search_space
 from tprimat.machine.platforms import Machine
 from tprimat.measure import display, tune, tuned_config
 from tprimat.measure.plan import choose_framework, device_of, plan_for, requested_config
@@ -68,7 +68,9 @@ def search(options: argparse.Namespace, machine: Machine) -> int:
     output_dir = options.output_dir.absolute()
     plans = []
     for model in models:
-        space = tuning.space_of(framework, model, requested, options.precision or (), device, output_dir, micro_batches)
+        space = search_space.space_of(
+            framework, model, requested, options.precision or (), device, output_dir, micro_batches
+        )
         if len(space.candidates) < 2:
             raise UsageError(
                 f"{model}: there is nothing to vary: each setting is given, or {framework.name} has no other that fits",

@@ -17,7 +17,7 @@ from tprimat.cli import _comparing, _regression
 from tprimat.cli._showing import show
 from tprimat.cli.options import compare as options
 from tprimat.compare import compare
-from tprimat.compare.scaling import scaling_of
+from tprimat.compare.curves import scaling_of
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.files import write_output
 from tprimat.report import FORMATS, Plot, Sources, document, efficiency, json_values, scaling, verdict

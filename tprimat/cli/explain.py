@@ -8,7 +8,7 @@ from pathlib import PurePath
 from tprimat import console
 from tprimat.catalog import gpus
 from tprimat.cli._showing import show
-from tprimat.compare.explain import Traced, explain, traced
+from tprimat.compare.step_difference import Traced, explain, traced
 from tprimat.compare.systems import short_device
 from tprimat.errors import ExitStatus, UnreadableError
 from tprimat.log_import import load as loader

@@ -8,7 +8,7 @@ from tprimat import console
 from tprimat.cli import _comparing
 from tprimat.cli._showing import show
 from tprimat.compare import compare
-from tprimat.compare.scaling import scaling_of
+from tprimat.compare.curves import scaling_of
 from tprimat.errors import ExitStatus
 from tprimat.report import json_values, projection
 

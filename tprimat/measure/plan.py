@@ -13,7 +13,7 @@ from typing import Any
 from tprimat import frameworks
 from tprimat.catalog import models
 from tprimat.errors import UsageError
-from tprimat.frameworks import match, profiling, scales, tuning
+from tprimat.frameworks import match, profiling, scales, search_space
 from tprimat.frameworks import nodes as several_nodes
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.nemo import options as nemo_options
@@ -168,7 +168,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
         for precision, micro in itertools.product(precisions, sizes):
             swept: dict[str, Any] = {"precision": precision} if len(precisions) > 1 else {}
             swept |= {"micro_batch_size": micro} if len(sizes) > 1 else {}
-            label = "-".join(filter(None, (requested.label, tuning.name_of(swept))))
+            label = "-".join(filter(None, (requested.label, search_space.name_of(swept))))
             config = dataclasses.replace(requested, precision=precision, micro_batch_size=micro, label=label or None)
             request, more = framework.resolve_config(name, config, device, output_dir)
             if node is not None:

@@ -18,7 +18,7 @@ import msgspec
 from tprimat import console, units
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, TrainingFailedError, missing_package
-from tprimat.frameworks.tuning import Candidate, Space, name_of
+from tprimat.frameworks.search_space import Candidate, Space, name_of
 from tprimat.machine.platforms import Machine
 from tprimat.measure import closing, display, tuned_config
 from tprimat.measure.plan import Plan

@@ -11,7 +11,7 @@ from tprimat import files
 from tprimat.errors import UsageError
 from tprimat.frameworks import scales
 from tprimat.frameworks.request import Request
-from tprimat.frameworks.tuning import OPTIONS, Setting
+from tprimat.frameworks.search_space import OPTIONS, Setting
 from tprimat.results.run import Tuning
 from tprimat.store.history import TRIALS, UNFINISHED, keep_in_history
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tprimat.analysis.intervals import level
 from tprimat.compare import ModelComparison, SystemResult
-from tprimat.compare.explain import Achieved, Bar, Explanation, Limit, Operator, Traced, explain, traced
+from tprimat.compare.step_difference import Achieved, Bar, Explanation, Limit, Operator, Traced, explain, traced
 from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, Paragraph, Table, notes
 from tprimat.report.json_values import fields
 from tprimat.report.traces import kernel_title, part_title, work_title

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tprimat import units
-from tprimat.analysis import scaling
+from tprimat.analysis import projection as forms
 from tprimat.analysis.intervals import level
-from tprimat.analysis.scaling import FAR, FORMS, LEAST, PARAMETERS, Form, Projection
-from tprimat.compare.scaling import Curve, Scaling
+from tprimat.analysis.projection import FAR, FORMS, LEAST, PARAMETERS, Form, Projection
+from tprimat.compare.curves import Curve, Scaling
 from tprimat.report.blocks import DETAIL, Block, Document, Headline, Paragraph, Table, notes
 from tprimat.report.json_values import fields
 from tprimat.report.rates import rate, rate_unit
@@ -46,7 +46,7 @@ class CurveProjection:
 def of(curve: Curve, gpus: int, batch: int | None) -> CurveProjection | None:
     """Return the projection of a curve; None where its sizes allow none."""
     points = curve.points
-    found = scaling.project(points, gpus, batch or scaling.default_batch(points, gpus))
+    found = forms.project(points, gpus, batch or forms.default_batch(points, gpus))
     return None if found is None else CurveProjection(curve, found)
 
 
@@ -144,7 +144,7 @@ def warnings(each: CurveProjection) -> list[str]:
         )
     elif found.gpus < smallest.gpus:
         texts.append(f"below the smallest measured size ({smallest.gpus:,})")
-    usual = scaling.default_batch(curve.points, found.gpus)
+    usual = forms.default_batch(curve.points, found.gpus)
     if found.batch is None:
         return [*texts, *curve.notes]
     if found.batch == usual and curve.kind != "strong":
@@ -187,7 +187,7 @@ def _table(each: CurveProjection) -> Table:
     rows = []
     for point in curve.points:
         fitted = found.fit.rate(point.gpus, point.batch, point.work)
-        left = scaling.left_out(curve.points, point.gpus, found.fit.form)
+        left = forms.left_out(curve.points, point.gpus, found.fit.form)
         rows.append(
             [
                 f"{point.gpus:,}",

@@ -7,8 +7,8 @@ from typing import Any
 
 from tprimat import units
 from tprimat.analysis.intervals import level
+from tprimat.compare.curves import BREAK, Crossover, Curve, Scaling, Size
 from tprimat.compare.result import Comparison, Ratio
-from tprimat.compare.scaling import BREAK, Crossover, Curve, Scaling, Size
 from tprimat.report import tables
 from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, Image, Paragraph, Table, notes
 from tprimat.report.json_values import fields

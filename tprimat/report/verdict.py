@@ -10,8 +10,8 @@ from tprimat.analysis.intervals import Method, level
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, Pair, Ratio, SystemResult
 from tprimat.compare.caveats import contradictions
 from tprimat.compare.cost import cost
+from tprimat.compare.curves import Scaling
 from tprimat.compare.result import DOUBTFUL_SPREAD
-from tprimat.compare.scaling import Scaling
 from tprimat.report import recommendations
 from tprimat.report.costs import cost_sentence as cost_sentence
 from tprimat.report.rates import RATE, rate_of, rate_unit, work_of

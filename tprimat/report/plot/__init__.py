@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tprimat.report import tables
-from tprimat.report.plot import bars, charts, lines, scaling
+from tprimat.report.plot import bars, charts, curves, lines
 from tprimat.report.plot.items import items_of
 from tprimat.report.verdict import Answer, Report
 from tprimat.text import plain
@@ -104,7 +104,7 @@ def _figure(report: Report, layout: Layout) -> Figure:
 
     if layout == "scaling":
         assert report.scaling is not None
-        return scaling.figure(report.scaling)
+        return curves.figure(report.scaling)
     items = items_of(report.comparison)[:MOST_SYSTEMS]
     rows = bars.rows(items), bars.memory_rows(items) if layout == "standard" else bars.rows(items)
     heights = [max(LEAST_PANEL_HEIGHT, 1.3 + ROW_HEIGHT * each) for each in rows]

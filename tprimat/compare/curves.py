@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
-from tprimat.analysis import scaling
+from tprimat.analysis import projection
 from tprimat.checks.settings import framework, rows_of, texts
 from tprimat.compare import speedup
 from tprimat.compare.cost import efficiencies
@@ -88,11 +88,11 @@ class Curve:
         return next((size for size in self.sizes if size.breaks), None)
 
     @property
-    def points(self) -> list[scaling.Size]:
+    def points(self) -> list[projection.Size]:
         """The sizes as the analysis module needs them."""
         length = self.sizes[0].system.run.training_config.sequence_length
         work = 1.0 if self.sizes[0].system.per_sample or not length else float(length)
-        return [scaling.Size(size.gpus, size.batch, size.rate, work) for size in self.sizes]
+        return [projection.Size(size.gpus, size.batch, size.rate, work) for size in self.sizes]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tprimat.analysis.intervals import level
-from tprimat.compare.scaling import BREAK, Curve, Scaling
+from tprimat.compare.curves import BREAK, Curve, Scaling
 from tprimat.report.plot.colors import colors_of
 from tprimat.report.plot.items import MARKERS
 from tprimat.report.rates import bounds_of
