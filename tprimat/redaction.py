@@ -5,6 +5,7 @@ A log has one if somebody passes it on a command line, or prints the environment
 
 from __future__ import annotations
 
+import functools
 import re
 
 REMOVED = "[removed]"
@@ -53,7 +54,13 @@ _RULES = {
     "login": r"login\b[^\n]{0,80}?[ \t](?:-p[ \t]*(\S+)|((?=[\w-]{0,99}\d)(?=[\w-]{0,99}[a-z])[\w-]{20,}))",
     "-----begin": r"-----begin [a-z ]{0,20}private key-----((?:\\n|[\sa-z0-9+/=])+)",
 }
-_MARKS = tuple((mark, re.compile(rule, re.IGNORECASE)) for marks, rule in _RULES.items() for mark in marks.split())
+_MARKS = tuple((mark, rule) for marks, rule in _RULES.items() for mark in marks.split())
+
+
+@functools.cache
+def _compiled(rule: str) -> re.Pattern[str]:
+    """Return the pattern of a rule, compiled where its mark is met: a --help meets none."""
+    return re.compile(rule, re.IGNORECASE)
 
 
 def redacted(text: str) -> str:
@@ -61,11 +68,11 @@ def redacted(text: str) -> str:
     found = []
     # As long as the text: only of this letter the small one has two characters.
     lower = text.replace("İ", "I").lower()
-    for mark, pattern in _MARKS:
+    for mark, rule in _MARKS:
         at = lower.find(mark)
         while at >= 0:
             end = at + len(mark)
-            if match := pattern.match(text, at):
+            if match := _compiled(rule).match(text, at):
                 found.append(match.span(match.lastindex or 0))
                 end = match.end()
             at = lower.find(mark, end)
