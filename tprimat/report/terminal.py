@@ -151,7 +151,7 @@ class _Terminal:
         grid.add_column(justify="right", no_wrap=True)
         grid.add_column(overflow="fold")
         for mark, text in entries:
-            grid.add_row(Text(mark), Text(plain(text)))
+            grid.add_row(Text(mark or " "), Text(plain(text)))
         self._console.print(grid)
 
     def _table(self, part: blocks.Table) -> None:
