@@ -10,8 +10,9 @@ from pathlib import Path
 
 from tprimat import __version__, console, units
 from tprimat.analysis.summary import Summary
+from tprimat.catalog import gpus
 from tprimat.console import Verbosity
-from tprimat.frameworks import defaults, scales
+from tprimat.frameworks import defaults, roofline, scales
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Request
 from tprimat.machine.platforms import Machine
@@ -62,6 +63,10 @@ def introduce(plan: Plan, machine: Machine) -> None:
     software += [f"{stack} {gpu.software_version}"] if stack and gpu.software_version else []
     console.info(f"TensorPrimat {__version__} on {', '.join([plain(where), *software])}")
     introduce_requests(plan, machine.environment)
+    found = gpus.match(gpu).gpu if machine.platform != "cpu" else None
+    for request in plan.requests:
+        if found is not None and (reached := roofline.expected(request, found, recipe.shape_of(request))):
+            console.info(f"calculated for {found.title}, {plan.name_of(request)}: {reached}")
 
 
 def introduce_requests(plan: Plan, environment: Environment) -> None:
