@@ -36,8 +36,8 @@ def test_every_row_has_a_value_that_is_possible(title):
     assert request.global_batch_size % found.micro_batch_size == 0
 
 
-# By hand, of 16,384 tokens at the scale 1b (1,004 M weights in products, 105 TFLOP per step): products at 90% and attention
-# at 45% of 794 and 668 TFLOP/s sustained, 72 + 10.5 + 52 + 6 GB at 2.85 and 3.98 TB/s.
+# By hand, of 16,384 tokens at the scale 1b (1,004 M weights in products, 105 TFLOP per step): products at 90%
+# and attention at 45% of 794 and 668 TFLOP/s sustained, 72 + 10.5 + 52 + 6 GB at 2.85 and 3.98 TB/s.
 @pytest.mark.parametrize(
     ("title", "milliseconds", "mfu"), [("H100 SXM", 206, 0.52), ("MI300X", 221, 0.36)], ids=["H100", "MI300X"]
 )
