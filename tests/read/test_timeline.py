@@ -444,6 +444,26 @@ class TestTimesOnOtherLines:
         assert {name: found[name] for name in found if name == "unknown"} == unknown
         assert sum(found.values()) == pytest.approx(48 + late)
 
+    def test_megatron_deepspeed_in_blocks(self):
+        """DeepSpeed's line stands before that of the step, whose timer misses a tenth; checkpoints have no times."""
+        now, lines = 30.0, [f"[after dataloaders are built] datetime: {BEGIN:%Y-%m-%d %H:%M:%S} "]
+        lines.append(f"[before the start of training step] datetime: {BEGIN + datetime.timedelta(seconds=30)} ")
+        for step in range(1, 181):
+            now += 2.2
+            lines += [
+                f"[{BEGIN + datetime.timedelta(seconds=now):%Y-%m-%d %H:%M:%S},000] [INFO] [Rank 0] step={step}",
+                f" iteration {step:8d}/     180 | elapsed time per iteration (ms): 2000.0 | lm loss: {2.5:.6E} |",
+            ]
+            if step % 50 == 0:
+                lines.append(f"saving checkpoint at iteration {step} to /c")
+                now += 10
+        data = "\n".join([*lines, ""]).encode()
+        (log,) = read.parse_chunks([data[place : place + 5_000] for place in range(0, len(data), 5_000)], "x")
+        found = parts(log.run())
+        assert found["training"] == pytest.approx(180 * 2.2, rel=0.01)
+        assert found["checkpoint"] == pytest.approx(30.0, abs=2.0)
+        assert "unknown" not in found
+
     def test_without_any_time_of_steps_there_is_no_timeline(self):
         text = re.sub(r"train_step_timing in s: [\d.]+ ", "", nemo(9))
         (log,) = read.parse_chunks([text.encode()], "nemo.log")

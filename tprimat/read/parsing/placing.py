@@ -64,8 +64,8 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[tu
     resolution = 1.0 if all(at == int(at) for at in times) else 1e-3
     pauses = [mark for mark in events.marks if mark.kind in PAUSES]
     paused = [mark.line for mark in pauses]
-    # A time behind an event that is over is no longer that of the record before it.
-    over = [mark.line for mark in pauses if mark.phase != "begins"]
+    # A time behind an event that is over, or began at an unknown time, is no longer that of the record before it.
+    over = [mark.line for mark in pauses if mark.phase != "begins" or mark.at is None]
     printed = [row.seconds for row in rows if row.seconds]
     usual = statistics.median(printed) if printed else 0.0
     found: list[Row] = []

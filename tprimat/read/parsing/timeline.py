@@ -373,7 +373,8 @@ def of(rows: Iterable[tuple[Row, Time, float]], events: Events, again: Sequence[
     if clock == "elapsed":
         marks = [mark._replace(at=None, first=None, silence=None) for mark in events.marks]
         events = Events(marks, first=(0.0, "elapsed"))
-    return TimelineBuilder(on_clock, events, clock, max(resolutions), again).build()
+    entries = TimelineBuilder(on_clock, events, clock, max(resolutions), again).build()
+    return entries if any(entry.kind != "unknown" for entry in entries) else ()
 
 
 def lost(timeline: Sequence[Entry]) -> str | None:
