@@ -15,7 +15,7 @@ from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import UnreadableError
 from tprimat.log_import import attempts
 from tprimat.log_import.extract import ImportedRun
-from tprimat.log_import.sources import LogSource, Outcome, SkippedFile
+from tprimat.log_import.sources import LogSource, Outcome, SkippedFile, without_process
 from tprimat.read import merge
 from tprimat.results.run import Run
 from tprimat.store import store
@@ -121,8 +121,13 @@ def merged(waiting: list[ImportedRun], skipped: list[SkippedFile]) -> list[Impor
     for index in order:
         each = waiting[index]
         # Two trainings of one log were told apart by its reader.
-        others = ((i, one) for i, one in kept.items() if one.title != each.title)
-        place, same = next(((i, one) for i, one in others if merge.same_training(one.run, each.run)), (index, None))
+        others = ((i, one, without_process(one.title)) for i, one in kept.items() if one.title != each.title)
+        alike = (
+            (i, one)
+            for i, one, name in others
+            if merge.same_training(one.run, each.run, ranks=name == without_process(each.title))
+        )
+        place, same = next(alike, (index, None))
         if same is None:
             kept[index] = each
             continue
