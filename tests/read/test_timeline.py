@@ -441,9 +441,9 @@ class TestTimesOnOtherLines:
         (log,) = read.parse_chunks([nemo(45).encode()], "nemo.log")
         assert parts(log.run()) == {"start-up": 30.0, "training": 90.0, "checkpoint": 20.0}
 
-    @pytest.mark.parametrize(("late", "unknown"), [(1, {}), (2, {"unknown": 2.0})])
+    @pytest.mark.parametrize(("late", "unknown"), [(2, {}), (3, {"unknown": 3.0})])
     def test_a_time_that_comes_late_leaves_it_open(self, late, unknown):
-        """More than a tenth of the steps' time, where no others show how long they take."""
+        """By more than a tenth of the steps' time and twice the resolution, where no others show how long they take."""
         text = nemo(9) + f"[NeMo I 2026-03-01 12:00:{48 + late} trainer:1] done\n"
         (log,) = read.parse_chunks([text.encode()], "nemo.log")
         found = parts(log.run())
