@@ -6,6 +6,7 @@ import errno
 import importlib
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,18 +40,10 @@ COMMANDS = {
 ALIASES = {"enhanced-metrics": "efficiency"}
 """Older names of commands."""
 
-_ANALYSIS_TIER = {
-    "filelock",
-    "jinja2",
-    "matplotlib",
-    "msgspec",
-    "numpy",
-    "openpyxl",
-    "plotly",
-    "psutil",
-    "rich",
-    "scipy",
-}
+FIRST_ERROR_S = 3.0
+"""How long the other processes of a machine wait with a user's error for the one that prints it."""
+
+_ANALYSIS_TIER = set("filelock jinja2 matplotlib msgspec numpy openpyxl plotly psutil rich scipy".split())
 
 
 def run(command: str, argv: Sequence[str] | None = None) -> int:
@@ -68,7 +61,12 @@ def run(command: str, argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # what can't be written fails here, not after the status is given
         return status
     except TensorPrimatError as error:
-        print(error.line(), file=sys.stderr)
+        local_rank = os.environ.get("LOCAL_RANK", os.environ.get("RANK", "0"))
+        if isinstance(error, UsageError) and "WORLD_SIZE" in os.environ and local_rank != "0":
+            # All that torchrun has started meet it: one of a machine prints it, before it is ended because of another.
+            time.sleep(FIRST_ERROR_S)
+        else:
+            print(error.line(), file=sys.stderr)
         return error.status
     except ModuleNotFoundError as error:
         package = (error.name or "").split(".")[0]
