@@ -41,9 +41,20 @@ ALIASES = {"enhanced-metrics": "efficiency"}
 """Older names of commands."""
 
 FIRST_ERROR_S = 3.0
-"""How long the other processes of a machine wait with a user's error for the one that prints it."""
+"""How long torchrun's other processes of a machine wait for the one that prints a user's error, which all meet."""
 
-_ANALYSIS_TIER = set("filelock jinja2 matplotlib msgspec numpy openpyxl plotly psutil rich scipy".split())
+_ANALYSIS_TIER = {
+    "filelock",
+    "jinja2",
+    "matplotlib",
+    "msgspec",
+    "numpy",
+    "openpyxl",
+    "plotly",
+    "psutil",
+    "rich",
+    "scipy",
+}
 
 
 def run(command: str, argv: Sequence[str] | None = None) -> int:
@@ -63,7 +74,6 @@ def run(command: str, argv: Sequence[str] | None = None) -> int:
     except TensorPrimatError as error:
         local_rank = os.environ.get("LOCAL_RANK", os.environ.get("RANK", "0"))
         if isinstance(error, UsageError) and "WORLD_SIZE" in os.environ and local_rank != "0":
-            # All that torchrun has started meet it: one of a machine prints it, before it is ended because of another.
             time.sleep(FIRST_ERROR_S)
         else:
             print(error.line(), file=sys.stderr)
