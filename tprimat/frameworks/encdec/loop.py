@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from typing import Any
 
 from tprimat import units
 from tprimat.errors import ExitStatus, TrainingFailedError
+from tprimat.frameworks import out_of_memory_advice
 from tprimat.frameworks.encdec import data, model
 from tprimat.frameworks.encdec.launch import LAUNCHER
 from tprimat.frameworks.encdec.request import OPTIMIZER, EncDecRequest
@@ -30,13 +30,12 @@ from tprimat.frameworks.loops.processes import joined
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.machine import page_cache
 from tprimat.record import ranks
-from tprimat.record.outcome import OUT_OF_MEMORY
 from tprimat.record.ranks import Process, from_environment
 from tprimat.results.run import MemoryMetrics
 
 
 class Interrupted(BaseException):
-    """SIGTERM or Ctrl-C ended the training, whose result is written."""
+    """Ctrl-C ended the training, whose result is written."""
 
 
 MOST_RECORDS = 20_000
@@ -74,7 +73,6 @@ def train(
     with contextlib.suppress(Interrupted), group:
         _prepare_data(request, process, say)
         training = Training(request, process, say)
-        previous = signal.signal(signal.SIGTERM, training.interrupt)
         try:
             with training:
                 training.run(data.dataset(request, process) if dataset is None else dataset)
@@ -83,14 +81,10 @@ def train(
         except (RuntimeError, MemoryError, OSError) as error:
             if training.result is None:
                 raise
-            problem = training.result.status_reason or ""
-            if problem.startswith(OUT_OF_MEMORY):
-                problem += f": choose a --batch-size below {request.micro_batch_size}, or a smaller model"
+            problem = out_of_memory_advice.advised(training.result.status_reason or "", request)
             if process.world_size > 1:
                 problem = f"process {process.rank} of {process.world_size}: {problem}"
             raise TrainingFailedError(problem, heading="training-failed") from error
-        finally:
-            signal.signal(signal.SIGTERM, previous)
     return training
 
 
@@ -103,11 +97,6 @@ class Training(EpochRecorder):
         self._files: list[Path] = []
         if request.data_dir is not None and not process.local_rank:
             self._files = [request.data_dir / shard.name for shard in request.pairs.shards()]
-
-    def interrupt(self, number: int, frame: object) -> None:
-        """Let SIGTERM interrupt as Ctrl-C does, but not while the result is being written."""
-        if self._recording is None or not (self._recording.is_ending or self._recording.has_ended):
-            raise KeyboardInterrupt
 
     def run(self, dataset: Any) -> None:
         """Train all epochs, or until the time is up."""
