@@ -72,10 +72,10 @@ def train(
     group = joined(process, device_id=device_id) if process.world_size > 1 else contextlib.nullcontext()
     with contextlib.suppress(Interrupted), group:
         _prepare_data(request, process, say)
-        training = Training(request, process, say)
+        training = Training(request, process, model.set_precision(request))
         try:
             with training:
-                training.run(data.dataset(request, process) if dataset is None else dataset)
+                training.run(data.dataset(request, process) if dataset is None else dataset, say)
         except KeyboardInterrupt as error:
             raise Interrupted from error
         except (RuntimeError, MemoryError, OSError) as error:
@@ -91,18 +91,14 @@ def train(
 class Training(EpochRecorder):
     """One training in one process."""
 
-    def __init__(self, request: EncDecRequest, process: Process, say: Callable[[str], None]) -> None:
-        super().__init__(request, process, model.set_precision(request))
-        self._say = say
+    def run(self, dataset: Any, say: Callable[[str], None]) -> None:
+        """Train all epochs, or until the time is up."""
+        process, request, self._say = self.process, self.request, say
+        # What comes before the first epoch is part of no step.
+        self._recorder.pause()
         self._files: list[Path] = []
         if request.data_dir is not None and not process.local_rank:
             self._files = [request.data_dir / shard.name for shard in request.pairs.shards()]
-
-    def run(self, dataset: Any) -> None:
-        """Train all epochs, or until the time is up."""
-        process, request = self.process, self.request
-        # What comes before the first epoch is part of no step.
-        self._recorder.pause()
         self._order: list[int] = []
         self._loader = self.watch(data.loader(dataset, self._order, request))
         self._step = model.Step(request, process)
@@ -110,7 +106,7 @@ class Training(EpochRecorder):
         self._started = self._reported = time.monotonic()
         self._limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
         while self.stop_reason is None and len(self.epochs) < request.all_epochs:
-            self._say(self.epoch_end(self._epoch(len(self.epochs))))
+            say(self.epoch_end(self._epoch(len(self.epochs))))
         self.loss_scale, self.skipped_steps = self._step.loss_scaling()
         # Only processes that have all come to their end can still talk to each other.
         self.recording.memory.sample()
