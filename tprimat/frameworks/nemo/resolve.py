@@ -18,7 +18,7 @@ from tprimat.frameworks.nemo.defaults import (
     Defaults,
     choose,
 )
-from tprimat.frameworks.request import MOCK, Request
+from tprimat.frameworks.request import DEFAULT, MOCK, Request
 from tprimat.frameworks.scales import Scale
 from tprimat.machine.host import is_emulated
 from tprimat.results.run import ModelConfig
@@ -141,16 +141,15 @@ class Resolver(resolve.Resolver):
         """Return the request with NeMo's own fields; refuse what the memory can't hold."""
         smaller = self._check_memory(request, shape)
         if smaller is not None:
-            self.requested = dataclasses.replace(self.requested, scale=smaller.name)
+            origins = {**self.requested.origins, "scale": DEFAULT}
+            self.requested = dataclasses.replace(self.requested, scale=smaller.name, origins=origins)
             return self.resolve(request.output_dir)
         self._note_duration(request, shape)
-        data, settings = self.requested.data or MOCK, self.requested.settings or ()
         return dataclasses.replace(
             request,
-            data=data,
+            data=request.data or MOCK,
             cuda_graphs=self.row.cuda_graphs,
             vendor_settings=self.row in PUBLISHED,
-            settings=settings,
             max_connections=CONNECTIONS if (self.capability or 0) >= resolve.BLACKWELL else 1,
         )
 
