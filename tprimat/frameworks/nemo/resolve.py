@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 from tprimat.analysis import flops
 from tprimat.catalog import gpus, models
@@ -170,12 +171,8 @@ class Resolver(resolve.Resolver):
             return None
         problem = f"{what}, and one has {gigabytes(memory / GB)} free"
         # A smaller model is divided only as the user says.
-        undivided = dataclasses.replace(
-            request,
-            tensor_model_parallel_size=self.requested.tensor_model_parallel_size or 1,
-            pipeline_model_parallel_size=self.requested.pipeline_model_parallel_size or 1,
-            context_parallel_size=self.requested.context_parallel_size or 1,
-        )
+        sizes: dict[str, Any] = {name: getattr(self.requested, name) or 1 for name in DIVISION}
+        undivided = dataclasses.replace(request, **sizes)
         smaller = scales.largest_that_fits(self.model, memory, lambda shape: bytes_needed(undivided, shape))
         if self.requested.scale is None and self.requested.shape is None:
             self.notes[:] = [f"{problem}: scale {smaller.name} is trained, the largest that fits"]
