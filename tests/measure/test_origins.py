@@ -77,8 +77,8 @@ def test_a_dry_run_states_each_setting_with_its_origin(resolved, framework, show
         display.show(plan.Plan((by_name(framework),), (request,), tmp_path))
     (shown,) = output.values["commands"]
     settings = shown["settings"]
-    assert settings["seed"] == {"value": 7, "origin": "user"}
-    assert settings["steps"]["origin"] == "default"
+    assert settings["seed"] == {"value": 7, "set_by": "user"}
+    assert settings["steps"]["set_by"] == "default"
     # What a framework does by itself isn't what the request's default says.
     assert ("recomputation" in settings) == shows
     assert "framework" not in settings

@@ -77,8 +77,8 @@ class Request:
         recipe: name of the framework's own recipe, where it has several for a model.
         recomputation, attention: one of RECOMPUTATION and ATTENTION, where the framework takes them.
         max_connections: queues of a GPU to the host where communication overlaps computation.
-        origins: where requested settings are from, by field; others are the framework's defaults. No part of the
-            training.
+        origins: where settings are from, by field; the others are the framework's defaults. None where nobody knows.
+            No part of the training.
     """
 
     BATCH_OPTION: ClassVar[str] = "--micro-batch-size"
@@ -117,7 +117,7 @@ class Request:
     rendezvous: str | None = None
     recomputation: str = RECOMPUTATION[0]
     attention: str = ATTENTION[0]
-    origins: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
+    origins: Mapping[str, str] | None = dataclasses.field(default=None, compare=False)
 
     @property
     def tuned(self) -> bool:

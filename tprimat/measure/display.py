@@ -19,6 +19,7 @@ from tprimat.measure.output import OnLine, OnMessage
 from tprimat.measure.plan import Plan
 from tprimat.record.progress import Message, Step
 from tprimat.results.run import Environment, Run
+from tprimat.settings import Setting
 from tprimat.settings.rows import SETTINGS
 from tprimat.text import counted, plain
 
@@ -46,8 +47,9 @@ def show(plan: Plan) -> None:
         shown: dict[str, object] = {
             "command": command,
             "result": None if "{" in result.name or is_taken else str(result),
-            "settings": {name: {"value": value, "origin": origin} for name, value, origin in _settings(plan, request)},
         }
+        settings = {row.request: {"value": value, "set_by": origin} for row, value, origin in _settings(plan, request)}
+        shown |= {"settings": settings} if settings else {}
         values = {"model": request.model, "framework": request.framework, **shown}
         console.current().values.setdefault("commands", []).append(values)
         console.info(f"result: {result}{', with the setting that differs in its name' if is_taken else ''}")
@@ -75,8 +77,8 @@ def introduce_requests(plan: Plan, environment: Environment) -> None:
         for name, value in facts.items():
             console.debug(f"{kind}: {plain(name)} {plain(value)}")
     for request in plan.requests:
-        for name, chosen, origin in _settings(plan, request):
-            console.debug(f"{plan.name_of(request)}: {name.replace('_', ' ')} {chosen} ({plain(origin)})")
+        for row, chosen, origin in _settings(plan, request):
+            console.debug(f"{plan.name_of(request)}: {row.title or row.key} {chosen} ({plain(origin)})")
     lines = [(request, plan.framework_of(request).launcher.introduce(request)) for request in plan.requests]
     requests = [request for request, own in lines if not own]
     console.info("")
@@ -211,15 +213,17 @@ def print_table(rows: Sequence[Mapping[str, str]]) -> None:
         console.info(line)
 
 
-def _settings(plan: Plan, request: Request) -> Iterator[tuple[str, object, str]]:
-    """Yield what a user can choose of a training, its value, and where that is from."""
+def _settings(plan: Plan, request: Request) -> Iterator[tuple[Setting, object, str]]:
+    """Yield what a user can choose of a training, its value, and where that is from; nothing where nobody knows."""
     takes_all = plan.framework_of(request).embedded
-    for name in (row.request for row in SETTINGS if row.field and hasattr(RequestedConfig, row.request)):
-        value = getattr(request, name, None) if takes_all or name not in EMBEDDED else None
+    for row in SETTINGS if request.origins is not None else ():
+        name = row.request
+        is_taken = row.field and hasattr(RequestedConfig, name) and (takes_all or name not in EMBEDDED)
+        value = getattr(request, name, None) if is_taken else None
         if name == "micro_batch_size" and request.finds_micro_batch:
             value = "auto"
         if value is not None:
-            yield name, value, request.origins.get(name, DEFAULT)
+            yield row, value, (request.origins or {}).get(name, DEFAULT)
 
 
 def _setup(plan: Plan, request: Request) -> dict[str, str]:

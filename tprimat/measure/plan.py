@@ -264,17 +264,13 @@ def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
     )
 
 
-_DESTINATIONS = {"num_gpus": "gpus", "time_limit_s": "time_limit"}
-"""Options that aren't called as the field of a RequestedConfig is."""
-
-
 def given_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options as fields of a RequestedConfig; precisions, which may be several, aside."""
-    apart = ("shape", "precision")
-    names = (field.name for field in dataclasses.fields(RequestedConfig) if field.compare)
-    given = {name: getattr(options, _DESTINATIONS.get(name, name)) for name in names if name not in apart}
+    names = {field.name for field in dataclasses.fields(RequestedConfig)} & vars(options).keys()
+    given = {name: getattr(options, name) for name in sorted(names - {"precision"})}
     # Of several micro-batches each makes a request of its own.
     given |= {"eager": options.eager or None, "micro_batch_size": (options.micro_batch_size or (None,))[0]}
+    given["num_gpus"] = options.gpus
     given["settings"] = tuple(options.settings or ()) or None
     if under_torchrun():
         world = int(os.environ["WORLD_SIZE"])
