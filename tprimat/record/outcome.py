@@ -98,7 +98,7 @@ def of_process(status: int, *, interrupted: bool, overdue: bool, recorded: str |
         status: exit status of the process; negative for a signal.
         interrupted: whether the user interrupted it from the process that started it.
         overdue: whether it was ended for running far beyond its time limit.
-        recorded: the reason in the result that it left.
+        recorded: the reason in the result that it left, or that its last words tell.
     """
     if interrupted:
         reason = "interrupted"
