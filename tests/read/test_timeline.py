@@ -96,8 +96,8 @@ class TestSimulatedJobs:
     def test_a_requeue_right_after_a_checkpoint(self):
         """The checkpoint is longer than what follows it without a process."""
         text, truth = simulate_jobs.simulate(101, seed=2)
-        off = check_accounts.errors(text.encode(), truth)
-        assert {part: share for part, share in off.items() if abs(share) > check_accounts.LIMIT} == {}
+        off = simulate_jobs.errors(text.encode(), truth)
+        assert {part: share for part, share in off.items() if abs(share) > simulate_jobs.LIMIT} == {}
 
     def test_the_parts_are_those_of_the_wall_time(self):
         text, truth = simulate_jobs.simulate(101)
