@@ -333,7 +333,7 @@ def _calculated_table() -> Iterator[str]:
         request, _ = frameworks.by_name("lightning").resolve_config("llama", RequestedConfig(), device, Path("output"))
         found = roofline.expected(request, gpu, recipe.shape_of(request))
         assert found is not None
-        batch = f"{found.micro_batch_size}{', full recomputation' if found.recomputes else ''}"
+        batch = f"{found.micro_batch}{', activations computed again' if found.recomputes else ''}"
         memory = f"{found.memory_bytes / 1e9:.0f} of {gpu.memory_gb:.0f} GB"
         time = units.seconds(found.seconds)
         values = (gpu.title, f"`{request.scale}`", request.precision, memory, batch, time, f"{found.mfu:.0%}")

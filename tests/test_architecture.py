@@ -65,7 +65,7 @@ PLACES = {
         r"\"attention\"|--attention|(request|requested|options)\.attention\b|\bATTENTION\b|\battention(=|: str)",
         6,
     ),
-    "micro_batch_size": (r"\bmicro_batch_size\b|micro-batch-size|\blocal_batch_size\b", 52),
+    "micro_batch_size": (r"\bmicro_batch_size\b|micro-batch-size|\blocal_batch_size\b", 53),
     "recomputation": (r"\brecomputation\b|\brecompute_\w+|activation_checkpoint|gradient_checkpointing", 31),
 }
 """Settings, how code names them, and the files of tprimat/ that may: a new setting is a row and few of these."""

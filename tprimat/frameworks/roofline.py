@@ -15,7 +15,7 @@ from tprimat.frameworks.scales import BYTES_PER_PARAMETER
 from tprimat.results.run import ModelConfig
 from tprimat.units import gigabytes, seconds
 
-PRODUCTS, ATTENTION = 0.9, 0.45
+PRODUCTS, ATTENDED = 0.9, 0.45
 """Of the matrix product that a GPU sustains at best, the share of a training's products and of fused attention."""
 
 SUSTAINED, BANDWIDTH = {"NVIDIA": 0.75, "AMD": 0.6}, {"NVIDIA": 0.85, "AMD": 0.75}
@@ -53,7 +53,7 @@ class Expected(NamedTuple):
         seconds: of a step.
         mfu: from 0 to 1, of the dense peak, with causal attention.
         memory_bytes: at the peak of a step.
-        micro_batch_size: sequences; the largest that fits, where the training chooses it.
+        micro_batch: sequences; the largest that fits, where the training chooses it.
         recomputes: whether activations are computed again, as not even one sequence fits otherwise.
     """
 
@@ -61,12 +61,12 @@ class Expected(NamedTuple):
     seconds: float
     mfu: float
     memory_bytes: float
-    micro_batch_size: int
+    micro_batch: int
     recomputes: bool
 
     def __str__(self) -> str:
         memory = f"{gigabytes(self.memory_bytes / 1e9)} of {gigabytes(self.gpu.memory_gb)}"
-        batch = f"micro-batch {self.micro_batch_size}{', full recomputation' if self.recomputes else ''}"
+        batch = f"micro-batch {self.micro_batch}{', activations computed again' if self.recomputes else ''}"
         return f"{seconds(self.seconds)} per step, MFU {self.mfu:.0%}, {memory} at {batch}"
 
 
@@ -92,14 +92,14 @@ def expected(request: Request, gpu: Gpu, shape: ModelConfig) -> Expected | None:
     tries = [(size, kept) for kept in (4 * hidden + 2 * width, hidden) for size in sizes]
     micro, kept = next((each for each in tries if memory(*each) <= room), tries[-1])
     recomputes = kept == hidden
-    flops = {"attention": tokens * (all_flops - causal)}
-    flops["products"] = tokens * causal - flops["attention"]
+    flops = {"attended": tokens * (all_flops - causal)}
+    flops["products"] = tokens * causal - flops["attended"]
     if recomputes:
         flops = {kind: each * 4 / 3 for kind, each in flops.items()}
     batches = tokens // (micro * length)
     traffic = tokens * (layers * (HIDDEN_BYTES * hidden + WIDTH_BYTES * width) + LOGIT_BYTES * (shape.vocab_size or 0))
     traffic += weights * (UPDATE_BYTES + (FIRST_GRADIENT_BYTES if batches == 1 else GRADIENT_BYTES * batches))
     bandwidth = 1e9 * gpu.bandwidth_gb_per_s * BANDWIDTH[gpu.vendor]
-    time = flops["products"] / (PRODUCTS * sustained) + flops["attention"] / (ATTENTION * sustained)
+    time = flops["products"] / (PRODUCTS * sustained) + flops["attended"] / (ATTENDED * sustained)
     time += traffic / bandwidth
     return Expected(gpu, time, tokens * causal / time / (1e12 * peak), memory(micro, kept), micro, recomputes)
