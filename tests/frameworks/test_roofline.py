@@ -58,4 +58,4 @@ def test_a_card_of_24_gb_computes_activations_again():
 
 
 def test_nothing_is_calculated_for_eager_training():
-    assert expected(GPUS["H100 SXM"], eager=True, micro_batch=1)[1] is None
+    assert expected(GPUS["H100 SXM"], eager=True, micro_batch_size=1)[1] is None
