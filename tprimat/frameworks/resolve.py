@@ -111,6 +111,14 @@ class Resolver:
     def prepare(self) -> None:
         """Refuse what this framework can't train at all."""
 
+    def show_for_gpus(self, title: str) -> None:
+        """Make the choices for NVIDIA's GPUs where there are none."""
+        if self.device.platform == "cpu":
+            number = self.requested.num_gpus or 1
+            there = f"{title} needs a GPU, and this machine has none"
+            self.notes.append(f"{there}: shown is what would run on {number} of NVIDIA's")
+            self.device = Device("nvd", number, None)
+
     def default_precision(self) -> str:
         """Return the precision where the user leaves it open: the only one, or that of the device."""
         known = self.framework.precisions
@@ -209,8 +217,7 @@ class Resolver:
     def processes(self) -> tuple[int, int]:
         """Return how many processes train, and on how many machines."""
         device, nodes, gpus = self.device, self.requested.num_nodes or 1, self.gpus
-        if gpus % nodes:
-            raise UsageError(f"{gpus} GPUs can't be divided evenly among {nodes} nodes", heading="several-nodes")
+        check_nodes(gpus, nodes)
         if device.platform != "cpu" or self.framework.on_cpu:
             check_processes(gpus // nodes, device)
         return gpus, nodes
@@ -262,6 +269,12 @@ class Resolver:
         if needed > memory * (1 - scales.SPARE):
             tight = f"less than {scales.SPARE:.0%} is left, it may run out"
             self.notes.append(f"{what} of {gigabytes(memory / GB)}: {tight}")
+
+
+def check_nodes(gpus: int, nodes: int) -> None:
+    """Raise UsageError where machines can't have as many GPUs each."""
+    if gpus % nodes:
+        raise UsageError(f"{gpus} GPUs can't be divided evenly among {nodes} nodes", heading="several-nodes")
 
 
 def check_processes(processes: int, device: Device) -> None:

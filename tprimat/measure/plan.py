@@ -19,7 +19,7 @@ from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.nemo import options as nemo_options
 from tprimat.frameworks.nemo.options import under_torchrun
 from tprimat.frameworks.nodes import Node
-from tprimat.frameworks.request import LAUNCHER, Device, Request, RequestedConfig
+from tprimat.frameworks.request import DEFAULT, LAUNCHER, Device, Request, RequestedConfig
 from tprimat.machine import held_memory
 from tprimat.machine.host import Host, memory_limit_gb
 from tprimat.machine.platforms import Machine
@@ -170,6 +170,8 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
             swept |= {"micro_batch_size": micro} if len(sizes) > 1 else {}
             label = "-".join(filter(None, (requested.label, search_space.name_of(swept))))
             config = dataclasses.replace(requested, precision=precision, micro_batch_size=micro, label=label or None)
+            if requested.label is None:
+                config = dataclasses.replace(config, origins={**requested.origins, "label": DEFAULT})
             request, more = framework.resolve_config(name, config, device, output_dir)
             if node is not None:
                 request = dataclasses.replace(request, node_index=node.rank, rendezvous=node.rendezvous)

@@ -163,10 +163,7 @@ class Planner(resolve.Resolver):
             each = requested.num_gpus or _whole(environ, "GPUS_PER_NODE", here, least=1)
             return (nodes * each, nodes), node
         gpus = requested.num_gpus or requested.num_nodes * here
-        if gpus % requested.num_nodes:
-            raise UsageError(
-                f"{gpus} GPUs can't be divided evenly among {requested.num_nodes} nodes", heading="several-nodes"
-            )
+        resolve.check_nodes(gpus, requested.num_nodes)
         return (gpus, requested.num_nodes), 0
 
     def _base(self) -> tuple[ConfigFile, Configuration]:
