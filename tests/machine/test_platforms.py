@@ -296,6 +296,67 @@ def test_torch_without_a_usable_gpu_is_a_processor_and_says_why(here, torch, fil
     assert (machine.unusable_gpu is None) is is_usable
 
 
+CPU_BUILD = fake_torch(build=None, version="2.13.0+cpu")
+WSL = "/usr/lib/wsl/lib"
+LISTED = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-aa-0)\n"
+
+
+@pytest.mark.parametrize(
+    ("torch", "files", "commands", "unusable"),
+    [
+        # What only nvidia-smi shows, in words that this driver knows.
+        (fake_torch(), [], {NVIDIA_QUERY: rows(4)}, "nvidia-smi"),
+        (CPU_BUILD, [], {NVIDIA_QUERY: rows(4)}, "install the CUDA build"),
+        (fake_torch(), [], {"nvidia-smi -L": LISTED}, "nvidia-smi"),
+        (fake_torch(), [], {"nvidia-smi -L": "No devices found.\n"}, None),
+        # Windows' Linux; /dev/dxg is there for any vendor's GPU.
+        (fake_torch(), ["/dev/dxg"], {}, "(/dev/dxg)"),
+        (fake_torch(), ["/dev/dxg", f"{WSL}/libcuda.so.1"], {}, "(/dev/dxg)"),
+        (CPU_BUILD, ["/dev/dxg", f"{WSL}/libcuda.so.1"], {}, "install the CUDA build"),
+        (CPU_BUILD, ["/dev/dxg", f"{WSL}/libd3d12.so"], {}, None),
+        (fake_torch(), ["/dev/dxg", f"{WSL}/libd3d12.so"], {}, None),
+        (rocm_torch(FakeCuda([])), ["/dev/dxg", f"{WSL}/libd3d12.so"], {}, "(/dev/dxg)"),
+        # Jetsons, before and after JetPack 6.
+        (fake_torch(), ["/dev/nvhost-gpu"], {}, "(/dev/nvhost-gpu)"),
+        (CPU_BUILD, ["/dev/nvhost-gpu"], {}, "install the CUDA build"),
+        (fake_torch(), ["/dev/nvgpu/igpu0/ctrl"], {}, "though the NVIDIA driver is installed (/dev/nvgpu)"),
+        # What torch itself has found.
+        (fake_torch(FakeCuda([H100], failure="CUDA error: unknown error")), [], {}, "torch found a GPU but can't use"),
+        (fake_torch(FakeCuda([V100], built=CUDA_13)), [], {}, "has no kernels for Tesla V100"),
+        # A ROCm build without the device file, as in a container that was not given it.
+        (rocm_torch(FakeCuda([])), list(amd_files("0000:c1:00.0")), {}, "--device /dev/kfd"),
+        (CPU_BUILD, list(amd_files("0000:c1:00.0")), {}, None),
+        (CPU_BUILD, ["/dev/kfd"], {}, None),
+    ],
+)
+def test_a_gpu_that_is_here_in_any_way_is_never_a_benchmark_of_the_cpu(here, torch, files, commands, unusable):
+    contents = amd_files("0000:c1:00.0")
+    machine = detect(torch, here(files={name: contents.get(name, "") for name in files}, commands=commands))
+    assert machine.platform == "cpu"
+    assert (machine.unusable_gpu is None) is (unusable is None), machine.unusable_gpu
+    assert unusable is None or unusable in machine.unusable_gpu
+    assert unusable is None or unusable in " ".join(machine.warnings)
+
+
+@pytest.mark.parametrize(
+    ("modes", "said"),
+    [
+        (("Enabled", "Enabled"), "GPU 0, 1 is in MIG mode and has no instance"),
+        (("Enabled", "Disabled"), "may be too old for this build"),
+    ],
+)
+def test_mig_mode_without_an_instance_is_not_an_old_driver(here, modes, said):
+    text = "".join(nvidia_row(index, f"aa-{index}", mig=mode) for index, mode in enumerate(modes))
+    machine = detect(fake_torch(), here(files={"/dev/nvidiactl": ""}, commands={NVIDIA_QUERY: text}))
+    assert said in machine.unusable_gpu
+
+
+def test_no_torch_beside_a_gpu_that_only_the_tool_shows(here):
+    machine = detect(None, here(commands={NVIDIA_QUERY: rows(4)}))
+    assert (machine.platform, machine.gpu_info.device_name) == ("nvd", "NVIDIA H100 80GB HBM3")
+    assert any("platform taken from nvidia-smi" in said for said in machine.warnings)
+
+
 @pytest.mark.parametrize(
     ("version", "built", "trains"),
     [

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import msgspec
 
 from tprimat.machine.host import Host
-from tprimat.results.run import GpuInfo
+from tprimat.results.run import GpuInfo, SoftwareStack
+
+WSL = "/dev/dxg"
+"""What Windows makes in its Linux for a GPU of any vendor."""
+
+DRIVER_FILES: Mapping[SoftwareStack, tuple[str, ...]] = {
+    "cuda": ("/dev/nvidiactl", "/dev/nvhost-gpu", "/dev/nvgpu", WSL),
+    "rocm": ("/dev/kfd", WSL),
+}
+"""What the drivers make while a GPU is there, Jetsons' too."""
 
 
 @dataclasses.dataclass(frozen=True)
