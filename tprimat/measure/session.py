@@ -27,7 +27,7 @@ from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
 from tprimat.machine.telemetry.sampler import Sampler
-from tprimat.measure import attempt, closing, display, process, sweep, training_files
+from tprimat.measure import attempt, closing, display, process, shared_memory, sweep, training_files
 from tprimat.measure.display import short_path
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
@@ -106,6 +106,8 @@ class Session:
         """Run one training after the other. Raises UsageError where results or what they need can't be written."""
         plan = self._plan
         for index, request in enumerate(self._requests):
+            if request.platform != "cpu":
+                shared_memory.check(request.gpus_per_node)
             files.check_writable(request.output_dir)
             self._requests[index] = plan.framework_of(request).launcher.prepare(request, console.info)
         earlier = self._earlier()
