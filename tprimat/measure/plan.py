@@ -159,9 +159,34 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     if framework.divides:
         device = nemo_options.device(device, options, notes)
     names, requested = requested_config(options, device, framework, notes)
-    node = this_node(options)
-    output_dir = Path.cwd() / options.output_dir
-    requests = []
+    resolved = _resolved(options, framework, device, names, requested)
+    trained = {request.scale for request, _ in resolved}
+    if len(trained) > 1 and requested.shape is None:
+        # What one model has room for says little where the others need less of it.
+        smallest = next(scale.name for scale in scales.SCALES if scale.name in trained)
+        notes += [each for request, said in resolved if request.scale == smallest for each in said]
+        notes.append(f"scale {smallest} for all trainings, the largest at which each of them fits")
+        resolved = _resolved(options, framework, device, names, dataclasses.replace(requested, scale=smallest))
+    notes += [each for _, said in resolved for each in said]
+    requests = [request for request, _ in resolved]
+    in_software = device.platform == "cpu" and machine.environment.lacks_bf16
+    if in_software and any(request.precision == "bf16" for request in requests):
+        notes.append(BF16_IN_SOFTWARE)
+    return plan_for(
+        options,
+        framework,
+        requests,
+        device.platform,
+        (*machine.warnings, *notes),
+        training_lines=options.training_lines,
+    )
+
+
+def _resolved(
+    options: argparse.Namespace, framework: Framework, device: Device, names: Sequence[str], requested: RequestedConfig
+) -> list[tuple[Request, tuple[str, ...]]]:
+    """Return the request of each model, precision and micro-batch, with what is to be noted of it."""
+    node, output_dir, resolved = this_node(options), Path.cwd() / options.output_dir, []
     for name in names:
         precisions = options.precision or (requested.precision,)
         sizes = options.micro_batch_size or (requested.micro_batch_size,)
@@ -178,19 +203,8 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
             if options.profile is not None:
                 request = dataclasses.replace(request, profile=options.profile)
                 profiling.check(request, framework, torchrun=under_torchrun(), dry_run=options.dry_run)
-            requests.append(request)
-            notes += more
-    in_software = device.platform == "cpu" and machine.environment.lacks_bf16
-    if in_software and any(request.precision == "bf16" for request in requests):
-        notes.append(BF16_IN_SOFTWARE)
-    return plan_for(
-        options,
-        framework,
-        requests,
-        device.platform,
-        (*machine.warnings, *notes),
-        training_lines=options.training_lines,
-    )
+            resolved.append((request, more))
+    return resolved
 
 
 def this_node(options: argparse.Namespace) -> Node | None:
