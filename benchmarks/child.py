@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -30,17 +31,18 @@ def measure(
     statuses: Sequence[int] = (0,),
 ) -> Usage:
     """Run Python with some arguments, and call `meanwhile`. Raises SystemExit if its status is none of `statuses`."""
-    process = subprocess.Popen(
-        [python, *arguments], env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    meanwhile()
-    output, errors = process.stdout.read(), process.stderr.read()  # type: ignore[union-attr]
-    # wait4 tells the usage of this one process.
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    process.communicate()
+    # Files, as nobody reads a pipe meanwhile.
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen([python, *arguments], env=environment, cwd=ROOT, stdout=output, stderr=errors)
+        meanwhile()
+        # wait4 tells the usage of this one process.
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        errors.seek(0)
+        said, complaint = output.read(), errors.read()[-500:]
     if process.returncode not in statuses:
-        raise SystemExit(f"{' '.join(arguments)} ended with status {process.returncode}: {errors[-500:]}")
+        raise SystemExit(f"{' '.join(arguments)} ended with status {process.returncode}: {complaint}")
     # Linux counts in KiB, macOS in bytes.
     peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return Usage(usage.ru_utime + usage.ru_stime, peak / MB, output)
+    return Usage(usage.ru_utime + usage.ru_stime, peak / MB, said)

@@ -203,7 +203,7 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         for name, mixed in (("one iteration line in thirty", True), ("nothing but iteration lines", False)):
-            path = Path(folder) / "made.log"
+            path = Path(folder).resolve() / "made.log"
             steps, total = make(path, arguments.megabytes * 10**6, mixed=mixed)
             found: dict[str, list[dict[str, float]]] = {way: [] for way in arguments.ways}
             for _ in range(arguments.rounds):

@@ -29,7 +29,8 @@ from tprimat.catalog import gpus, models
 from tprimat.checks.corrections import KNOWN_CONFIGURATIONS
 from tprimat.cli import COMMANDS
 from tprimat.cli.options import benchmark
-from tprimat.frameworks import FRAMEWORKS, GROUPS, defaults, primus, scales
+from tprimat.frameworks import FRAMEWORKS, GROUPS, defaults, primus, roofline, scales
+from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.nemo import defaults as nemo_defaults
 from tprimat.frameworks.nemo.resolve import LIKELY_MFU
 from tprimat.frameworks.request import Device, Request, RequestedConfig
@@ -321,6 +322,24 @@ def _scales_table() -> Iterator[str]:
         yield f"| `{row.name}` | {' | '.join(counts)} | {row.loses.replace('nothing', 'none')} |"
 
 
+_CALCULATED = ("V100 32GB", "T4", "A100 80GB", "RTX 4090", "RTX 5090", "L40S", "H100", "H200", "B200", "GB200")
+_CALCULATED += ("MI250", "MI300X", "MI325X", "MI355X")
+
+
+def _calculated_table() -> Iterator[str]:
+    yield "| GPU | scale | precision | memory | micro-batch | step | MFU |\n|---|---|---|---:|---:|---:|---:|"
+    for gpu in (each for each in gpus.gpus() if each.short_name in _CALCULATED):
+        device = Device("nvd" if gpu.vendor == "NVIDIA" else "amd", 1, 1e9 * gpu.memory_gb, gpu.architecture, gpu.title)
+        request, _ = frameworks.by_name("lightning").resolve_config("llama", RequestedConfig(), device, Path("output"))
+        found = roofline.expected(request, gpu, recipe.shape_of(request))
+        assert found is not None
+        batch = f"{found.micro_batch}{', activations computed again' if found.recomputes else ''}"
+        memory = f"{found.memory_bytes / 1e9:.0f} of {gpu.memory_gb:.0f} GB"
+        time = units.seconds(found.seconds)
+        values = (gpu.title, f"`{request.scale}`", request.precision, memory, batch, time, f"{found.mfu:.0%}")
+        yield f"| {' | '.join(values)} |"
+
+
 def _presets_table() -> Iterator[str]:
     yield "| name | meaning |\n|---|---|"
     for name, meaning in nemo_defaults.PRESETS.items():
@@ -486,7 +505,12 @@ def contents() -> dict[str, str]:
         METRICS_NAME: page_with(METRICS_NAME, {"metrics": _metrics_tables(), "settings": _settings_table()}),
         FRAMEWORKS_NAME: page_with(
             FRAMEWORKS_NAME,
-            {"first commands": _first_commands_table(), "frameworks": _frameworks_table(), "scales": _scales_table()},
+            {
+                "first commands": _first_commands_table(),
+                "frameworks": _frameworks_table(),
+                "scales": _scales_table(),
+                "calculated": _calculated_table(),
+            },
         ),
         NEMO_NAME: page_with(
             NEMO_NAME, {"presets": _presets_table(), "published": _published_table(), "recipes": _recipes_table()}

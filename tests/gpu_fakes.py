@@ -65,7 +65,7 @@ class FakeNvml:
 
     Args:
         devices: uuid, name, memory (total, reserved, used), power (cap, default, max, in W), clocks, rates, mig,
-            processes (pid, bytes), names (by pid), energy (J), power_average, power_instant (W), temperature,
+            processes, graphics (pid, bytes), names (by pid), energy (J), power_average, power_instant (W), temperature,
             reasons (bits), ecc (corrected, uncorrected), rows (remapped), replays, lanes (now, most), links, xids.
     """
 
@@ -126,6 +126,9 @@ class FakeNvml:
             "nvmlDeviceGetMigMode": lambda device: [device["mig"], device["mig"]],
             "nvmlDeviceGetComputeRunningProcesses": lambda device: [
                 types.SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in device["processes"]
+            ],
+            "nvmlDeviceGetGraphicsRunningProcesses": lambda device: [
+                types.SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in device.get("graphics", ())
             ],
             "nvmlSystemGetProcessName": lambda pid: next(
                 each["names"][pid] for each in self.devices if each and pid in each.get("names", {})

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import sys
 from pathlib import Path
 
+import pytest
 from fake_framework import fake_framework
 
 from tprimat import frameworks
+from tprimat.cli import run
 from tprimat.frameworks.request import Launch
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
@@ -60,6 +64,14 @@ saved = store.save(run, request.output_dir)
 print(progress.encode(progress.Saved(str(saved.path), store.fingerprint(run))), flush=True)
 raise SystemExit(1 if memory or cut else 0)
 """
+
+
+def measured_once(folder: Path, words: list[str]) -> str:
+    """Run `benchmark` with some words in a folder, for tests to copy; return what it prints."""
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as printed:
+        install(patch, folder)
+        assert run("benchmark", words) == 0
+    return printed.getvalue()
 
 
 def install(monkeypatch, folder: Path) -> None:

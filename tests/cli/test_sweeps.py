@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -20,6 +21,20 @@ WORDS = ["--model", "llama", "--steps", "60", "--global-batch-size", "4", "--mic
 @pytest.fixture(autouse=True)
 def _framework(monkeypatch, tmp_path):
     timed_framework.install(monkeypatch, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("measured")
+    timed_framework.measured_once(folder, WORDS)
+    (folder / "started").unlink()
+    return folder
+
+
+@pytest.fixture
+def done(measured, tmp_path):
+    """The plan of WORDS is measured."""
+    shutil.copytree(measured, tmp_path, dirs_exist_ok=True)
 
 
 def started() -> list[str]:
@@ -115,23 +130,18 @@ def test_what_was_killed_before_its_first_step_is_repeated():
     assert states() == DONE
 
 
-def test_a_longer_list_takes_what_is_done_of_a_shorter_one():
-    assert run("benchmark", WORDS) == 0
-    started()
+def test_a_longer_list_takes_what_is_done_of_a_shorter_one(done):
     longer = [word if word != "1,2" else "1,2,4" for word in WORDS]
     assert run("benchmark", [*longer, "--resume"]) == 0
     assert started() == ["micro4", "micro4"]
 
 
-def test_other_settings_are_not_done():
-    assert run("benchmark", WORDS) == 0
-    started()
+def test_other_settings_are_not_done(done):
     assert run("benchmark", [*WORDS, "--seed", "7", "--resume"]) == 0
     assert len(started()) == 4
 
 
-def test_without_resume_the_same_command_adds_runs():
-    assert run("benchmark", WORDS) == 0
+def test_without_resume_the_same_command_adds_runs(done):
     assert run("benchmark", WORDS) == 0
     assert len(runs()) == 8
     assert len({run.session for run in runs()}) == 2
@@ -146,9 +156,7 @@ def test_one_configuration_of_the_plan(capsys):
     assert started() == ["micro1", "micro1"]
 
 
-def test_a_broken_file_in_the_folder_is_in_nobodys_way():
-    assert run("benchmark", WORDS) == 0
-    started()
+def test_a_broken_file_in_the_folder_is_in_nobodys_way(done):
     Path("output/benchmark_cpu_llama_micro2.json").write_text('{"schema_version": 1, "runs": [')
     assert run("benchmark", [*WORDS, "--resume"]) == 0
     assert started() == ["micro2", "micro2"]

@@ -135,14 +135,17 @@ def memory(monkeypatch):
     """A GPU's memory: micro-batches of more sequences run out of it, with checkpointing or without."""
     tried = []
 
-    def limit(plain, checkpointed):
+    def limit(plain, checkpointed, error="HIP out of memory. Tried to allocate 2.00 GiB.", compiled=None):
         micro_batch = compile_and_fit._micro_batch
 
         def try_one(module, training, process):
             size = training.request.micro_batch_size
             tried.append((size, is_checkpointed(module)))
-            if size > (checkpointed if is_checkpointed(module) else plain):
-                raise torch.OutOfMemoryError("HIP out of memory. Tried to allocate 2.00 GiB.")
+            most = checkpointed if is_checkpointed(module) else plain
+            if compiled is not None and module.model.layers[0]._compiled_call_impl is not None:
+                most = compiled
+            if size > most:
+                raise RuntimeError(error)
             micro_batch(module, training, process)
 
         monkeypatch.setattr(compile_and_fit, "_micro_batch", try_one)
@@ -169,6 +172,33 @@ class TestTheMicroBatch:
         assert tried == [(4, False), (2, False), (1, False)]
         assert found.training.request.gradient_accumulation_steps == 4
         assert not is_checkpointed(found.module)
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
+            "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+            "backend='inductor' raised:\nOutOfMemoryError: CUDA out of memory.",
+        ],
+    )
+    def test_so_does_that_of_any_library(self, request_for, memory, no_compiler, error):
+        memory(4, 4, error, compiled=2)
+        found = prepared(request_for(finds_micro_batch=True, compiled=True))
+        assert found.training.request.micro_batch_size == 2
+        assert found.setup.framework_config["torch_compile"] is True
+        assert found.setup.warnings == ()
+
+    def test_eager_where_no_compiled_one_fits(self, request_for, memory, no_compiler):
+        memory(1, 2, compiled=0)
+        found = prepared(request_for(finds_micro_batch=True, compiled=True))
+        assert found.setup.framework_config["torch_compile"] is False
+        assert found.setup.warnings == ("eager, since compiled layers run out of memory",)
+        assert found.module.model.layers[0]._compiled_call_impl is None
+
+    def test_another_error_ends_the_search(self, request_for, memory):
+        memory(0, 0, "CUDA error: unspecified launch failure")
+        with pytest.raises(RuntimeError, match="launch failure"):
+            prepared(request_for(finds_micro_batch=True))
 
     def test_activations_are_checkpointed_where_nothing_else_fits(self, request_for, memory):
         memory(0, 2)
@@ -252,6 +282,17 @@ class TestFsdp:
         assert run.framework_config == {"torch_compile": False, "chunked_cross_entropy": False}
         assert "eager, since torch.compile failed: Failed to find C compiler." in run.warnings
         assert run.status == "complete"
+
+    def test_out_of_memory_is_no_failing_compiler(self, request_for, monkeypatch, capsys):
+        def fail(*_, **__):
+            raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
+
+        monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **_: setattr(self, "_compiled_call_impl", fail))
+        request = request_for(framework="fsdp", micro_batch_size=2, compiled=True)
+        assert own_loop.main(request.to_arguments(), FullyShard) == 5
+        error = capsys.readouterr().err.splitlines()[-2]
+        assert error.startswith("error: out of memory: RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED")
+        assert error.endswith("try --micro-batch-size 1 or --sequence-length 32")
 
 
 class TestTheResult:

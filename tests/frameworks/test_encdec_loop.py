@@ -282,20 +282,21 @@ class TestEnds:
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
         wanted = settings(tmp_path)
-        with pytest.raises(TrainingFailedError, match="choose a --batch-size below 4"):
+        with pytest.raises(TrainingFailedError, match="try --batch-size 2 or --seq-len 4"):
             trained(wanted, dataset=Failing(wanted))
 
     @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to catch")
     @pytest.mark.parametrize(
-        ("number", "reason"), [(signal.SIGTERM, "terminated (SIGTERM)"), (signal.SIGINT, "Ctrl-C")]
+        ("number", "reason", "status"),
+        [(signal.SIGTERM, "terminated (SIGTERM)", -signal.SIGTERM), (signal.SIGINT, "Ctrl-C", 5)],
     )
-    def test_a_signal(self, tmp_path, repository, number, reason):
+    def test_a_signal(self, tmp_path, repository, number, reason, status):
         wanted = settings(tmp_path, epochs=100_000)
         process = child(wanted, env={**os.environ, "PYTHONPATH": str(repository)})
         assert "epoch 1" in process.stdout.readline()
         process.send_signal(number)
         process.communicate(timeout=60)
-        assert process.returncode == 5
+        assert process.returncode == status
         (path,) = wanted.output_dir.glob("bench_*.json")
         (run,) = store.read(path)
         assert run.status == "incomplete"

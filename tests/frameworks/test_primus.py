@@ -300,6 +300,12 @@ class TestPlan:
         assert made.configuration.settings.count("train_iters") == 30
         assert made.configuration.settings.count("global_batch_size") == 64
 
+    def test_each_setting_says_what_set_it(self, tree):
+        origins = planned(tree, primus_request("llama", steps=30)).origins
+        assert origins["steps"] == "user"
+        assert origins["global_batch_size"] == "llama3.1_8B-BF16-pretrain.yaml:20"
+        assert origins["seed"] == "modules/pre_trainer.yaml"
+
     def test_machines_and_gpus_come_from_the_environment(self, tree):
         environ = {"NNODES": "2", "NODE_RANK": "1", "GPUS_PER_NODE": "4"}
         made = planned(tree, primus_request("llama"), environ)

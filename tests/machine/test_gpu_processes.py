@@ -112,6 +112,14 @@ class TestMayEnd:
         assert not gpu_processes.can_terminate(process, Host())
 
 
+def test_a_command_that_is_no_utf8_can_be_written(start, monkeypatch):
+    process = start()
+    monkeypatch.setattr(psutil.Process, "cmdline", lambda self: ["/opt/\udce4/python3", "train.py"])
+    monkeypatch.setattr(gpu_processes.nvidia, "processes", lambda host: (GpuProcess(process.pid),))
+    (listed,) = gpu_processes.list_processes(Host())
+    assert listed.command == "/opt/?/python3 train.py"
+
+
 class TestEnd:
     def test_terminates_first_and_kills_what_stays(self, start):
         processes = [start(), start(IGNORES_SIGTERM)]

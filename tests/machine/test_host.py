@@ -139,6 +139,10 @@ def test_container(here, files, environ, said):
     assert hosts.container(here(files, environ)) == said
 
 
+def test_a_setting_that_is_no_utf8_can_be_written():
+    assert hosts.settings({"LD_PRELOAD": "/opt/\udce4/lib.so"}) == {"LD_PRELOAD": "/opt/?/lib.so"}
+
+
 def test_settings_are_those_that_change_speed():
     environ = {
         "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",

@@ -99,6 +99,18 @@ class TestProcesses:
         # Without the tool what is known remains.
         assert nvidia.processes(fake_host(tmp_path, libraries=libraries)) == self.expected
 
+    def test_a_name_that_is_no_utf8_is_unknown(self, tmp_path):
+        # As the package decodes it.
+        nvml = FakeNvml([{**H100, "names": {4242: Undecodable()}}])
+        first, _ = nvidia.processes(fake_host(tmp_path, libraries={"pynvml": nvml}))
+        assert (first.pid, first.name) == (4242, None)
+
+    def test_a_desktop_is_named_where_it_is_asked_for(self, tmp_path):
+        nvml = FakeNvml([{**SECOND, "graphics": [(900, 400_000_000)], "names": {900: "/usr/lib/xorg/Xorg"}}])
+        host = fake_host(tmp_path, libraries={"pynvml": nvml})
+        assert nvidia.processes(host) == ()
+        assert nvidia.processes(host, graphics=True) == (GpuProcess(900, "0", "bb-1", "/usr/lib/xorg/Xorg", 0.4),)
+
     def test_nobody_and_no_answer_differ(self, tmp_path):
         assert nvidia.processes(fake_host(tmp_path, libraries={"pynvml": FakeNvml([SECOND])})) == ()
         assert nvidia.processes(fake_host(tmp_path, {NVIDIA_APPS: ""})) == ()
@@ -127,6 +139,13 @@ class TestProcesses:
 )
 def test_driver_version(tmp_path, files, answers, libraries, version):
     assert nvidia.driver_version(fake_host(tmp_path, answers, libraries, files)) == version
+
+
+class Undecodable:
+    """A name in another encoding, as it fails in pynvml."""
+
+    def encode(self):
+        return b"/opt/\xe4/python3".decode()
 
 
 LOADED = {
@@ -165,6 +184,27 @@ class TestReader:
         # An error is reported once.
         assert [gpu.xids for gpu in reader.read()] == [(), ()]
         assert nvml.open == 1
+
+    @pytest.mark.parametrize(
+        ("bits", "reasons"),
+        [
+            # docs.nvidia.com/deploy/nvml-api, nvmlClocksEventReasons.
+            (0x1, ()),
+            (0x2, ("clock-setting",)),
+            (0x4, ("power-cap",)),
+            (0x8, ("hardware-slowdown",)),
+            (0x10, ("sync-boost",)),
+            (0x20, ("thermal",)),
+            (0x40, ("thermal",)),
+            (0x80, ("power-brake",)),
+            (0x100, ("clock-setting",)),
+            (0x1FF, ("clock-setting", "hardware-slowdown", "power-brake", "power-cap", "sync-boost", "thermal")),
+        ],
+    )
+    def test_every_reason_of_nvml_but_idleness_is_named(self, tmp_path, bits, reasons):
+        nvml = FakeNvml([{**LOADED, "reasons": bits}])
+        (state,) = nvidia.Reader(fake_host(tmp_path, libraries={"pynvml": nvml}), ["aa-0"]).read()
+        assert state.throttle == reasons
 
     def test_an_instant_of_an_h100_covers_a_part_of_the_time(self, tmp_path):
         gpu = {name: value for name, value in LOADED.items() if name != "power_average"}

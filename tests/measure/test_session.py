@@ -118,6 +118,21 @@ class TestLogged:
         assert "error: [1/1] llama fp32: exited with status 4" in shown
         assert "    hello" in shown
 
+    @pytest.mark.parametrize(
+        ("said", "reason"),
+        [
+            ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED", "out of memory: try --micro-batch-size 1 or"),
+            ("RuntimeError: CUDA error: unspecified launch failure", "exited with status 1 before"),
+        ],
+    )
+    def test_one_that_runs_out_of_memory_before_its_first_step_says_so(self, tmp_path, capsys, said, reason):
+        made = measured(tmp_path, f"print({said!r}); raise SystemExit(1)", keeps_failures=True)
+        shown = capsys.readouterr().err
+        assert f"error: [1/1] llama fp32: {reason}" in shown
+        assert f"    {said}" in shown
+        (run,) = store.read(tmp_path / made.files[0])
+        assert run.status_reason.startswith(reason.partition(":")[0])
+
     def test_one_that_hangs_is_ended_and_its_log_says_so(self, tmp_path):
         code = TRAINS.format(steps=5, steps_planned=20, status=0).replace(
             "raise", "import time; time.sleep(600); raise"

@@ -38,6 +38,9 @@ def test_of_a_chain_the_last_link_counts():
     "grave",
     [
         "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB.",
+        "torch.AcceleratorError: CUDA error: out of memory",
+        "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "RuntimeError: HIP error: hipErrorOutOfMemory",
         "Memory access fault by GPU node-4 (Agent handle: 0x55) on address 0x7f. Reason: Unknown.",
         "slurmstepd: error: *** JOB 123 ON node1 CANCELLED AT 2026-05-11T02:00:00 DUE TO TIME LIMIT ***",
         "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3996, unhandled system error",

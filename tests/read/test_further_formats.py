@@ -198,7 +198,7 @@ def test_the_history_of_a_wandb_run(tmp_path):
 
 def test_a_time_of_its_own_goes_before_wandbs(tmp_path):
     head, *rows = made_logs.WANDB_HISTORY.splitlines()
-    content = "\n".join([f"{head},train/step_time", *(f"{row},0.7" for row in rows)])
+    content = "\n".join([f"{head},train/step_time", *(f"{row},0.7" for row in rows), ""])
     assert set(only(content, tmp_path).step_times) == {0.7}
 
 
@@ -258,7 +258,7 @@ def test_a_chart_of_a_metric_with_a_dash(tmp_path):
 def test_a_training_that_begins_anew_is_another_one(tmp_path, monkeypatch):
     head, *rows = made_logs.WANDB_HISTORY.splitlines()
     first, second = runs(
-        "\n".join([f"{head},train/step_time", *(f"{row},0.7" for row in rows), *(f"{row},0.9" for row in rows)]),
+        "\n".join([f"{head},train/step_time", *(f"{row},0.7" for row in rows), *(f"{row},0.9" for row in rows), ""]),
         tmp_path,
     )
     assert (set(first.step_times), set(second.step_times)) == ({0.7}, {0.9})

@@ -1,5 +1,6 @@
 """However a log's bytes come, whole blocks or single lines, the same is read of them."""
 
+import functools
 import random
 
 import pytest
@@ -20,6 +21,7 @@ def told(readings: list[ParsedLog]) -> list[tuple]:
     return [(reading.run(), reading.notes, dict(reading.stated)) for reading in readings]
 
 
+@functools.lru_cache(maxsize=1)
 def by_lines(content: bytes) -> list[tuple]:
     reader = megatron.Reader()
     for each in text.lines([content]):

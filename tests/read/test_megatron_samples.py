@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from cut_logs import cut
+from read_truth import runs_of
 
 from tprimat import read
 from tprimat.errors import UnreadableError
@@ -29,11 +30,6 @@ WHOLE_LOGS = (
     "megatron_rocm_fork_llama2_7B_fp8_mi300x_tail.log",
 )
 UPSTREAM_LOGS = ("aws_gpt3_39b_skipped.log", "aws_gpt3_slurm_small.log", "bigscience_meg_gpt2_perf_n16.log")
-
-
-def runs_of(path) -> list[Run]:
-    with path.open("rb") as stream:
-        return read.read(text.lines(iter(lambda: stream.read(1 << 16), b"")), path.name)
 
 
 def single(path) -> Run:

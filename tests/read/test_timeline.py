@@ -93,6 +93,12 @@ class TestSimulatedJobs:
         off = simulate_jobs.errors(text.encode(), truth)
         assert {part: share for part, share in off.items() if abs(share) > simulate_jobs.LIMIT} == {}
 
+    def test_a_requeue_right_after_a_checkpoint(self):
+        """The checkpoint is longer than what follows it without a process."""
+        text, truth = simulate_jobs.simulate(101, seed=2)
+        off = simulate_jobs.errors(text.encode(), truth)
+        assert {part: share for part, share in off.items() if abs(share) > simulate_jobs.LIMIT} == {}
+
     def test_the_parts_are_those_of_the_wall_time(self):
         text, truth = simulate_jobs.simulate(101)
         account = account_of(read.parse_chunks([text.encode()], "job.log")[0].run())
@@ -434,14 +440,34 @@ class TestTimesOnOtherLines:
         (log,) = read.parse_chunks([nemo(45).encode()], "nemo.log")
         assert parts(log.run()) == {"start-up": 30.0, "training": 90.0, "checkpoint": 20.0}
 
-    @pytest.mark.parametrize(("late", "unknown"), [(1, {}), (2, {"unknown": 2.0})])
+    @pytest.mark.parametrize(("late", "unknown"), [(2, {}), (3, {"unknown": 3.0})])
     def test_a_time_that_comes_late_leaves_it_open(self, late, unknown):
-        """More than a tenth of the steps' time, where no others show how long they take."""
+        """By more than a tenth of the steps' time and twice the resolution, where no others show how long they take."""
         text = nemo(9) + f"[NeMo I 2026-03-01 12:00:{48 + late} trainer:1] done\n"
         (log,) = read.parse_chunks([text.encode()], "nemo.log")
         found = parts(log.run())
         assert {name: found[name] for name in found if name == "unknown"} == unknown
         assert sum(found.values()) == pytest.approx(48 + late)
+
+    def test_megatron_deepspeed_in_blocks(self):
+        """DeepSpeed's line stands before that of the step, whose timer misses a tenth; checkpoints have no times."""
+        now, lines = 30.0, [f"[after dataloaders are built] datetime: {BEGIN:%Y-%m-%d %H:%M:%S} "]
+        lines.append(f"[before the start of training step] datetime: {BEGIN + datetime.timedelta(seconds=30)} ")
+        for step in range(1, 181):
+            now += 2.2
+            lines += [
+                f"[{BEGIN + datetime.timedelta(seconds=now):%Y-%m-%d %H:%M:%S},000] [INFO] [Rank 0] step={step}",
+                f" iteration {step:8d}/     180 | elapsed time per iteration (ms): 2000.0 | lm loss: {2.5:.6E} |",
+            ]
+            if step % 50 == 0:
+                lines.append(f"saving checkpoint at iteration {step} to /c")
+                now += 10
+        data = "\n".join([*lines, ""]).encode()
+        (log,) = read.parse_chunks([data[place : place + 5_000] for place in range(0, len(data), 5_000)], "x")
+        found = parts(log.run())
+        assert found["training"] == pytest.approx(180 * 2.2, rel=0.01)
+        assert found["checkpoint"] == pytest.approx(30.0, abs=2.0)
+        assert "unknown" not in found
 
     def test_without_any_time_of_steps_there_is_no_timeline(self):
         text = re.sub(r"train_step_timing in s: [\d.]+ ", "", nemo(9))

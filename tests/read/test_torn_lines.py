@@ -10,6 +10,7 @@ import made_logs
 import pytest
 from megatron_writer import Setup, Step, lines
 
+import tprimat
 from tprimat import read
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.torn import TornLines
@@ -148,3 +149,19 @@ def test_numbers_of_many_digits_may_be_shorter_than_the_others():
     long = "rate 1395.256"
     assert told(*[line.format(place) for place in range(9)], long)[-1] == long
     assert told(*[line.format(place) for place in range(9)], long[:-1])[-1] == "rate ?"
+
+
+@pytest.mark.parametrize(
+    ("end", "loss"),
+    [("\n", 2.7444), ("", None), ("4", None), ("4\n", 2.74444)],
+    ids=["whole", "cut", "cut later", "longer"],
+)
+def test_the_last_cell_of_a_table_that_ends_early_is_unknown(tmp_path, end, loss):
+    rows = "".join(f"{step},0,2.7{step:03}\n" for step in range(1, 40))
+    path = tmp_path / "metrics.csv"
+    path.write_text(f"step,epoch,train_loss\n{rows}40,0,2.7444{end}", encoding="utf-8")
+    (run,) = tprimat.read_log(path)
+    known = dict(zip(run.steps, run.loss_values, strict=True))
+    # The file counts from 0.
+    assert known.get(41) == loss
+    assert known[40] == 2.7039

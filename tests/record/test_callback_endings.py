@@ -193,6 +193,34 @@ def environment(repository):
     return {**os.environ, "PYTHONPATH": str(repository), "PYTHONWARNINGS": "ignore"}
 
 
+FORKS = """
+import os, runpy, sys
+import lightning.pytorch
+for line in sys.stdin:
+    script, folder, said = line.split()
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT), 1)
+        sys.argv = [script, folder]
+        runpy.run_path(script, run_name="__main__")
+        os._exit(0)
+    print(child, flush=True)
+    os.waitpid(child, 0)
+    print("ended", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def forks(repository):
+    """A process that has imported Lightning, which takes longer than a training, and forks for each of several."""
+    command = [sys.executable, "-c", FORKS]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, env=environment(repository), text=True, bufsize=1, **pipes) as process:
+        yield process
+        process.stdin.close()
+        process.kill()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows delivers no SIGTERM")
 @pytest.mark.parametrize(
@@ -205,24 +233,19 @@ def environment(repository):
     ],
     ids=["term", "int", "term while it is set up"],
 )
-def test_a_signal_leaves_an_incomplete_result(trainings, repository, tmp_path, hang, wait_for, number, reason):
-    process = subprocess.Popen(
-        [sys.executable, str(program(tmp_path, hang=hang)), str(tmp_path / "output")],
-        env=environment(repository),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+def test_a_signal_leaves_an_incomplete_result(trainings, forks, tmp_path, hang, wait_for, number, reason):
+    said = tmp_path / "said"
+    said.touch()
+    print(program(tmp_path, hang=hang), tmp_path / "output", said, file=forks.stdin)
+    training = int(forks.stdout.readline())
     try:
-        for line in process.stdout:
-            if wait_for in line:
-                break
-        process.send_signal(number)
-        process.stdout.read()
-        process.wait(timeout=1800)
+        while wait_for not in said.read_text() and forks.poll() is None:
+            time.sleep(0.02)
+        os.kill(training, number)
+        assert forks.stdout.readline() == "ended\n"
     finally:
-        process.kill()
-        process.stdout.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(training, signal.SIGKILL)
     (run,) = store.read(tmp_path / "output" / "benchmark_cpu_llama.json")
     assert run.status == "incomplete"
     assert run.status_reason == reason

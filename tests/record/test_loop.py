@@ -130,6 +130,35 @@ class TestWhatIsRecorded:
         # three, and one of them lies within the pause.
         assert recorder.result.step_times[1] == 2.0
 
+    def test_a_record_may_be_of_several_steps(self, record):
+        with record() as recorder:
+            recorder.step(loss=1.0, window=3)
+            recorder.step(loss=1.0)
+        assert (recorder.result.steps, recorder.result.window_steps) == ((3, 4), (3, 1))
+
+    def test_the_wait_for_data_is_that_of_the_measured_steps_after_the_first(self, record):
+        class Slow(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                for seconds in (0.2, 0.01, 0.01, 0.2):
+                    time.sleep(seconds)
+                    yield torch.ones(1)
+
+        recorder = record()
+        batches = iter(recorder.watch(torch.utils.data.DataLoader(Slow(), batch_size=None)))
+        with recorder:
+            for batch in batches:
+                recorder.step(loss=batch)
+                if recorder._recording.step == 3:
+                    # As where a profiler watches the steps that follow.
+                    recorder._recording.end_measuring()
+        run = recorder.result
+        assert run.steps == (1, 2, 3, 4)
+        assert 0.01 <= run.breakdown["data_wait_s"] < 0.1
+        assert sum(run.breakdown.values()) == pytest.approx(sum(run.step_times[1:3]) / 2, rel=0.01)
+
+    def test_a_loop_that_shows_no_wait_has_none(self, record):
+        assert trained(record()).breakdown == {}
+
 
 class TestWhatIsDeclined:
     def test_nothing_is_guessed(self, tmp_path):

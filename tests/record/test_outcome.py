@@ -82,6 +82,56 @@ def test_what_an_exception_means(exception, status, reason):
     assert outcome.of_exception(exception, terminated=False) == (status, reason)
 
 
+OUT_OF_MEMORY = (
+    "CUDA out of memory. Tried to allocate 2.00 GiB.",
+    "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported at some other API call",
+    "HIP error: out of memory",
+    "hipErrorOutOfMemory",
+    "CUDA driver error: CUDA_ERROR_OUT_OF_MEMORY",
+    "Triton Error [CUDA]: out of memory",
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    "HIPBLAS_STATUS_ALLOC_FAILED when calling `hipblasCreate(handle)`",
+    "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+    "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+    "miopenStatusAllocFailed",
+    "rocblas_status_memory_error",
+    "cuBLAS Error: the resource allocation failed",
+    "NCCL error in: ProcessGroupNCCL.cpp:94, unhandled cuda error\nncclUnhandledCudaError: Call to "
+    "CUDA function failed.\nLast error:\nCuda failure 2 'out of memory'",
+    "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nFailed to CUDA calloc async 4194304 bytes",
+    "backend='inductor' raised:\nOutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+    "std::bad_alloc",
+    "[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes.",
+    "[Errno 12] Cannot allocate memory",
+)
+
+OTHER_ERRORS = (
+    "CUDA error: unspecified launch failure",
+    "CUDA error: an illegal memory access was encountered",
+    "out of resource: shared memory, Required: 101376, Hardware limit: 99328.",
+    "DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's workers are out of "
+    "shared memory. Please try to raise your shared memory limit.",
+    "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.",
+    "Failed to find C compiler. Please specify via CC environment variable.",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+)
+
+
+@pytest.mark.parametrize("text", OUT_OF_MEMORY)
+def test_out_of_memory_has_many_classes(text):
+    assert outcome.is_out_of_memory(text)
+    assert outcome.is_out_of_memory(RuntimeError(text))
+    _, reason = outcome.of_exception(RuntimeError(text), terminated=False)
+    assert reason.startswith("out of memory: RuntimeError: ")
+    # The line that says so, behind whatever says it.
+    assert outcome.is_out_of_memory(reason.removeprefix("out of memory: "))
+
+
+@pytest.mark.parametrize("text", OTHER_ERRORS)
+def test_what_only_names_memory_is_another_error(text):
+    assert not outcome.is_out_of_memory(RuntimeError(text))
+
+
 def test_whatever_is_raised_after_a_sigterm_is_its_doing():
     for exception in (RuntimeError("pipe"), KeyboardInterrupt()):
         assert outcome.of_exception(exception, terminated=True) == ("incomplete", "terminated (SIGTERM)")

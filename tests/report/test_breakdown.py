@@ -7,6 +7,7 @@ from made_runs import MI300X, comparison, make_run
 
 from tprimat.cli import run
 from tprimat.report.breakdown import breakdowns
+from tprimat.results.trace import Trace
 
 PARTS = {"computation": 0.8, "exposed_communication": 0.1, "idle": 0.1, "total": 1.0, "kernel gemm": 0.5}
 
@@ -43,6 +44,13 @@ def test_only_one_system_has_one():
 def test_a_trace_and_a_frameworks_timers_are_never_one_table():
     timers = make_run(MI300X, stack="rocm", breakdown={"forward": 0.3})
     assert breakdowns(comparison(traced(), timers).models[0]) == []
+
+
+@pytest.mark.parametrize("trace", [None, Trace(steps=())])
+def test_the_wait_for_data_is_no_part_of_a_trace(trace):
+    parts = {"data_wait_s": 0.1, "compute_s": 0.9, **({"total": 1.0, "idle": 0.2} if trace else {})}
+    _, rows, _ = table(*(make_run(breakdown=parts, trace=trace, step_time=seconds) for seconds in (3.1, 3.2)))
+    assert list(rows) == (["total", "idle"] if trace else ["compute s", "data wait s"])
 
 
 @pytest.mark.parametrize(

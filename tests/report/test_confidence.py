@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -10,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tprimat.analysis import intervals
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -36,3 +39,13 @@ def test_every_text_names_the_level_of_its_intervals(confidence):
         assert f"{level} " in said, name
         assert not re.search(r"(?<![\d.])95% (CI|confidence|interval|prediction)", said), name
         assert text.replace(level, "95%") != usual[name], f"{name}: the level is another, the interval is not"
+
+
+def test_the_interval_within_a_run_is_of_the_level(monkeypatch):
+    values = [1 + 0.01 * math.sin(37 * step) for step in range(100)]
+    usual = intervals.within_run_interval(values)
+    monkeypatch.setattr(intervals, "CONFIDENCE", 0.99)
+    wider = intervals.within_run_interval(values)
+    assert usual.about == wider.about == "median"
+    assert wider.high - wider.low > usual.high - usual.low
+    assert (usual.coverage, wider.coverage) == (0.92, 0.96)

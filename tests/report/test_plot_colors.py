@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 from made_runs import H100, MI300X, comparison, make_run
 
+from tprimat.catalog import gpus
 from tprimat.report import plot
 from tprimat.report.page.view import View
 from tprimat.report.plot.colors import FIRST_TONE, TONES, colors_of
@@ -128,3 +130,11 @@ class TestPalette:
         for color in (tone[scheme] for tones in TONES.values() for tone in tones):
             low, high = sorted((ground, TO_XYZ[1] @ linear(color)))
             assert (high + 0.05) / (low + 0.05) >= 3
+
+
+def test_a_vendor_without_tones_has_those_of_an_unknown_one(monkeypatch):
+    other = dataclasses.replace(gpus.gpus()[0], vendor="Foo", family="Ada", short_name="X9", name_pattern="X9")
+    systems = {system.name: system for system in comparison(make_run("Foo X9")).systems}
+    monkeypatch.setattr(gpus, "gpus", lambda: (other,))
+    monkeypatch.setattr(gpus, "short_name", lambda name: "X9")
+    assert [color.tone for color in colors_of(systems).values()] == [TONES[None][0]]

@@ -169,7 +169,7 @@ def test_out_of_memory_is_one_line_with_the_next_thing_to_try(command, on_a_cpu,
     assert line.endswith(advice)
     (log,) = (tmp_path / "output" / "logs").glob("*.log")
     # What a process says that no command of ours watches.
-    assert f"error: out of memory: CUDA out of memory. {advice}" in log.read_text()
+    assert f"error: out of memory: OutOfMemoryError: CUDA out of memory. {advice}" in log.read_text()
     (path,) = (tmp_path / "output").glob("*.json")
     run = store.read(path)[-1]
     assert (run.status, run.steps) == ("failed", (1,))

@@ -13,7 +13,9 @@ NEAR_READINGS = 2.0
 NEAR_STEPS = 2
 """Steps by which a change point may miss the step that changed."""
 
-LIMITS = frozenset({"power-cap", "thermal", "hardware-slowdown", "power-brake", "gpu-shared"})
+LIMITS = frozenset(
+    {"power-cap", "thermal", "hardware-slowdown", "power-brake", "clock-setting", "sync-boost", "gpu-shared"}
+)
 """Events that slow a training from their first to their last step."""
 
 

@@ -27,6 +27,10 @@ class Price:
         """The price that a single value is computed from."""
         return (self.low + self.high) / 2
 
+    def cost(self, hours: float, price: float | None = None) -> float:
+        """Return the cost of so many GPU-hours, USD, at one of its prices or the middle."""
+        return hours * (self.middle if price is None else price)
+
     def __str__(self) -> str:
         low, high = (f"${bound:.2f}" if round(bound, 2) == bound else f"${bound:g}" for bound in (self.low, self.high))
         return low if low == high else f"{low} to {high}"

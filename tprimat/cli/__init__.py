@@ -6,6 +6,7 @@ import errno
 import importlib
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,6 +40,9 @@ COMMANDS = {
 ALIASES = {"enhanced-metrics": "efficiency"}
 """Older names of commands."""
 
+FIRST_ERROR_S = 3.0
+"""How long torchrun's other processes of a machine wait for the one that prints a user's error, which all meet."""
+
 _ANALYSIS_TIER = {
     "filelock",
     "jinja2",
@@ -68,7 +72,11 @@ def run(command: str, argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # what can't be written fails here, not after the status is given
         return status
     except TensorPrimatError as error:
-        print(error.line(), file=sys.stderr)
+        local_rank = os.environ.get("LOCAL_RANK", os.environ.get("RANK", "0"))
+        if isinstance(error, UsageError) and "WORLD_SIZE" in os.environ and local_rank != "0":
+            time.sleep(FIRST_ERROR_S)
+        else:
+            print(error.line(), file=sys.stderr)
         return error.status
     except ModuleNotFoundError as error:
         package = (error.name or "").split(".")[0]

@@ -10,12 +10,11 @@ import argparse
 import dataclasses
 import importlib
 import os
-import time
 from pathlib import Path
 
 from tprimat import console
 from tprimat.cli.options import encdec as encdec_options
-from tprimat.errors import ExitStatus, TensorPrimatError, UsageError
+from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.encdec import launch as encdec
 from tprimat.frameworks.encdec.request import MODEL, RequestedEncDec
 from tprimat.machine import platforms
@@ -31,17 +30,10 @@ def measure(options: argparse.Namespace) -> int:
     if process is None:
         return _start(options)
     console.current().is_main_process = process.is_first
-    try:
-        requested = requested_config(options)
-        _check_ranks(options, process)
-        _check_packages()
-        return torchrun.train_encdec(requested, process, options.output_dir)
-    except TensorPrimatError as error:
-        if process.local_rank == 0:
-            raise
-        # All of them meet the same error: one prints it, before torchrun ends it because of another.
-        time.sleep(encdec_options.FIRST_ERROR_S)
-        return error.status
+    requested = requested_config(options)
+    _check_ranks(options, process)
+    _check_packages()
+    return torchrun.train_encdec(requested, process, options.output_dir)
 
 
 def requested_config(options: argparse.Namespace) -> RequestedEncDec:

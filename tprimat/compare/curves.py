@@ -344,7 +344,7 @@ def _rate_at(curve: Curve, gpus: int) -> float:
 
 def _per_dollar(comparison: Comparison, system: SystemResult) -> float | None:
     price, rate = comparison.prices.get(system.name), system.value(RATE)
-    return None if price is None or rate is None else rate * HOUR_S / price.middle
+    return None if price is None or rate is None else 1 / price.cost(1 / (rate * HOUR_S))
 
 
 def _per_joule(comparison: Comparison, system: SystemResult) -> float | None:

@@ -11,14 +11,12 @@ from tprimat.catalog.models import Model
 from tprimat.errors import NotComparableError, UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops import recipe
-from tprimat.frameworks.request import ATTENTION, RECOMPUTATION, RequestedConfig
+from tprimat.frameworks.request import EMBEDDED, RequestedConfig
 from tprimat.results.run import Run
 from tprimat.settings import Setting
 from tprimat.settings.rows import DIVISION, SETTINGS, SIZES
 
 _MATCHED = tuple(setting for setting in SETTINGS if setting.matched)
-_CHOICES = {"recomputation": RECOMPUTATION, "attention": ATTENTION}
-"""Settings that the embedded frameworks alone take, and what they take."""
 
 _OTHER_ARCHITECTURES = {"num_experts": "a mixture of experts", "key_value_lora_rank": "latent attention"}
 
@@ -35,7 +33,8 @@ def requested_config(run: Run, named: object, framework: Framework) -> tuple[str
         raise NotComparableError(f"{named}: can't be matched, {problem}", heading="cant-match")
     eager = run.framework_config.get("torch_compile") is False or None
     taken = {setting.request: _taken(setting, run, framework) for setting in _MATCHED}
-    return model.name, RequestedConfig(shape=run.model_config, eager=eager, **taken)
+    origins = dict.fromkeys(taken, str(named))
+    return model.name, RequestedConfig(shape=run.model_config, eager=eager, origins=origins, **taken)
 
 
 def _taken(setting: Setting, run: Run, framework: Framework) -> Any:
@@ -43,13 +42,13 @@ def _taken(setting: Setting, run: Run, framework: Framework) -> Any:
     value = setting.of(run)
     if setting.request in DIVISION:
         return value if _divides(framework) else None
-    if setting.request in _CHOICES:
+    if setting.request in EMBEDDED:
         return value if _takes(setting.request, value, framework) else None
     return None if setting.request == "seed" and value is not None and value < 0 else value
 
 
 def _takes(name: str, value: object, framework: Framework) -> bool:
-    return framework.embedded and value in _CHOICES[name]
+    return framework.embedded and value in EMBEDDED[name]
 
 
 def _divides(framework: Framework) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -26,6 +26,12 @@ RECOMPUTATION = ("none", "full")
 
 ATTENTION = ("sdpa", "eager")
 """Attention of the embedded frameworks' models, by transformers' names: torch's fused kernels, or plain products."""
+
+EMBEDDED = {"recomputation": RECOMPUTATION, "attention": ATTENTION}
+"""Settings that the embedded frameworks alone take, and what they take."""
+
+USER, LAUNCHER, DEFAULT = "user", "launcher", "default"
+"""Origins of a setting; that of a setting that --match takes over is the result's file."""
 
 TORCH, NSYS, ROCPROF = "torch", "nsys", "rocprof"
 TRACED = 3
@@ -71,6 +77,8 @@ class Request:
         recipe: name of the framework's own recipe, where it has several for a model.
         recomputation, attention: one of RECOMPUTATION and ATTENTION, where the framework takes them.
         max_connections: queues of a GPU to the host where communication overlaps computation.
+        origins: where settings are from, by field; the others are the framework's defaults. None where nobody knows.
+            No part of the training.
     """
 
     BATCH_OPTION: ClassVar[str] = "--micro-batch-size"
@@ -109,6 +117,7 @@ class Request:
     rendezvous: str | None = None
     recomputation: str = RECOMPUTATION[0]
     attention: str = ATTENTION[0]
+    origins: Mapping[str, str] | None = dataclasses.field(default=None, compare=False)
 
     @property
     def tuned(self) -> bool:
@@ -134,7 +143,7 @@ class Request:
     def to_arguments(self) -> list[str]:
         """Return the fields as options; from_arguments() reads them back."""
         options = []
-        for field in dataclasses.fields(self):
+        for field in (field for field in dataclasses.fields(self) if field.compare):
             value, name = getattr(self, field.name), f"--{field.name.replace('_', '-')}"
             if value is None or value == field.default:
                 continue
@@ -148,7 +157,7 @@ class Request:
     def from_arguments(cls: type[AnyRequest], arguments: Sequence[str]) -> AnyRequest:
         """Read what to_arguments() wrote; end the program with status 2 on anything else."""
         parser = argparse.ArgumentParser(allow_abbrev=False, argument_default=argparse.SUPPRESS)
-        for field in dataclasses.fields(cls):
+        for field in (field for field in dataclasses.fields(cls) if field.compare):
             parser.add_argument(
                 f"--{field.name.replace('_', '-')}",
                 action="append" if str(field.type).startswith("tuple") else "store",
@@ -193,7 +202,7 @@ class RequestedConfig:
     """The user's options for a training, as in Request; None where not given.
 
     `shape` is that of a result which is to be matched, `preset` a name under which a framework keeps defaults;
-    `eager` says that nothing is compiled.
+    `eager` says that nothing is compiled; `origins` names where fields are from that aren't the user's own options.
     """
 
     scale: str | None = None
@@ -217,6 +226,7 @@ class RequestedConfig:
     eager: bool | None = None
     recomputation: str | None = None
     attention: str | None = None
+    origins: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)

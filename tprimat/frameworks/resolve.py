@@ -6,7 +6,7 @@ Every refusal comes before anything starts, and names the nearest value that wou
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from tprimat.catalog.models import Model
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.request import ATTENTION, RECOMPUTATION, Device, Request, RequestedConfig
+from tprimat.frameworks.request import EMBEDDED, USER, Device, Request, RequestedConfig
 from tprimat.frameworks.scales import Scale
 from tprimat.results.run import ModelConfig
+from tprimat.settings.rows import DIVISION
 from tprimat.text import counted
 from tprimat.units import GB, gigabytes
 
@@ -27,6 +28,8 @@ BLACKWELL = 100
 FIRST_WITH = {"fp8": 89, "mxfp8": BLACKWELL, "nvfp4": BLACKWELL}
 """Compute capability × 10: NVIDIA GPUs before sm_89 (Ada) have no fp8 matrix units, those before Blackwell no block
 scaling."""
+
+_FIELDS = {field.name for field in dataclasses.fields(Request) if field.compare}
 
 
 class Resolver:
@@ -61,6 +64,7 @@ class Resolver:
     def resolve(self, output_dir: Path) -> Request:
         """Return the request with every choice made. Raises UsageError where the framework can't train that."""
         self.prepare()
+        self.check_embedded()
         precision = self.precision()
         scale, shape = self.size()
         self.row = self.choose_defaults(scale, precision)
@@ -69,46 +73,40 @@ class Resolver:
         micro, batch = self.batch(gpus // (tensor * pipeline * context), gpus)
         requested = self.requested
         on_cpu = self.device.platform == "cpu" and self.framework.on_cpu
-        request = Request(
-            framework=self.framework.name,
-            platform=self.device.platform,
-            model=self.model.name,
-            scale=scale.name if scale is not None else scales.OTHER,
-            precision=precision,
-            steps=requested.steps or (defaults.STEPS_ON_CPU if on_cpu else defaults.STEPS_ON_GPU),
-            global_batch_size=batch,
-            micro_batch_size=micro,
-            sequence_length=requested.sequence_length or self.row.sequence_length,
-            seed=defaults.SEED if requested.seed is None else requested.seed,
-            num_gpus=gpus,
-            output_dir=output_dir,
-            time_limit_s=requested.time_limit_s,
-            label=requested.label,
-            shape=shape if scale is None else None,
-            num_nodes=nodes,
-            tensor_model_parallel_size=tensor,
-            pipeline_model_parallel_size=pipeline,
-            context_parallel_size=context,
-            compiled=self.compiles and not on_cpu and not requested.eager,
-            recomputation=self.own_knob("recomputation", RECOMPUTATION),
-            attention=self.own_knob("attention", ATTENTION),
-            finds_micro_batch=self.finds_micro_batch and not on_cpu and requested.micro_batch_size is None,
-        )
+        stated = {name: value for name, value in vars(requested).items() if value is not None and name in _FIELDS}
+        choices: dict[str, Any] = {
+            "steps": defaults.STEPS_ON_CPU if on_cpu else defaults.STEPS_ON_GPU,
+            "sequence_length": self.row.sequence_length,
+            "seed": defaults.SEED,
+            **stated,
+            "framework": self.framework.name,
+            "platform": self.device.platform,
+            "model": self.model.name,
+            "scale": scale.name if scale is not None else scales.OTHER,
+            "precision": precision,
+            "global_batch_size": batch,
+            "micro_batch_size": micro,
+            "num_gpus": gpus,
+            "output_dir": output_dir,
+            "shape": shape if scale is None else None,
+            "num_nodes": nodes,
+            **dict(zip(DIVISION, (tensor, pipeline, context), strict=True)),
+            "compiled": self.compiles and not on_cpu and not requested.eager,
+            "finds_micro_batch": self.finds_micro_batch and not on_cpu and requested.micro_batch_size is None,
+            "origins": {name: requested.origins.get(name, USER) for name in stated},
+        }
+        request = Request(**choices)
         return self.complete(request, shape)
 
-    def own_knob(self, name: str, values: Sequence[str]) -> str:
-        """Return a setting that the embedded frameworks alone take, else the default.
-
-        Raises UsageError where it was requested of another one.
-        """
-        value: str | None = getattr(self.requested, name)
-        if value is not None and not self.framework.embedded:
+    def check_embedded(self) -> None:
+        """Raise UsageError where a setting that the embedded frameworks alone take was requested of another one."""
+        name = next((name for name in EMBEDDED if getattr(self.requested, name) is not None), None)
+        if name is not None and not self.framework.embedded:
             raise UsageError(
                 f"{self.framework.name} takes no --{name}: its own configuration sets it",
                 hint=f"remove --{name}, or choose an embedded framework such as --framework lightning",
                 heading="tuning",
             )
-        return value or values[0]
 
     def prepare(self) -> None:
         """Refuse what this framework can't train at all."""

@@ -16,7 +16,7 @@ from typing import Any
 from tprimat.errors import UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops.recipe import shape_of
-from tprimat.frameworks.request import ATTENTION, RECOMPUTATION, Device, Request, RequestedConfig
+from tprimat.frameworks.request import EMBEDDED, Device, Request, RequestedConfig
 from tprimat.settings.rows import DIVISION, SETTINGS
 
 Setting = Mapping[str, str | int | bool]
@@ -163,10 +163,7 @@ def _knobs(
         first = default.micro_batch_size
         knobs["micro_batch_size"] = (first, *(size for size in sizes if size != first))
     if framework.embedded:
-        if requested.recomputation is None:
-            knobs["recomputation"] = RECOMPUTATION
-        if requested.attention is None:
-            knobs["attention"] = ATTENTION
+        knobs |= {name: values for name, values in EMBEDDED.items() if getattr(requested, name) is None}
     if default.compiled and requested.eager is None:
         knobs["eager"] = (False, True)
     return knobs

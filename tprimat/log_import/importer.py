@@ -15,7 +15,7 @@ from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import UnreadableError
 from tprimat.log_import import attempts
 from tprimat.log_import.extract import ImportedRun
-from tprimat.log_import.sources import LogSource, Outcome, SkippedFile
+from tprimat.log_import.sources import PROCESS, LogSource, Outcome, SkippedFile
 from tprimat.read import merge
 from tprimat.results.run import Run
 from tprimat.store import store
@@ -121,8 +121,12 @@ def merged(waiting: list[ImportedRun], skipped: list[SkippedFile]) -> list[Impor
     for index in order:
         each = waiting[index]
         # Two trainings of one log were told apart by its reader.
-        others = ((i, one) for i, one in kept.items() if one.title != each.title)
-        place, same = next(((i, one) for i, one in others if merge.same_training(one.run, each.run)), (index, None))
+        place, same, name = index, None, PROCESS.sub("", each.title)
+        for i, one in kept.items():
+            ranks = PROCESS.sub("", one.title) == name
+            if one.title != each.title and merge.same_training(one.run, each.run, ranks=ranks):
+                place, same = i, one
+                break
         if same is None:
             kept[index] = each
             continue

@@ -46,6 +46,9 @@ STREAMED = 1 << 20
 LARGEST_UNPACKED = 1 << 32
 """Bytes; a compressed file of a structured kind that grows beyond is no result of a training."""
 
+PROCESS = re.compile(r"(?<![a-z])(?:rank[_-]?|node[_-]?|attempt_\d{1,3}[\\/])\d{1,6}(?![a-z\d])", re.IGNORECASE)
+"""A rank or a node in a path, or torchrun's local rank as in attempt_0/3/stdout.log."""
+
 _OURS = (b'"schema_version"', b'"performance_metrics"')
 _CODE = re.compile(
     r"\.(?:py|pyc|ipynb|sh|js|ts|c|cc|cpp|cu|h|md|rst|html?|tsv|png|jpe?g|gif|svg|pdf|so|o)$", re.IGNORECASE
@@ -159,7 +162,7 @@ def _source(path: Path, *, named: bool) -> tuple[object, LogSource]:
     reason = _why_no_log(path, head) if file_format is None else None
     if reason and (reason == MLPERF_SYSTEM or not named):
         raise _no_log(path, reason)
-    group = re.sub(r"[\\/](?:checkpoint-\d+|files)$", "", str(path.parent))
+    group = PROCESS.sub("", re.sub(r"[\\/](?:checkpoint-\d+|files)$", "", str(path.parent)))
     source = LogSource((str(path),), group, named, status.st_size)
     if file_format is None or file_format.together is None:
         return path, source

@@ -43,7 +43,8 @@ class GpuState(msgspec.Struct, frozen=True, omit_defaults=True):
             covers a part of the time only, as on A100 and H100; None: unknown).
         energy_j: counter of the energy; energy_range_j: where it starts anew.
         counter_is_shared: whether one of the dies of a package counts the energy of both (MI250, MI250X).
-        throttle: reasons for a lower clock: power-cap, thermal, hardware-slowdown, power-brake.
+        throttle: reasons for a lower clock: power-cap, clock-setting (application, locked or display clocks),
+            sync-boost (of a group of GPUs), thermal, hardware-slowdown, power-brake.
         ecc_corrected, ecc_uncorrected, retired_pages, pcie_replays, link_errors: counters.
         pcie_width, pcie_width_max: lanes.
         xids: NVIDIA's codes of errors since the last reading.
@@ -141,6 +142,6 @@ class VendorLibrary:
             answer = getattr(self.module, function)(*arguments)
             # Older releases of pynvml give strings as bytes.
             return answer.decode(errors="replace") if isinstance(answer, bytes) else answer
-        except (getattr(self.module, self.error), AttributeError, TypeError):
-            # Older releases lack functions and arguments.
+        except (getattr(self.module, self.error), AttributeError, TypeError, UnicodeDecodeError):
+            # Older releases lack functions and arguments; newer ones decode names, which may be in any encoding.
             return None

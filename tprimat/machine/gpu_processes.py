@@ -18,6 +18,7 @@ import psutil
 from tprimat.machine import amd, nvidia
 from tprimat.machine.gpu import GpuProcess
 from tprimat.machine.host import Host
+from tprimat.text import for_encoding
 
 _POLL_SECONDS = 0.1
 _DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/renderD")
@@ -87,7 +88,8 @@ def _with_details(process: GpuProcess) -> GpuProcess:
         with known.oneshot():
             if known.status() == psutil.STATUS_ZOMBIE:
                 return process
-            command = " ".join(word for word in known.cmdline() if word) or None
+            # Its bytes may be no text.
+            command = for_encoding(" ".join(word for word in known.cmdline() if word), "utf-8") or None
             return dataclasses.replace(process, user=known.username(), command=command, started=known.create_time())
     except psutil.Error:
         return process

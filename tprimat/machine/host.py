@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tprimat.redaction import is_secret
+from tprimat.text import for_encoding
 from tprimat.units import GB
 
 COMMAND_SECONDS = 10.0
@@ -238,7 +239,7 @@ def numa_balancing(host: Host) -> bool | None:
 def settings(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that change speed, sorted, without what may be a secret."""
     return {
-        name: value
+        name: for_encoding(value, "utf-8")
         for name, value in sorted(environ.items())
         if _SETTING.fullmatch(name) and not _NO_SETTING.fullmatch(name) and not is_secret(name, value)
     }

@@ -37,8 +37,17 @@ _NUMBERS = {
 """Numbers that nvidia-smi prints, and the fields of GpuState that hold them; memory is in MiB."""
 
 _QUERY = ("index", "name", "uuid", *_NUMBERS, "mig.mode.current")
-_REASONS = {0x4: "power-cap", 0x8: "hardware-slowdown", 0x20: "thermal", 0x40: "thermal", 0x80: "power-brake"}
-"""Bits of nvmlDeviceGetCurrentClocksEventReasons that mean a lower clock than the workload would have."""
+_REASONS = {
+    0x2: "clock-setting",
+    0x4: "power-cap",
+    0x8: "hardware-slowdown",
+    0x10: "sync-boost",
+    0x20: "thermal",
+    0x40: "thermal",
+    0x80: "power-brake",
+    0x100: "clock-setting",
+}
+"""Bits of nvmlDeviceGetCurrentClocksEventReasons, of all that NVML documents but idleness (0x1)."""
 
 _XID, _TEMPERATURE, _MEMORY_CLOCK = 0x8, 0, 2
 _POWER_AVERAGE, _POWER_INSTANT = 185, 186
@@ -69,11 +78,15 @@ def states(host: Host) -> tuple[GpuState, ...]:
     return tuple(row for _, row in sorted({**{row.index: row for row in _smi_states(host)}, **rows}.items()))
 
 
-def processes(host: Host) -> tuple[GpuProcess, ...] | None:
-    """Return the processes that compute, in the order of their GPUs; None where nothing answers."""
+def processes(host: Host, *, graphics: bool = False) -> tuple[GpuProcess, ...] | None:
+    """Return the processes that compute, and those that draw if asked for, in the order of their GPUs.
+
+    None where nothing answers. nvidia-smi lists those that compute alone.
+    """
+    kinds = ("Compute", "Graphics") if graphics else ("Compute",)
     with _Nvml(host) as nvml:
         devices = _handles(nvml)
-        by_device = [_processes(nvml, index, handle) for index, handle in enumerate(devices)]
+        by_device = [_processes(nvml, index, handle, kinds) for index, handle in enumerate(devices)]
     known = tuple(process for each in by_device if each is not None for process in each)
     # A GPU in MIG mode shows its processes to root alone.
     if by_device and None not in by_device:
@@ -210,10 +223,12 @@ def _utilisation(nvml: VendorLibrary, handle: Any) -> float | None:
     return None if rates is None else float(rates.gpu)
 
 
-def _processes(nvml: VendorLibrary, index: int, handle: Any) -> list[GpuProcess] | None:
-    listed = nvml.ask("nvmlDeviceGetComputeRunningProcesses", handle)
-    if listed is None:
+def _processes(nvml: VendorLibrary, index: int, handle: Any, kinds: Sequence[str]) -> list[GpuProcess] | None:
+    answers = [nvml.ask(f"nvmlDeviceGet{kind}RunningProcesses", handle) for kind in kinds]
+    if answers[0] is None:
         return None
+    # Some do both.
+    listed = {each.pid: each for answer in answers for each in answer or ()}.values()
     gpu_id = _id(nvml.ask("nvmlDeviceGetUUID", handle))
     return [
         GpuProcess(

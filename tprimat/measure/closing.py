@@ -7,9 +7,13 @@ from pathlib import Path
 
 from tprimat import console, units
 from tprimat.analysis.summary import Summary
+from tprimat.catalog import gpus
 from tprimat.checks import physics, training
-from tprimat.compare import Comparison, compare
+from tprimat.compare import Comparison, SystemResult, compare
+from tprimat.compare.cost import efficiencies
 from tprimat.console import Verbosity
+from tprimat.frameworks import roofline
+from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Request
 from tprimat.measure.display import framework_cell, print_table
 from tprimat.measure.plan import Plan
@@ -33,7 +37,7 @@ def results(plan: Plan, groups: Sequence[Group], files: Sequence[Path]) -> None:
     systems = [system for model in comparison.models for system in model.systems]
     by_run = {store.fingerprint(result.run): system for system in systems for result in system.runs}
     named = len(comparison.system_names) > 1
-    rows = []
+    rows, reached = [], []
     for request, runs in groups:
         system = next((by_run[mark] for run, _ in runs if (mark := store.fingerprint(run)) in by_run), None)
         statuses = [run.status for run, _ in runs] + ["failed"] * (plan.runs - len(runs))
@@ -51,12 +55,26 @@ def results(plan: Plan, groups: Sequence[Group], files: Sequence[Path]) -> None:
         if earlier > 0:
             row["runs"] += f" + {earlier} earlier"
         rows.append(row)
+        if system is not None and (text := _beside_calculated(comparison, request, system)):
+            reached.append(f"{plan.name_of(request)}: {text}")
     print_table(rows)
+    for text in reached:
+        console.info(text)
     for model in comparison.models:
         for text in published.beside(model):
             console.note(text)
     if len(plan.frameworks) == 1:  # of several, the whole comparison follows
         _answer(comparison)
+
+
+def _beside_calculated(comparison: Comparison, request: Request, system: SystemResult) -> str | None:
+    """Return the MFU of a system beside the calculated one; None where either is unknown."""
+    gpu = gpus.match(system.run.gpu_info).gpu
+    expected = None if gpu is None else roofline.expected(request, gpu, recipe.shape_of(request))
+    found = next((each.values["mfu"].value for each in efficiencies(comparison, system) if "mfu" in each.values), None)
+    if expected is None or found is None:
+        return None
+    return f"MFU {found:.1f}%, {found / 100 / expected.mfu:.0%} of the calculated {expected.mfu:.0%}"
 
 
 def _answer(comparison: Comparison) -> None:

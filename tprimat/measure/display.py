@@ -10,15 +10,18 @@ from pathlib import Path
 
 from tprimat import __version__, console, units
 from tprimat.analysis.summary import Summary
+from tprimat.catalog import gpus
 from tprimat.console import Verbosity
-from tprimat.frameworks import defaults, scales
+from tprimat.frameworks import defaults, roofline, scales
 from tprimat.frameworks.loops import recipe
-from tprimat.frameworks.request import Request
+from tprimat.frameworks.request import DEFAULT, EMBEDDED, Request, RequestedConfig
 from tprimat.machine.platforms import Machine
 from tprimat.measure.output import OnLine, OnMessage
 from tprimat.measure.plan import Plan
 from tprimat.record.progress import Message, Step
 from tprimat.results.run import Environment, Run
+from tprimat.settings import Setting
+from tprimat.settings.rows import SETTINGS
 from tprimat.text import counted, plain
 
 SMOKE_TEST_BELOW = defaults.STEPS_ON_CPU
@@ -42,7 +45,12 @@ def show(plan: Plan) -> None:
         is_taken = result in named
         named.add(result)
         # A part of the name may not be known before the training.
-        shown = {"command": command, "result": None if "{" in result.name or is_taken else str(result)}
+        shown: dict[str, object] = {
+            "command": command,
+            "result": None if "{" in result.name or is_taken else str(result),
+        }
+        settings = {row.request: {"value": value, "set_by": origin} for row, value, origin in _settings(plan, request)}
+        shown |= {"settings": settings} if settings else {}
         values = {"model": request.model, "framework": request.framework, **shown}
         console.current().values.setdefault("commands", []).append(values)
         console.info(f"result: {result}{', with the setting that differs in its name' if is_taken else ''}")
@@ -62,6 +70,10 @@ def introduce(plan: Plan, machine: Machine) -> None:
     software += [f"{stack} {gpu.software_version}"] if stack and gpu.software_version else []
     console.info(f"TensorPrimat {__version__} on {', '.join([plain(where), *software])}")
     introduce_requests(plan, machine.environment)
+    found = gpus.match(gpu).gpu if machine.platform != "cpu" else None
+    for request in plan.requests:
+        if found is not None and (reached := roofline.expected(request, found, recipe.shape_of(request))):
+            console.info(f"calculated for {found.title}, {plan.name_of(request)}: {reached}")
 
 
 def introduce_requests(plan: Plan, environment: Environment) -> None:
@@ -69,6 +81,9 @@ def introduce_requests(plan: Plan, environment: Environment) -> None:
     for kind, facts in (("version", environment.versions), ("setting", environment.settings)):
         for name, value in facts.items():
             console.debug(f"{kind}: {plain(name)} {plain(value)}")
+    for request in plan.requests:
+        for row, chosen, origin in _settings(plan, request):
+            console.debug(f"{plan.name_of(request)}: {row.title or row.key} {chosen} ({plain(origin)})")
     lines = [(request, plan.framework_of(request).launcher.introduce(request)) for request in plan.requests]
     requests = [request for request, own in lines if not own]
     console.info("")
@@ -201,6 +216,19 @@ def print_table(rows: Sequence[Mapping[str, str]]) -> None:
     """Print rows of cells by their headings, which are those of the first row."""
     for line in console.table([tuple(rows[0]), *(tuple(row.values()) for row in rows)]):
         console.info(line)
+
+
+def _settings(plan: Plan, request: Request) -> Iterator[tuple[Setting, object, str]]:
+    """Yield what a user can choose of a training, its value, and where that is from; nothing where nobody knows."""
+    takes_all = plan.framework_of(request).embedded
+    for row in SETTINGS if request.origins is not None else ():
+        name = row.request
+        is_taken = row.field and hasattr(RequestedConfig, name) and (takes_all or name not in EMBEDDED)
+        value = getattr(request, name, None) if is_taken else None
+        if name == "micro_batch_size" and request.finds_micro_batch:
+            value = "auto"
+        if value is not None:
+            yield row, value, (request.origins or {}).get(name, DEFAULT)
 
 
 def _setup(plan: Plan, request: Request) -> dict[str, str]:

@@ -19,7 +19,7 @@ from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.nemo import options as nemo_options
 from tprimat.frameworks.nemo.options import under_torchrun
 from tprimat.frameworks.nodes import Node
-from tprimat.frameworks.request import Device, Request, RequestedConfig
+from tprimat.frameworks.request import LAUNCHER, Device, Request, RequestedConfig
 from tprimat.machine import held_memory
 from tprimat.machine.host import Host, memory_limit_gb
 from tprimat.machine.platforms import Machine
@@ -264,20 +264,18 @@ def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
     )
 
 
-_DESTINATIONS = {"num_gpus": "gpus", "time_limit_s": "time_limit"}
-"""Options that aren't called as the field of a RequestedConfig is."""
-
-
 def given_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options as fields of a RequestedConfig; precisions, which may be several, aside."""
-    names = {field.name for field in dataclasses.fields(RequestedConfig)} - {"shape", "precision"}
-    given = {name: getattr(options, _DESTINATIONS.get(name, name)) for name in names}
+    names = {field.name for field in dataclasses.fields(RequestedConfig)} & vars(options).keys()
+    given = {name: getattr(options, name) for name in sorted(names - {"precision"})}
     # Of several micro-batches each makes a request of its own.
     given |= {"eager": options.eager or None, "micro_batch_size": (options.micro_batch_size or (None,))[0]}
+    given["num_gpus"] = options.gpus
     given["settings"] = tuple(options.settings or ()) or None
     if under_torchrun():
         world = int(os.environ["WORLD_SIZE"])
         given |= {"num_gpus": world, "num_nodes": world // int(os.environ.get("LOCAL_WORLD_SIZE", world))}
+        given["origins"] = dict.fromkeys(("num_gpus", "num_nodes"), LAUNCHER)
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -306,6 +304,8 @@ def requested_config(
         )
     for field, value in stated.items():
         reference = getattr(matched, field)
-        if reference not in (None, value):
+        if field in matched.origins and reference not in (None, value):
             notes.append(f"{options.match}: {field.replace('_', ' ')} {reference} there, {value} here, as you asked")
-    return (model,), dataclasses.replace(matched, **stated)
+    own = {*stated, "precision"} if options.precision else {*stated}
+    theirs = {name: origin for name, origin in matched.origins.items() if name not in own}
+    return (model,), dataclasses.replace(matched, **stated | {"origins": theirs | stated.get("origins", {})})

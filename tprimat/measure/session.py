@@ -268,11 +268,13 @@ class Session:
                 return
         self.status = self.status or ExitStatus.TRAINING_FAILED
         self.failures += 1
+        words = training_files.last_words(log, child.tail)
+        unrecorded = outcome.OUT_OF_MEMORY if any(map(outcome.is_out_of_memory, words)) else None
         status, reason = outcome.of_process(
             child.status,
             interrupted=child.interrupted,
             overdue=child.overdue,
-            recorded=result[0].status_reason if result else None,
+            recorded=result[0].status_reason if result else unrecorded,
         )
         if result is None:
             # What was killed from outside is repeated by --resume, as any interrupted training.
@@ -288,7 +290,7 @@ class Session:
             return
         why = plain(out_of_memory_advice.advised(reason or "", request))
         console.error(f"error: {title}: {why}", see="training-failed")
-        for line in training_files.last_words(log, child.tail):
+        for line in words:
             console.error(f"    {plain(line, 160)}")
         console.error(f"    full log: {short_path(log)}")
 

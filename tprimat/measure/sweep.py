@@ -27,7 +27,7 @@ SWEPT = ("num_nodes", "gpus")
 STILL_ENDING_S = 40.0
 """How long a training may take to end whose session was killed: twice the grace that it has to write its result."""
 
-_OF_A_SESSION = {"output_dir", "node_index", "result_node", "rendezvous"}
+_OF_A_SESSION = {"output_dir", "node_index", "result_node", "rendezvous", "origins"}
 """Fields of a request that are no part of the configuration: another session has others."""
 
 Key = tuple[str, int]

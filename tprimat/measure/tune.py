@@ -24,7 +24,7 @@ from tprimat.measure import closing, display, tuned_config
 from tprimat.measure.plan import Plan
 from tprimat.measure.session import Session
 from tprimat.measure.tuned_config import Confirmed, Trial, TunedConfig
-from tprimat.record.outcome import OUT_OF_MEMORY
+from tprimat.record.outcome import OUT_OF_MEMORY, is_out_of_memory
 from tprimat.record.progress import Step
 from tprimat.results.run import Run, Tuning
 from tprimat.text import counted
@@ -320,7 +320,7 @@ def _trial_of(candidate: Candidate, run: Run | None, pruning: _Pruning, seconds:
         status, reason = "complete", run.status_reason
     elif pruning.is_pruned:
         status, reason = "pruned", None
-    elif OUT_OF_MEMORY in (reason or ""):
+    elif is_out_of_memory(reason or ""):
         status = OUT_OF_MEMORY
     return Trial(
         name=candidate.name,

@@ -13,13 +13,14 @@ from tprimat.frameworks import scales
 from tprimat.frameworks.request import Request
 from tprimat.frameworks.search_space import OPTIONS, Setting
 from tprimat.results.run import Tuning
+from tprimat.settings.rows import IDENTITY
 from tprimat.store.history import TRIALS, UNFINISHED, keep_in_history
 
 VERSION = 1
 LARGEST_FILE = 64 << 20
 FLAGS = ("--eager",)
-WORKLOAD = ("--framework", "--model", "--scale", "--precision", "--global-batch-size", "--sequence-length")
-ALLOWED = {*WORKLOAD, *OPTIONS.values()}
+_WORKLOAD = tuple(row for row in IDENTITY if row.flag and row.key not in ("label", "num_gpus"))
+ALLOWED = {"--model", *(row.option for row in _WORKLOAD), *OPTIONS.values()}
 """Options that such a file may hold: it says what is trained and how, never where results go."""
 
 
@@ -71,15 +72,10 @@ class TunedConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 def options_of(request: Request, setting: Setting) -> dict[str, str | bool]:
     """Return the options by which another command trains the same with a setting."""
-    options: dict[str, str | bool] = {
-        "--framework": request.framework,
-        "--model": request.model,
-        "--precision": request.precision,
-        "--global-batch-size": str(request.global_batch_size),
-        "--sequence-length": str(request.sequence_length),
-    }
-    if request.scale != scales.OTHER:
-        options["--scale"] = request.scale
+    work = {row.option: str(getattr(request, row.request)) for row in _WORKLOAD}
+    options: dict[str, str | bool] = {"--model": request.model, **work}
+    if request.scale == scales.OTHER:
+        del options["--scale"]
     for knob, value in setting.items():
         if value is not False:
             options[OPTIONS[knob]] = True if value is True else str(value)

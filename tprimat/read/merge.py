@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.sequencer import SAME_FIGURES
 from tprimat.results.run import Run
 
 INSIDE = {
@@ -107,22 +108,28 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
     return msgspec.structs.replace(run, **changes, warnings=tuple(warnings))
 
 
-def same_training(one: Run, other: Run) -> bool:
-    """Return whether two sources describe one training, by their losses or the total time."""
+def same_training(one: Run, other: Run, *, ranks: bool = False) -> bool:
+    """Return whether two sources describe one training, by their losses or the total time.
+
+    Those of two `ranks` by their names may have step times as far apart as those in one log.
+    """
     if _one_after_the_other(one, other):
         return False
     runtime = "train_runtime_seconds"
     known, added = one.native_metrics.get(runtime), other.native_metrics.get(runtime)
-    if isinstance(known, float) and isinstance(added, float):
+    # Reinforcement learning has no loss of a language model.
+    compared = (_pairs(one, other, name) for name in ("loss_values", "policy_loss", "grad_norms"))
+    losses = next(filter(None, compared), [])
+    if isinstance(known, float) and isinstance(added, float) and not (ranks and losses):
         # A console prints four digits of what a file holds in full.
         return math.isclose(known, added, rel_tol=LOSS_DIGITS)
-    losses = _pairs(one, other, "loss_values")
-    if len({first for first, _ in losses}) < LEAST_COMMON:
+    if len(losses if ranks else {first for first, _ in losses}) < LEAST_COMMON:
         return False
     alike = sum(math.isclose(first, second, rel_tol=LOSS_DIGITS, abs_tol=1e-4) for first, second in losses if second)
     # Two runs of one seed share only their losses: their step times differ.
     times = _pairs(one, other, "step_times")
-    close = sum(math.isclose(first, second, rel_tol=5e-3) for first, second in times if second)
+    apart = SAME_FIGURES if ranks else 5e-3
+    close = sum(math.isclose(first, second, rel_tol=apart) for first, second in times if second)
     return alike >= 0.95 * len(losses) and close >= 0.9 * len(times)
 
 
@@ -138,12 +145,11 @@ def _one_after_the_other(one: Run, other: Run) -> bool:
 
 def _pairs(one: Run, other: Run, series: str) -> list[tuple[float, float]]:
     """Return the values of steps that both have, of the other one first."""
-    known = dict(zip(one.steps, getattr(one, series), strict=True))
-    return [
-        (value, known[step])
-        for step, value in zip(other.steps, getattr(other, series), strict=True)
-        if value is not None and known.get(step) is not None
-    ]
+    columns = [getattr(run, series, None) or run.native_metrics.get(series) for run in (one, other)]
+    first, second = (column if isinstance(column, tuple) else () for column in columns)
+    known = dict(zip(one.steps, first, strict=False))
+    pairs = zip(other.steps, second, strict=False)
+    return [(value, known[step]) for step, value in pairs if value is not None and known.get(step) is not None]
 
 
 def _aligned_metrics(run: Run, other: Run) -> dict[str, Any]:

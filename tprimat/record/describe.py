@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tprimat.results.run import Optimizer, ParallelismConfig, Platform
+from tprimat.settings.rows import DIVISION
 
 
 def of_fp32(detail: str | None, platform: Platform) -> tuple[str | None, str | None]:
@@ -52,12 +53,9 @@ def undivided(strategy_name: str, replicas: int, gradient_accumulation_steps: in
     """Return the parallelism of a training with data parallelism only."""
     return ParallelismConfig(
         strategy_name=strategy_name,
-        tensor_model_parallel_size=1,
-        pipeline_model_parallel_size=1,
-        context_parallel_size=1,
-        expert_model_parallel_size=1,
         data_parallel_size=replicas,
         gradient_accumulation_steps=gradient_accumulation_steps,
+        **dict.fromkeys((*DIVISION, "expert_model_parallel_size"), 1),
     )
 
 

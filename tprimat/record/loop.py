@@ -28,6 +28,7 @@ from tprimat.record.options import Benchmark, check, is_name
 from tprimat.record.ranks import Process
 from tprimat.record.scalars import LOSS, NORM
 from tprimat.results.run import ModelConfig, Optimizer, ParallelismConfig, Run
+from tprimat.settings.rows import DIVISION
 
 OWN = "own"
 """What a result names as the framework of a loop that nobody has named."""
@@ -233,10 +234,7 @@ class LoopRecorder(Benchmark):
                 recomputation=None if module is None else describe.recomputation(module),
             ),
             parallelism_config=ParallelismConfig(
-                tensor_model_parallel_size=alone,
-                pipeline_model_parallel_size=alone,
-                context_parallel_size=alone,
-                data_parallel_size=alone,
+                **dict.fromkeys((*DIVISION, "data_parallel_size"), alone),
                 gradient_accumulation_steps=whole // micro
                 if alone and whole and micro and whole % micro == 0
                 else None,

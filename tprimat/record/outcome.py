@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import Any, NamedTuple
 
@@ -12,6 +13,13 @@ LONGEST_REASON = 400
 
 OUT_OF_MEMORY = "out of memory"
 """How the reason begins of a training that failed for want of memory."""
+
+_OUT_OF_MEMORY = re.compile(
+    r"out.?of.?memory|can(?:'|no)t allocate memory|not enough memory|bad_alloc|\bMemoryError\b"
+    # The libraries of CUDA and ROCm, Transformer Engine for cuBLAS, rocBLAS; the last one is NCCL's and RCCL's.
+    r"|alloc(?:ation)?_?failed|resource allocation failed|status_memory_error|failed to (?:cuda|hip) .*alloc",
+    re.IGNORECASE,
+)
 
 
 class Outcome(NamedTuple):
@@ -42,6 +50,14 @@ def of_end(done: int, planned: int | None, stop_reason: str | None, cause: str) 
     return Outcome("complete", stop_reason)
 
 
+def is_out_of_memory(error: BaseException | str) -> bool:
+    """Return whether an error, or a text that tells of one, means that memory ran out: a GPU's or the machine's.
+
+    torch has a class for its own allocator alone; the driver, libraries and compilers say it in other errors' texts.
+    """
+    return bool(_OUT_OF_MEMORY.search(error if isinstance(error, str) else f"{type(error).__name__}: {error}"))
+
+
 def of_exception(exception: BaseException, *, terminated: bool) -> Outcome:
     """Return the outcome of a training that an exception ended, or SIGTERM before it."""
     name = type(exception).__name__
@@ -49,12 +65,13 @@ def of_exception(exception: BaseException, *, terminated: bool) -> Outcome:
         return TERMINATED
     if isinstance(exception, KeyboardInterrupt):
         return INTERRUPTED
-    first_line = next((line.strip() for line in str(exception).splitlines() if line.strip()), "")
+    lines = [line.strip() for line in str(exception).splitlines() if line.strip()]
+    # Compilers and NCCL say it below their own first line.
+    first_line = next(filter(is_out_of_memory, lines), (lines or [""])[0])
     text = f"{name}: {first_line}"[:LONGEST_REASON] if first_line else name
     if isinstance(exception, (SystemExit, GeneratorExit)):
         return Outcome("incomplete", f"the program exited: {text}")
-    # torch names the GPU's; of the CPU's allocator it says only this in a RuntimeError.
-    if isinstance(exception, MemoryError) or name == "OutOfMemoryError" or "can't allocate memory" in first_line:
+    if is_out_of_memory(exception):
         return Outcome("failed", f"{OUT_OF_MEMORY}: {text}")
     return Outcome("failed", text)
 
@@ -81,7 +98,7 @@ def of_process(status: int, *, interrupted: bool, overdue: bool, recorded: str |
         status: exit status of the process; negative for a signal.
         interrupted: whether the user interrupted it from the process that started it.
         overdue: whether it was ended for running far beyond its time limit.
-        recorded: the reason in the result that it left.
+        recorded: the reason in the result that it left, or that its last words tell.
     """
     if interrupted:
         reason = "interrupted"

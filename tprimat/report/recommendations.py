@@ -61,7 +61,7 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
     for text in _equal_batches(compared):
         yield "batch-differs", text
     if any(caveat.code == "throttled" for caveat in group.caveats):
-        yield "throttled", "fix cooling or power cap (tprimat preflight), then measure again"
+        yield "throttled", "fix cooling, power cap or clock setting (tprimat preflight), then measure again"
     changed = next((system for system in systems if system.segments), None)
     if changed is not None and changed.segments[1].cause is None:
         where = f"{changed.name} at step {changed.segments[1].first_step}"

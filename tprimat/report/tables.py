@@ -224,7 +224,7 @@ def _cost_per_sample(
 
     def read(system: SystemResult) -> str | None:
         price, value = comparison.prices.get(system.name), system.value(RATE)
-        return figure(Value(work.size * price.middle / 3600 / value)) if price and value else None
+        return figure(Value(price.cost(work.size / 3600 / value))) if price and value else None
 
     return f"USD/{work.amount}", f"USD/{work.amount}", read
 
@@ -267,7 +267,9 @@ def _short(found: Sequence[efficiency.Efficiency], name: str, price: Price | Non
     if name in ("mfu", "share_of_preflight"):
         return f"{figure(Value(value))}%{peak if name == 'mfu' else ''}"
     if price is not None and price.low < price.high:
-        return "–".join(figure(Value(value * bound / price.middle)) for bound in (price.low, price.high))
+        return "–".join(
+            figure(Value(value * price.cost(1, bound) / price.cost(1))) for bound in (price.low, price.high)
+        )
     return figure(Value(value))
 
 

@@ -367,7 +367,7 @@ def _cost_text(comparison: Comparison, group: Group) -> str:
         return ""
     compared = {id(system): system for pair in group.pairs if pair.ratio for system in (pair.baseline, pair.system)}
     costs = {
-        system.name: price.middle / speed
+        system.name: price.cost(1 / speed)
         for system in compared.values()
         if (price := comparison.prices.get(system.name)) and (speed := system.value(RATE))
     }

@@ -44,8 +44,8 @@ class Value:
         assert self.value is not None
         low, high = self.low or self.value, self.high or self.value
         if low == high and price.low == price.high:
-            return Value(self.value * price.low)
-        return Value(self.value * price.middle, low * price.low, high * price.high)
+            return Value(price.cost(self.value))
+        return Value(price.cost(self.value), price.cost(low, price.low), price.cost(high, price.high))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,5 +18,5 @@ def add_options(group: argparse._ArgumentGroup) -> None:
     option(group, "--max-steps N", "alias of --steps", dest="steps", type=at_least(1))
     add_setting(group, "preset", ", ".join(PRESETS), PERFORMANCE, choices=tuple(PRESETS))
     add_setting(group, "data", MOCK, choices=DATA)
-    add_setting(group, "settings", dest="settings", action="append")
+    add_setting(group, "settings", action="append")
     option(group, "--gpu NAME", "use the defaults of this GPU, e.g. H100 (default: detected)")

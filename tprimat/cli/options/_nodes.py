@@ -13,7 +13,7 @@ EXECUTORS = ("local", "slurm")
 
 def add_options(group: argparse._ArgumentGroup) -> None:
     """Add them to a group."""
-    add_setting(group, "num_nodes", dest="num_nodes", type=one_or_several(at_least(1, 10**5)))
+    add_setting(group, "num_nodes", type=one_or_several(at_least(1, 10**5)))
     text = "run here or submit a Slurm job (default: local)"
     option(group, "--executor", text, choices=EXECUTORS, default="local")
     option(group, "--wait", "follow the Slurm job until it ends")

@@ -105,7 +105,7 @@ def add_setting(group: argparse._ActionsContainer, key: str, *filled: object, **
     row = by_key(key)
     if " " in row.flag and not {"choices", "type", "action"} & settings.keys():
         settings["type"] = at_least(row.least)
-    option(group, row.flag, row.help.format(*filled), **settings)
+    option(group, row.flag, row.help.format(*filled), dest=row.request, **settings)
 
 
 def add_sizes(group: argparse._ActionsContainer, *, several_micro_batches: bool = False) -> None:

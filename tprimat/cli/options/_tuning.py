@@ -7,15 +7,15 @@ from pathlib import Path
 
 from tprimat.cli.options._parser import option
 from tprimat.cli.options._training import add_setting, at_least, duration
-from tprimat.frameworks.request import ATTENTION, RECOMPUTATION
+from tprimat.frameworks.request import EMBEDDED
 
 DEFAULT_BUDGET = "30m"
 
 
 def add_settings(group: argparse._ArgumentGroup) -> None:
     """Add the settings of the embedded frameworks, and the file that holds a tuned configuration."""
-    add_setting(group, "recomputation", choices=RECOMPUTATION)
-    add_setting(group, "attention", choices=ATTENTION)
+    for key, values in EMBEDDED.items():
+        add_setting(group, key, choices=values)
     text = "use the configuration that --tune wrote to FILE; further options override it"
     option(group, "--config FILE", text, type=Path)
 

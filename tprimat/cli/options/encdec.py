@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
-import time
 from pathlib import Path
-from typing import NoReturn
 
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option, program
 from tprimat.cli.options._training import (
@@ -20,10 +17,6 @@ from tprimat.cli.options._training import (
     label,
     seconds,
 )
-from tprimat.errors import ExitStatus
-
-FIRST_ERROR_S = 3.0
-"""How long the other processes wait with an error that all of them meet, before torchrun kills them for it."""
 
 MODEL = "encdec"
 DISK_FOLDER = "data"
@@ -45,20 +38,9 @@ Exit status: 0 success, 2 wrong usage, 5 the training failed or was interrupted.
 """
 
 
-class EncDecParser(Parser):
-    """The parser, where each of several processes may be the one that parses."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise UsageError, in one process of a machine; the others wait until it has printed that, and end."""
-        if {"RANK", "WORLD_SIZE"} <= os.environ.keys() and os.environ.get("LOCAL_RANK", os.environ["RANK"]) != "0":
-            time.sleep(FIRST_ERROR_S)
-            sys.exit(ExitStatus.USAGE)
-        super().error(message)
-
-
 def parser() -> Parser:
     """Return the parser; an option that isn't given and has no default is None."""
-    parser = EncDecParser(
+    parser = Parser(
         "benchmark",
         # The script says which model by its name.
         prog=os.environ.get("TPRIMAT_SCRIPT") or f"{program('benchmark')} --model {MODEL}",

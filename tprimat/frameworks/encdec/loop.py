@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from typing import Any
 
 from tprimat import units
 from tprimat.errors import ExitStatus, TrainingFailedError
+from tprimat.frameworks import out_of_memory_advice
 from tprimat.frameworks.encdec import data, model
 from tprimat.frameworks.encdec.launch import LAUNCHER
 from tprimat.frameworks.encdec.request import OPTIMIZER, EncDecRequest
@@ -30,13 +30,12 @@ from tprimat.frameworks.loops.processes import joined
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.machine import page_cache
 from tprimat.record import ranks
-from tprimat.record.outcome import OUT_OF_MEMORY
 from tprimat.record.ranks import Process, from_environment
 from tprimat.results.run import MemoryMetrics
 
 
 class Interrupted(BaseException):
-    """SIGTERM or Ctrl-C ended the training, whose result is written."""
+    """Ctrl-C ended the training, whose result is written."""
 
 
 MOST_RECORDS = 20_000
@@ -73,47 +72,33 @@ def train(
     group = joined(process, device_id=device_id) if process.world_size > 1 else contextlib.nullcontext()
     with contextlib.suppress(Interrupted), group:
         _prepare_data(request, process, say)
-        training = Training(request, process, say)
-        previous = signal.signal(signal.SIGTERM, training.interrupt)
+        training = Training(request, process, model.set_precision(request))
         try:
             with training:
-                training.run(data.dataset(request, process) if dataset is None else dataset)
+                training.run(data.dataset(request, process) if dataset is None else dataset, say)
         except KeyboardInterrupt as error:
             raise Interrupted from error
         except (RuntimeError, MemoryError, OSError) as error:
             if training.result is None:
                 raise
-            problem = training.result.status_reason or ""
-            if problem.startswith(OUT_OF_MEMORY):
-                problem += f": choose a --batch-size below {request.micro_batch_size}, or a smaller model"
+            problem = out_of_memory_advice.advised(training.result.status_reason or "", request)
             if process.world_size > 1:
                 problem = f"process {process.rank} of {process.world_size}: {problem}"
             raise TrainingFailedError(problem, heading="training-failed") from error
-        finally:
-            signal.signal(signal.SIGTERM, previous)
     return training
 
 
 class Training(EpochRecorder):
     """One training in one process."""
 
-    def __init__(self, request: EncDecRequest, process: Process, say: Callable[[str], None]) -> None:
-        super().__init__(request, process, model.set_precision(request))
-        self._say = say
+    def run(self, dataset: Any, say: Callable[[str], None]) -> None:
+        """Train all epochs, or until the time is up."""
+        process, request, self._say = self.process, self.request, say
+        # What comes before the first epoch is part of no step.
+        self._recorder.pause()
         self._files: list[Path] = []
         if request.data_dir is not None and not process.local_rank:
             self._files = [request.data_dir / shard.name for shard in request.pairs.shards()]
-
-    def interrupt(self, number: int, frame: object) -> None:
-        """Let SIGTERM interrupt as Ctrl-C does, but not while the result is being written."""
-        if self._recording is None or not (self._recording.is_ending or self._recording.has_ended):
-            raise KeyboardInterrupt
-
-    def run(self, dataset: Any) -> None:
-        """Train all epochs, or until the time is up."""
-        process, request = self.process, self.request
-        # What comes before the first epoch is part of no step.
-        self._recorder.pause()
         self._order: list[int] = []
         self._loader = self.watch(data.loader(dataset, self._order, request))
         self._step = model.Step(request, process)
@@ -121,7 +106,7 @@ class Training(EpochRecorder):
         self._started = self._reported = time.monotonic()
         self._limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
         while self.stop_reason is None and len(self.epochs) < request.all_epochs:
-            self._say(self.epoch_end(self._epoch(len(self.epochs))))
+            say(self.epoch_end(self._epoch(len(self.epochs))))
         self.loss_scale, self.skipped_steps = self._step.loss_scaling()
         # Only processes that have all come to their end can still talk to each other.
         self.recording.memory.sample()

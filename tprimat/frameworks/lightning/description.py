@@ -7,6 +7,7 @@ or NeMo's), so their attributes are asked for and never relied on.
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -15,6 +16,7 @@ import msgspec
 from tprimat.record import shapes
 from tprimat.record.describe import number, of_fp32, optimizer_settings, parameter_dtypes, recomputation
 from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig, Platform, Run, TrainingConfig
+from tprimat.settings.rows import DIVISION
 
 _PRECISIONS = {
     "64-true": "fp64",
@@ -74,22 +76,13 @@ def _parallelism(trainer: Any) -> ParallelismConfig:
     """Return the parallelism by Megatron's attributes (NeMo's strategy), else by the kind of strategy."""
     strategy = trainer.strategy
     default = 1 if any(kind.__name__ in _SPLITTING_NO_LAYER for kind in type(strategy).__mro__) else None
-    tensor, pipeline, context, expert = (
-        _count(strategy, f"{name}_parallel_size") or default
-        for name in ("tensor_model", "pipeline_model", "context", "expert_model")
-    )
-    world = _count(trainer, "world_size")
-    replicas = None
-    if world and tensor and pipeline and context and world % (tensor * pipeline * context) == 0:
-        replicas = world // (tensor * pipeline * context)
+    sizes = {name: _count(strategy, name) or default for name in (*DIVISION, "expert_model_parallel_size")}
+    world, share = _count(trainer, "world_size"), math.prod(sizes[name] or 0 for name in DIVISION)
     return ParallelismConfig(
         strategy_name=type(strategy).__name__,
-        tensor_model_parallel_size=tensor,
-        pipeline_model_parallel_size=pipeline,
-        context_parallel_size=context,
-        expert_model_parallel_size=expert,
-        data_parallel_size=replicas,
+        data_parallel_size=world // share if world and share and world % share == 0 else None,
         gradient_accumulation_steps=_count(trainer, "accumulate_grad_batches"),
+        **sizes,
     )
 
 

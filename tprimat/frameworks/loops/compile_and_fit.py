@@ -17,6 +17,7 @@ import torch
 
 from tprimat.frameworks.loops import cross_entropy, half_linear, recipe
 from tprimat.frameworks.loops.recipe import Recipe
+from tprimat.record.outcome import is_out_of_memory
 from tprimat.record.ranks import Process
 from tprimat.results.run import Run
 
@@ -34,7 +35,8 @@ COMMUNICATION_BYTES = 2e9
 COMPILE_TIME = "compile_time_seconds"
 """In a result's native_metrics: of the first micro-batch with compiled layers."""
 
-ELSEWHERE = "it failed in another process"
+FAILED = "torch.compile failed: "
+ELSEWHERE = f"{FAILED}it failed in another process"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +63,7 @@ def prepare(training: Recipe, process: Process) -> Prepared:
         return Prepared(training, module, training.setup())
     if request.compiled:
         speed_up(module, HALF.get(request.precision))
-    seconds = problem = None
+    fits, seconds, problem = False, None, None
     for micro, checkpointed in _candidates(training):
         training = dataclasses.replace(training, request=dataclasses.replace(request, micro_batch_size=micro))
         if checkpointed:
@@ -76,6 +78,8 @@ def prepare(training: Recipe, process: Process) -> Prepared:
                 uncompile(module)
         if fits or problem is not None:
             break
+    if seconds is not None and not fits and problem is None:
+        problem = "compiled layers run out of memory"
     return Prepared(training, module, stated(training.setup(), seconds, problem, is_chunked=request.compiled))
 
 
@@ -86,7 +90,7 @@ def stated(setup: Run, seconds: float | None, problem: str | None, *, is_chunked
         setup,
         framework_config=setup.framework_config | {"torch_compile": is_compiled, "chunked_cross_entropy": is_chunked},
         native_metrics={COMPILE_TIME: round(seconds, 3)} if seconds is not None and problem is None else {},
-        warnings=() if problem is None else (f"eager, since torch.compile failed: {problem}",),
+        warnings=() if problem is None else (f"eager, since {problem}",),
     )
 
 
@@ -112,9 +116,9 @@ def uncompile(module: Any) -> None:
     cross_entropy.install(module)
 
 
-def first_line(error: BaseException) -> str:
-    """Return what failed, for a warning."""
-    return (str(error).strip().splitlines() or [""])[0][:200] or type(error).__name__
+def failure_of(error: BaseException) -> str:
+    """Return how a compiler failed, for a warning."""
+    return FAILED + (str(error).strip().splitlines() or [""])[0][:200] or type(error).__name__
 
 
 def _candidates(training: Recipe) -> Iterator[tuple[int, bool]]:
@@ -136,13 +140,12 @@ def _attempt(
     started, fits, problem = time.perf_counter(), True, None
     try:
         _micro_batch(module, training, process)
-    except torch.cuda.OutOfMemoryError:
-        fits = False
     except Exception as error:
-        # Whatever a compiler raises, eager PyTorch may train without it.
-        if not may_fail:
+        fits = not is_out_of_memory(error)
+        # Whatever else a compiler raises, eager PyTorch may train without it.
+        if fits and not may_fail:
             raise
-        problem = first_line(error)
+        problem = failure_of(error) if fits else None
     seconds = time.perf_counter() - started
     # Only here is nothing of a failed attempt in use any more.
     module.zero_grad(set_to_none=True)

@@ -19,6 +19,7 @@ from tprimat.frameworks.loops.recipe import Recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
 from tprimat.record import describe, loop
+from tprimat.record.outcome import is_out_of_memory
 from tprimat.record.progress import reporter
 from tprimat.record.ranks import Process
 from tprimat.record.result import COVERS
@@ -115,8 +116,9 @@ def _first_micro_batch(engine: Engine, training: Recipe, process: Process) -> tu
         engine.optimizer.zero_grad()
         if process.device.type == "cuda":
             torch.cuda.synchronize(process.device)
-    except torch.cuda.OutOfMemoryError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever a compiler raises, eager PyTorch trains without it
-        problem = compile_and_fit.first_line(error)
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        # Whatever else a compiler raises, eager PyTorch trains without it.
+        problem = compile_and_fit.failure_of(error)
     return time.perf_counter() - started, problem

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tprimat.errors import TensorPrimatError, TrainingFailedError
+from tprimat.frameworks import out_of_memory_advice
 from tprimat.frameworks.request import Request
+from tprimat.record.outcome import is_out_of_memory, of_exception
 from tprimat.record.ranks import Process, from_environment
 
 TIMEOUT = datetime.timedelta(seconds=600)
@@ -23,7 +25,15 @@ that stands still. Drawing the largest model's weights, and compiling, take less
 def main(arguments: list[str], train: Callable[[Any], int | None], kind: type[Request] = Request) -> int:
     """Train the request that arguments state; return the exit status of the process: that of `train`, or 0."""
     try:
-        return train(kind.from_arguments(arguments)) or 0
+        request = kind.from_arguments(arguments)
+        try:
+            return train(request) or 0
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            reason = of_exception(error, terminated=False).reason or ""
+            advice = out_of_memory_advice.advised(reason, request)
+            raise TrainingFailedError(advice, heading="training-failed") from error
     except TensorPrimatError as error:
         if isinstance(error, TrainingFailedError) and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)  # for the log

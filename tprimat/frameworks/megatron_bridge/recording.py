@@ -49,7 +49,7 @@ class BridgeBenchmark(Benchmark):
     def on_train_start(self, context: Any) -> None:
         """Start the first step; the configuration is final by now."""
         request, process, config = self.request, self.process, context.state.cfg
-        recording = self._begin(process, covers=COVERS, absent=ABSENT, complete=self.completed)
+        recording = self._begin(process, covers=COVERS, absent=ABSENT)
         # Megatron-Bridge reduces it over all replicas.
         recording.values.is_global = True
         self._settings = {

@@ -10,13 +10,10 @@ from __future__ import annotations
 import os
 import sys
 
-from tprimat.errors import TrainingFailedError
-from tprimat.frameworks import out_of_memory_advice
 from tprimat.frameworks.loops import processes
 from tprimat.frameworks.megatron_bridge import recipe
 from tprimat.frameworks.megatron_bridge.recording import BridgeBenchmark
 from tprimat.frameworks.request import Request
-from tprimat.record.outcome import OUT_OF_MEMORY
 
 
 def main(arguments: list[str]) -> int:
@@ -43,10 +40,6 @@ def train(request: Request) -> None:
         pretrain(config, forward_step, callbacks=[benchmark])
     except BaseException as error:
         benchmark.fail(error)
-        if type(error).__name__ == "OutOfMemoryError":
-            first = next(iter(str(error).splitlines()), "")
-            advice = out_of_memory_advice.advised(f"{OUT_OF_MEMORY}: {first}", request)
-            raise TrainingFailedError(advice, heading="training-failed") from error
         raise
 
 

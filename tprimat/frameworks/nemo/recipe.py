@@ -99,15 +99,13 @@ def _data(request: Request, shape: ModelConfig) -> Any:
     from nemo.collections import llm
     from nemo.collections.common.tokenizers.null_tokenizer import NullTokenizer
 
-    settings: dict[str, Any] = {
-        # It counts one token more than it is given, for the end of a document.
-        "tokenizer": run.Config(NullTokenizer, vocab_size=(shape.vocab_size or 0) - 1),
-    }
+    # It counts one token more than it is given, for the end of a document.
+    tokenizer = run.Config(NullTokenizer, vocab_size=(shape.vocab_size or 0) - 1)
     if request.data != TOKENS:
-        return run.Config(llm.MockDataModule, **settings)
+        return run.Config(llm.MockDataModule, tokenizer=tokenizer)
     prefix = data.prefix(request)
-    settings |= {"paths": [str(prefix)], "index_mapping_dir": str(prefix.parent / "index"), "seed": request.seed}
-    return run.Config(llm.PreTrainingDataModule, split="100,0,0", **settings)
+    own = {"paths": [str(prefix)], "index_mapping_dir": str(prefix.parent / "index"), "seed": request.seed}
+    return run.Config(llm.PreTrainingDataModule, tokenizer=tokenizer, split="100,0,0", **own)
 
 
 def _trainer(recipe: Any, request: Request) -> None:

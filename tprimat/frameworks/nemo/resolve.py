@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 from tprimat.analysis import flops
 from tprimat.catalog import gpus, models
@@ -18,7 +19,7 @@ from tprimat.frameworks.nemo.defaults import (
     Defaults,
     choose,
 )
-from tprimat.frameworks.request import MOCK, Request
+from tprimat.frameworks.request import DEFAULT, MOCK, Request
 from tprimat.frameworks.scales import Scale
 from tprimat.machine.host import is_emulated
 from tprimat.results.run import ModelConfig
@@ -141,16 +142,15 @@ class Resolver(resolve.Resolver):
         """Return the request with NeMo's own fields; refuse what the memory can't hold."""
         smaller = self._check_memory(request, shape)
         if smaller is not None:
-            self.requested = dataclasses.replace(self.requested, scale=smaller.name)
+            origins = {**self.requested.origins, "scale": DEFAULT}
+            self.requested = dataclasses.replace(self.requested, scale=smaller.name, origins=origins)
             return self.resolve(request.output_dir)
         self._note_duration(request, shape)
-        data, settings = self.requested.data or MOCK, self.requested.settings or ()
         return dataclasses.replace(
             request,
-            data=data,
+            data=request.data or MOCK,
             cuda_graphs=self.row.cuda_graphs,
             vendor_settings=self.row in PUBLISHED,
-            settings=settings,
             max_connections=CONNECTIONS if (self.capability or 0) >= resolve.BLACKWELL else 1,
         )
 
@@ -171,12 +171,8 @@ class Resolver(resolve.Resolver):
             return None
         problem = f"{what}, and one has {gigabytes(memory / GB)} free"
         # A smaller model is divided only as the user says.
-        undivided = dataclasses.replace(
-            request,
-            tensor_model_parallel_size=self.requested.tensor_model_parallel_size or 1,
-            pipeline_model_parallel_size=self.requested.pipeline_model_parallel_size or 1,
-            context_parallel_size=self.requested.context_parallel_size or 1,
-        )
+        sizes: dict[str, Any] = {name: getattr(self.requested, name) or 1 for name in DIVISION}
+        undivided = dataclasses.replace(request, **sizes)
         smaller = scales.largest_that_fits(self.model, memory, lambda shape: bytes_needed(undivided, shape))
         if self.requested.scale is None and self.requested.shape is None:
             self.notes[:] = [f"{problem}: scale {smaller.name} is trained, the largest that fits"]

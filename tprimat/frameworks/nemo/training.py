@@ -11,15 +11,13 @@ from __future__ import annotations
 import os
 import sys
 
-from tprimat.errors import TrainingFailedError, UsageError
-from tprimat.frameworks import out_of_memory_advice
+from tprimat.errors import UsageError
 from tprimat.frameworks.loops import processes
 from tprimat.frameworks.nemo import data
 from tprimat.frameworks.nemo import launch as nemo
 from tprimat.frameworks.nemo import recipe as nemo_recipe
 from tprimat.frameworks.nemo.convert import WITHOUT_TE
 from tprimat.frameworks.request import Request
-from tprimat.record.outcome import OUT_OF_MEMORY
 
 
 def main(arguments: list[str]) -> int:
@@ -37,13 +35,10 @@ def train(request: Request) -> None:
     try:
         run.run(recipe, direct=True)
     except (RuntimeError, ValueError) as error:
-        first = next(iter(str(error).splitlines()), "")
         if WITHOUT_TE in str(error):
+            first = next(iter(str(error).splitlines()), "")
             needs = "NeMo's recipes need Transformer Engine on a GPU, which its container has"
             raise UsageError(f"{first}: {needs}", heading="no-framework") from error
-        if type(error).__name__ == "OutOfMemoryError":
-            advice = out_of_memory_advice.advised(f"{OUT_OF_MEMORY}: {first}", request)
-            raise TrainingFailedError(advice, heading="training-failed") from error
         raise
 
 

@@ -22,7 +22,7 @@ from tprimat.frameworks.primus.installation import CLI, SCRIPT, from_environment
 from tprimat.frameworks.primus.request import PrimusRequest, PrimusTraining
 from tprimat.frameworks.primus.resolve import Planner
 from tprimat.frameworks.primus.start_record import StartRecord
-from tprimat.frameworks.request import Launch, PreflightResult, Request
+from tprimat.frameworks.request import DEFAULT, Launch, PreflightResult, Request
 from tprimat.machine import host as hosts
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
@@ -48,7 +48,9 @@ class Resolver(Planner):
                 f"Primus trains {model.title} at full size only: that result has another shape", heading="cant-match"
             )
         config = os.environ.get("PRIMUS_CONFIG", "").strip()
-        options = {**vars(requested), "steps": requested.steps or defaults.STEPS_ON_GPU}
+        options = vars(requested)
+        if requested.steps is None:
+            options = {**options, "steps": defaults.STEPS_ON_GPU, "origins": {**requested.origins, "steps": DEFAULT}}
         self.requested = PrimusRequest(**options, config=Path(config) if config else None)
         super().prepare()
 

@@ -28,7 +28,7 @@ from tprimat.frameworks.primus.request import PrimusRequest, PrimusTraining
 from tprimat.frameworks.request import Request
 from tprimat.frameworks.scales import Scale
 from tprimat.results.run import ModelConfig, TrainingConfig
-from tprimat.settings.rows import DIVISION
+from tprimat.settings.rows import DIVISION, SETTINGS
 
 BACKENDS = ("megatron", "light-megatron", torchtitan.NAME)
 """Frameworks of Primus whose parameters are known here."""
@@ -138,6 +138,8 @@ class Planner(resolve.Resolver):
             "seed": seed if isinstance(seed, int) else defaults.SEED,
             "node_index": self.node,
             "result_node": request.num_nodes - 1,
+            "origins": {row.request: settings[row.megatron].text for row in SETTINGS if row.megatron in settings}
+            | {**(request.origins or {})},
         }
         return PrimusTraining(
             **{**vars(request), **stated},

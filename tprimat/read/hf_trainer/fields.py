@@ -8,7 +8,6 @@ from typing import Any
 
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.text import Stamp
 from tprimat.read.parsing.values import duration, number
 from tprimat.results.account import Timing
 
@@ -115,16 +114,9 @@ def summary_of(entry: Mapping[str, object], steps: int | None = None, before: in
     return figures
 
 
-def add_record(
-    training: LoggedTraining,
-    step: int,
-    line: int,
-    entry: Mapping[str, object],
-    window: int,
-    stamp: Stamp | None = None,
-) -> None:
-    """Add the record of a dictionary, printed at a time, to a training, as its last one."""
-    record = Record(step, line, window=window, stamp=stamp)
+def add_record(training: LoggedTraining, step: int, line: int, entry: Mapping[str, object], window: int) -> None:
+    """Add the record of a dictionary to a training, as its last one."""
+    record = Record(step, line, window=window)
     record.put_all(entry, _NAMES)
     tokens, rate = record.native.get("tokens_seen"), number(entry.get("train_tokens_per_second"))
     if tokens and rate and "train_runtime" not in entry:

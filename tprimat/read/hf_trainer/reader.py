@@ -208,15 +208,11 @@ class Reader:
         steps = _steps_of(entries, stated)
         for entry, step in zip(entries, steps.steps, strict=True):
             before = training.last.step if training.last else 0
-            fields.add_record(
-                training, step, entry.line, entry.values, step - before if steps.evidence else 1, entry.stamp
-            )
+            fields.add_record(training, step, entry.line, entry.values, step - before if steps.evidence else 1)
+            training.records[step].stamp = entry.stamp
         step_at = {entry.place: step for entry, step in zip(entries, steps.steps, strict=True)}
-        training.lost = [
-            Record(step_at[each.place], each.line, stamp=each.stamp)
-            for each in training.dropped
-            if each.place in step_at
-        ]
+        dropped = [each for each in training.dropped if each.place in step_at]
+        training.lost = [Record(step_at[each.place], each.line, stamp=each.stamp) for each in dropped]
         _set_first_window(training)
         unknown = {}
         if steps.evidence is None:

@@ -68,11 +68,14 @@ class Context(LogContext):
         if self._size > MOST_HELD or self.events.marks:
             self.read()
 
-    def told(self) -> Events:
+    def told(self, *, untimed: bool = False) -> Events:
         """Return its events, from lines alone that tell of one: of the rest of a log nothing else is taken.
 
-        What a process says when it starts is completed by the times of all lines around it, so these are read then.
+        What a process says when it starts is completed by the times of all lines around it, so these are read then;
+        and where the records are `untimed`, which have theirs from such lines.
         """
+        if untimed and any(_STAMPED.search(block) for _, block in self.unread):
+            return self.read().events
         events = Events()
         for number, block in self.unread:
             for line in _lines_with_events(number, block):
@@ -137,6 +140,7 @@ def _lines_with_events(number: int, block: bytes) -> Iterator[Line]:
             yield from lines_of(block[start:end], numbers.at(start))
 
 
+_STAMPED = re.compile(rb"20\d\d-?\d\d-?\d\d[T ]\d\d:")
 _EVENT = re.compile(b"|".join(map(re.escape, RAW_SIGNS)))
 
 SAME_MOMENT = 0.5
@@ -214,7 +218,7 @@ class MegatronTraining(LoggedTraining):
         if self.young or stretch.dumped:
             self.around.absorb(stretch)
         else:
-            self.around.events.absorb_marks(stretch.told())
+            self.around.events.absorb_marks(stretch.told(untimed=self.table.latest.kind.aware is None))
 
     def attempt(self, iteration: int) -> None:
         """Note that a process started with an iteration."""

@@ -9,21 +9,13 @@ from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.records import LogContext
 from tprimat.read.parsing.text import without_prefixes
 from tprimat.read.parsing.values import number, precision_of, read_statements, state, statements
-from tprimat.settings.rows import by_key, names
+from tprimat.settings.rows import SHAPE, by_key, names
 
 LISTED, ECHOED, COMPUTED = 1, 2, 3
 
-_COUNTS = {
-    "seq_length": "sequence_length",
-    "encoder_seq_length": "sequence_length",
-    "micro_batch_size": "micro_batch_size",
-    "num_layers": "num_layers",
-    "hidden_size": "hidden_size",
-    "ffn_hidden_size": "ffn_hidden_size",
-    "num_attention_heads": "num_attention_heads",
-    "num_query_groups": "num_query_groups",
-    "kv_channels": "head_dim",
-}
+_COUNTED = {*SHAPE, "sequence_length", "micro_batch_size"} - {"vocab_size"}
+_COUNTS = {name: field for name, field in names("megatron").items() if field in _COUNTED}
+_COUNTS["encoder_seq_length"] = "sequence_length"
 """Settings as configurations print them, `name=8` or `'name': 8`, and what they are called here."""
 
 _PARALLEL = ("tensor_model_parallel", "pipeline_model_parallel", "context_parallel", "expert_model_parallel")

@@ -21,7 +21,8 @@ _HINTS = (
 """A line without any of these is not looked at more closely."""
 
 _GRAVE = re.compile(
-    r"OutOfMemoryError|(?:HIP|CUDA) out of memory|Memory access fault by GPU|HSA_STATUS_ERROR_\w+"
+    r"OutOfMemory|(?:HIP|CUDA)(?: error:)? out of memory|STATUS_ALLOC_FAILED|Memory access fault by GPU"
+    r"|HSA_STATUS_ERROR_\w+"
     r"|slurmstepd: error: .*|DUE TO TIME LIMIT|oom-kill|[Cc]annot access gated repo"
     r"|DistBackendError|(?:NCCL|RCCL) error|ncclSystemError|ncclUnhandledCudaError|No space left on device"
     r"|Segmentation fault|Bus error|Illegal instruction|\(core dumped\)|Fatal Python error|what\(\): +\S"

@@ -95,7 +95,9 @@ class InputFile:
         """Yield line, cells as they are, and delimiter of the rows, from the start of the file."""
         self.stream.seek(0)
         text = io.TextIOWrapper(self.stream, encoding="utf-8-sig", errors="replace", newline="")
-        lines = (line.replace("\0", "") for line in text)
+        # A file that ends within a number has a part of it: the cell is unknown.
+        lines = (line if line.endswith(("\n", "\r")) else _LAST_NUMBER.sub("", line) for line in text)
+        lines = (line.replace("\0", "") for line in lines)
         number = 0
         try:
             delimiter, before, begin = _header(lines)
@@ -173,6 +175,7 @@ def columns_of(head: bytes) -> list[str]:
     return [name.strip().strip('"') for name in first.strip("\r\n ").split(delimiter)] if len(first) <= 20_000 else []
 
 
+_LAST_NUMBER = re.compile(r"(?<![\w.])[+-]?\d[\d.eE+-]*$")
 _SEPARATOR = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)
 _NO_VALUE = re.compile(r"[^-+\d.,;|\s\"nainfe]", re.IGNORECASE)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import dataclasses
 import itertools
 import math
 import statistics
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tprimat.read.parsing.events import Events, Time
+from tprimat.read.parsing.events import Events, Mark, Time
 from tprimat.results.account import Entry
 
 PAUSE = 0.1
@@ -19,6 +20,9 @@ PAUSE = 0.1
 these may lie further apart before the rest is no training."""
 
 PAUSES = ("evaluation", "checkpoint")
+
+SHOWN = 25
+"""Stretches whose steps show how long others take."""
 
 
 class Row(NamedTuple):
@@ -49,87 +53,117 @@ def attempts(rows: Iterable[Row], events: Events, again: Sequence[int]) -> list[
     return [sorted(group) for _, group in groups]
 
 
+@dataclasses.dataclass
+class _Stretch:
+    """Records between two known times: each with the time that is stated up to it, and how many pauses without one."""
+
+    begin: float | None
+    is_first: bool = False
+    end: float = math.inf
+    earliest: float = -math.inf
+    latest: float | None = None
+    records: list[tuple[Row, float, int]] = dataclasses.field(default_factory=list)
+    spent: float = 0.0
+    count: int = 0
+    kinds: set[str] = dataclasses.field(default_factory=set)
+    is_plain: bool = True
+
+    def add(self, row: Row, seconds: float) -> None:
+        """Add a record whose steps took so long."""
+        self.spent += max(seconds, 0.0)
+        self.records.append((row, self.spent, self.count))
+
+    def pause(self, marks: Sequence[Mark]) -> None:
+        """Add what lies between two records."""
+        self.spent += sum(mark.seconds or 0.0 for mark in marks)
+        unstated = {mark.kind for mark in marks} - {mark.kind for mark in marks if mark.seconds}
+        self.kinds |= unstated
+        self.count += bool(unstated)
+        self.is_plain = self.is_plain and not marks
+
+    def placed(self, resolution: float) -> list[Row]:
+        """Return the records with times from the beginning to the end.
+
+        What is left went to the pauses, to the start-up, or into each step where it is little; else it is unknown,
+        before the last record.
+        """
+        begin = self.end - self.spent if self.begin is None else self.begin
+        slack = self.end - begin - self.spent
+        is_much = slack > max(PAUSE * self.spent, resolution)
+        is_open = is_much and (len(self.kinds) > 1 or not (self.kinds or self.is_first))
+        rows = []
+        for row, spent, count in self.records:
+            share = spent / self.spent if self.spent else 1.0
+            if is_open or (self.kinds and slack > 0):
+                share = 0.0 if is_open else count / self.count
+            elif self.is_first:
+                share = 1.0
+            rows.append(row._replace(at=begin + spent + slack * share))
+        rows[-1] = rows[-1]._replace(at=self.end, latest=self.latest)
+        if is_open and len(rows) > 1:
+            rows[-2] = rows[-2]._replace(latest=rows[-2].at + slack)
+        return rows
+
+
 def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[tuple[Row, Time, float]]:
     """Return records without a time as timeline.of() takes them, with times from the lines around them.
 
-    A record was printed before the next line with a time, and before the next record by what that took at least. One
-    behind which no such line stands before the next record is a part of that. The last one of an attempt was printed
-    when its steps were over: after as long as others show, or else at an open time before the next line.
+    A record was printed at the next time behind it, where neither another one nor a pause lies between. From one such
+    time to the next, records lie as far apart as their steps took, and the pauses whose duration is stated. The last
+    ones of an attempt were printed when their steps were over, which is open where no others show how long these take.
     """
     clocks = collections.Counter(clock for _, (_, clock) in events.stamps)
     if not clocks or not rows:
         return []
     clock = clocks.most_common(1)[0][0]
-    lines, times = zip(*((line, at) for line, (at, other) in events.stamps if other is clock), strict=True)
-    resolution = 1.0 if all(at == int(at) for at in times) else 1e-3
+    stamps = [(line, at) for line, (at, other) in events.stamps if other is clock]
+    lines, times = [*(line for line, _ in stamps), sys.maxsize], [*(at for _, at in stamps), math.inf]
+    # That of a line, and how late it may come.
+    resolution = 2.0 if all(at == int(at) for _, at in stamps) else 2e-3
     pauses = [mark for mark in events.marks if mark.kind in PAUSES]
     paused = [mark.line for mark in pauses]
-    # A time behind an event that is over is no longer that of the record before it.
-    over = [mark.line for mark in pauses if mark.phase != "begins"]
-    printed = [row.seconds for row in rows if row.seconds]
-    usual = statistics.median(printed) if printed else 0.0
+    usual = statistics.median([row.seconds for row in rows if row.seconds] or [0.0])
     found: list[Row] = []
+    ratios: list[float] = []
     for attempt in attempts(rows, events, again):
-        kept: list[Row] = []
-        parts: list[Row] = []
+        place, step = bisect.bisect_left(lines, attempt[0].line), attempt[0].step - (attempt[0].window or 1)
+        stretch = _Stretch(times[place - 1] if place else None, is_first=True)
+        closed: list[_Stretch] = []
         for row, following in itertools.zip_longest(attempt, attempt[1:]):
-            parts.append(row)
+            scale = max(1.0, statistics.median(ratios[-SHOWN:] or [1.0]))
+            stretch.add(row, (row.seconds or usual) * (row.step - step) * scale)
+            step, end = row.step, following.line if following else sys.maxsize
             place = bisect.bisect_right(lines, row.line)
-            line, after = (lines[place], times[place]) if place < len(lines) else (sys.maxsize, math.inf)
-            if following and (line > following.line or _any_between(over, row.line, line)):
+            between = pauses[bisect.bisect_right(paused, row.line) : bisect.bisect_left(paused, end)]
+            is_dated = lines[place] < end and not any(
+                mark.line <= lines[place] and (mark.phase != "begins" or mark.at is None) for mark in between
+            )
+            # Steps go on at the first time behind a pause that is over.
+            over = bisect.bisect_left(lines, between[-1].line) if between and between[-1].phase != "begins" else -1
+            resumes = times[over] if lines[over] < end else None
+            if following and not is_dated and resumes is None:
+                stretch.pause(between)
                 continue
-            before = kept[-1] if kept else None
-            whole, spent = _together(before, parts, usual)
-            earliest = times[place - 1] if place else after - spent
-            if following:
-                kept.append(whole._replace(at=after))
-            elif math.isfinite(earliest) and (spent or math.isfinite(after)):
-                ratios = [
-                    (b.at - a.at) / (b.seconds * (b.step - a.step))
-                    for a, b in itertools.pairwise(kept)
-                    if b.seconds and not _any_between(paused, a.line, b.line)
-                ]
-                scale = max([1.0, statistics.median(ratios or [1.0])])
-                ended = over[event - 1] if (event := bisect.bisect_right(over, row.line)) else 0
-                at = (before.at if before else earliest) + spent * scale
-                if ended > (before.line if before else 0) and (stamp := bisect.bisect_right(lines, ended)):
-                    done = [part for part in parts if part.line < ended]
-                    _, rest = _together(done[-1] if done else before, parts[len(done) :], usual)
-                    at = max(at, times[stamp - 1] + rest * scale)
-                # Without any step time nothing but the next line bounds it, as it does the other records.
-                at = min(max(at, earliest), after) if usual or before is None else after
-                is_open = not ratios or (before is not None and ended > max(before.line, lines[place - 1]))
+            after, spent, is_dated = times[place], stretch.spent, is_dated and following is not None
+            stretch.earliest = times[place - 1] if place else -math.inf
+            expected = after if stretch.begin is None else stretch.begin + spent
+            stretch.end = min(max(after if is_dated or not usual else expected, stretch.earliest), after)
+            if math.isfinite(stretch.end):
+                if is_dated and stretch.is_plain and not stretch.is_first and stretch.begin is not None and spent:
+                    ratios.append((stretch.end - stretch.begin) / spent * scale)
                 # What follows the last record of an attempt that is not the last one is lost in any case.
-                is_open = is_open and row is rows[-1] and max(PAUSE * spent, resolution) < after - at < math.inf
-                kept.append(whole._replace(at=at, latest=after if is_open else None))
-            parts = []
-        for place in range(len(kept) - 2, -1, -1):
-            row, following = kept[place : place + 2]
-            if following.seconds and following.window:
-                at = following.at - following.seconds * following.window
-                earliest = times[max(bisect.bisect_right(lines, row.line) - 1, 0)]
-                kept[place] = row._replace(at=min(row.at, max(at, earliest)))
-        found += kept
+                if row is rows[-1] and (not ratios or stretch.kinds):
+                    is_late = max(PAUSE * spent, resolution) < after - stretch.end < math.inf
+                    stretch.latest = after if is_late else None
+                closed.append(stretch)
+            stretch = _Stretch(stretch.end if resumes is None else resumes)
+            stretch.pause(between if resumes is None else ())
+        for later, one in itertools.pairwise(reversed(closed)):
+            # It was printed before the steps of the next one, where no line that says so comes before these are over.
+            if later.begin == one.end and later.is_plain:
+                one.end = later.begin = max(min(one.end, later.end - later.spent), one.earliest)
+        found += [row for each in closed for row in each.placed(resolution)]
     return [(row, clock, resolution) for row in found]
-
-
-def _any_between(lines: Sequence[int], first: int, last: int) -> bool:
-    """Return whether one of ascending lines lies behind the first and not behind the last of two."""
-    return bisect.bisect_right(lines, first) < bisect.bisect_right(lines, last)
-
-
-def _together(before: Row | None, parts: Sequence[Row], usual: float) -> tuple[Row, float]:
-    """Return records as one, which is printed with the last of them, and what their steps took by their own times, s.
-
-    Where one has none, those of others are taken.
-    """
-    former = [before.step if before else parts[0].step - (parts[0].window or 1), *(part.step for part in parts)]
-    spent = sum((part.seconds or usual) * (part.step - step) for part, step in zip(parts, former, strict=False))
-    count = parts[-1].step - former[0]
-    window = count if all(part.window for part in parts) else None
-    return parts[-1]._replace(seconds=spent / count if spent > 0 and count > 0 else None, window=window), max(
-        spent, 0.0
-    )
 
 
 def stated_parts(rows: Sequence[Row], events: Events) -> tuple[Entry, ...]:

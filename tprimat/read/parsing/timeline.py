@@ -183,10 +183,13 @@ class TimelineBuilder:
     def _silences(self, starts: Sequence[Mark], marks: Sequence[Mark]) -> list[tuple[float, float]]:
         """Return from when to when no process ran before each start behind the last record."""
         down: list[tuple[float, float]] = []
+        # What was going on after the record was no silence.
+        kinds = {mark.kind for mark in marks if starts and mark.line < starts[0].line} & self._spent.keys()
+        busy = self._now + sum(statistics.median(self._spent[kind]) for kind in kinds if self._spent[kind])
         # Several lines may tell of one start.
         for moment, silence in dict.fromkeys((start.first, start.silence) for start in starts):
             first = self._at(moment)
-            found = [(self._now, first)] if first is not None and not down else []
+            found = [(min(busy, first), first)] if first is not None and not down else []
             if silence:
                 begins, ends = (self._at(each) for each in silence)
                 if begins is not None and ends is not None and (not down or ends - begins >= AGAIN):
@@ -373,7 +376,8 @@ def of(rows: Iterable[tuple[Row, Time, float]], events: Events, again: Sequence[
     if clock == "elapsed":
         marks = [mark._replace(at=None, first=None, silence=None) for mark in events.marks]
         events = Events(marks, first=(0.0, "elapsed"))
-    return TimelineBuilder(on_clock, events, clock, max(resolutions), again).build()
+    entries = TimelineBuilder(on_clock, events, clock, max(resolutions), again).build()
+    return entries if any(entry.kind != "unknown" for entry in entries) else ()
 
 
 def lost(timeline: Sequence[Entry]) -> str | None:

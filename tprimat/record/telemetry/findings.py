@@ -41,6 +41,8 @@ _THROTTLING = {
     "thermal": ("thermal", "thermal throttling"),
     "hardware-slowdown": ("hardware-slowdown", "hardware slowdown (the GPU protects itself)"),
     "power-brake": ("power-brake", "power brake (the server limits the GPUs' power)"),
+    "clock-setting": ("clock-setting", "clock limited by a setting (nvidia-smi -lgc or -ac)"),
+    "sync-boost": ("sync-boost", "clock held down by another GPU (sync boost)"),
 }
 
 Severity = Literal["warning", "info"]

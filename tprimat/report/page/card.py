@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Ratio, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import cost, efficiencies
@@ -183,7 +184,7 @@ def cost_values(view: View) -> dict[str, Any]:
         {
             "field": placed.field,
             "name": placed.name,
-            "cost": work_of([placed.system]).size / 3600 / value if value else None,
+            "cost": Price(1.0, 1.0).cost(work_of([placed.system]).size / 3600 / value) if value else None,
         }
         for placed in view.systems
         for value in [_rate(placed.system)]

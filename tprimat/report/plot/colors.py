@@ -93,4 +93,4 @@ def _preferred(system: SystemResult) -> tuple[str | None, int]:
     row = next((each for each in gpus.gpus() if each.short_name == short), None)
     vendor = row.vendor if row else gpus.vendor(name) or {"nvd": "NVIDIA", "amd": "AMD"}.get(run.platform or "")
     family = row.family.split()[0] if row and row.family else ""
-    return vendor, FIRST_TONE.get(family, 0)
+    return (vendor, FIRST_TONE.get(family, 0)) if vendor in TONES else (None, 0)

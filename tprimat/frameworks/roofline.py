@@ -1,0 +1,105 @@
+"""What a GPU should reach in the training that is our own program, calculated from its data sheet before it trains.
+
+Each kind of work takes its FLOPs or bytes over a rate that GPUs of its kind sustain. Launch gaps, throttling, overlap
+and communication are not included: a measurement well below it has a cause to look for. docs/frameworks.md has a table.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tprimat.analysis.flops import flops_per_token
+from tprimat.catalog.gpus import Gpu
+from tprimat.frameworks.request import Request
+from tprimat.frameworks.scales import BYTES_PER_PARAMETER
+from tprimat.results.run import ModelConfig
+from tprimat.units import gigabytes, seconds
+
+PRODUCTS, ATTENDED = 0.9, 0.45
+"""Of the matrix product that a GPU sustains at best, the share of a training's products and of fused attention."""
+
+SUSTAINED, BANDWIDTH = {"NVIDIA": 0.75, "AMD": 0.6}, {"NVIDIA": 0.85, "AMD": 0.75}
+"""Share of its peak that a GPU sustains at best, where nobody measured it, and of its data sheet's bandwidth."""
+
+HIDDEN_BYTES, WIDTH_BYTES = 64, 20
+"""Memory traffic of the other compiled kernels of a layer, forward and backward, for each value of the hidden state and
+of the feed-forward part of a token."""
+
+LOGIT_BYTES = 10
+UPDATE_BYTES = 46
+"""Of a logit; and of a parameter in clipping, AdamW and the BF16 copies."""
+
+FIRST_GRADIENT_BYTES, GRADIENT_BYTES = 5, 16
+"""Of a parameter, for the gradients of a single micro-batch, and of each of several that are added up."""
+
+COPY_BYTES = 2
+"""Memory of a parameter's half-precision copy, which compiled layers compute with."""
+
+HALF = ("bf16", "fp16")
+"""Precisions that the sustained rate is of."""
+
+CONTEXT_BYTES = 1e9
+"""Memory of the driver's context and the libraries' workspaces."""
+
+LOGITS_AT_ONCE = 1024
+SPARE = 0.03
+"""Share of the memory that stays free for what the allocator can't use."""
+
+
+class Expected(NamedTuple):
+    """What a GPU should reach in a training.
+
+    Attributes:
+        seconds: of a step.
+        mfu: from 0 to 1, of the dense peak, with causal attention.
+        memory_bytes: at the peak of a step.
+        micro_batch: sequences; the largest that fits, where the training chooses it.
+        recomputes: whether activations are computed again, as not even one sequence fits otherwise.
+    """
+
+    gpu: Gpu
+    seconds: float
+    mfu: float
+    memory_bytes: float
+    micro_batch: int
+    recomputes: bool
+
+    def __str__(self) -> str:
+        memory = f"{gigabytes(self.memory_bytes / 1e9)} of {gigabytes(self.gpu.memory_gb)}"
+        batch = f"micro-batch {self.micro_batch}{', activations computed again' if self.recomputes else ''}"
+        return f"{seconds(self.seconds)} per step, MFU {self.mfu:.0%}, {memory} at {batch}"
+
+
+def expected(request: Request, gpu: Gpu, shape: ModelConfig) -> Expected | None:
+    """Return what a GPU should reach where the training suits itself to it; None elsewhere, and for an unknown peak."""
+    peak, products = gpu.peak_tflops(request.precision), gpu.sustained_bf16_tflops
+    length, layers = request.sequence_length, shape.num_layers or 0
+    all_flops, causal = flops_per_token(shape, length, causal=False), flops_per_token(shape, length)
+    if not request.finds_micro_batch or peak is None or all_flops is None or causal is None or not shape.num_parameters:
+        return None
+    sustained = 1e12 * (products if products and request.precision in HALF else SUSTAINED[gpu.vendor] * peak)
+    tokens = request.global_batch_size * length // request.num_gpus
+    hidden, width, weights = shape.hidden_size or 0, shape.ffn_hidden_size or 0, shape.num_parameters
+    states = weights * (BYTES_PER_PARAMETER + COPY_BYTES)
+    logits = min(LOGITS_AT_ONCE, tokens) * (shape.vocab_size or 0) * LOGIT_BYTES
+
+    def memory(sequences: int, kept: int) -> float:
+        # Two bytes of each value that the backward pass needs.
+        return CONTEXT_BYTES + states + logits + 2.0 * kept * sequences * length * layers
+
+    replica, room = tokens // length, (1 - SPARE) * 1e9 * gpu.memory_gb
+    sizes = [each for each in range(replica, 0, -1) if replica % each == 0]
+    tries = [(size, kept) for kept in (4 * hidden + 2 * width, hidden) for size in sizes]
+    micro, kept = next((each for each in tries if memory(*each) <= room), tries[-1])
+    recomputes = kept == hidden
+    flops = {"attended": tokens * (all_flops - causal)}
+    flops["products"] = tokens * causal - flops["attended"]
+    if recomputes:
+        flops = {kind: each * 4 / 3 for kind, each in flops.items()}
+    batches = tokens // (micro * length)
+    traffic = tokens * (layers * (HIDDEN_BYTES * hidden + WIDTH_BYTES * width) + LOGIT_BYTES * (shape.vocab_size or 0))
+    traffic += weights * (UPDATE_BYTES + (FIRST_GRADIENT_BYTES if batches == 1 else GRADIENT_BYTES * batches))
+    bandwidth = 1e9 * gpu.bandwidth_gb_per_s * BANDWIDTH[gpu.vendor]
+    time = flops["products"] / (PRODUCTS * sustained) + flops["attended"] / (ATTENDED * sustained)
+    time += traffic / bandwidth
+    return Expected(gpu, time, tokens * causal / time / (1e12 * peak), memory(micro, kept), micro, recomputes)
