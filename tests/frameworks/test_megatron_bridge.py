@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -247,16 +248,20 @@ class TestAvailability:
     @pytest.mark.parametrize(
         ("removed", "words"),
         [
-            ("megatron/bridge/perf_recipes/llama/h100/llama3.py", "no performance recipes, 0.6.0 is the first"),
-            ("transformer_engine/__init__.py", "lacks transformer_engine"),
+            ("megatron/bridge/perf_recipes", "no performance recipes, 0.6.0 is the first"),
+            ("transformer_engine", "lacks transformer_engine"),
         ],
     )
     def test_what_is_missing_is_named(self, installed, removed, words):
-        (installed / removed).unlink()
-        if removed.startswith("transformer"):
-            (installed / removed).parent.rmdir()
+        shutil.rmtree(installed / removed)
         assert words in bridge.LAUNCHER.unavailable()
-        assert "nvcr.io/nvidia/nemo" in bridge.LAUNCHER.unavailable()
+        assert "nvcr.io/nvidia/nemo:26.08" in bridge.LAUNCHER.unavailable()
+
+    def test_recipes_may_move_within_their_package(self, installed):
+        (installed / "megatron/bridge/perf_recipes/llama/h100").rename(
+            installed / "megatron/bridge/perf_recipes/llama/moved"
+        )
+        assert bridge.LAUNCHER.unavailable() is None
 
     def test_none_is_installed_here(self):
         assert "isn't installed" in bridge.LAUNCHER.unavailable()

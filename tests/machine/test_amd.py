@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import sys
 
 import pytest
@@ -176,6 +177,29 @@ class TestReader:
         smi = FakeAmdsmi([self.loaded(metrics={"indep_throttle_status": 1 | 1 << 36})])
         (state,) = amd.Reader(fake_host(tmp_path, libraries={"amdsmi": smi}, files=amd_files()), self.ids).read()
         assert state.throttle == ("power-cap", "thermal")
+
+    def test_bits_where_the_library_states_only_whether_there_are_any(self, tmp_path):
+        smi = FakeAmdsmi([self.loaded(metrics={"indep_throttle_status": True})])
+        host = fake_host(tmp_path, libraries={"amdsmi": smi}, files=amd_files())
+        file = host.path("/sys/bus/pci/devices/0000:c1:00.0/gpu_metrics")
+        reader = amd.Reader(host, self.ids)
+        for content, throttle in [
+            (None, ()),
+            (struct.pack("<HBB108xQ", 120, 1, 3, 1 << 36), ("thermal",)),
+            (struct.pack("<HBB108xQ", 120, 1, 3, 2**64 - 1), ()),
+            # Another form of the file, and one that is cut off.
+            (struct.pack("<HBB108xQ", 120, 1, 4, 1 << 36), ()),
+            (struct.pack("<HBB", 120, 1, 3), ()),
+        ]:
+            if content is not None:
+                file.write_bytes(content)
+            assert reader.read()[0].throttle == throttle
+
+    def test_a_library_whose_shared_object_is_missing(self, tmp_path):
+        smi = FakeAmdsmi([self.loaded()])
+        smi.amdsmi_init = lambda: (_ for _ in ()).throw(OSError("libamd_smi.so: cannot open shared object file"))
+        (state,) = amd.Reader(fake_host(tmp_path, libraries={"amdsmi": smi}, files=amd_files()), self.ids).read()
+        assert (state.power_cap_w, state.pids) == (750.0, None)
 
     def test_files_alone(self, tmp_path):
         base = "/sys/bus/pci/devices/0000:c1:00.0"

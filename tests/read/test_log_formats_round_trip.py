@@ -124,6 +124,28 @@ class TestTorchtitan:
         assert (run.training_config.precision, run.status) == ("mxfp8", "complete")
         assert run.step_times[0] == pytest.approx(8 * 4096 / (5000 * 8))
 
+    def test_sizes_in_tokens(self):
+        # As torchtitan prints them from 2026-08-20 on (b5bcd76).
+        trainer = (
+            "[titan] 2026-08-21 07:33:02,123 - root - INFO - Trainer is initialized with 8192 tokens per DP rank, "
+            "131072 tokens per train step, gradient accumulation steps 2, maximum context length 4096, total steps 3 "
+            "(warmup 0)"
+        )
+        run = single([MESH, trainer, *(torchtitan(step, 5000, 2.0) for step in (1, 2, 3))])
+        sizes = run.training_config
+        assert (sizes.global_batch_size, sizes.micro_batch_size, sizes.sequence_length) == (32, 2, 4096)
+        assert (sizes.max_steps, run.parallelism_config.gradient_accumulation_steps) == (3, 2)
+        assert run.step_times[0] == pytest.approx(131072 / (5000 * 16))
+
+    def test_of_a_pipeline_the_tokens_of_a_rank_are_no_micro_batch(self):
+        trainer = (
+            "Trainer is initialized with 8192 tokens per DP rank, 65536 tokens per train step, "
+            "maximum context length 4096"
+        )
+        mesh = "Building 2-D device mesh with ['pp', 'dp_shard'], [2, 8]"
+        run = single([mesh, trainer, *(torchtitan(step, 5000, 2.0) for step in (1, 2, 3))])
+        assert (run.training_config.global_batch_size, run.training_config.micro_batch_size) == (16, None)
+
     def test_without_a_batch_there_is_no_time_and_the_user_may_say_it(self):
         content = "\n".join(torchtitan(step, 5000, 2.0) for step in (1, 2)).encode() + b"\n"
         (reading,) = read.parse_lines(text.lines([content]), "x.log")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -37,6 +38,9 @@ _RESIDENCIES = {
 
 _INDEPENDENT_BITS = {0xFFFF: "power-cap", 0xFFFF << 16: "power-cap", 0xFFFF << 32: "thermal"}
 """Bits of gpu_metrics' indep_throttle_status (MI200 and earlier): power, current, temperature (kgd_pp_interface.h)."""
+
+_BITS = struct.Struct("<xxBB108xQ")
+"""The driver's file gpu_metrics of these GPUs, gpu_metrics_v1_3: its revision, 1 and 3, and the bits."""
 
 _LEAST_RESIDENCY = 0.05
 """Share of the time since the last reading from which a limit counts as held."""
@@ -149,8 +153,19 @@ class Reader:
                 if (_counted(before, metrics, name) or 0) > _LEAST_RESIDENCY * elapsed
             }
             return tuple(sorted(held))
-        bits = int(_first_number(metrics, "indep_throttle_status") or 0)
+        bits = self._throttle_bits(address, metrics)
         return tuple(sorted({reason for mask, reason in _INDEPENDENT_BITS.items() if bits & mask}))
+
+    def _throttle_bits(self, address: str, metrics: Mapping[str, Any]) -> int:
+        stated = metrics.get("indep_throttle_status")
+        if stated is not True:
+            return int(_first_number(metrics, "indep_throttle_status") or 0)
+        # From ROCm 6.3 on amdsmi states only whether there are any.
+        try:
+            form, revision, bits = _BITS.unpack_from(self._host.path(f"{_PCI}/{address}/gpu_metrics").read_bytes())
+        except (OSError, struct.error):
+            return 0
+        return bits if (form, revision) == (1, 3) and bits != 2**64 - 1 else 0
 
 
 def _counted(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> float | None:

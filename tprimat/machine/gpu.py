@@ -134,7 +134,8 @@ class VendorLibrary:
         if self.module is not None:
             try:
                 getattr(self.module, self.start)()
-            except getattr(self.module, self.error):
+            except (getattr(self.module, self.error), OSError):
+                # OSError: from ROCm 7.14 on, amdsmi can be imported without its shared object.
                 self.module = None
 
     def __enter__(self) -> VendorLibrary:

@@ -21,11 +21,10 @@ from tprimat.results.run import ModelConfig
 
 MODULE = "tprimat.frameworks.megatron_bridge.training"
 
-FIRST_WITH_RECIPES = "perf_recipes/llama/h100/llama3.py"
-"""A file of 0.6.0, the first release whose performance recipes are part of the package."""
+RECIPES = "perf_recipes/llama"
+"""A folder of 0.6.0, the first release whose performance recipes are part of the package."""
 
-_CONTAINER = "nvcr.io/nvidia/nemo"
-_INSTALL = f"run in a container {_CONTAINER} newer than 26.06, which has 0.5.0 (docs/nemo.md)"
+_INSTALL = "run in a container nvcr.io/nvidia/nemo:26.08 or newer (docs/nemo.md)"
 
 
 def _has(package: str) -> bool:
@@ -90,7 +89,7 @@ class MegatronBridge(loops.Loop[Request]):
         if folder is None:
             return f"Megatron-Bridge isn't installed: {_INSTALL}"
         named = f"Megatron-Bridge {installed_version('megatron-bridge') or ''}".rstrip()
-        if not (folder / FIRST_WITH_RECIPES).is_file():
+        if not (folder / RECIPES).is_dir():
             return f"{named} has no performance recipes, 0.6.0 is the first with them: {_INSTALL}"
         missing = [package for package in ("torch", "transformers", "transformer_engine") if not _has(package)]
         return f"{named} lacks {', '.join(missing)}: {_INSTALL}" if missing else None

@@ -12,6 +12,7 @@ CUDA capacity: AMD Instinct MI300X with 191.98GiB memory
 from __future__ import annotations
 
 import ast
+import dataclasses
 import json
 import math
 import re
@@ -35,6 +36,7 @@ ECHOED, DUMPED, COMPUTED = 1, 2, 3
 """Weights of statements: what was asked for, what the training was configured with, what it worked out."""
 
 ARGUMENTS = names("torchtitan") | {
+    "training.max_context_length": "sequence_length",
     "training.mixed_precision_param": "parameter_type",
     "training.dtype": "dtype",
     "metrics.log_freq": "log_freq",
@@ -56,6 +58,7 @@ _LABELS = {
     "global batch size": "global_batch_size",
     "gradient accumulation steps": "gradient_accumulation_steps",
     "sequence length": "sequence_length",
+    "maximum context length": "sequence_length",
     "total steps": "max_steps",
 }
 _CAPACITY = r"(?:CUDA|GPU|Device|XPU) capacity: "
@@ -77,14 +80,19 @@ _STATEMENTS = statements(
         (label, int, COMPUTED, rf"(?:Trainer|Training starts).*\b{label}:? (?P<{field}>\d{{1,15}})\b")
         for label, field in _LABELS.items()
     ),
+    # From 2026-08-20 on sizes are in tokens.
+    (" tokens per ", int, COMPUTED, r"Trainer.* (?P<tokens_per_rank>\d{1,15}) tokens per DP rank"),
+    (" tokens per ", int, COMPUTED, r"Trainer.* (?P<tokens_per_step>\d{1,15}) tokens per train step"),
 )
-_OWN = re.compile(r"\bModel \S+(?: \S+)? size: [\d,]{1,19} total parameters|(?:Trainer|Training starts).*batch size ")
+_OWN = re.compile(
+    r"\bModel \S+(?: \S+)? size: [\d,]{1,19} total parameters|(?:Trainer|Training starts).*(?:batch size | tokens per )"
+)
 _RANK = re.compile(r"\[rank-\d{1,6}/(\d{1,6})\]")
 _STARTS = ("Starting job:", "Training starts at step")
 
 SIGNS = (
     "arguments ", "Running with ", "evice mesh", " size: ", "Building ", " capacity: ", "batch size ", "Training ",
-    "Starting job", "Float8", "MXFP8", "MXLinear", "FP8",
+    "Starting job", "Float8", "MXFP8", "MXLinear", "FP8", " tokens per ",
 )  # fmt: skip
 """A line without any of these states nothing."""
 
@@ -193,6 +201,15 @@ def complete(stated: LoggedValues) -> None:
     name, flavor = stated.get("model_name"), stated.word("model_flavor")
     device = stated.get("device_name")
     stack = device and ("rocm" if "AMD" in device.value else "cuda" if "NVIDIA" in device.value else None)
+    per_rank, length = stated.get("tokens_per_rank"), stated.count("sequence_length") or 0
+    # A pipeline takes several micro-batches at once.
+    if (
+        per_rank
+        and length
+        and per_rank.value % length == 0
+        and stated.count("pipeline_model_parallel_size") in (None, 1)
+    ):
+        stated.setdefault("micro_batch_size", dataclasses.replace(per_rank, value=per_rank.value // length))
     if stated.word("recomputation") not in ("none", "selective", "full"):
         stated.pop("recomputation", None)
     for field, value, source in (
