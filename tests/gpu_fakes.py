@@ -1,8 +1,9 @@
-"""Stand-ins for what the vendors bring: NVML, amdsmi, and the texts that their tools print."""
+"""Stand-ins for what the vendors bring: NVML, amdsmi, torch.cuda, and the texts that their tools print."""
 
 from __future__ import annotations
 
 import types
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,62 @@ H100 = {
     "processes": [(4242, 11_000_000_000), (4343, None)],
     "names": {4242: "/usr/bin/python3"},
 }
+
+
+class FakeCuda:
+    """torch.cuda as far as it is asked."""
+
+    def __init__(self, devices, *, available=True, complaint=None, failure=None, reserved=0, free=None, built=()):
+        self.devices = [types.SimpleNamespace(**{"total_memory": 85_017_755_648, **each}) for each in devices]
+        self.available = available
+        self.complaint = complaint
+        self.failure = failure
+        self.reserved = reserved
+        self.free = free
+        self.built = built
+        self.asked_for_memory = []
+        self.nccl = types.SimpleNamespace(version=lambda: (2, 21, 5))
+
+    def is_available(self):
+        if self.complaint:
+            warnings.warn(self.complaint, stacklevel=2)
+        return self.available and bool(self.devices)
+
+    def is_initialized(self):
+        return True
+
+    def device_count(self):
+        return len(self.devices)
+
+    def get_device_properties(self, index):
+        if self.failure:
+            raise RuntimeError(self.failure)
+        return self.devices[index]
+
+    def get_arch_list(self):
+        return list(self.built)
+
+    def memory_reserved(self, index):
+        return self.reserved
+
+    def mem_get_info(self, index):
+        self.asked_for_memory.append(index)
+        total = self.devices[index].total_memory
+        return (total if self.free is None else self.free), total
+
+
+def fake_torch(cuda=None, *, build="12.8", hip=None, version="2.7.0a0+7c8ec84dab.nv25.03", dnn=90800, **versions):
+    return types.SimpleNamespace(
+        __version__=version,
+        version=types.SimpleNamespace(cuda=build, hip=hip, **versions),
+        cuda=cuda or FakeCuda([]),
+        backends=types.SimpleNamespace(cudnn=types.SimpleNamespace(version=lambda: dnn)),
+    )
+
+
+def rocm_torch(cuda, **changes):
+    defaults = {"build": None, "hip": "7.1.25424-4179531dcd", "version": "2.10.0.dev20251112+rocm7.1", "dnn": 3_005_000}
+    return fake_torch(cuda, **{**defaults, **changes})
 
 
 class AmdSmiException(Exception):  # noqa: N818 - its name

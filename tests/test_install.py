@@ -175,6 +175,8 @@ class TestSetUp:
             monkeypatch.setattr(make_venv.platform, "machine", lambda: machine)
             monkeypatch.setattr(make_venv.sys, "platform", system)
             monkeypatch.setattr(make_venv, "JETSON_FILES", ())
+            monkeypatch.setattr(make_venv, "DEVICE_FILE", "/dev/absent")
+            monkeypatch.setattr(make_venv, "DRIVER_FILE", "/dev/absent")
 
         return make
 
@@ -253,8 +255,18 @@ class TestSetUp:
         with pytest.raises(make_venv.SetupError, match="JetPack 7"):
             make_venv.fitting_torch()
 
+    def test_the_kernel_states_the_driver_where_nvidia_smi_is_missing(self, make_venv, smi, monkeypatch, tmp_path):
+        smi("", "x86_64")
+        assert not make_venv.has_nvidia_gpu()
+        version = tmp_path / "version"
+        version.write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.144.03  Release Build\n")
+        monkeypatch.setattr(make_venv, "DRIVER_FILE", str(version))
+        monkeypatch.setattr(make_venv, "DEVICE_FILE", str(version))
+        assert make_venv.has_nvidia_gpu()
+        assert make_venv.fitting_torch()[1].endswith("cu126")
+
     def test_the_signs_of_a_jetson_are_the_products(self, make_venv):
-        assert set(make_venv.JETSON_FILES) < set(DRIVER_FILES["cuda"])
+        assert {*make_venv.JETSON_FILES, make_venv.DEVICE_FILE} < set(DRIVER_FILES["cuda"])
 
     @pytest.mark.parametrize("driver", [524, 525, 569, 570, 579, 580, 610])
     def test_every_gpu_of_the_catalog_gets_a_build_with_kernels_for_it(self, make_venv, smi, driver):

@@ -78,6 +78,9 @@ OLDER_TORCH_TAKES = "setuptools<82"
 # Files of a Jetson's driver, of which nvidia-smi knows little or nothing; DRIVER_FILES of tprimat/machine/gpu.py has
 # them too.
 JETSON_FILES = ("/dev/nvhost-gpu", "/dev/nvgpu")
+# Files of the driver itself: a container may have these alone, without nvidia-smi (NVIDIA_DRIVER_CAPABILITIES=compute).
+DEVICE_FILE = "/dev/nvidiactl"
+DRIVER_FILE = "/proc/driver/nvidia/version"
 MEASURE = "requirements.txt"
 OUTER_VERSIONS = "outer-versions.txt"
 
@@ -269,7 +272,7 @@ def fitting_torch() -> tuple[str, str]:
     Raises SetupError where no build would.
     """
     # A driver may not know compute_cap, or not state it of this GPU; what it does drive is then of its time.
-    answer = _smi("driver_version,compute_cap") or _smi("driver_version")
+    answer = _smi("driver_version,compute_cap") or _smi("driver_version") or _kernel_driver()
     drivers = [int(each) for each in re.findall(r"^(\d+)\.[\d.]+", answer, re.MULTILINE)]
     instead = f"or for a benchmark of the CPU set TORCH_INDEX_URL={CPU_INDEX}"
     if any(Path(each).exists() for each in JETSON_FILES) and min(drivers, default=0) < CUDA_13_DRIVER:
@@ -307,6 +310,12 @@ def fitting_torch() -> tuple[str, str]:
 
 def _smi(fields: str) -> str:
     return _output(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"])
+
+
+def _kernel_driver() -> str:
+    file = Path(DRIVER_FILE)
+    stated = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", file.read_text(encoding="utf-8")) if file.exists() else None
+    return stated[1] if stated else ""
 
 
 def announcement(report: dict[str, Any]) -> list[str]:
@@ -393,7 +402,8 @@ def outer_gpu_torch() -> str | None:
 
 def has_nvidia_gpu() -> bool:
     """Return whether the NVIDIA driver sees a GPU."""
-    return _output(["nvidia-smi", "-L"]).startswith("GPU") or any(Path(each).exists() for each in JETSON_FILES)
+    files = (DEVICE_FILE, *JETSON_FILES)
+    return _output(["nvidia-smi", "-L"]).startswith("GPU") or any(Path(each).exists() for each in files)
 
 
 def has_amd_gpu() -> bool:

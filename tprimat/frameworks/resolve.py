@@ -182,8 +182,8 @@ class Resolver:
             return common
         if self.device.free_bytes is not None:
             self.notes.append(
-                f"scale {largest.name} is trained: {common.name}, the default on larger GPUs, takes "
-                f"{gigabytes(needed / GB)} before activations, and a GPU here has "
+                f"scale {largest.name} is trained: {self.model.title} at {common.name}, the default on larger GPUs, "
+                f"takes {gigabytes(needed / GB)} before activations, and a GPU here has "
                 f"{gigabytes(self.device.free_bytes / GB)} free"
             )
         return largest

@@ -77,8 +77,11 @@ class Expected(NamedTuple):
         return f"{seconds(self.seconds)} per step, MFU {self.mfu:.0%}, {memory} at {batch}"
 
 
-def expected(request: Request, gpu: Gpu, shape: ModelConfig) -> Expected | None:
-    """Return what a GPU should reach where the training suits itself to it; None elsewhere, and for an unknown peak."""
+def expected(request: Request, gpu: Gpu, shape: ModelConfig, held_bytes: float = 0.0) -> Expected | None:
+    """Return what a GPU should reach where the training suits itself to it; None elsewhere, and for an unknown peak.
+
+    `held_bytes` of its memory belong to other processes.
+    """
     peak, products = gpu.peak_tflops(request.precision), gpu.sustained_bf16_tflops
     length, layers = request.sequence_length, shape.num_layers or 0
     all_flops, causal = flops_per_token(shape, length, causal=False), flops_per_token(shape, length)
@@ -96,7 +99,7 @@ def expected(request: Request, gpu: Gpu, shape: ModelConfig) -> Expected | None:
 
     # The training tries eager layers first, which keep the most.
     eager, compiled = EAGER_HIDDEN * hidden + EAGER_WIDTH * width, 4 * hidden + 2 * width
-    replica, room = tokens // length, (1 - SPARE) * CARD_BYTES * gpu.memory_gb
+    replica, room = tokens // length, (1 - SPARE) * (CARD_BYTES * gpu.memory_gb - held_bytes)
     sizes = [each for each in range(replica, 0, -1) if replica % each == 0]
     again = layers * hidden + eager
     tries = [(size, values) for values in (layers * eager, again) for size in sizes]

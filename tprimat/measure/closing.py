@@ -70,7 +70,8 @@ def results(plan: Plan, groups: Sequence[Group], files: Sequence[Path]) -> None:
 def _beside_calculated(comparison: Comparison, request: Request, system: SystemResult) -> str | None:
     """Return the MFU of a system beside the calculated one; None where either is unknown."""
     gpu = gpus.match(system.run.gpu_info).gpu
-    expected = None if gpu is None else roofline.expected(request, gpu, recipe.shape_of(request))
+    held_bytes = 1e9 * (system.run.environment.memory_held_by_others_gb or 0.0)
+    expected = None if gpu is None else roofline.expected(request, gpu, recipe.shape_of(request), held_bytes)
     found = next((each.values["mfu"].value for each in efficiencies(comparison, system) if "mfu" in each.values), None)
     if expected is None or found is None:
         return None

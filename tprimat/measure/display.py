@@ -17,7 +17,7 @@ from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import DEFAULT, EMBEDDED, Request, RequestedConfig
 from tprimat.machine.platforms import Machine
 from tprimat.measure.output import OnLine, OnMessage
-from tprimat.measure.plan import Plan
+from tprimat.measure.plan import Plan, device_of
 from tprimat.record.progress import Message, Step
 from tprimat.results.run import Environment, Run
 from tprimat.settings import Setting
@@ -71,8 +71,9 @@ def introduce(plan: Plan, machine: Machine) -> None:
     console.info(f"TensorPrimat {__version__} on {', '.join([plain(where), *software])}")
     introduce_requests(plan, machine.environment)
     found = gpus.match(gpu).gpu if machine.platform != "cpu" else None
+    held = device_of(machine).held_bytes
     for request in plan.requests:
-        if found is not None and (reached := roofline.expected(request, found, recipe.shape_of(request))):
+        if found is not None and (reached := roofline.expected(request, found, recipe.shape_of(request), held)):
             console.info(f"calculated for {found.title}, {plan.name_of(request)}: {reached}")
 
 

@@ -148,7 +148,7 @@ def plan_for(
 
 def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine) -> Plan:
     """Return what the options of `benchmark` mean for a framework. Raises UsageError for what it can't do."""
-    if machine.unusable_gpu and framework.on_cpu and not options.dry_run:
+    if machine.unusable_gpu and framework.on_cpu:
         raise UsageError(
             machine.unusable_gpu,
             hint="fix the GPU setup, or set CUDA_VISIBLE_DEVICES=-1 to benchmark the CPU",
