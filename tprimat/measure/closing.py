@@ -13,7 +13,6 @@ from tprimat.compare import Comparison, SystemResult, compare
 from tprimat.compare.cost import efficiencies
 from tprimat.console import Verbosity
 from tprimat.frameworks import roofline
-from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Request
 from tprimat.measure.display import framework_cell, print_table
 from tprimat.measure.plan import Plan
@@ -70,7 +69,7 @@ def results(plan: Plan, groups: Sequence[Group], files: Sequence[Path]) -> None:
 def _beside_calculated(comparison: Comparison, request: Request, system: SystemResult) -> str | None:
     """Return the MFU of a system beside the calculated one; None where either is unknown."""
     gpu = gpus.match(system.run.gpu_info).gpu
-    expected = None if gpu is None else roofline.expected(request, gpu, recipe.shape_of(request))
+    expected = None if gpu is None else roofline.expected(request, gpu)
     found = next((each.values["mfu"].value for each in efficiencies(comparison, system) if "mfu" in each.values), None)
     if expected is None or found is None:
         return None

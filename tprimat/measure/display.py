@@ -72,8 +72,8 @@ def introduce(plan: Plan, machine: Machine) -> None:
     introduce_requests(plan, machine.environment)
     found = gpus.match(gpu).gpu if machine.platform != "cpu" else None
     for request in plan.requests:
-        if found is not None and (reached := roofline.expected(request, found, recipe.shape_of(request))):
-            console.info(f"calculated for {found.title}, {plan.name_of(request)}: {reached}")
+        if found is not None and (reached := roofline.expected(request, found)):
+            console.info(f"calculated: {plan.name_of(request)}, {reached}")
 
 
 def introduce_requests(plan: Plan, environment: Environment) -> None:
