@@ -17,6 +17,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tprimat.catalog import gpus
+from tprimat.machine.gpu import DRIVER_FILES
 from tprimat.results import run
 from tprimat.store import store
 
@@ -158,28 +159,105 @@ class TestSetUp:
         }
         assert {name for name in [*kept, *OTHERS] if make_venv.KEPT.fullmatch(name)} == {*kept, "nvidia-ml-py"}
 
+    @pytest.fixture
+    def smi(self, make_venv, monkeypatch):
+        """A Linux machine of a kind of processor, whose nvidia-smi prints this of drivers and compute capabilities."""
+
+        def make(answer, machine="x86_64", system="linux", listed=True):
+            def output(command):
+                if command[1] == "-L":
+                    return "GPU 0: a GPU" if answer and listed else ""
+                if "compute_cap" in command[1]:
+                    return answer if "," in answer else ""
+                return "\n".join(line.split(",")[0] for line in answer.splitlines())
+
+            monkeypatch.setattr(make_venv, "_output", output)
+            monkeypatch.setattr(make_venv.platform, "machine", lambda: machine)
+            monkeypatch.setattr(make_venv.sys, "platform", system)
+            monkeypatch.setattr(make_venv, "JETSON_FILES", ())
+
+        return make
+
     @pytest.mark.parametrize(
-        ("answer", "build"),
+        ("answer", "machine", "build"),
         [
-            ("", ""),
-            ("580.65.06, 9.0\n580.65.06, 9.0", ""),
-            ("579.99.99, 9.0", "cu126"),
-            ("525.60.13, 9.0", "cu126"),
-            ("580.65.06, 7.5", ""),
-            ("580.65.06, 7.0", "cu126"),
-            ("579.99.99, 10.0", "cu128"),
-            ("570.86.15, 12.0", "cu128"),
-            ("580.65.06, 10.0\n580.65.06, 10.0", ""),
+            ("", "x86_64", ""),
+            ("", "aarch64", ""),
+            ("580.65.06, 9.0\n580.65.06, 9.0", "x86_64", ""),
+            ("579.99.99, 9.0", "x86_64", "cu126"),
+            ("525.60.13, 9.0", "x86_64", "cu126"),
+            ("580.65.06, 7.5", "x86_64", ""),
+            ("580.65.06, 7.0", "x86_64", "cu126"),
+            ("580.65.06, 5.0", "x86_64", "cu126"),
+            ("579.99.99, 10.0", "x86_64", "cu128"),
+            ("570.86.15, 12.0", "x86_64", "cu128"),
+            ("580.65.06, 10.0\n580.65.06, 10.0", "x86_64", ""),
+            # The kernels must be there for the newest of several GPUs too.
+            ("575.57.08, 7.5\n575.57.08, 12.0", "x86_64", "cu128"),
+            ("580.65.06, 7.5\n580.65.06, 12.0", "x86_64", ""),
+            # PTX of the newest is compiled for later ones.
+            ("610.10.10, 13.0", "x86_64", ""),
+            # GH200, GB200, GB300, GB10, Thor: the builds for aarch64 have kernels of their own.
+            ("570.86.15, 9.0", "aarch64", "cu126"),
+            ("570.124.06, 10.0", "aarch64", "cu128"),
+            ("580.65.06, 10.3", "aarch64", ""),
+            ("580.95.05, 12.1", "aarch64", ""),
+            ("580.00, 11.0", "aarch64", ""),
+            ("535.129.03, 8.0", "aarch64", "cu126"),
+            # A driver that doesn't state what the GPU is.
+            ("580.95.05, [N/A]", "aarch64", ""),
+            ("535.54.03, [N/A]", "x86_64", "cu126"),
+            ("525.60.13", "x86_64", "cu126"),
         ],
     )
-    def test_the_build_fits_the_driver_and_the_gpu(self, make_venv, monkeypatch, answer, build):
-        monkeypatch.setattr(make_venv, "_output", lambda command: answer)
+    def test_the_build_fits_the_driver_and_the_gpu(self, make_venv, smi, answer, machine, build):
+        smi(answer, machine)
         torch, index = make_venv.fitting_torch()
         assert index.rpartition("/")[2] == build
         assert torch == ("torch==2.11.0" if build == "cu128" else make_venv.pinned("torch"))
 
+    @pytest.mark.parametrize(
+        ("answer", "machine", "said"),
+        [
+            ("524.10, 9.0", "x86_64", "driver 524 is too old for PyTorch: update it to 580"),
+            ("470.82.01", "x86_64", "driver 470 is too old for PyTorch: update it to 580"),
+            ("569.10, 10.0", "aarch64", "(570 at least)"),
+            ("570.10, 11.0", "aarch64", "(580 at least)"),
+            ("580.10, 3.7", "x86_64", "no build of PyTorch has kernels for compute capability 3.7"),
+            ("580.10, 7.0\n580.10, 12.0", "x86_64", "compute capability 7.0 and 12.0 together"),
+            ("580.10, 7.5", "aarch64", "compute capability 7.5 on aarch64"),
+        ],
+    )
+    def test_nothing_is_downloaded_that_torch_would_refuse(self, make_venv, smi, answer, machine, said):
+        smi(answer, machine)
+        with pytest.raises(make_venv.SetupError, match=re.escape(said)) as caught:
+            make_venv.fitting_torch()
+        assert make_venv.CPU_INDEX in str(caught.value)
+
+    def test_on_windows_the_build_without_cuda_is_not_the_default(self, make_venv, smi):
+        smi("581.29, 8.9", "AMD64", "win32")
+        assert make_venv.fitting_torch() == (make_venv.pinned("torch"), "https://download.pytorch.org/whl/cu130")
+        smi("", "AMD64", "win32")
+        assert make_venv.fitting_torch() == (make_venv.pinned("torch"), "")
+
+    @pytest.mark.parametrize(("answer", "is_old"), [("", True), ("540.4.0, 8.7", True), ("580.00, 11.0", False)])
+    def test_a_jetson_before_jetpack_7_is_told_where_its_builds_are(
+        self, make_venv, smi, monkeypatch, tmp_path, answer, is_old
+    ):
+        smi(answer, "aarch64")
+        monkeypatch.setattr(make_venv, "JETSON_FILES", (str(tmp_path),))
+        assert make_venv.has_nvidia_gpu()
+        if not is_old:
+            assert make_venv.fitting_torch() == (make_venv.pinned("torch"), "")
+            return
+        with pytest.raises(make_venv.SetupError, match="JetPack 7"):
+            make_venv.fitting_torch()
+
+    def test_the_signs_of_a_jetson_are_the_products(self, make_venv):
+        assert set(make_venv.JETSON_FILES) < set(DRIVER_FILES["cuda"])
+
     @pytest.mark.parametrize("driver", [524, 525, 569, 570, 579, 580, 610])
-    def test_every_gpu_of_the_catalog_gets_a_build_with_kernels_for_it(self, make_venv, monkeypatch, driver):
+    def test_every_gpu_of_the_catalog_gets_a_build_with_kernels_for_it(self, make_venv, smi, driver):
         # PyTorch's CUDA support matrix, Linux: releases 2.12 and 2.13, and for 12.8 the last one that has it, 2.11.
         builds = {
             "cu126": (525, (5.0, 6.0, 7.0, 7.5, 8.0, 8.6, 9.0)),
@@ -190,9 +268,7 @@ class TestSetUp:
         assert {"sm_70", "sm_90", "sm_100", "sm_103", "sm_120"} <= architectures
         for architecture in sorted(architectures):
             capability = int(architecture.removeprefix("sm_")) / 10
-            monkeypatch.setattr(
-                make_venv, "_output", lambda command, capability=capability: f"{driver}.1, {capability}"
-            )
+            smi(f"{driver}.1, {capability}")
             if driver < (570 if capability >= 10 else 525):
                 with pytest.raises(make_venv.SetupError, match="update it to 580"):
                     make_venv.fitting_torch()
@@ -216,6 +292,8 @@ class TestSetUp:
         pins = Path(calls[1][-1]).read_text().splitlines()
         assert "torch==2.11.0" in pins
         assert make_venv.pinned("torch") not in pins
+        # Which that torch takes; pip refuses to resolve the newer one's.
+        assert [pin for pin in pins if pin.startswith("setuptools")] == ["setuptools<82"]
         assert len(pins) == len((make_venv.ROOT / "constraints.txt").read_text().splitlines())
 
     def test_a_cuda_build_is_announced_with_its_size_and_the_way_round(self, make_venv, monkeypatch):

@@ -13,6 +13,7 @@ Standard library only.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -33,6 +34,12 @@ class NemoEnvironment(make_venv.Environment):
 
     def make(self) -> None:
         """Create what is missing and install; a second call installs nothing."""
+        index = os.environ.get("TORCH_INDEX_URL", "").strip()
+        if not index and make_venv.fitting_torch()[0] != make_venv.pinned("torch"):
+            raise make_venv.SetupError(
+                f"NeMo's versions need {make_venv.pinned('torch')}, and this GPU with its driver an older one: update "
+                f"the driver to {make_venv.CUDA_13_DRIVER}, or set TORCH_INDEX_URL={make_venv.CPU_INDEX}"
+            )
         self._create(over_outer=False)
         self._pip("install", "--upgrade", "pip")
         # First: a requirement file can't say which index one package comes from.

@@ -25,19 +25,59 @@ import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-CUDA_12_INDEX = "https://download.pytorch.org/whl/cu126"
-# torch's default build has CUDA 13, which needs driver 580 and drops Volta; its build with CUDA 12.6 needs driver 525.
-# CUDA Toolkit release notes, table of minimum driver versions.
-CUDA_13_DRIVER, CUDA_12_DRIVER = 580, 525
-CUDA_13_CAPABILITY = 7.5
-# Blackwell needs CUDA 12.8, and its first driver is 570. The last release of torch with a build for CUDA 12.8 is 2.11:
-# PyTorch's RELEASE.md, CUDA support matrix.
-BLACKWELL_CAPABILITY, BLACKWELL_DRIVER = 10.0, 570
-BLACKWELL_INDEX, BLACKWELL_TORCH = "https://download.pytorch.org/whl/cu128", "torch==2.11.0"
+
+
+class Build(NamedTuple):
+    """A build of torch for NVIDIA GPUs.
+
+    Attributes:
+        torch: its requirement; empty for the one that constraints.txt pins.
+        index: the package index that has it; empty for the default one.
+        driver: the least that its CUDA needs: CUDA Toolkit release notes, table of minimum driver versions.
+        kernels: the compute capabilities that it has kernels for, by the kind of processor; they run on later GPUs of
+            their generation too: PyTorch's RELEASE.md, CUDA support matrix.
+        compiles: whether it can compile kernels for later generations (PTX).
+    """
+
+    torch: str
+    index: str
+    driver: int
+    kernels: dict[str, tuple[float, ...]]
+    compiles: bool = False
+
+    def drives(self, capability: float) -> bool:
+        """Return whether it has kernels for a GPU."""
+        known = self.kernels["aarch64" if platform.machine().lower() in ("aarch64", "arm64") else "x86_64"]
+        return any(int(each) == int(capability) and each <= capability for each in known) or (
+            self.compiles and capability > max(known)
+        )
+
+
+CUDA_13_DRIVER = 580
+# On Windows the package index has a build without CUDA under this name.
+CUDA_13_INDEX = "https://download.pytorch.org/whl/cu130"
+# The first is the one to have. Only CUDA 12.6 has Volta and older GPUs. Blackwell needs CUDA 12.8, and the last release
+# of torch with a build for that is 2.11.
+BUILDS = (
+    Build("", "", CUDA_13_DRIVER, {
+        "x86_64": (7.5, 8.0, 8.6, 9.0, 10.0, 12.0), "aarch64": (8.0, 9.0, 10.0, 11.0, 12.0)
+    }, compiles=True),
+    Build("", "https://download.pytorch.org/whl/cu126", 525, {
+        "x86_64": (5.0, 6.0, 7.0, 7.5, 8.0, 8.6, 9.0), "aarch64": (8.0, 9.0)
+    }),
+    Build("torch==2.11.0", "https://download.pytorch.org/whl/cu128", 570, {
+        "x86_64": (7.5, 8.0, 8.6, 9.0, 10.0, 12.0), "aarch64": (8.0, 9.0, 10.0, 12.0)
+    }),
+)  # fmt: skip
+# What that release takes, where constraints.txt pins a later one.
+OLDER_TORCH_TAKES = "setuptools<82"
+# Files of a Jetson's driver, of which nvidia-smi knows little or nothing; DRIVER_FILES of tprimat/machine/gpu.py has
+# them too.
+JETSON_FILES = ("/dev/nvhost-gpu", "/dev/nvgpu")
 MEASURE = "requirements.txt"
 OUTER_VERSIONS = "outer-versions.txt"
 
@@ -191,6 +231,7 @@ class Environment:
             torch, index = fitting_torch()
         if torch != pinned("torch"):
             pins = self.constraints.read_text(encoding="utf-8").replace(pinned("torch"), torch)
+            pins = re.sub(r"^setuptools==.*$", OLDER_TORCH_TAKES, pins, flags=re.MULTILINE)
             self.constraints = self.folder / "constraints.txt"
             self.constraints.write_text(pins, encoding="utf-8")
         installed = self._version("torch")
@@ -223,29 +264,49 @@ class Environment:
 
 
 def fitting_torch() -> tuple[str, str]:
-    """Return the torch that drives the GPU with its driver, and the index with that build; no index for the default.
+    """Return the torch that drives the GPUs with their driver, and the index with that build; no index for the default.
 
-    Raises SetupError for a driver that is too old for every build.
+    Raises SetupError where no build would.
     """
-    answer = _output(["nvidia-smi", "--query-gpu=driver_version,compute_cap", "--format=csv,noheader"])
-    rows = re.findall(r"^(\d+)\.[\d.]+, *(\d+\.\d+)$", answer, re.MULTILINE)
-    if not rows:
+    # A driver may not know compute_cap, or not state it of this GPU; what it does drive is then of its time.
+    answer = _smi("driver_version,compute_cap") or _smi("driver_version")
+    drivers = [int(each) for each in re.findall(r"^(\d+)\.[\d.]+", answer, re.MULTILINE)]
+    instead = f"or for a benchmark of the CPU set TORCH_INDEX_URL={CPU_INDEX}"
+    if any(Path(each).exists() for each in JETSON_FILES) and min(drivers, default=0) < CUDA_13_DRIVER:
+        raise SetupError(
+            "PyTorch's builds drive a Jetson from JetPack 7 on: work in NVIDIA's container for this JetPack, set "
+            f"TORCH_INDEX_URL to the index with its builds, {instead}"
+        )
+    if not drivers:
         return pinned("torch"), ""
-    driver, capability = int(rows[0][0]), min(float(row[1]) for row in rows)
-    is_blackwell = capability >= BLACKWELL_CAPABILITY
-    least = BLACKWELL_DRIVER if is_blackwell else CUDA_12_DRIVER
-    if driver < least:
+    driver = drivers[0]
+    capabilities = sorted({float(each) for each in re.findall(r", *(\d+\.\d+)$", answer, re.MULTILINE)})
+    builds = [build for build in BUILDS if all(map(build.drives, capabilities))]
+    if not builds:
+        named = " and ".join(map(str, capabilities)) + (" together" if len(capabilities) > 1 else "")
+        raise SetupError(
+            f"no build of PyTorch has kernels for compute capability {named} on {platform.machine()}: set "
+            "TORCH_INDEX_URL to the index of a build for a part of these GPUs, and hide the others with "
+            f"CUDA_VISIBLE_DEVICES, {instead}"
+        )
+    build = next((build for build in builds if driver >= build.driver), None)
+    if build is None:
         raise SetupError(
             f"NVIDIA's driver {driver} is too old for PyTorch: update it to {CUDA_13_DRIVER} or newer "
-            f"({least} at least), or for a benchmark of the CPU set TORCH_INDEX_URL={CPU_INDEX}"
+            f"({min(each.driver for each in builds)} at least), {instead}"
         )
-    if driver >= CUDA_13_DRIVER and capability >= CUDA_13_CAPABILITY:
-        return pinned("torch"), ""
-    torch, index = (BLACKWELL_TORCH, BLACKWELL_INDEX) if is_blackwell else (pinned("torch"), CUDA_12_INDEX)
-    show(f"driver {driver}, compute capability {capability}: {torch} with CUDA 12, as CUDA 13 doesn't support these")
-    if is_blackwell:
+    torch = build.torch or pinned("torch")
+    if build is BUILDS[0]:
+        return torch, "" if sys.platform == "linux" else CUDA_13_INDEX
+    stated = ", ".join(map(str, capabilities)) or "unknown"
+    show(f"driver {driver}, compute capability {stated}: {torch} with CUDA 12, as CUDA 13 doesn't support these")
+    if build.torch:
         show(f"(later releases of torch need driver {CUDA_13_DRIVER} for this GPU)")
-    return torch, index
+    return torch, build.index
+
+
+def _smi(fields: str) -> str:
+    return _output(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"])
 
 
 def announcement(report: dict[str, Any]) -> list[str]:
@@ -332,7 +393,7 @@ def outer_gpu_torch() -> str | None:
 
 def has_nvidia_gpu() -> bool:
     """Return whether the NVIDIA driver sees a GPU."""
-    return _output(["nvidia-smi", "-L"]).startswith("GPU")
+    return _output(["nvidia-smi", "-L"]).startswith("GPU") or any(Path(each).exists() for each in JETSON_FILES)
 
 
 def has_amd_gpu() -> bool:
@@ -353,7 +414,13 @@ def _output(command: list[str]) -> str:
     """Return what a command prints, or "" when it can't be started or fails."""
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=120
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=120,
+            encoding="utf-8",
+            errors="replace",
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -127,6 +127,30 @@ def refusal(argv, machine=CPU):
     return refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("name", "memory_gb", "words", "scale"),
+    [
+        ("nemo", 85.02, [], "quarter"),  # alone, Mistral would be trained at half
+        ("nemo", 85.02, ["--scale", "largest"], "quarter"),
+        ("lightning", 85.02, ["--scale", "largest"], "quarter"),
+        ("lightning", 20.5, [], "medium"),  # alone, Mistral at 1b
+    ],
+)
+def test_all_models_of_a_call_have_one_scale(name, memory_gb, words, scale):
+    info = GpuInfo(device_name="NVIDIA H100", device_count=1, total_memory_gb=memory_gb, architecture="sm_90")
+    machine = Machine("nvd", info, Environment())
+    options = benchmark_options.parser().parse_args(words)
+    made = plan_of(options, frameworks.by_name(name), machine)
+    assert [request.scale for request in made.requests] == [scale] * 3
+    said = f"scale {scale} for all trainings, the largest at which each of them fits"
+    assert said in made.notes
+    assert not any(f"scale {other} is trained" in note for note in made.notes for other in ("half", "1b"))
+    options = benchmark_options.parser().parse_args([*words, "--model", "mistral"])
+    alone = plan_of(options, frameworks.by_name(name), machine)
+    assert len(alone.requests) == 1
+    assert said not in alone.notes
+
+
 def test_a_gpu_that_cannot_be_used_is_no_cpu_benchmark():
     broken = dataclasses.replace(CPU, unusable_gpu="torch found no GPU, though the NVIDIA driver is installed")
     assert "though the NVIDIA driver is installed" in refusal([], broken)

@@ -36,10 +36,11 @@ def test_primus_has_a_configuration_for_each_model_of_its_row():
 
 
 @pytest.mark.parametrize(
-    "field", [field for field in dataclasses.fields(encdec_launch.RequestedSettings) if type(field.default) is int]
+    "field", [field for field in dataclasses.fields(encdec_launch.RequestedEncDec) if type(field.default) is int]
 )
 def test_the_defaults_that_the_encoder_decoders_help_states(field):
-    (action,) = (each for each in encdec.parser()._actions if each.dest == field.name)
+    name = {"micro_batch_size": "batch_size", "sequence_length": "seq_len"}.get(field.name, field.name)
+    (action,) = (each for each in encdec.parser()._actions if each.dest == name)
     assert re.search(r"default: (\d+)", action.help)[1] == str(field.default)
 
 
@@ -49,6 +50,7 @@ def test_the_other_numbers_of_the_encoder_decoders_help():
         f"(default: {encdec_launch.SAMPLES_ON_GPU}; {encdec_launch.SAMPLES_ON_CPU} on a CPU)",
         f"generate {encdec_launch.FULL_BYTES / 1e9:.0f} GB",
         f"up to {encdec_launch.MOST_WORKERS}; 1 on a CPU",
+        f"seed weights and data (default: {framework_defaults.SEED})",
     ):
         assert words in shown
     assert set(encdec.PRECISIONS) == set(encdec_launch.ENCDEC.precisions)

@@ -347,7 +347,7 @@ class TestByBenchmark:
         assert "benchmark_rocm_llama.json" in output.out
         (started,) = seen(tmp_path)
         assert started["argv"][:2] == ["--train_iters", "30"]
-        assert "--exit_duration_in_mins" in started["argv"]
+        assert "--exit_duration_in_mins" not in started["argv"]
 
     def test_a_dry_run_shows_the_command_of_primus(self, here, tmp_path, capsys):
         assert run("benchmark", ["--framework", "primus", "--dry-run"]) == 0

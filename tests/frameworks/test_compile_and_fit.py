@@ -192,7 +192,7 @@ class TestTheMicroBatch:
         memory(1, 2, compiled=0)
         found = prepared(request_for(finds_micro_batch=True, compiled=True))
         assert found.setup.framework_config["torch_compile"] is False
-        assert found.setup.warnings == ("eager, since compiled layers run out of memory",)
+        assert "eager, since compiled layers run out of memory" in found.setup.warnings
         assert found.module.model.layers[0]._compiled_call_impl is None
 
     def test_another_error_ends_the_search(self, request_for, memory):
@@ -205,6 +205,11 @@ class TestTheMicroBatch:
         found = prepared(request_for(finds_micro_batch=True))
         assert found.training.request.micro_batch_size == 2
         assert is_checkpointed(found.module)
+        recomputed = "activations are recomputed: no micro-batch fits the GPU's memory without"
+        assert found.setup.warnings == (recomputed,)
+        asked = prepared(request_for(finds_micro_batch=True, recomputation="full"))
+        assert is_checkpointed(asked.module)
+        assert asked.setup.warnings == ()
 
     def test_a_stated_one_stays(self, request_for, memory, no_compiler):
         tried = memory(4, 4)

@@ -133,7 +133,7 @@ class TestEmbedded:
     @pytest.mark.parametrize(
         ("name", "per_parameter"),
         [
-            ("lightning", 16),
+            ("lightning", 18),
             ("fsdp", 4 + 12 / 8),
             ("deepspeed-zero1", 2 + 2 + 12 / 8),
             ("deepspeed-zero2", 2 + 14 / 8),

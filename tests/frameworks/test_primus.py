@@ -389,7 +389,13 @@ class TestPlan:
         assert " " not in command_of(planned(tree, primus_request("llama")), "now").env["EXP"]
 
     def test_a_time_limit_is_megatrons_own(self, tree):
-        assert told(planned(tree, primus_request("llama", time_limit_s=90.0)).arguments)["exit_duration_in_mins"] == 2
+        assert told(planned(tree, primus_request("llama", exit_after_s=90.0)).arguments)["exit_duration_in_mins"] == 2
+
+    @pytest.mark.parametrize(("nodes", "minutes"), [(1, None), (2, 7)])
+    def test_benchmarks_time_limit_is_for_the_steps(self, tree, nodes, minutes):
+        # The session ends a training on one machine; of several, Megatron does, which counts from its start.
+        arguments = planned(tree, primus_request("llama", time_limit_s=90.0, num_nodes=nodes)).arguments
+        assert told(arguments).get("exit_duration_in_mins") == minutes
 
     def test_longer_sequences_need_more_positions(self, tree):
         assert told(planned(tree, primus_request("llama", sequence_length=16384)).arguments) == {
@@ -624,6 +630,6 @@ class TestFramework:
         request, _ = self.resolve("llama", RequestedConfig(time_limit_s=600.0), tmp_path)
         command = primus.LAUNCHER.launch(request)
         assert command.argv == (
-            "bash", "examples/run_pretrain.sh", "--train_iters", "200", "--exit_duration_in_mins", "10",
+            "bash", "examples/run_pretrain.sh", "--train_iters", "200",
         )  # fmt: skip
         assert command.env["GPUS_PER_NODE"] == "8"

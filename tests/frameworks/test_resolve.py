@@ -49,6 +49,31 @@ class TestNothingSaid:
         assert (request.scale, request.global_batch_size, request.sequence_length) == ("1b", 8, 2048)
         assert not any("default on larger GPUs" in note for note in notes)
 
+    @pytest.mark.parametrize(
+        ("requested", "needed"),
+        [({}, 18), ({"precision": "fp16"}, 18), ({"precision": "fp32"}, 16), ({"eager": True}, 18)],
+    )
+    def test_copies_in_half_precision_take_memory_too(self, requested, needed):
+        resolver = by_name("lightning").resolver("llama", RequestedConfig(**requested), H100S)
+        assert resolver.bytes_per_parameter() == needed
+        assert (
+            by_name("lightning").resolver("llama", RequestedConfig(precision="bf16"), CPU).bytes_per_parameter() == 16
+        )
+
+    @pytest.mark.parametrize(
+        ("memory_gb", "scale", "said"),
+        [
+            (25.7, "1b", None),  # 80% are more than 18 bytes for each of 1.135 billion parameters
+            (25.39, "1b", "less than 20% is left, activations are recomputed where they don't fit"),  # RTX 4090
+            (22.75, "1b", "less than 20% is left, activations are recomputed where they don't fit"),
+            (22.65, "medium", "scale medium is trained: 1b, the default on larger GPUs, takes 20.43 GB"),
+        ],
+    )
+    def test_a_card_of_24_gb_recomputes_and_says_so(self, memory_gb, scale, said):
+        request, notes = resolved(Device("nvd", 1, memory_gb * 1e9, "sm_89"))
+        assert request.scale == scale
+        assert (said is None and notes == ()) or said in " ".join(notes)
+
     def test_a_gpu_is_measured_with_compiled_kernels(self):
         assert resolved(MI300X)[0].compiled
         assert resolved(MI300X)[0].finds_micro_batch
@@ -63,7 +88,7 @@ class TestNothingSaid:
     def test_a_smaller_gpu_trains_what_fits_and_is_told_so(self):
         request, notes = resolved(Device("nvd", 1, 15.7 * 2**30, "sm_75"))
         assert request.scale == "medium"
-        assert "1b, the default on larger GPUs, takes 18.16 GB before activations" in notes[0]
+        assert "1b, the default on larger GPUs, takes 20.43 GB before activations" in notes[0]
 
     def test_a_gpu_without_bf16_takes_fp16(self):
         assert resolved(V100)[0].precision == "fp16"
@@ -85,7 +110,7 @@ class TestScale:
 
     def test_too_large_names_the_largest_that_fits(self):
         message = refusal(H100S, scale="full")
-        assert "128.48 GB" in message
+        assert "144.54 GB" in message
         assert "85.02 GB" in message
         assert "--scale quarter" in message
 

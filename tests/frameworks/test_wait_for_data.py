@@ -50,7 +50,7 @@ def slow(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["lightning", "transformers", "fsdp", "deepspeed-zero1"])
-def test_a_slow_loader_is_found(name, slow, tmp_path):
+def test_a_slow_loader_is_found(name, slow, tmp_path, monkeypatch):
     framework = by_name(name)
     if reason := framework.unavailable():
         pytest.skip(f"{name}: {reason}")
@@ -58,6 +58,8 @@ def test_a_slow_loader_is_found(name, slow, tmp_path):
         shape=SHAPE, steps=STEPS, global_batch_size=2 * MICRO_BATCHES, micro_batch_size=2, sequence_length=16
     )
     request, _ = framework.resolve_config("llama", wanted, Device("cpu", 2, None), tmp_path)
+    for variable, value in framework.launch(request).environment().items():
+        monkeypatch.setenv(variable, value)
     loop = importlib.import_module(f"tprimat.frameworks.{framework.folder}.loop")
     if framework.folder in ENGINES:
         own_loop._train(request, getattr(loop, ENGINES[framework.folder]))

@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 from gpu_fakes import MI300X as AMDSMI_MI300X
-from gpu_fakes import NVIDIA_APPS, NVIDIA_QUERY, ROCM_PROCESSES, FakeAmdsmi, amd_files, fake_host, nvidia_row
+from gpu_fakes import NVIDIA_APPS, NVIDIA_QUERY, ROCM_PROCESSES, FakeAmdsmi, FakeNvml, amd_files, fake_host, nvidia_row
 
 from tprimat.catalog import gpus
-from tprimat.machine import platforms
+from tprimat.machine import held_memory, platforms
 from tprimat.machine.platforms import detect, held_by_others
 
 GIB = 2**30
@@ -296,6 +296,67 @@ def test_torch_without_a_usable_gpu_is_a_processor_and_says_why(here, torch, fil
     assert (machine.unusable_gpu is None) is is_usable
 
 
+CPU_BUILD = fake_torch(build=None, version="2.13.0+cpu")
+WSL = "/usr/lib/wsl/lib"
+LISTED = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-aa-0)\n"
+
+
+@pytest.mark.parametrize(
+    ("torch", "files", "commands", "unusable"),
+    [
+        # What only nvidia-smi shows, in words that this driver knows.
+        (fake_torch(), [], {NVIDIA_QUERY: rows(4)}, "nvidia-smi"),
+        (CPU_BUILD, [], {NVIDIA_QUERY: rows(4)}, "install the CUDA build"),
+        (fake_torch(), [], {"nvidia-smi -L": LISTED}, "nvidia-smi"),
+        (fake_torch(), [], {"nvidia-smi -L": "No devices found.\n"}, None),
+        # Windows' Linux; /dev/dxg is there for any vendor's GPU.
+        (fake_torch(), ["/dev/dxg"], {}, "(/dev/dxg)"),
+        (fake_torch(), ["/dev/dxg", f"{WSL}/libcuda.so.1"], {}, "(/dev/dxg)"),
+        (CPU_BUILD, ["/dev/dxg", f"{WSL}/libcuda.so.1"], {}, "install the CUDA build"),
+        (CPU_BUILD, ["/dev/dxg", f"{WSL}/libd3d12.so"], {}, None),
+        (fake_torch(), ["/dev/dxg", f"{WSL}/libd3d12.so"], {}, None),
+        (rocm_torch(FakeCuda([])), ["/dev/dxg", f"{WSL}/libd3d12.so"], {}, "(/dev/dxg)"),
+        # Jetsons, before and after JetPack 6.
+        (fake_torch(), ["/dev/nvhost-gpu"], {}, "(/dev/nvhost-gpu)"),
+        (CPU_BUILD, ["/dev/nvhost-gpu"], {}, "install the CUDA build"),
+        (fake_torch(), ["/dev/nvgpu/igpu0/ctrl"], {}, "though the NVIDIA driver is installed (/dev/nvgpu)"),
+        # What torch itself has found.
+        (fake_torch(FakeCuda([H100], failure="CUDA error: unknown error")), [], {}, "torch found a GPU but can't use"),
+        (fake_torch(FakeCuda([V100], built=CUDA_13)), [], {}, "has no kernels for Tesla V100"),
+        # A ROCm build without the device file, as in a container that was not given it.
+        (rocm_torch(FakeCuda([])), list(amd_files("0000:c1:00.0")), {}, "--device /dev/kfd"),
+        (CPU_BUILD, list(amd_files("0000:c1:00.0")), {}, None),
+        (CPU_BUILD, ["/dev/kfd"], {}, None),
+    ],
+)
+def test_a_gpu_that_is_here_in_any_way_is_never_a_benchmark_of_the_cpu(here, torch, files, commands, unusable):
+    contents = amd_files("0000:c1:00.0")
+    machine = detect(torch, here(files={name: contents.get(name, "") for name in files}, commands=commands))
+    assert machine.platform == "cpu"
+    assert (machine.unusable_gpu is None) is (unusable is None), machine.unusable_gpu
+    assert unusable is None or unusable in machine.unusable_gpu
+    assert unusable is None or unusable in " ".join(machine.warnings)
+
+
+@pytest.mark.parametrize(
+    ("modes", "said"),
+    [
+        (("Enabled", "Enabled"), "GPU 0, 1 is in MIG mode and has no instance"),
+        (("Enabled", "Disabled"), "may be too old for this build"),
+    ],
+)
+def test_mig_mode_without_an_instance_is_not_an_old_driver(here, modes, said):
+    text = "".join(nvidia_row(index, f"aa-{index}", mig=mode) for index, mode in enumerate(modes))
+    machine = detect(fake_torch(), here(files={"/dev/nvidiactl": ""}, commands={NVIDIA_QUERY: text}))
+    assert said in machine.unusable_gpu
+
+
+def test_no_torch_beside_a_gpu_that_only_the_tool_shows(here):
+    machine = detect(None, here(commands={NVIDIA_QUERY: rows(4)}))
+    assert (machine.platform, machine.gpu_info.device_name) == ("nvd", "NVIDIA H100 80GB HBM3")
+    assert any("platform taken from nvidia-smi" in said for said in machine.warnings)
+
+
 @pytest.mark.parametrize(
     ("version", "built", "trains"),
     [
@@ -486,7 +547,7 @@ def test_memory_is_read_anew_before_another_run(here, monkeypatch):
 
 
 def test_without_the_vendors_tools_torch_is_asked(here):
-    host = here()
+    host = here(files={"/.dockerenv": ""})
     machine = detect(fake_torch(FakeCuda([H100], free=85_017_755_648 - 30_000_000_000)), host)
     assert machine.environment.memory_held_by_others_gb == 30
     said = held_by_others(machine, host)
@@ -519,6 +580,114 @@ def test_a_rank_looks_at_its_own_gpu_alone(here):
     assert [device.memory_held_gb is None for device in machine.devices] == [True, False]
     assert held_by_others(machine, host) is None
     assert machine.warnings == ()
+
+
+@pytest.fixture
+def handed_over(monkeypatch):
+    """What a process that has looked at its machine hands over to those that it starts."""
+    monkeypatch.setattr(held_memory, "_READ", {})
+    return held_memory.handed_over
+
+
+TWO_H100 = [{**H100, "uuid": "aa-0"}, {**H100, "uuid": "aa-1"}]
+TWO_MI300X = [{**MI300X, "pci_domain_id": 0, "pci_bus_id": bus, "pci_device_id": 0} for bus in (0xC1, 0xC2)]
+
+
+@pytest.mark.parametrize(("build", "devices"), [(fake_torch, TWO_H100), (rocm_torch, TWO_MI300X)])
+def test_a_training_knows_what_its_parent_read_before_the_start(here, handed_over, build, devices):
+    files = {**amd_files("0000:c1:00.0", used=300_000_000), **amd_files("0000:c2:00.0", used=60_000_000_000)}
+    files = files if build is rocm_torch else {}
+    host = here(files=files, commands={NVIDIA_QUERY: rows(286, 57220)} if build is fake_torch else {})
+    before = detect(build(FakeCuda(devices)), host)
+    assert [device.memory_held_gb for device in before.devices] == pytest.approx([0.3, 60.0], abs=0.01)
+    # In the training the model is in memory, and in a container no driver says whose that is.
+    cuda = FakeCuda(devices, reserved=20 * GIB, free=0)
+    commands = {NVIDIA_QUERY: rows(30000, 80000), NVIDIA_APPS: "GPU-aa-0, 1, python3, 29000\n"}
+    for rank in ({}, {"LOCAL_RANK": "1"}):
+        alone = detect(build(cuda), here(files=files, commands=commands, environ=rank))
+        assert any("is unknown on GPU" in said for said in alone.warnings)
+        handed = here(files=files, commands=commands, environ={**rank, **handed_over()})
+        machine = detect(build(cuda), handed)
+        assert [each.memory_held_gb for each in machine.devices] == [each.memory_held_gb for each in before.devices]
+        assert machine.environment.memory_held_by_others_gb == pytest.approx(60.0, abs=0.01)
+        assert machine.warnings == ()
+    assert cuda.asked_for_memory == []
+
+
+def test_what_a_parent_could_not_read_is_not_read_under_worse_conditions(here, handed_over):
+    detect(fake_torch(FakeCuda([H100], free=85_017_755_648 - 600_000_000)), here())
+    machine = detect(fake_torch(FakeCuda([H100], free=40_000_000_000)), here(environ=handed_over()))
+    assert machine.environment.memory_held_by_others_gb is None
+    assert any("own context" in said for said in machine.warnings)
+
+
+@pytest.mark.parametrize("text", ['{"0:bb-7": 5.0}', "no JSON", "[]", '{"0:aa-0": "much"}', '{"1:aa-0": 5.0}'])
+def test_what_was_handed_over_for_another_machine_is_ignored(here, text):
+    host = here(commands={NVIDIA_QUERY: rows(4)}, environ={held_memory.VARIABLE: text})
+    machine = detect(fake_torch(FakeCuda([{**H100, "uuid": "aa-0"}])), host)
+    assert machine.environment.memory_held_by_others_gb == pytest.approx(0.004, abs=1e-3)
+
+
+def test_memory_read_anew_is_what_is_handed_over(here, handed_over, monkeypatch):
+    cuda, commands = FakeCuda([{**H100, "uuid": "aa-0"}]), {NVIDIA_QUERY: rows(4)}
+    host = here(commands=commands)
+    machine = detect(fake_torch(cuda), host)
+    commands[NVIDIA_QUERY] = rows(12000)
+    monkeypatch.setitem(sys.modules, "torch", fake_torch(cuda))
+    platforms.refreshed(machine, host)
+    held = detect(fake_torch(cuda), here(environ=handed_over())).devices[0].memory_held_gb
+    assert held == pytest.approx(12.583, abs=1e-3)
+
+
+GB10 = {**H100, "name": "NVIDIA GB10", "major": 12, "minor": 1, "multi_processor_count": 48, "uuid": "aa-0"}
+GB10.update(total_memory=130_662_000_000, is_integrated=1)
+
+
+@pytest.mark.parametrize(
+    ("available_gb", "held_gb", "is_said"), [(124.0, 6.7, False), (117.7, 13.0, False), (117.5, 13.2, True)]
+)
+def test_the_page_cache_holds_no_memory_of_a_gpu_that_shares_the_systems(
+    here, monkeypatch, available_gb, held_gb, is_said
+):
+    system = types.SimpleNamespace(total=130_662_000_000, available=available_gb * 1e9)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: system)
+    monkeypatch.setattr(psutil.Process, "memory_info", lambda self: types.SimpleNamespace(rss=10_000_000))
+    # The driver states no memory of it, and CUDA takes what is cached, 115 GB, for used.
+    host = here(commands={NVIDIA_QUERY: nvidia_row(0, "aa-0", used="[N/A]", name="NVIDIA GB10")})
+    machine = detect(fake_torch(FakeCuda([GB10], free=9_000_000_000)), host)
+    assert machine.devices[0].memory_held_gb == pytest.approx(held_gb, abs=0.1)
+    assert machine.warnings == ()
+    said = held_by_others(machine, host)
+    assert (said is not None) is is_said
+    assert said is None or "processes hold memory of GPU 0 (13.2 of 130.7 GB), which is the system's" in said
+
+
+def test_what_a_training_itself_holds_of_the_systems_memory_is_not_held_by_others(here, monkeypatch):
+    system = types.SimpleNamespace(total=130_662_000_000, available=80_000_000_000)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: system)
+    monkeypatch.setattr(psutil.Process, "memory_info", lambda self: types.SimpleNamespace(rss=4_000_000_000))
+    machine = detect(fake_torch(FakeCuda([GB10], reserved=40_000_000_000)), here())
+    assert machine.devices[0].memory_held_gb == pytest.approx(6.7, abs=0.1)
+    assert machine.warnings == ()
+
+
+@pytest.mark.parametrize(("held", "said"), [(0.4, None), (0.99, None), (1.01, "Xorg (process 900, 1.0 GB)")])
+def test_a_desktop_is_no_other_process_in_a_container(here, held, said):
+    gpu = {"uuid": "aa-0", "name": "NVIDIA GeForce RTX 4090", "memory": (25_250_000_000, 0, int(held * 1e9))}
+    gpu.update(processes=[], graphics=[(900, int(held * 1e9))], names={900: "/usr/lib/xorg/Xorg"})
+    host = here(libraries={"pynvml": FakeNvml([gpu])})
+    machine = detect(fake_torch(FakeCuda([{**H100, "uuid": "aa-0", "total_memory": 25_250_000_000}])), host)
+    warning = held_by_others(machine, host)
+    assert said in warning if said else warning is None
+    assert "container" not in (warning or "")
+
+
+@pytest.mark.parametrize("files", [{}, {"/.dockerenv": ""}])
+def test_processes_that_are_not_listed_are_elsewhere_only_in_a_container(here, files):
+    host = here(files=files, commands={NVIDIA_QUERY: rows(12000), NVIDIA_APPS: ""})
+    said = held_by_others(detect(fake_torch(FakeCuda([{**H100, "uuid": "aa-0"}])), host), host)
+    assert ("on the host" in said) is bool(files)
+    assert ("a desktop" in said) is not bool(files)
 
 
 def test_partitions_of_one_card_are_not_charged_with_the_whole(here):

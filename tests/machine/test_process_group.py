@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tprimat.errors import UsageError
-from tprimat.machine import process_group
+from tprimat.machine import held_memory, process_group
 from tprimat.machine.process_group import ProcessGroup
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is looked at here is told by /proc")
@@ -47,6 +48,13 @@ def test_the_command_is_what_runs_and_its_input_is_empty(tmp_path):
     while started.status() is None:
         time.sleep(0.01)
     assert started.reap() == 7
+
+
+def test_what_was_read_of_the_machine_before_the_start_is_handed_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(held_memory, "_READ", {"0:aa-0": 0.5, "1:aa-1": None})
+    started = start(f"import os; print(os.environ[{held_memory.VARIABLE!r}])", tmp_path)
+    assert json.loads(started.stdout.read()) == {"0:aa-0": 0.5, "1:aa-1": None}
+    started.reap()
 
 
 def test_strange_arguments_arrive_as_they_are(tmp_path):

@@ -9,7 +9,7 @@ from made_runs import make_run, shape
 
 from tprimat import console
 from tprimat.cli.options import benchmark
-from tprimat.frameworks import by_name
+from tprimat.frameworks import by_name, tuning
 from tprimat.frameworks.request import Device, Request, RequestedConfig
 from tprimat.measure import display, plan, sweep
 from tprimat.store import store
@@ -82,3 +82,25 @@ def test_a_dry_run_states_each_setting_with_its_origin(resolved, framework, show
     # What a framework does by itself isn't what the request's default says.
     assert ("recomputation" in settings) == shows
     assert "framework" not in settings
+
+
+def test_what_a_search_or_a_sweep_chooses(resolved, tmp_path):
+    wish = RequestedConfig(steps=9, sequence_length=512)
+    space = tuning.space_of(by_name("fsdp"), "llama", wish, (), H100S, tmp_path)
+    origins = space.candidates[-1].request.origins
+    assert {name: origins[name] for name in ("steps", "sequence_length", "global_batch_size", "attention")} == {
+        **dict.fromkeys(("steps", "sequence_length"), "user"),
+        "global_batch_size": "default",
+        "attention": "--tune",
+    }
+    options = benchmark.parser().parse_args(["--micro-batch-size", "1,2"])
+    machine = SimpleNamespace(
+        platform="cpu",
+        unusable_gpu=None,
+        warnings=(),
+        environment=SimpleNamespace(cpu_threads=4, lacks_bf16=False),
+        gpu_info=SimpleNamespace(total_memory_gb=64.0),
+        devices=(),
+    )
+    swept = plan.plan_of(options, by_name("lightning"), machine).requests[0]
+    assert (swept.label, swept.origins["label"], swept.origins["micro_batch_size"]) == ("micro1", "default", "user")

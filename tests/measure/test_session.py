@@ -40,9 +40,9 @@ raise SystemExit({status})
 """
 
 
-def measured(tmp_path: Path, code: str, **plan) -> Session:
+def measured(tmp_path: Path, code: str, time_limit_s=None, **plan) -> Session:
     """A session of one training of Megatron-LM whose program is this."""
-    requested = RequestedConfig(steps=20, global_batch_size=4, micro_batch_size=2)
+    requested = RequestedConfig(steps=20, global_batch_size=4, micro_batch_size=2, time_limit_s=time_limit_s)
     request, _ = fake_framework().resolve_config("llama", requested, Device("cpu", 2, None), tmp_path / "output")
     framework = fake_framework(
         "megatron", lambda request: Launch((sys.executable, "-c", code), {}, tmp_path), logged=True
@@ -102,6 +102,19 @@ class TestLogged:
         (line,) = made._logs[0].read_text().splitlines()[1:]
         assert progress.session_of({progress.SESSION: line})[1] == 1
         assert line.partition("/")[0] != runs[0].session
+
+    def test_the_time_limit_is_for_the_steps_and_says_what_it_cut(self, tmp_path, capsys):
+        # By the log, the first step alone takes longer.
+        code = TRAINS.format(steps=3, steps_planned=20, status=0).replace(
+            "\nraise", "\nimport time; time.sleep(60)\nraise"
+        )
+        made = measured(tmp_path, code, time_limit_s=0.1)
+        (run,) = store.read(tmp_path / made.files[0])
+        reason = "of max_steps=20 steps: the time limit of 0.1 s was reached"
+        assert run.status == "complete"
+        assert run.status_reason in {f"{step} {reason}" for step in (1, 2, 3)}
+        assert (made.failures, made.status) == (0, 0)
+        assert "exited with status" not in capsys.readouterr().err
 
     def test_one_that_fails_keeps_its_steps(self, tmp_path, capsys):
         made = measured(tmp_path, TRAINS.format(steps=7, steps_planned=20, status=3))

@@ -405,6 +405,18 @@ class TestStatus:
         assert run.status == "complete"
         assert said(run, "after iteration 2 of 9")
 
+    @pytest.mark.parametrize(
+        ("said", "reason"),
+        [
+            ("[exiting program after 8.016668 minutes] datetime: 2026-05-11", "Megatron exited after 8.0 minutes"),
+            ("[exiting program at iteration 2] datetime: 2026-05-11", "Megatron exited at iteration 2"),
+        ],
+    )
+    def test_its_own_limit_makes_it_complete_and_says_what_was_cut(self, said, reason):
+        # It leaves by sys.exit(), before it prints that the training is done.
+        run = single([*lines(steps(300.0, 100.0), Setup(planned=9)), said])
+        assert (run.status, run.status_reason) == ("complete", f"2 of max_steps=9 steps: {reason}")
+
     def test_a_log_that_stops_is_incomplete(self):
         run = single(lines(steps(300.0, 100.0), Setup(planned=9)))
         assert (run.status, "2 of 9" in run.status_reason) == ("incomplete", True)

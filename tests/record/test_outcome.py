@@ -183,6 +183,7 @@ def of_steps(*steps, **fields):
     ("run", "succeeded", "expected"),
     [
         (Run(status="failed", status_reason="oom"), True, ("failed", "oom")),
+        (of_steps(1, 2, status="complete", status_reason="cut"), True, ("complete", "cut")),
         (of_steps(1, 2), False, ("failed", "the process exited with an error")),
         (of_steps(1, 2), True, ("incomplete", "2 of max_steps=3 steps in the log")),
         (of_steps(1, 3, status_reason="time limit"), True, ("complete", "time limit")),

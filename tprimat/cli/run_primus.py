@@ -42,8 +42,8 @@ def main(options: argparse.Namespace) -> int:
     plan_of_session = plan_for(
         options,
         frameworks.by_name("primus"),
-        # Megatron ends the training after --exit-after; it is killed after --time-limit alone.
-        [dataclasses.replace(training, time_limit_s=None) for training in trainings],
+        # Megatron ends them after --exit-after; they are killed after --time-limit alone.
+        trainings,
         machine.platform,
         [note for training in trainings for note in primus.notes(training)],
         limit_s=options.time_limit,
@@ -69,7 +69,7 @@ def _trainings(options: argparse.Namespace, installation: Installation, machine:
     matched = (store.read(options.match)[0], str(options.match)) if options.match is not None else None
     same_names = {field.name for field in dataclasses.fields(PrimusRequest)} & vars(options).keys()
     fields = {name: getattr(options, name) for name in same_names} | {"matched": matched}
-    fields |= {"steps": options.train_iters, "num_gpus": options.gpus, "time_limit_s": options.exit_after}
+    fields |= {"steps": options.train_iters, "num_gpus": options.gpus, "exit_after_s": options.exit_after}
     fields |= {"installation": installation}
     output_dir, device, primus_row = Path.cwd() / options.output_dir, device_of(machine), frameworks.by_name("primus")
     requests = {name: PrimusRequest(**fields | {"config": config if name == own else None}) for name in names}

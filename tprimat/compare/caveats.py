@@ -52,17 +52,11 @@ CODES = (
 
 EVENTS = {
     "throttled": (
-        "thermal",
-        "hardware-slowdown",
-        "power-brake",
-        "power-cap",
-        "clock-setting",
-        "sync-boost",
-        "slower-gpu",
+        "thermal", "hardware-slowdown", "power-brake", "power-cap", "clock-setting", "sync-boost", "slower-gpu",
     ),
     "shared": ("gpu-shared", "cpu-quota", "memory-pressure", "io-pressure"),
     "device-errors": ("gpu-lost", "xid", "ecc-uncorrected", "memory-retired", "link-errors", "pcie-narrow"),
-}
+}  # fmt: skip
 """Codes of caveats, and the events of telemetry that each of them names, the most severe first."""
 
 LONGEST_CLAUSE = 44

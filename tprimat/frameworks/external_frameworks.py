@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tprimat.errors import UsageError
 from tprimat.frameworks.loops.launch import Loop, torchrun
-from tprimat.frameworks.request import Device, Launch, Request
+from tprimat.frameworks.request import Launch, Request
 from tprimat.frameworks.resolve import Resolver
 
 _DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
@@ -70,13 +70,7 @@ class ExternalResolver(Resolver):
     def prepare(self) -> None:
         """Find the clone, and a GPU."""
         self.clone.folder()
-        if self.device.platform == "cpu":
-            number = self.requested.num_gpus or 1
-            self.notes.append(
-                f"{self.clone.title} needs a GPU, and this machine has none: shown is what would run on {number} of "
-                "NVIDIA's"
-            )
-            self.device = Device("nvd", number, None)
+        self.show_for_gpus(self.clone.title)
         self.notes.append(
             f"{self.clone.data} and draws its own weights: its losses are not comparable with those of the "
             "frameworks that share tokens and weights"

@@ -30,7 +30,7 @@ ATTENTION = ("sdpa", "eager")
 EMBEDDED = {"recomputation": RECOMPUTATION, "attention": ATTENTION}
 """Settings that the embedded frameworks alone take, and what they take."""
 
-USER, LAUNCHER, DEFAULT = "user", "launcher", "default"
+USER, LAUNCHER, TUNE, DEFAULT = "user", "launcher", "--tune", "default"
 """Origins of a setting; that of a setting that --match takes over is the result's file."""
 
 TORCH, NSYS, ROCPROF = "torch", "nsys", "rocprof"

@@ -111,6 +111,14 @@ class Resolver:
     def prepare(self) -> None:
         """Refuse what this framework can't train at all."""
 
+    def show_for_gpus(self, title: str) -> None:
+        """Make the choices for NVIDIA's GPUs where there are none."""
+        if self.device.platform == "cpu":
+            number = self.requested.num_gpus or 1
+            there = f"{title} needs a GPU, and this machine has none"
+            self.notes.append(f"{there}: shown is what would run on {number} of NVIDIA's")
+            self.device = Device("nvd", number, None)
+
     def default_precision(self) -> str:
         """Return the precision where the user leaves it open: the only one, or that of the device."""
         known = self.framework.precisions
@@ -169,10 +177,10 @@ class Resolver:
             # What fits into its memory would take minutes a step.
             return scales.SCALES[0]
         common, largest = scales.by_name(scales.COMMON), self.largest_that_fits()
-        if scales.SCALES.index(largest) >= scales.SCALES.index(common):
+        needed = self.bytes_needed(scales.shape(self.model, common))
+        if scales.SCALES.index(largest) >= scales.SCALES.index(common) or self.recomputes(needed):
             return common
         if self.device.free_bytes is not None:
-            needed = self.bytes_needed(scales.shape(self.model, common))
             self.notes.append(
                 f"scale {largest.name} is trained: {common.name}, the default on larger GPUs, takes "
                 f"{gigabytes(needed / GB)} before activations, and a GPU here has "
@@ -186,9 +194,18 @@ class Resolver:
         on_each = 1 if self.device.platform == "cpu" else self.device.devices
         return self.requested.num_gpus or on_each * (self.requested.num_nodes or 1)
 
+    def recomputes(self, needed: float) -> bool:
+        """Return whether a model that takes so many bytes of a GPU, without activations, can recompute these to fit."""
+        room = (self.device.free_bytes or 0.0) * (1 - scales.LEAST_SPARE)
+        return self.finds_micro_batch and self.device.platform != "cpu" and needed <= room
+
     def bytes_per_parameter(self) -> float:
-        """Return the memory of one GPU for weights, gradients and the optimizer's states, without activations."""
-        return scales.BYTES_PER_PARAMETER
+        """Return the memory of one GPU for weights, gradients and the optimizer's states, without activations.
+
+        Products in half precision take copies of the weights: half_linear's, or autocast's until the backward pass.
+        """
+        has_copies = self.device.platform != "cpu" and self.precision() in ("bf16", "fp16")
+        return scales.BYTES_PER_PARAMETER + 2 * has_copies
 
     def bytes_needed(self, shape: ModelConfig) -> float:
         """Return what a model takes of one GPU, without activations."""
@@ -209,8 +226,7 @@ class Resolver:
     def processes(self) -> tuple[int, int]:
         """Return how many processes train, and on how many machines."""
         device, nodes, gpus = self.device, self.requested.num_nodes or 1, self.gpus
-        if gpus % nodes:
-            raise UsageError(f"{gpus} GPUs can't be divided evenly among {nodes} nodes", heading="several-nodes")
+        check_nodes(gpus, nodes)
         if device.platform != "cpu" or self.framework.on_cpu:
             check_processes(gpus // nodes, device)
         return gpus, nodes
@@ -260,8 +276,14 @@ class Resolver:
         """Note where memory suffices and may run out all the same."""
         memory = self.device.free_bytes or 0.0
         if needed > memory * (1 - scales.SPARE):
-            tight = f"less than {scales.SPARE:.0%} is left, it may run out"
-            self.notes.append(f"{what} of {gigabytes(memory / GB)}: {tight}")
+            effect = "activations are recomputed where they don't fit" if self.recomputes(needed) else "it may run out"
+            self.notes.append(f"{what} of {gigabytes(memory / GB)}: less than {scales.SPARE:.0%} is left, {effect}")
+
+
+def check_nodes(gpus: int, nodes: int) -> None:
+    """Raise UsageError where machines can't have as many GPUs each."""
+    if gpus % nodes:
+        raise UsageError(f"{gpus} GPUs can't be divided evenly among {nodes} nodes", heading="several-nodes")
 
 
 def check_processes(processes: int, device: Device) -> None:

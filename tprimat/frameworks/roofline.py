@@ -41,6 +41,13 @@ HALF = ("bf16", "fp16")
 CONTEXT_BYTES = 1e9
 """Memory of the driver's context and the libraries' workspaces."""
 
+EAGER_HIDDEN, EAGER_WIDTH = 11, 6
+"""Half-precision values that an eager layer keeps for the backward pass, for each of the hidden state and of the
+feed-forward part of a token: autograd's saved tensors, counted on a CPU."""
+
+CARD_BYTES = 1.06e9
+"""Bytes of a card for each GB of its label."""
+
 LOGITS_AT_ONCE = 1024
 SPARE = 0.03
 """Share of the memory that stays free for what the allocator can't use."""
@@ -83,15 +90,18 @@ def expected(request: Request, gpu: Gpu, shape: ModelConfig) -> Expected | None:
     states = weights * (BYTES_PER_PARAMETER + COPY_BYTES)
     logits = min(LOGITS_AT_ONCE, tokens) * (shape.vocab_size or 0) * LOGIT_BYTES
 
-    def memory(sequences: int, kept: int) -> float:
-        # Two bytes of each value that the backward pass needs.
-        return CONTEXT_BYTES + states + logits + 2.0 * kept * sequences * length * layers
+    def memory(sequences: int, values: float) -> float:
+        """Return the bytes at the peak where so many half-precision values of a token are kept."""
+        return CONTEXT_BYTES + states + logits + 2 * values * sequences * length
 
-    replica, room = tokens // length, (1 - SPARE) * 1e9 * gpu.memory_gb
+    # The training tries eager layers first, which keep the most.
+    eager, compiled = EAGER_HIDDEN * hidden + EAGER_WIDTH * width, 4 * hidden + 2 * width
+    replica, room = tokens // length, (1 - SPARE) * CARD_BYTES * gpu.memory_gb
     sizes = [each for each in range(replica, 0, -1) if replica % each == 0]
-    tries = [(size, kept) for kept in (4 * hidden + 2 * width, hidden) for size in sizes]
-    micro, kept = next((each for each in tries if memory(*each) <= room), tries[-1])
-    recomputes = kept == hidden
+    again = layers * hidden + eager
+    tries = [(size, values) for values in (layers * eager, again) for size in sizes]
+    micro, values = next((each for each in tries if memory(*each) <= room), tries[-1])
+    recomputes = values == again
     flops = {"attended": tokens * (all_flops - causal)}
     flops["products"] = tokens * causal - flops["attended"]
     if recomputes:
@@ -102,4 +112,11 @@ def expected(request: Request, gpu: Gpu, shape: ModelConfig) -> Expected | None:
     bandwidth = 1e9 * gpu.bandwidth_gb_per_s * BANDWIDTH[gpu.vendor]
     time = flops["products"] / (PRODUCTS * sustained) + flops["attended"] / (ATTENDED * sustained)
     time += traffic / bandwidth
-    return Expected(gpu, time, tokens * causal / time / (1e12 * peak), memory(micro, kept), micro, recomputes)
+    return Expected(
+        gpu,
+        time,
+        tokens * causal / time / (1e12 * peak),
+        memory(micro, again if recomputes else layers * compiled),
+        micro,
+        recomputes,
+    )

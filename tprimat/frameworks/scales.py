@@ -29,6 +29,10 @@ BYTES_PER_PARAMETER = 16
 SPARE = 0.2
 """Share of a device's memory that is left to activations, logits and the allocator."""
 
+LEAST_SPARE = 0.1
+"""What is enough of it where activations are recomputed if need be. Those of Llama at scale 1b, 2048 tokens, take
+4.3 GB (autograd's saved tensors counted on a CPU), so a card of 24 GB recomputes them."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
@@ -67,7 +71,7 @@ SCALES = (
 
 COMMON = "1b"
 """Trained on every GPU that holds it, unless the user says otherwise, so that results compare: some 10⁹ parameters,
-whose states take 15 to 19 GB, so that a card of 24 GB holds them, in layers wide enough for the largest GPUs."""
+whose states take 17 to 20 GB, so that a card of 24 GB holds them, in layers wide enough for the largest GPUs."""
 
 LARGEST = "largest"
 """What a user types for the largest scale that fits."""

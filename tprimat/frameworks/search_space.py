@@ -16,7 +16,7 @@ from typing import Any
 from tprimat.errors import UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops.recipe import shape_of
-from tprimat.frameworks.request import EMBEDDED, Device, Request, RequestedConfig
+from tprimat.frameworks.request import DEFAULT, EMBEDDED, TUNE, Device, Request, RequestedConfig
 from tprimat.settings.rows import DIVISION, SETTINGS
 
 Setting = Mapping[str, str | int | bool]
@@ -91,9 +91,9 @@ def space_of(
     if micro_batches:
         knobs["micro_batch_size"] = tuple(micro_batches)
     knobs = {knob: values for knob, values in knobs.items() if len(values) > 1}
-    fixed = dataclasses.replace(
-        requested, global_batch_size=default.global_batch_size, sequence_length=default.sequence_length
-    )
+    work: dict[str, Any] = {"global_batch_size": default.global_batch_size, "sequence_length": default.sequence_length}
+    origins = {**dict.fromkeys(work, DEFAULT), **dict.fromkeys((*knobs, "label"), TUNE), **(default.origins or {})}
+    fixed = dataclasses.replace(requested, **work, origins=origins)
     found: list[Candidate] = []
     excluded: dict[str, str] = {}
     for values in itertools.product(*knobs.values()):

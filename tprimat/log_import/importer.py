@@ -108,8 +108,10 @@ class LogImport:
         )
 
 
-def merged(waiting: list[ImportedRun], skipped: list[SkippedFile]) -> list[ImportedRun]:
+def merged(waiting: list[ImportedRun], skipped: list[SkippedFile], *, ranks: bool = True) -> list[ImportedRun]:
     """Return the trainings of a directory, each once: the structured source's, completed from the others.
+
+    Where `ranks` is not set, logs of several ranks stay apart unless their step times are the same.
 
     A source that another one describes better, or that is another attempt, is added to `skipped`.
     """
@@ -123,8 +125,8 @@ def merged(waiting: list[ImportedRun], skipped: list[SkippedFile]) -> list[Impor
         # Two trainings of one log were told apart by its reader.
         place, same, name = index, None, PROCESS.sub("", each.title)
         for i, one in kept.items():
-            ranks = PROCESS.sub("", one.title) == name
-            if one.title != each.title and merge.same_training(one.run, each.run, ranks=ranks):
+            is_rank = ranks and PROCESS.sub("", one.title) == name
+            if one.title != each.title and merge.same_training(one.run, each.run, ranks=is_rank):
                 place, same = i, one
                 break
         if same is None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import msgspec
 
 from tprimat.machine.host import Host
-from tprimat.results.run import GpuInfo
+from tprimat.results.run import GpuInfo, SoftwareStack
+
+WSL = "/dev/dxg"
+DRIVER_FILES: Mapping[SoftwareStack, tuple[str, ...]] = {
+    "cuda": ("/dev/nvidiactl", "/dev/nvhost-gpu", "/dev/nvgpu", WSL),
+    "rocm": ("/dev/kfd", WSL),
+}
+"""What the drivers make while a GPU is there: Jetsons' too, and Windows' in its Linux, for a GPU of any vendor."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +27,7 @@ class Device:
         partition: which part of a GPU it is (MIG slice, CPX partition, …); None for a whole one.
         id: what tells it from all others, as GpuState.id does; empty where torch doesn't state it.
         memory_held_gb: what others held when this was read.
+        is_integrated: whether its memory is the system's, and the driver states nothing of it (GB10, Jetson).
     """
 
     index: int
@@ -26,6 +35,7 @@ class Device:
     partition: str | None = None
     id: str = ""
     memory_held_gb: float | None = None
+    is_integrated: bool = False
 
 
 class GpuState(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 import psutil
 
 from tprimat.machine import amd, nvidia
-from tprimat.machine.gpu import GpuProcess
+from tprimat.machine.gpu import DRIVER_FILES, GpuProcess
 from tprimat.machine.host import Host
 from tprimat.text import for_encoding
 
 _POLL_SECONDS = 0.1
-_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/renderD")
+_DEVICES = ("/dev/nvidia", "/dev/dri/renderD", *(file for files in DRIVER_FILES.values() for file in files))
 
 
 def list_processes(host: Host) -> tuple[GpuProcess, ...] | None:

@@ -1,22 +1,41 @@
-"""GPU memory that other processes hold, and which processes they are."""
+"""GPU memory that other processes hold, and which processes they are.
+
+It is read before a training starts, and handed over to it: the training's own memory would be in the way.
+"""
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import os
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from tprimat.machine import amd, nvidia
+import msgspec
+import psutil
+
+from tprimat.machine import amd, nvidia, torch_build
+from tprimat.machine import host as hosts
 from tprimat.machine.gpu import Device, GpuProcess
 from tprimat.machine.host import Host
 from tprimat.results.run import Platform
 from tprimat.units import GB
 
 HELD_SHARE = 0.01
-"""Share of a device's memory in the hands of others from which a run is warned of it."""
+"""Share of a device's memory in the hands of others from which it is not free for a run."""
+
+LEAST_WARNED_GB, SYSTEM_SHARE = 1.0, 0.1
+"""From where on a run is warned of it: more than a desktop takes, GB; or than the system takes of memory that it shares
+with the GPU, as a share."""
+
+VARIABLE = "TPRIMAT_MEMORY_HELD"
+"""The environment variable with what others hold of each GPU, GB by `index:id`, null for unknown: from the process that
+starts a training to the training."""
+
+_READ: dict[str, float | None] = {}
+"""What this process has read, for those that it starts."""
 
 OWN_CONTEXT_GB = 1.0
 """What this process's own context may take, GB: some 0.3 to 0.8 on today's GPUs. Where only torch
@@ -28,15 +47,21 @@ def with_held_memory(
 ) -> tuple[tuple[Device, ...], list[str]]:
     """Return the devices with what others hold of their memory, and warnings about what is unknown.
 
-    The vendor's own values are best, read before this process has a context: all of it then belongs
-    to others (or to the driver). torch's value needs a context, which it counts.
+    What the process that started this one has read holds. Else the vendor's own values are best, read before this
+    process has a context: all of it then belongs to others (or to the driver). torch's value needs a context, which
+    it counts.
     """
+    handed: dict[str, float | None] = {}
+    with contextlib.suppress(msgspec.MsgspecError):
+        handed = msgspec.json.decode(host.environ.get(VARIABLE, ""), type=dict[str, float | None])
+    held = {device.index: handed[_key(device)] for device in devices if _key(device) in handed}
     # Ranks of one job start at different moments: a rank looks at its own GPU alone.
     rank = host.environ.get("LOCAL_RANK", "")
     own_gpu = int(rank) if rank.isdigit() and int(rank) < len(devices) else None
-    read = [device for device in devices if own_gpu is None or device.index == own_gpu]
+    read = [device for device in devices if device.index not in held and own_gpu in (None, device.index)]
     in_use = bool(torch.cuda.is_initialized()) and any(torch.cuda.memory_reserved(device.index) for device in read)
-    used_gb = {state.id: state.memory_used_gb for state in (nvidia if platform == "nvd" else amd).states(host)}
+    vendor = nvidia if platform == "nvd" else amd
+    used_gb = {state.id: state.memory_used_gb for state in vendor.states(host)} if read else {}
     # NVIDIA's driver states what this process holds, where it knows it by our number; AMD's doesn't.
     listed = nvidia.processes(host) or () if in_use and platform == "nvd" else ()
     own_gb = {process.gpu_id: process.memory_gb for process in listed if process.pid == os.getpid()}
@@ -44,13 +69,18 @@ def with_held_memory(
     sharing = collections.Counter(device.id for device in read)
 
     def held_of(device: Device) -> float | None:
+        if device.is_integrated:
+            ours = int(psutil.Process().memory_info().rss + (torch.cuda.memory_reserved(device.index) if in_use else 0))
+            return max(0.0, hosts.memory_gb() - (hosts.available_bytes() + ours) / GB)
         is_whole = sharing[device.id] == 1 and not (platform == "amd" and device.partition)
         used, own = used_gb.get(device.id) if is_whole else None, own_gb.get(device.id)
         if in_use:
             return None if used is None or own is None else max(0.0, used - own)
         return _seen_by_torch(torch, device) if used is None else used
 
-    held = {device.index: held_of(device) for device in read}
+    held |= {device.index: held_of(device) for device in read}
+    if not in_use:
+        _READ.update({_key(device): held[device.index] for device in devices if device.index in held})
     unknown = [str(index) for index, gigabytes in held.items() if gigabytes is None]
     own = "this process itself already holds some"
     why = own if in_use else "no more is in use than this process's own context takes"
@@ -60,24 +90,34 @@ def with_held_memory(
     )
 
 
+def handed_over() -> dict[str, str]:
+    """Return the variable for a process that this one starts; none where this one has read nothing."""
+    return {VARIABLE: msgspec.json.encode(_READ).decode()} if _READ else {}
+
+
 def held_memory_warning(devices: Sequence[Device], platform: Platform, host: Host) -> str | None:
     """Return the warning about memory that others hold; None where they hold next to none."""
     amounts, ids = [], set()
     for device in devices:
         held, total = device.memory_held_gb or 0.0, device.info.total_memory_gb or 0.0
-        if held > HELD_SHARE * total:
+        least = SYSTEM_SHARE * total if device.is_integrated else max(LEAST_WARNED_GB, HELD_SHARE * total)
+        if held > least:
             amounts.append(f"GPU {device.index} ({held:.1f} of {total:.1f} GB)")
             ids.add(device.id)
     if not amounts:
         return None
-    listed = (nvidia if platform == "nvd" else amd).processes(host) or ()
+    listed = (nvidia.processes(host, graphics=True) if platform == "nvd" else amd.processes(host)) or ()
     others = [process for process in listed if process.pid != os.getpid()]
     # AMD's tools don't state a GPU's address: their processes are those of all GPUs.
     located = platform == "nvd" or all(process.gpu_id is not None for process in others)
     named = ", ".join(_description(process) for process in others if not located or process.gpu_id in ids)
     variable = "HIP_VISIBLE_DEVICES" if platform == "amd" else "CUDA_VISIBLE_DEVICES"
-    who = "; the driver doesn't list them here (in a container, check on the host)"
-    if named:
+    elsewhere = "in a container: check on the host" if hosts.container(host) else "a desktop's, or a driver's own"
+    who = f"; the driver doesn't list them here ({elsewhere})"
+    if any(device.is_integrated for device in devices):
+        # The driver lists those alone that use the GPU.
+        who = ", which is the system's"
+    elif named:
         who = f": {named}" if located else f"; running on this machine's GPUs: {named}"
     return (
         f"other processes hold memory of {', '.join(amounts)}{who}; they slow this run and leave it less "
@@ -85,10 +125,14 @@ def held_memory_warning(devices: Sequence[Device], platform: Platform, host: Hos
     )
 
 
+def _key(device: Device) -> str:
+    return f"{device.index}:{device.id}"
+
+
 def _seen_by_torch(torch: Any, device: Device) -> float | None:
     """Return what torch sees in use beyond its own allocations, GB; None where that is but a context's size."""
     try:
-        free, total = torch.cuda.mem_get_info(device.index)
+        free, total = torch_build.memory_info(torch.cuda, device.index)
     except RuntimeError:
         return None
     held = (total - free - torch.cuda.memory_reserved(device.index)) / GB

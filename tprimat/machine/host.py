@@ -171,6 +171,13 @@ def memory_gb() -> float:
     return int(psutil.virtual_memory().total) / GB
 
 
+def available_bytes() -> int:
+    """Return what programs could have of the machine's memory now, with what the page cache would give back."""
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
 def memory_limit_gb(host: Host) -> float | None:
     """Return what the control group (a container, a Slurm job) may use, GB of 10⁹ bytes; None where unbounded."""
     levels = control_groups(host, "memory", "memory.max", "memory.limit_in_bytes")

@@ -38,15 +38,9 @@ _NUMBERS = {
 
 _QUERY = ("index", "name", "uuid", *_NUMBERS, "mig.mode.current")
 _REASONS = {
-    0x2: "clock-setting",
-    0x4: "power-cap",
-    0x8: "hardware-slowdown",
-    0x10: "sync-boost",
-    0x20: "thermal",
-    0x40: "thermal",
-    0x80: "power-brake",
-    0x100: "clock-setting",
-}
+    0x2: "clock-setting", 0x4: "power-cap", 0x8: "hardware-slowdown", 0x10: "sync-boost", 0x20: "thermal",
+    0x40: "thermal", 0x80: "power-brake", 0x100: "clock-setting",
+}  # fmt: skip
 """Bits of nvmlDeviceGetCurrentClocksEventReasons, of all that NVML documents but idleness (0x1)."""
 
 _XID, _TEMPERATURE, _MEMORY_CLOCK = 0x8, 0, 2
@@ -79,10 +73,7 @@ def states(host: Host) -> tuple[GpuState, ...]:
 
 
 def processes(host: Host, *, graphics: bool = False) -> tuple[GpuProcess, ...] | None:
-    """Return the processes that compute, and those that draw if asked for, in the order of their GPUs.
-
-    None where nothing answers. nvidia-smi lists those that compute alone.
-    """
+    """Return the processes that compute, and by NVML those that draw, in the order of their GPUs; None: no answer."""
     kinds = ("Compute", "Graphics") if graphics else ("Compute",)
     with _Nvml(host) as nvml:
         devices = _handles(nvml)
@@ -93,6 +84,11 @@ def processes(host: Host, *, graphics: bool = False) -> tuple[GpuProcess, ...] |
         return known
     listed = _smi_processes(host)
     return (known or None) if listed is None else listed
+
+
+def lists_gpus(host: Host) -> bool:
+    """Return whether NVML or nvidia-smi shows a GPU, in whatever words the driver knows."""
+    return bool(states(host)) or (host.command(["nvidia-smi", "-L"]) or "").startswith("GPU ")
 
 
 def driver_version(host: Host) -> str | None:

@@ -19,7 +19,7 @@ import msgspec
 from tprimat.location import REPOSITORY
 from tprimat.machine import amd, held_memory, nvidia, torch_build
 from tprimat.machine import host as hosts
-from tprimat.machine.gpu import Device, GpuState
+from tprimat.machine.gpu import DRIVER_FILES, WSL, Device, GpuState
 from tprimat.machine.host import Host
 from tprimat.machine.torch_build import first_line
 from tprimat.results.run import PLATFORMS, VENDORS, Environment, GpuInfo, Platform, SoftwareStack
@@ -29,7 +29,7 @@ INSTALLED = object()
 """Stands for the installed torch, which is imported when it is needed."""
 
 _DRIVER = {"nvd": nvidia.driver_version, "amd": amd.driver_version}
-_DRIVER_FILE = {"cuda": "/dev/nvidiactl", "rocm": "/dev/kfd"}
+_WSL_LIBRARIES = "/usr/lib/wsl/lib"
 _VISIBLE = {
     "cuda": ("CUDA_VISIBLE_DEVICES",),
     "rocm": ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
@@ -66,11 +66,11 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
     if torch is None:
         return _without_torch(host, warnings)
     stack = torch_build.stack_of(torch)
-    devices, problems = _devices(torch, stack, host)
+    devices, problems, is_found = _devices(torch, stack, host)
     warnings += problems
     if not devices:
         machine = _without_gpu(host, warnings, str(torch.__version__))
-        return dataclasses.replace(machine, unusable_gpu="; ".join(problems) if _has_gpu(stack, host) else None)
+        return dataclasses.replace(machine, unusable_gpu="; ".join(problems) if is_found else None)
     warnings += _device_warnings(devices)
     info = msgspec.structs.replace(devices[0].info, device_count=len(devices))
     return _machine(host, PLATFORMS[stack], info, warnings, torch_build.versions(torch, stack), devices)
@@ -95,10 +95,10 @@ def held_by_others(machine: Machine, host: Host | None = None) -> str | None:
     return held_memory.held_memory_warning(machine.devices, machine.platform, host or Host())
 
 
-def _devices(torch: Any, stack: SoftwareStack, host: Host) -> tuple[tuple[Device, ...], list[str]]:
-    """Return the GPUs that torch can use, and warnings."""
+def _devices(torch: Any, stack: SoftwareStack, host: Host) -> tuple[tuple[Device, ...], list[str], bool]:
+    """Return the GPUs that torch can use, warnings, and whether there are any for it, usable or not."""
     if stack == "cpu":
-        return (), _why_no_gpu(torch, stack, host)
+        return (), _why_no_gpu(torch, stack, host), _has_gpu(stack, host)
     failure = None
     properties: list[Any] = []
     with python_warnings.catch_warnings(record=True) as torch_warnings:
@@ -111,10 +111,11 @@ def _devices(torch: Any, stack: SoftwareStack, host: Host) -> tuple[tuple[Device
             failure = f"torch found a GPU but can't use it: {first_line(error)}"
     if failure or not properties:
         reasons = [failure] if failure else _why_no_gpu(torch, stack, host)
-        return (), [*reasons, *(f"torch says: {first_line(each.message)}" for each in torch_warnings)]
+        reasons += (f"torch says: {first_line(each.message)}" for each in torch_warnings)
+        return (), reasons, failure is not None or _has_gpu(stack, host)
     clock = amd.peak_clock_mhz(host) if stack == "rocm" else None
     devices = [torch_build.device_of(torch, stack, index, each, clock) for index, each in enumerate(properties)]
-    return held_memory.with_held_memory(torch, PLATFORMS[stack], devices, host)
+    return *held_memory.with_held_memory(torch, PLATFORMS[stack], devices, host), True
 
 
 def _device_warnings(devices: Sequence[Device]) -> Iterator[str]:
@@ -135,28 +136,54 @@ def _device_warnings(devices: Sequence[Device]) -> Iterator[str]:
         yield f"gpu_cores unknown: cores per compute unit of {devices[0].info.architecture} are not known"
 
 
-def _why_no_gpu(torch: Any, stack: str, host: Host) -> list[str]:
+def signs_of_gpus(stack: SoftwareStack, host: Host) -> dict[SoftwareStack, str]:
+    """Return what shows that GPUs are here, for each stack that drives them: a driver's file, or else what lists them.
+
+    What isn't certain counts for the stack that torch is built for: Windows' file, which any GPU has, and an AMD GPU
+    without a driver's file, which may be the one that is part of a CPU.
+    """
+    known = host.exists(f"{_WSL_LIBRARIES}/libcuda.so.1") or not host.exists(_WSL_LIBRARIES)
+    absent = {"cuda": not known, "rocm": stack != "rocm"}
+    signs: dict[SoftwareStack, str] = {}
+    for name, files in DRIVER_FILES.items():
+        found = [file for file in files if host.exists(file) and not (file == WSL and absent[name])]
+        if found:
+            signs[name] = found[0]
+        elif name == "cuda" and nvidia.lists_gpus(host):
+            signs[name] = "nvidia-smi"
+        elif name == stack == "rocm" and amd.states(host):
+            signs[name] = amd.SOURCES
+    return signs
+
+
+def _why_no_gpu(torch: Any, stack: SoftwareStack, host: Host) -> list[str]:
     """Return why a torch trains on the CPU where a person would expect a GPU."""
+    signs = signs_of_gpus(stack, host)
     if stack == "cpu":
         return [
             f"torch {torch.__version__} is a build without GPU support, though {VENDORS[PLATFORMS[name]]} devices "
-            f"are here ({file}): install the {name.upper()} build to train on them"
-            for name, file in _DRIVER_FILE.items()
-            if host.exists(file)
+            f"are here ({sign}): install the {name.upper()} build to train on them"
+            for name, sign in signs.items()
         ]
-    vendor, file = VENDORS[PLATFORMS[stack]], _DRIVER_FILE[stack]
+    vendor, sign = VENDORS[PLATFORMS[stack]], signs.get(stack, "")
     start = f"torch {torch.__version__} is a {'ROCm' if stack == 'rocm' else 'CUDA'} build but found no GPU"
     if variable := _hiding(stack, host):
         return [f"{start}: {variable} hides all GPUs: unset it"]
-    if not host.exists(file):
-        other = next((name for name in _DRIVER_FILE if name != stack and host.exists(_DRIVER_FILE[name])), None)
-        if other:
+    if not sign or sign == amd.SOURCES:
+        if other := next((name for name in signs if name != stack), None):
             return [f"{start}: the GPUs are {VENDORS[PLATFORMS[other]]}'s: install the {other.upper()} build"]
         flags = "--gpus all" if stack == "cuda" else "--device /dev/kfd --device /dev/dri"
-        return [f"{start}: no {vendor} driver found (no {file}); start a container with {flags}"]
-    if not os.access(host.path(file), os.R_OK | os.W_OK):
-        return [f"{start}: no permission to open {file}: join its group (render and video on AMD machines)"]
-    return [f"{start}, though the {vendor} driver is installed ({file}): it may be too old for this build"]
+        return [f"{start}: no {vendor} driver found (no {DRIVER_FILES[stack][0]}); start a container with {flags}"]
+    path = host.path(sign)
+    if path.exists() and not os.access(path, os.R_OK if path.is_dir() else os.R_OK | os.W_OK):
+        return [f"{start}: no permission to open {sign}: join its group (render and video on AMD machines)"]
+    gpus = nvidia.states(host) if stack == "cuda" else ()
+    if gpus and all(gpu.partitioned for gpu in gpus):
+        return [
+            f"{start}: GPU {', '.join(str(gpu.index) for gpu in gpus)} is in MIG mode and has no instance that it may "
+            "use: make one (sudo nvidia-smi mig -cgi 0 -C), or turn the mode off (sudo nvidia-smi -mig 0)"
+        ]
+    return [f"{start}, though the {vendor} driver is installed ({sign}): it may be too old for this build"]
 
 
 def _hiding(stack: str, host: Host) -> str | None:
@@ -164,28 +191,25 @@ def _hiding(stack: str, host: Host) -> str | None:
     return next((name for name in _VISIBLE[stack] if host.environ.get(name, "unset").strip() in ("", "-1")), None)
 
 
-def _has_gpu(stack: str, host: Host) -> bool:
-    """Return whether a driver is here for GPUs that somebody wants to train on.
+def _has_gpu(stack: SoftwareStack, host: Host) -> bool:
+    """Return whether there are GPUs that somebody wants to train on.
 
     Without a ROCm build an AMD GPU may be the one that is part of a CPU.
     """
-    name = "rocm" if stack == "rocm" else "cuda"
-    return host.exists(_DRIVER_FILE[name]) and _hiding(name, host) is None
+    name: SoftwareStack = "rocm" if stack == "rocm" else "cuda"
+    return name in signs_of_gpus(stack, host) and _hiding(name, host) is None
 
 
 def _without_torch(host: Host, warnings: list[str]) -> Machine:
-    """Describe a machine where nothing can be trained: the platform by the driver's device files."""
+    """Describe a machine where nothing can be trained: the platform by the signs of its GPUs."""
     warnings = warnings or ["torch is not installed: nothing can be trained here"]
     hints = [tool for tool in ("nvidia-smi", "amd-smi", "rocm-smi") if host.finds(tool)]
-    stacks: tuple[SoftwareStack, ...] = ("cuda", "rocm")
-    stack = next((name for name in stacks if host.exists(_DRIVER_FILE[name])), None)
+    stack, sign = next(iter(signs_of_gpus("cpu", host).items()), (None, ""))
     if stack is None:
         if hints:
             warnings.append(f"{' and '.join(hints)} found, but no driver's device file: treated as CPU only")
         return _without_gpu(host, warnings, None)
-    warnings.append(
-        f"platform taken from {_DRIVER_FILE[stack]}{', ' + ', '.join(hints) if hints else ''}, without torch"
-    )
+    warnings.append(f"platform taken from {', '.join(dict.fromkeys([sign, *hints]))}, without torch")
     info = GpuInfo(software_stack=stack)
     # AMD's driver has no name for most GPUs that a training would report.
     if states := nvidia.states(host) if stack == "cuda" else ():

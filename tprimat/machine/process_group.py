@@ -21,6 +21,7 @@ from typing import IO
 import psutil
 
 from tprimat.errors import UsageError
+from tprimat.machine import held_memory
 
 MARK = "TPRIMAT_FAMILY"
 """The environment variable that every process of a group inherits."""
@@ -135,7 +136,7 @@ class ProcessGroup:
             argv, stdin = [shell, "-c", _START, "sh", *argv], self._watchdog
         return subprocess.Popen(
             argv,
-            env={**env, MARK: self._mark},
+            env={**env, **held_memory.handed_over(), MARK: self._mark},
             cwd=cwd,
             stdin=stdin,
             stdout=subprocess.PIPE,

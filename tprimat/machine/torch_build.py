@@ -10,6 +10,7 @@ from typing import Any
 from tprimat.catalog import gpus
 from tprimat.errors import INSTALL
 from tprimat.machine.gpu import Device
+from tprimat.machine.host import available_bytes
 from tprimat.results.run import GpuInfo, Platform, SoftwareStack
 from tprimat.units import GB, round_figure
 
@@ -63,7 +64,18 @@ def device_of(torch: Any, stack: SoftwareStack, index: int, properties: Any, pea
         clock_mhz=clock / 1e3 if clock else peak_clock_mhz,
     )
     uuid = str(getattr(properties, "uuid", "") or "").removeprefix("GPU-").lower()
-    return Device(index, info, gpus.match(info).partition, _pci_address(properties) if stack == "rocm" else uuid)
+    # An APU's driver states what is in use of its memory.
+    is_integrated = stack == "cuda" and bool(getattr(properties, "is_integrated", False))
+    place = _pci_address(properties) if stack == "rocm" else uuid
+    return Device(index, info, gpus.match(info).partition, place, is_integrated=is_integrated)
+
+
+def memory_info(cuda: Any, device: Any) -> tuple[int, int]:
+    """Return free and total memory of a device, bytes, by torch.cuda; what the page cache would give back is free."""
+    free, total = cuda.mem_get_info(device)
+    if getattr(cuda.get_device_properties(device), "is_integrated", False):
+        free = max(free, min(total, available_bytes()))
+    return free, total
 
 
 def without_kernels(torch: Any, properties: Sequence[Any]) -> str | None:

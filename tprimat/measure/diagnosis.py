@@ -15,6 +15,7 @@ from tprimat.machine import host as hosts
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
+from tprimat.measure import shared_memory
 
 LEAST_FREE_GB = 5.0
 """GB that a folder of results and logs should have; checkpoints are never written."""
@@ -105,6 +106,8 @@ def _doubts(host: Host, machine: Machine, gpus: Sequence[GpuState], free: float 
         yield f"the driver sees {len(gpus)} GPUs, torch sees none: install a torch build for this driver"
     if held := platforms.held_by_others(machine, host):
         yield f"{held}; tprimat gpu-memory lists the processes"
+    if found := shared_memory.problem(host, len(machine.devices)):
+        yield f"{found}: {shared_memory.HINT}"
     for gpu in gpus:
         if gpu.is_capped:
             cap = f"{gpu.power_cap_w:.0f} W, below its {gpu.power_default_w:.0f} W"

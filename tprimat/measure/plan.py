@@ -19,7 +19,7 @@ from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.nemo import options as nemo_options
 from tprimat.frameworks.nemo.options import under_torchrun
 from tprimat.frameworks.nodes import Node
-from tprimat.frameworks.request import LAUNCHER, Device, Request, RequestedConfig
+from tprimat.frameworks.request import DEFAULT, LAUNCHER, Device, Request, RequestedConfig
 from tprimat.machine import held_memory
 from tprimat.machine.host import Host, memory_limit_gb
 from tprimat.machine.platforms import Machine
@@ -159,25 +159,16 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     if framework.divides:
         device = nemo_options.device(device, options, notes)
     names, requested = requested_config(options, device, framework, notes)
-    node = this_node(options)
-    output_dir = Path.cwd() / options.output_dir
-    requests = []
-    for name in names:
-        precisions = options.precision or (requested.precision,)
-        sizes = options.micro_batch_size or (requested.micro_batch_size,)
-        for precision, micro in itertools.product(precisions, sizes):
-            swept: dict[str, Any] = {"precision": precision} if len(precisions) > 1 else {}
-            swept |= {"micro_batch_size": micro} if len(sizes) > 1 else {}
-            label = "-".join(filter(None, (requested.label, search_space.name_of(swept))))
-            config = dataclasses.replace(requested, precision=precision, micro_batch_size=micro, label=label or None)
-            request, more = framework.resolve_config(name, config, device, output_dir)
-            if node is not None:
-                request = dataclasses.replace(request, node_index=node.rank, rendezvous=node.rendezvous)
-            if options.profile is not None:
-                request = dataclasses.replace(request, profile=options.profile)
-                profiling.check(request, framework, torchrun=under_torchrun(), dry_run=options.dry_run)
-            requests.append(request)
-            notes += more
+    resolved = _resolved(options, framework, device, names, requested)
+    trained = {request.scale for request, _ in resolved}
+    if len(trained) > 1 and requested.shape is None:
+        # What one model has room for says little where the others need less of it.
+        smallest = next(scale.name for scale in scales.SCALES if scale.name in trained)
+        notes += [each for request, said in resolved if request.scale == smallest for each in said]
+        notes.append(f"scale {smallest} for all trainings, the largest at which each of them fits")
+        resolved = _resolved(options, framework, device, names, dataclasses.replace(requested, scale=smallest))
+    notes += [each for _, said in resolved for each in said]
+    requests = [request for request, _ in resolved]
     in_software = device.platform == "cpu" and machine.environment.lacks_bf16
     if in_software and any(request.precision == "bf16" for request in requests):
         notes.append(BF16_IN_SOFTWARE)
@@ -189,6 +180,31 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
         (*machine.warnings, *notes),
         training_lines=options.training_lines,
     )
+
+
+def _resolved(
+    options: argparse.Namespace, framework: Framework, device: Device, names: Sequence[str], requested: RequestedConfig
+) -> list[tuple[Request, tuple[str, ...]]]:
+    """Return the request of each model, precision and micro-batch, with what is to be noted of it."""
+    node, output_dir, resolved = this_node(options), Path.cwd() / options.output_dir, []
+    for name in names:
+        precisions = options.precision or (requested.precision,)
+        sizes = options.micro_batch_size or (requested.micro_batch_size,)
+        for precision, micro in itertools.product(precisions, sizes):
+            swept: dict[str, Any] = {"precision": precision} if len(precisions) > 1 else {}
+            swept |= {"micro_batch_size": micro} if len(sizes) > 1 else {}
+            label = "-".join(filter(None, (requested.label, search_space.name_of(swept))))
+            config = dataclasses.replace(requested, precision=precision, micro_batch_size=micro, label=label or None)
+            if requested.label is None:
+                config = dataclasses.replace(config, origins={**requested.origins, "label": DEFAULT})
+            request, more = framework.resolve_config(name, config, device, output_dir)
+            if node is not None:
+                request = dataclasses.replace(request, node_index=node.rank, rendezvous=node.rendezvous)
+            if options.profile is not None:
+                request = dataclasses.replace(request, profile=options.profile)
+                profiling.check(request, framework, torchrun=under_torchrun(), dry_run=options.dry_run)
+            resolved.append((request, more))
+    return resolved
 
 
 def this_node(options: argparse.Namespace) -> Node | None:

@@ -21,7 +21,7 @@ from tprimat.machine import host as hosts
 from tprimat.machine import page_cache, torch_build
 from tprimat.machine.platforms import Machine
 from tprimat.measure import process as child
-from tprimat.measure import training_files
+from tprimat.measure import shared_memory, training_files
 from tprimat.measure.display import short_path
 from tprimat.preflight import findings, worker
 from tprimat.preflight.plan import plan_of
@@ -45,6 +45,8 @@ def measure(machine: Machine, processes: int, output_dir: Path, *, quick: bool) 
 
     Raises UsageError where nothing can be measured or written, TrainingFailedError where a process fails.
     """
+    if machine.platform != "cpu":
+        shared_memory.check(processes)
     files.check_writable(output_dir)
     began = time.monotonic()
     plan = plan_of(machine.platform, quick=quick)

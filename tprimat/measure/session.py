@@ -21,12 +21,13 @@ from tprimat.errors import ExitStatus
 from tprimat.frameworks import nodes as several_nodes
 from tprimat.frameworks import out_of_memory_advice
 from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
 from tprimat.machine.telemetry.sampler import Sampler
-from tprimat.measure import attempt, closing, display, process, sweep, training_files
+from tprimat.measure import attempt, closing, display, process, shared_memory, sweep, training_files
 from tprimat.measure.display import short_path
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
@@ -105,6 +106,8 @@ class Session:
         """Run one training after the other. Raises UsageError where results or what they need can't be written."""
         plan = self._plan
         for index, request in enumerate(self._requests):
+            if request.platform != "cpu":
+                shared_memory.check(request.gpus_per_node)
             files.check_writable(request.output_dir)
             self._requests[index] = plan.framework_of(request).launcher.prepare(request, console.info)
         earlier = self._earlier()
@@ -251,6 +254,9 @@ class Session:
                 ids = [each.id for each in self._machine.devices[:processes]]
                 measured = preflight.latest(request.output_dir, host, ids, processes)
                 run = msgspec.structs.replace(run, preflight=measured, **known)
+                if self._cut is not None and run.status != "complete" and run.steps:
+                    reason = self._cut.reason(run.steps[-1])
+                    run = msgspec.structs.replace(run, status="complete", status_reason=reason)
                 if request.rendezvous is not None:
                     run = nodes.added(run, self._nodes_folder(), request.num_nodes)
                 return telemetry.without_steps(run, sampler, began, ended)
@@ -299,6 +305,8 @@ class Session:
         request = self._requests[index]
         saved: list[Saved] = []
         is_stopped = False
+        limit: TimeLimit | None = None
+        self._cut: TimeLimit | None = None
         launch = framework.launcher.start(request, self._machine, log)
         limit_s = self._plan.limit_s
         if limit_s is None and request.time_limit_s is not None:
@@ -307,9 +315,14 @@ class Session:
         with display.following(title, request, lines=lines, rest=self._rest_s) as (on_line, on_step):
 
             def on_message(message: Message) -> None:
-                nonlocal is_stopped
+                nonlocal is_stopped, limit
                 if isinstance(message, Step):
                     is_stopped = is_stopped or self._stops(message)
+                    if framework.logged and request.num_nodes == 1:
+                        # As in the loops that keep it themselves, from the beginning of the first step on.
+                        spent_s, steps = message.step_time or 0.0, message.max_steps
+                        limit = limit or TimeLimit(steps, request.time_limit_s, 1, bool, time.monotonic, spent_s)
+                        self._cut = limit if limit.reached(message.step) else self._cut
                 if isinstance(message, Saved):
                     saved.append(message)
                 on_step(message)
@@ -330,8 +343,12 @@ class Session:
                 on_message=on_message,
                 limit_s=limit_s,
                 variables=variables,
-                stops=lambda: is_stopped,
+                stops=lambda: is_stopped or self._cut is not None,
             )
+        if child.interrupted:
+            self._cut = None
+        elif self._cut is not None:
+            child = dataclasses.replace(child, status=0)
         why = outcome.why_stopped(interrupted=child.interrupted, overdue=child.overdue, limit_s=limit_s)
         if framework.logged and why is not None:
             # The log itself can't know, and is what the result is made of.

@@ -123,7 +123,7 @@ def of_log(run: Run, requested_steps: int, *, succeeded: bool) -> Outcome:
         return Outcome(run.status, run.status_reason)
     if not succeeded:
         return Outcome("failed", "the process exited with an error")
-    if run.steps and run.steps[-1] < requested_steps:
+    if run.status_reason is None and run.steps and run.steps[-1] < requested_steps:
         return Outcome("incomplete", f"{run.steps[-1]} of max_steps={requested_steps} steps in the log")
     return Outcome("complete", run.status_reason)
 

@@ -109,7 +109,7 @@ class GrowingLogs:
             else:
                 problem = self._named(outcome[0]).removeprefix(f"{self._named(source.title)}: ")
                 self.problem = "empty" if problem == "is empty" else problem
-        return sorted(importer.merged(runs, []), key=self._written)
+        return sorted(importer.merged(runs, [], ranks=False), key=self._written)
 
     def running(self, runs: list[ImportedRun]) -> list[ImportedRun]:
         """Return the logs that were written with the newest: the ranks of one training, if there are several."""

@@ -9,7 +9,7 @@ import importlib.util
 
 from tprimat.frameworks import resolve
 from tprimat.frameworks.loops import launch as loops
-from tprimat.frameworks.request import Device, Launch, Request
+from tprimat.frameworks.request import Launch, Request
 
 MODULE = "tprimat.frameworks.automodel.training"
 
@@ -24,12 +24,7 @@ class Resolver(resolve.Resolver):
 
     def prepare(self) -> None:
         """Show the choices for NVIDIA's GPUs where there are none."""
-        if self.device.platform == "cpu":
-            number = self.requested.num_gpus or 1
-            self.notes.append(
-                f"Automodel needs a GPU, and this machine has none: shown is what would run on {number} of NVIDIA's"
-            )
-            self.device = Device("nvd", number, None)
+        self.show_for_gpus("Automodel")
         self.notes.append(
             "Automodel trains on random tokens with weights and AdamW's states in bf16, as NVIDIA's benchmark "
             "configurations do: its losses are not comparable with those of other frameworks"

@@ -63,7 +63,7 @@ def prepare(training: Recipe, process: Process) -> Prepared:
         return Prepared(training, module, training.setup())
     if request.compiled:
         speed_up(module, HALF.get(request.precision))
-    fits, seconds, problem = False, None, None
+    fits, checkpointed, seconds, problem = False, False, None, None
     for micro, checkpointed in _candidates(training):
         training = dataclasses.replace(training, request=dataclasses.replace(request, micro_batch_size=micro))
         if checkpointed:
@@ -80,7 +80,11 @@ def prepare(training: Recipe, process: Process) -> Prepared:
             break
     if seconds is not None and not fits and problem is None:
         problem = "compiled layers run out of memory"
-    return Prepared(training, module, stated(training.setup(), seconds, problem, is_chunked=request.compiled))
+    setup = stated(training.setup(), seconds, problem, is_chunked=request.compiled)
+    if checkpointed and request.recomputation != "full":
+        said = "activations are recomputed: no micro-batch fits the GPU's memory without"
+        setup = msgspec.structs.replace(setup, warnings=(*setup.warnings, said))
+    return Prepared(training, module, setup)
 
 
 def stated(setup: Run, seconds: float | None, problem: str | None, *, is_chunked: bool) -> Run:

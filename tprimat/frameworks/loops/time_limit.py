@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -10,11 +11,24 @@ from tprimat import units
 CHECKED_EVERY = 10
 """Steps between the processes' agreeing whether to end early; each time costs a short wait."""
 
+START_S = 300.0
+"""What imports, weights and the first kernels may take where a limit counts from the program's start."""
+
+
+def megatrons(limit_s: float | None, nodes: int) -> int | None:
+    """Return Megatron's exit_duration_in_mins for a limit of the steps; None where it needs none.
+
+    It counts from the import of megatron/training/training.py. On one machine the session reads the steps in the log
+    and ends the training itself; of several machines none can end what the others do.
+    """
+    return None if limit_s is None or nodes == 1 else math.ceil((START_S + limit_s) / 60)
+
 
 class TimeLimit:
     """The time limit of one training: so many seconds for its requested steps; None for no limit.
 
-    `agree` has all processes say whether the time is up, and returns whether any does.
+    `agree` has all processes say whether the time is up, and returns whether any does; `spent_s` is what the steps
+    have taken before.
     """
 
     def __init__(
@@ -24,13 +38,14 @@ class TimeLimit:
         world_size: int,
         agree: Callable[[bool], bool],
         clock: Callable[[], float] = time.monotonic,
+        spent_s: float = 0.0,
     ) -> None:
         self._steps = steps
         self._limit_s = limit_s
         self._world_size = world_size
         self._agree = agree
         self._clock = clock
-        self._started = clock()
+        self._started = clock() - spent_s
         self._step = 0
         self._first_step_s = 0.0
 

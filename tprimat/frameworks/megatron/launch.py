@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 from tprimat.catalog import models
 from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, LoggedTraining
+from tprimat.frameworks.loops import time_limit
 from tprimat.frameworks.loops.recipe import described
 from tprimat.frameworks.request import Launch, Request
 from tprimat.frameworks.resolve import check_memory
@@ -81,8 +81,8 @@ def options(request: Request) -> list[str]:
         "log-interval": 1,
         "eval-iters": 0,
     }
-    if request.time_limit_s is not None:
-        settings["exit-duration-in-mins"] = math.ceil(request.time_limit_s / 60)
+    if minutes := time_limit.megatrons(request.time_limit_s, request.num_nodes):
+        settings["exit-duration-in-mins"] = minutes
     flags = ["swiglu", "group-query-attention", "disable-bias-linear"]
     flags += ["mock-data", "log-throughput", "use-distributed-optimizer"]
     # As Megatron's own examples/llama/train_llama3_8b_h100_fp8.sh has them.

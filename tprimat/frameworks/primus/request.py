@@ -21,6 +21,7 @@ class PrimusRequest(RequestedConfig):
         matched: a result whose setup is to be taken over, with its name for messages.
         passed: words for Primus' own command line; they go before all else.
         launcher: one of LAUNCHERS.
+        exit_after_s: seconds from its start after which Megatron ends the training.
     """
 
     installation: Installation | None = None
@@ -28,6 +29,7 @@ class PrimusRequest(RequestedConfig):
     matched: tuple[Run, str] | None = None
     passed: tuple[str, ...] = ()
     launcher: str | None = None
+    exit_after_s: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from tprimat.catalog import models
 from tprimat.catalog.models import Model
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, resolve, scales
+from tprimat.frameworks.loops import time_limit
 from tprimat.frameworks.primus import DEFAULT_PRECISION, match, tokenizer, torchtitan
 from tprimat.frameworks.primus import config as primus_config
 from tprimat.frameworks.primus.config import Configuration
@@ -163,10 +164,7 @@ class Planner(resolve.Resolver):
             each = requested.num_gpus or _whole(environ, "GPUS_PER_NODE", here, least=1)
             return (nodes * each, nodes), node
         gpus = requested.num_gpus or requested.num_nodes * here
-        if gpus % requested.num_nodes:
-            raise UsageError(
-                f"{gpus} GPUs can't be divided evenly among {requested.num_nodes} nodes", heading="several-nodes"
-            )
+        resolve.check_nodes(gpus, requested.num_nodes)
         return (gpus, requested.num_nodes), 0
 
     def _base(self) -> tuple[ConfigFile, Configuration]:
@@ -197,7 +195,7 @@ class Planner(resolve.Resolver):
     def _words(self, base: Configuration, added: Sequence[str]) -> list[str]:
         """Return the command line: what is requested, over what `added` makes up for in the configuration."""
         requested, model, gpus = self.requested, self.model, self.trains_on[0]
-        words = [*_sizes(requested, base), *added]
+        words = [*_sizes(requested, base, self.trains_on[1]), *added]
         if base.framework == torchtitan.NAME:
             batch = _whole_batch(base.with_arguments([*words, *requested.passed]), gpus)
             words += base.arguments_for({"global_batch_size": batch})
@@ -252,12 +250,15 @@ def model_of(config: Path, installation: Installation, environ: Mapping[str, str
     return model
 
 
-def _sizes(requested: PrimusRequest, base: Configuration) -> list[str]:
+def _sizes(requested: PrimusRequest, base: Configuration, nodes: int) -> list[str]:
     words = [] if requested.steps is None else [base.option("train_iters"), str(requested.steps)]
     fields = ("global_batch_size", "micro_batch_size", "sequence_length", "seed", *DIVISION)
     words += base.arguments_for({name.replace("sequence", "seq"): getattr(requested, name) for name in fields})
-    if requested.time_limit_s is not None and base.framework != torchtitan.NAME:
-        words += ["--exit_duration_in_mins", str(max(1, math.ceil(requested.time_limit_s / 60)))]
+    minutes = time_limit.megatrons(requested.time_limit_s, nodes)
+    if requested.exit_after_s is not None:
+        minutes = max(1, math.ceil(requested.exit_after_s / 60))
+    if minutes and base.framework != torchtitan.NAME:
+        words += ["--exit_duration_in_mins", str(minutes)]
     return words
 
 

@@ -194,6 +194,8 @@ class MegatronRun(RunBuilder):
         if success and success < max(table.lines):
             success = None
         if last >= requested or success:
+            if last < requested and around.exited:
+                return "complete", f"{last} of max_steps={requested} steps: Megatron exited {around.exited}"
             if last < requested:
                 warnings.append(f"stopped early, after iteration {last} of {requested} (line {success})")
             if around.causes.exit_code:

@@ -27,6 +27,8 @@ _MEMORY = re.compile(
     r" \| reserved: *[\d.]+ \| max reserved: *(?P<reserved>\d{1,9}(?:\.\d{1,15})?)"
 )
 _SUCCESS = "[after training is done]"
+_EXIT = re.compile(r"\[exiting program (?:after (\d{1,9}(?:\.\d)?)\d{0,20} minutes|(at iteration \d{1,12}))")
+"""What stands there instead where exit_duration_in_mins or exit_interval ended the training."""
 
 
 LONGEST_LINE = 10_000
@@ -50,12 +52,14 @@ class Context(LogContext):
         memory: highest MiB allocated and reserved, and the iteration after which they were printed last.
         held: whether there is anything.
         dumped: whether a process dumped its arguments.
+        exited: when a limit of Megatron's ended the training, in words.
         unread: whole lines of the log that are held, each block with the number of its first.
     """
 
     memory: dict[str, float] = dataclasses.field(default_factory=dict)
     held: bool = False
     dumped: bool = False
+    exited: str | None = None
     unread: list[tuple[int, bytes]] = dataclasses.field(default_factory=list)
     _size: int = 0
 
@@ -105,6 +109,9 @@ class Context(LogContext):
                 self.marks[name] = number
         if _SUCCESS in text:
             self.marks["success"] = number
+        if "[exiting" in text and (early := _EXIT.search(text)):
+            self.marks["success"] = number
+            self.exited = early[2] or f"after {early[1]} minutes"
         read_statements(_STATEMENTS, text, number, self.stated)
         if "memory (MB)" in text and (memory := _MEMORY.search(text)):
             self._add_memory(**{name: float(value) for name, value in memory.groupdict().items()})
@@ -113,6 +120,7 @@ class Context(LogContext):
         """Add a later stretch. The training went on after it, so what looked like an end was none."""
         assert isinstance(later, Context)
         super().absorb(later.read())
+        self.exited = self.exited or later.exited
         later.causes = FailureReasons()
         self._add_memory(**later.memory)
 
@@ -121,6 +129,7 @@ class Context(LogContext):
         assert isinstance(former, Context)
         super().hand_over_end(former)
         former._add_memory(**self.memory)
+        former.exited, self.exited = self.exited or former.exited, None
         self.memory = {}
 
     def _add_memory(self, **figures: float) -> None:

@@ -89,18 +89,16 @@ class _Stretch:
         """
         begin = self.end - self.spent if self.begin is None else self.begin
         slack = self.end - begin - self.spent
-        is_much = slack > max(PAUSE * self.spent, resolution)
-        is_open = is_much and (len(self.kinds) > 1 or not (self.kinds or self.is_first))
+        is_open = slack > max(PAUSE * self.spent, resolution) and not self.is_first and not self.kinds
+        is_open = is_open or len(self.kinds) > 1
         rows = []
         for row, spent, count in self.records:
-            share = spent / self.spent if self.spent else 1.0
-            if is_open or (self.kinds and slack > 0):
+            share = 1.0 if self.is_first or not self.spent else spent / self.spent
+            if slack > 0 and (is_open or self.kinds):
                 share = 0.0 if is_open else count / self.count
-            elif self.is_first:
-                share = 1.0
             rows.append(row._replace(at=begin + spent + slack * share))
         rows[-1] = rows[-1]._replace(at=self.end, latest=self.latest)
-        if is_open and len(rows) > 1:
+        if is_open and slack > 0 and len(rows) > 1:
             rows[-2] = rows[-2]._replace(latest=rows[-2].at + slack)
         return rows
 

@@ -91,7 +91,8 @@ class TimelineBuilder:
         for attempt in self._attempts:
             for place, row in enumerate(attempt):
                 if before is None:
-                    origin = self._now = self._first if self._first is not None else row.at - self._time_of(row)
+                    origin = row.at - (row.seconds or 0.0) * (row.window or 1) if self._first is None else self._first
+                    self._now = origin
                     self._start(row, self._between(0, row.line), self._resumed(None, row))
                 elif place == 0:
                     self._restart(before, row)
@@ -134,10 +135,6 @@ class TimelineBuilder:
     def _expected(self, before: Row, row: Row) -> float:
         """Return how long the steps between two records should take, s."""
         return (row.seconds or self._usual) * (row.step - before.step) * self._scale
-
-    def _time_of(self, row: Row) -> float:
-        """Return the time of the steps of a record itself, s."""
-        return (row.seconds or 0.0) * (row.window or 1)
 
     def _resumed(self, before: Row | None, row: Row) -> int:
         """Return the step that an attempt goes on from."""
