@@ -115,12 +115,12 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[tu
     usual = statistics.median([row.seconds for row in rows if row.seconds] or [0.0])
     found: list[Row] = []
     ratios: list[float] = []
+    scale = 1.0
     for attempt in attempts(rows, events, again):
         place, step = bisect.bisect_left(lines, attempt[0].line), attempt[0].step - (attempt[0].window or 1)
         stretch = _Stretch(times[place - 1] if place else None, is_first=True)
         closed: list[_Stretch] = []
         for row, following in itertools.zip_longest(attempt, attempt[1:]):
-            scale = max(1.0, statistics.median(ratios[-SHOWN:] or [1.0]))
             stretch.add(row, (row.seconds or usual) * (row.step - step) * scale)
             step, end = row.step, following.line if following else sys.maxsize
             place = bisect.bisect_right(lines, row.line)
@@ -141,6 +141,7 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[tu
             if math.isfinite(stretch.end):
                 if is_dated and stretch.is_plain and not stretch.is_first and stretch.begin is not None and spent:
                     ratios.append((stretch.end - stretch.begin) / spent * scale)
+                    scale = max(1.0, statistics.median(ratios[-SHOWN:]))
                 # What follows the last record of an attempt that is not the last one is lost in any case.
                 if row is rows[-1] and (not ratios or stretch.kinds):
                     is_late = max(PAUSE * spent, resolution) < after - stretch.end < math.inf
