@@ -298,6 +298,7 @@ def test_torch_without_a_usable_gpu_is_a_processor_and_says_why(here, torch, fil
 
 CPU_BUILD = fake_torch(build=None, version="2.13.0+cpu")
 WSL = "/usr/lib/wsl/lib"
+KFD = [f"/sys/class/kfd/kfd/topology/nodes/{number}/properties" for number in range(3)]
 LISTED = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-aa-0)\n"
 
 
@@ -327,10 +328,19 @@ LISTED = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-aa-0)\n"
         (rocm_torch(FakeCuda([])), list(amd_files("0000:c1:00.0")), {}, "--device /dev/kfd"),
         (CPU_BUILD, list(amd_files("0000:c1:00.0")), {}, None),
         (CPU_BUILD, ["/dev/kfd"], {}, None),
+        # An Instinct is no small part of a CPU.
+        (CPU_BUILD, ["/dev/kfd", KFD[0], KFD[1]], {}, "install the ROCM build"),
+        (fake_torch(), ["/dev/kfd", KFD[0], KFD[1]], {}, "install the ROCM build"),
+        (fake_torch(), ["/dev/kfd", KFD[0], KFD[2]], {}, None),
+        (CPU_BUILD, [KFD[1]], {}, None),
     ],
 )
 def test_a_gpu_that_is_here_in_any_way_is_never_a_benchmark_of_the_cpu(here, torch, files, commands, unusable):
-    contents = amd_files("0000:c1:00.0")
+    nodes = dict(zip(KFD, (0, 90402, 110003), strict=True))
+    properties = {
+        name: f"simd_count {bool(version):d}\ngfx_target_version {version}\n" for name, version in nodes.items()
+    }
+    contents = {**amd_files("0000:c1:00.0"), **properties}
     machine = detect(torch, here(files={name: contents.get(name, "") for name in files}, commands=commands))
     assert machine.platform == "cpu"
     assert (machine.unusable_gpu is None) is (unusable is None), machine.unusable_gpu
