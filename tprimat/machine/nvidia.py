@@ -218,8 +218,7 @@ def _processes(nvml: VendorLibrary, index: int, handle: Any, kinds: Sequence[str
     answers = [nvml.ask(f"nvmlDeviceGet{kind}RunningProcesses", handle) for kind in kinds]
     if answers[0] is None:
         return None
-    # Some do both.
-    listed = {each.pid: each for answer in answers for each in answer or ()}.values()
+    listed = {each.pid: each for answer in answers for each in answer or ()}.values()  # some do both
     gpu_id = _id(nvml.ask("nvmlDeviceGetUUID", handle))
     return [
         GpuProcess(
