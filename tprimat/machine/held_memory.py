@@ -35,7 +35,7 @@ VARIABLE = "TPRIMAT_MEMORY_HELD"
 starts a training to the training."""
 
 _READ: dict[str, float | None] = {}
-"""What this process has read, for those that it starts."""
+"""What this process has read before it held memory itself, for those that it starts, and for later."""
 
 OWN_CONTEXT_GB = 1.0
 """What this process's own context may take, GB: some 0.3 to 0.8 on today's GPUs. Where only torch
@@ -74,7 +74,7 @@ def with_held_memory(
         is_whole = sharing[device.id] == 1 and not (platform == "amd" and device.partition)
         used, own = used_gb.get(device.id) if is_whole else None, own_gb.get(device.id)
         if in_use:
-            return None if used is None or own is None else max(0.0, used - own)
+            return _READ.get(_key(device)) if used is None or own is None else max(0.0, used - own)
         return _seen_by_torch(torch, device) if used is None else used
 
     held |= {device.index: held_of(device) for device in read}
