@@ -167,12 +167,13 @@ def watching(report: Report) -> Iterator[list[Reading]]:
 def judge(report: Report, readings: Sequence[Reading], result: Mapping[str, Any]) -> None:
     """Compare a result's energy and clock of its steady steps with NVML's over the busiest time of that length."""
     energy, telemetry = result["energy_metrics"], result["telemetry"]
-    unknown = [*telemetry.get("unknown", ())]
-    seen = (
-        f"{telemetry.get('samples')} readings, energy: {telemetry.get('energy_code')}, unknown: {unknown or 'nothing'}"
+    unknown, count = [*telemetry.get("unknown", ())], telemetry.get("samples") or 0
+    report.expect(
+        "telemetry",
+        "five readings or more, nothing unknown",
+        f"{count} readings, energy: {telemetry.get('energy_code')}, unknown: {unknown or 'nothing'}",
+        count >= 5 and not unknown,
     )
-    report.expect("telemetry", "five readings or more, nothing unknown", seen,
-                  (telemetry.get("samples") or 0) >= 5 and not unknown)  # fmt: skip
     joules, seconds, clock = (energy.get(name) for name in ("energy_joules", "measured_seconds", "clock_mhz"))
     window = busiest(readings, seconds) if seconds else None
     counted, mean_mhz = window or (None, None)
