@@ -476,7 +476,7 @@ class TestAdversities:
         assert "failed" in after("no_compiler", result=silent).values()
 
     def test_held_memory_makes_the_model_smaller_and_is_said(self, after):
-        note = "note: GPU memory: 70.0 GB of 85.0 GB are held by other processes"
+        note = "note: other processes hold memory of GPU 0 (70.0 of 85.0 GB)"
         assert set(after("held", errors=note, result={"scale": "medium", "warnings": []}).values()) == {"ok"}
         assert "doubtful" in after("held", result={"scale": "medium", "warnings": []}).values()
         assert "failed" in after("held", 5, errors=note).values()

@@ -21,6 +21,9 @@ from gpu_checks.report import FAILED, ROOT, Output, Report
 LEFT_BYTES = 12e9
 """Free beside the process that holds memory: too little for the scale COMMON."""
 
+HOLDS = "other processes hold memory"
+"""What the product says then."""
+
 HOLDER = """
 import sys, time, torch
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -46,9 +49,7 @@ def held(report: Report) -> None:
         output, results = train(report, Path(folder))
     on_gpu = report.device.stack != "cpu"
     succeeded(report, output)
-    said = "held by other" in output.errors or any(
-        "held by other" in text for each in results for text in each["warnings"]
-    )
+    said = HOLDS in output.errors or any(HOLDS in text for each in results for text in each["warnings"])
     report.expect("held memory", "a note or a warning names it", f"{held_gb} GB held; {output.errors[:500]}",
                   said if on_gpu else None)  # fmt: skip
     for result in results:
