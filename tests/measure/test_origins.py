@@ -9,7 +9,7 @@ from made_runs import make_run, shape
 
 from tprimat import console
 from tprimat.cli.options import benchmark
-from tprimat.frameworks import by_name, tuning
+from tprimat.frameworks import by_name, search_space
 from tprimat.frameworks.request import Device, Request, RequestedConfig
 from tprimat.measure import display, plan, sweep
 from tprimat.store import store
@@ -86,7 +86,7 @@ def test_a_dry_run_states_each_setting_with_its_origin(resolved, framework, show
 
 def test_what_a_search_or_a_sweep_chooses(resolved, tmp_path):
     wish = RequestedConfig(steps=9, sequence_length=512)
-    space = tuning.space_of(by_name("fsdp"), "llama", wish, (), H100S, tmp_path)
+    space = search_space.space_of(by_name("fsdp"), "llama", wish, (), H100S, tmp_path)
     origins = space.candidates[-1].request.origins
     assert {name: origins[name] for name in ("steps", "sequence_length", "global_batch_size", "attention")} == {
         **dict.fromkeys(("steps", "sequence_length"), "user"),
