@@ -30,7 +30,6 @@ from tprimat.checks.corrections import KNOWN_CONFIGURATIONS
 from tprimat.cli import COMMANDS
 from tprimat.cli.options import benchmark
 from tprimat.frameworks import FRAMEWORKS, GROUPS, defaults, primus, roofline, scales
-from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.nemo import defaults as nemo_defaults
 from tprimat.frameworks.nemo.resolve import LIKELY_MFU
 from tprimat.frameworks.request import Device, Request, RequestedConfig
@@ -322,7 +321,18 @@ def _scales_table() -> Iterator[str]:
         yield f"| `{row.name}` | {' | '.join(counts)} | {row.loses.replace('nothing', 'none')} |"
 
 
-_CALCULATED = ("V100 32GB", "T4", "A100 80GB", "RTX 4090", "RTX 5090", "L40S", "H100", "H200", "B200", "GB200")
+_CALCULATED: tuple[str, ...] = (
+    "V100 32GB",
+    "T4",
+    "A100 80GB",
+    "RTX 4090",
+    "RTX 5090",
+    "L40S",
+    "H100",
+    "H200",
+    "B200",
+    "GB200",
+)
 _CALCULATED += ("MI250", "MI300X", "MI325X", "MI355X")
 
 
@@ -331,7 +341,7 @@ def _calculated_table() -> Iterator[str]:
     for gpu in (each for each in gpus.gpus() if each.short_name in _CALCULATED):
         device = Device("nvd" if gpu.vendor == "NVIDIA" else "amd", 1, 1e9 * gpu.memory_gb, gpu.architecture, gpu.title)
         request, _ = frameworks.by_name("lightning").resolve_config("llama", RequestedConfig(), device, Path("output"))
-        found = roofline.expected(request, gpu, recipe.shape_of(request))
+        found = roofline.expected(request, gpu)
         assert found is not None
         batch = f"{found.micro_batch}{', activations computed again' if found.recomputes else ''}"
         memory = f"{found.memory_bytes / 1e9:.0f} of {gpu.memory_gb:.0f} GB"

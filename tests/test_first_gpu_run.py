@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -17,7 +18,8 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the script is for bash, and ends process groups")
 
 QUICK = ("machine", "events", "recorder", "memory", "matmul", "fp8", "recording-cost", "power", "graphs")
-SLOW = ("tools", "callback-cost", "plans", "attention", "compile", "profilers", "options", "collective")
+SLOW = ("tools", "callback-cost", "plans", "attention", "compile", "profilers", "options", "collective",
+        "held", "killed", "out-of-memory", "no-compiler", "profile")  # fmt: skip
 
 H100 = {
     "device_name": "NVIDIA H100 80GB HBM3",
@@ -291,21 +293,29 @@ class TestFile:
     """The process of each check is a script that does what the test wants."""
 
     @pytest.fixture
-    def run(self, first_gpu_run, tmp_path, monkeypatch, capsys):
+    def run(self, first_gpu_run, monkeypatch, capsys):
         def run(script, *arguments):
-            program = tmp_path / "python"
-            program.write_text(f'#!/bin/sh\nwhile [ "$1" != --result ]; do shift; done\n{script}\n')
-            program.chmod(0o755)
-            monkeypatch.setattr(sys, "executable", str(program))
-            monkeypatch.setattr(first_gpu_run, "has_gpu", lambda: True)
-            monkeypatch.setattr(first_gpu_run, "GRACE_S", 1.0)
-            folder = tmp_path / "out"
+            folder = self.started(script, first_gpu_run, monkeypatch)
             status = first_gpu_run.main([str(folder), "--only", "events,memory", *arguments])
             (path,) = folder.iterdir()
             assert str(path) in capsys.readouterr().out
             return status, json.loads(path.read_text())
 
         return run
+
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path):
+        self.place = tmp_path
+
+    def started(self, script, first_gpu_run, monkeypatch):
+        """Make the process of each check a script; where the file will be."""
+        program = self.place / "python"
+        program.write_text(f'#!/bin/sh\nwhile [ "$1" != --result ]; do shift; done\n{script}\n')
+        program.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(program))
+        monkeypatch.setattr(first_gpu_run, "has_gpu", lambda: True)
+        monkeypatch.setattr(first_gpu_run, "GRACE_S", 1.0)
+        return self.place / "out"
 
     def finding(self, status):
         return json.dumps({"what": "it", "expectation": "so", "seen": "not", "status": status})
@@ -315,7 +325,7 @@ class TestFile:
             f"""echo '{{"status": "{status}", "findings": [{self.finding(status)}], "raw": []}}' > "$2"; echo output"""
         )
 
-    @pytest.mark.parametrize(("status", "ends_with"), [("ok", 0), ("doubtful", 0), ("skipped", 0), ("failed", 1)])
+    @pytest.mark.parametrize(("status", "ends_with"), [("ok", 0), ("doubtful", 0), ("skipped", 1), ("failed", 1)])
     def test_status(self, run, status, ends_with):
         exit_status, document = run(self.written(status))
         assert exit_status == ends_with
@@ -343,10 +353,41 @@ class TestFile:
 
     def test_what_the_limit_of_all_checks_ends_has_not_failed(self, run):
         exit_status, document = run(f"{self.written('ok')}; sleep 300 & wait", "--time-limit", "3")
-        assert exit_status == 0
+        # Nothing failed, and one that was asked for has not run.
+        assert exit_status == 1
+        assert document["summary"] == {"ok": 1, "skipped": 1}
         (events, memory) = document["checks"]
         assert [each["status"] for each in events["findings"]] == ["ok", "skipped"]
         assert (events["status"], memory["status"]) == ("ok", "skipped")
+
+    def test_a_missing_wheel_is_named_and_is_status_1(self, run, first_gpu_run, capsys, monkeypatch):
+        lacks = json.dumps(
+            {"what": "our part", "expectation": "…", "seen": "the wheel of msgspec is missing", "status": "skipped"}
+        )
+        document = f'{{"status": "ok", "findings": [{lacks}, {self.finding("ok")}], "raw": []}}'
+        script = f"""echo '{document}' > "$2" """
+        folder = self.started(script, first_gpu_run, monkeypatch)
+        assert first_gpu_run.main([str(folder), "--only", "events"]) == 1
+        text = capsys.readouterr().out
+        assert "events has not run in full: the wheel of msgspec is missing" in text
+        # The machine may have no network: wheels come from another one.
+        assert "pip download" in text
+        assert "pip install --no-index --find-links wheels msgspec" in text
+
+    def test_a_half_names_the_other_one(self, first_gpu_run, monkeypatch, capsys):
+        folder = self.started(self.written("ok"), first_gpu_run, monkeypatch)
+        assert first_gpu_run.main([str(folder)]) == 0
+        assert "--half 2" in capsys.readouterr().out
+        (path,) = folder.glob("*.json")
+        first = [entry["name"] for entry in json.loads(path.read_text())["checks"]]
+        assert {"training", "events"} <= set(first)
+        path.unlink()
+        assert first_gpu_run.main([str(folder), "--half", "2"]) == 0
+        (path,) = folder.glob("*.json")
+        second = [entry["name"] for entry in json.loads(path.read_text())["checks"]]
+        assert {"held", "killed", "out-of-memory", "no-compiler", "profile", "power"} <= set(second)
+        assert not set(first) & set(second)
+        assert {*first, *second} == {check.name for check in first_gpu_run.CHECKS} - {"frameworks"}
 
     def test_what_does_not_fit_is_skipped(self, run):
         _, document = run(self.written("ok"), "--time-limit", "0")
@@ -357,6 +398,98 @@ class TestFile:
         (path,) = (tmp_path / "out").iterdir()
         assert path.name[: len("first_gpu_run_2")] == "first_gpu_run_2"
         assert os.uname().nodename not in path.name
+
+
+class TestBudget:
+    @pytest.mark.parametrize("half", [1, 2])
+    def test_a_half_fits_into_ten_minutes(self, first_gpu_run, half):
+        checks = [check for check in first_gpu_run.CHECKS if check.half == half]
+        assert sum(check.expected_s for check in checks) <= 0.9 * first_gpu_run.TIME_LIMIT_S
+        assert all(check.limit_s >= check.expected_s for check in checks)
+
+
+class TestEnergy:
+    """A training of ten seconds at 600 W between idle times at 70 W, by a counter that is read five times a second."""
+
+    @pytest.fixture
+    def samples(self, first_gpu_run):
+        readings, joules = [], 0.0
+        for tick in range(150):
+            watts, clock = (600.0, 1980.0) if 50 <= tick < 100 else (70.0, 210.0)
+            readings.append(sys.modules["gpu_checks.power"].Reading(tick / 5, joules, clock))
+            joules += watts / 5
+        return readings
+
+    def result(self, joules, clock=1980.0, **telemetry):
+        metrics = {"energy_joules": joules, "measured_seconds": 8.0, "clock_mhz": clock}
+        usual = {"samples": 40, "energy_code": "counter", "unknown": []}
+        return {"energy_metrics": metrics, "telemetry": {**usual, **telemetry}}
+
+    @pytest.mark.parametrize(
+        ("joules", "status"),
+        [(4800.0, "ok"), (5270.0, "ok"), (5290.0, "doubtful"), (4310.0, "doubtful"), (None, "doubtful")],
+    )
+    def test_the_steps_energy_against_nvmls_counter(self, report, samples, joules, status):
+        done = report()
+        sys.modules["gpu_checks.power"].judge(done, samples, self.result(joules))
+        (found,) = seen(done, "energy of the steps")
+        assert found["status"] == status
+
+    def test_clock_and_gaps(self, report, samples):
+        done = report()
+        sys.modules["gpu_checks.power"].judge(
+            done, samples, self.result(4800.0, clock=1500.0, unknown=["no throttling"])
+        )
+        assert [each["status"] for each in seen(done, "clock of the steps")] == ["doubtful"]
+        assert [each["status"] for each in seen(done, "telemetry")] == ["doubtful"]
+
+
+class TestAdversities:
+    """./benchmark.py is a script that does what a training does then."""
+
+    @pytest.fixture
+    def after(self, report, first_gpu_run, monkeypatch):
+        def run(name, status=0, text="", errors="", result=None):
+            module = sys.modules["gpu_checks.adversities"]
+            output = sys.modules["gpu_checks.report"].Output(status, text, errors)
+            monkeypatch.setattr(module, "train", lambda *_, **__: (output, [result] if result else []))
+            monkeypatch.setattr(module, "holding", lambda *_: contextlib.nullcontext(70.0))
+            done = report()
+            done._device = types.SimpleNamespace(stack="cuda", cuda=None)
+            getattr(module, name)(done)
+            return {each["what"]: each["status"] for each in done.findings}
+
+        return run
+
+    def test_out_of_memory_has_advice(self, after):
+        good = "error: llama bf16: out of memory: CUDA error: out of memory: try --micro-batch-size 32 or --scale large"
+        assert set(after("out_of_memory", 5, errors=good).values()) == {"ok"}
+        assert "failed" in after("out_of_memory", 5, errors="error: exited with status 1").values()
+        assert "failed" in after("out_of_memory", 0, errors=good).values()
+
+    def test_a_failing_compiler_leaves_an_eager_result(self, after):
+        warning = "eager, since torch.compile failed: CalledProcessError"
+        good = {"framework_config": {"torch_compile": False}, "warnings": [warning]}
+        assert set(after("no_compiler", result=good).values()) == {"ok"}
+        assert "failed" in after("no_compiler", 5).values()
+        silent = {**good, "warnings": []}
+        assert "failed" in after("no_compiler", result=silent).values()
+
+    def test_held_memory_makes_the_model_smaller_and_is_said(self, after):
+        note = "note: other processes hold memory of GPU 0 (70.0 of 85.0 GB)"
+        assert set(after("held", errors=note, result={"scale": "medium", "warnings": []}).values()) == {"ok"}
+        assert "doubtful" in after("held", result={"scale": "medium", "warnings": []}).values()
+        assert "failed" in after("held", 5, errors=note).values()
+        assert "failed" in after("held", errors=note, result={"scale": "1b", "warnings": []}).values()
+
+    def test_a_profile_is_read_back(self, after):
+        parts = {"forward": 0.01, "backward": 0.02}
+        good = {"profile": {"torch": "trace.json.gz"}, "breakdown": parts, "profiled_steps": [6, 7], "warnings": []}
+        assert set(after("profile", result=good).values()) == {"ok"}
+        assert "failed" in after("profile", result={**good, "profile": {}}).values()
+        assert "failed" in after("profile", result={**good, "breakdown": {}}).values()
+        problem = {**good, "warnings": ["--profile torch: no"]}
+        assert "doubtful" in after("profile", result=problem).values()
 
 
 class TestMachines:
@@ -401,7 +534,7 @@ class TestMachines:
             )
             reports[name] = json.loads(path.read_text())
         assert reports["recorder"]["status"] == "skipped"
-        assert "pip install -r requirements.txt" in reports["recorder"]["findings"][0]["seen"]
+        assert reports["recorder"]["findings"][0]["seen"] == "the wheel of msgspec is missing"
         found = {each["what"]: each["status"] for each in reports["memory"]["findings"]}
         assert found["allocated and peak of the allocator"] == "ok"
         assert found["our DeviceMemory"] == "skipped"

@@ -15,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
+from tool_modules import load_tool
 
 from tprimat.catalog import gpus
 from tprimat.machine.gpu import DRIVER_FILES
@@ -264,6 +265,43 @@ class TestSetUp:
         monkeypatch.setattr(make_venv, "DEVICE_FILE", str(version))
         assert make_venv.has_nvidia_gpu()
         assert make_venv.fitting_torch()[1].endswith("cu126")
+
+    @pytest.mark.parametrize(
+        ("versions", "nvidia", "is_refused"),
+        [
+            ((0, 90402), "", True),
+            ((0, 90500), "", True),
+            ((0, 90010), "", True),
+            ((0, 90008), "", True),
+            # Parts of CPUs, and Radeons.
+            ((90012,), "", False),
+            ((0, 110003), "", False),
+            ((0, 100300), "", False),
+            ((0, 90402), "580.65.06, 9.0", False),
+        ],
+    )
+    def test_no_cuda_build_is_downloaded_for_an_instinct(
+        self, make_venv, smi, monkeypatch, tmp_path, versions, nvidia, is_refused
+    ):
+        smi(nvidia)
+        monkeypatch.setattr(make_venv, "has_amd_gpu", lambda: True)
+        monkeypatch.setattr(make_venv, "KFD_NODES", tmp_path)
+        for number, version in enumerate(versions):
+            (tmp_path / str(number)).mkdir()
+            (tmp_path / str(number) / "properties").write_text(f"simd_count 4\ngfx_target_version {version}\n")
+        if not is_refused:
+            assert make_venv.fitting_torch()[0] == make_venv.pinned("torch")
+            return
+        with pytest.raises(make_venv.SetupError, match="AMD's container"):
+            make_venv.fitting_torch()
+
+    def test_nemo_downloads_no_torch_that_its_versions_replace(self, monkeypatch, tmp_path):
+        nemo = load_tool("make_nemo_env")
+        monkeypatch.delenv("TORCH_INDEX_URL", raising=False)
+        monkeypatch.setattr(nemo.make_venv, "fitting_torch", lambda: ("torch==2.11.0", "an index"))
+        with pytest.raises(nemo.make_venv.SetupError, match="too old for: update it to 580"):
+            nemo.NemoEnvironment(tmp_path / "env", nemo.REQUIREMENTS).make()
+        assert not (tmp_path / "env").exists()
 
     def test_the_signs_of_a_jetson_are_the_products(self, make_venv):
         assert {*make_venv.JETSON_FILES, make_venv.DEVICE_FILE} < set(DRIVER_FILES["cuda"])

@@ -5,7 +5,7 @@ Each check runs in a process of its own with a time limit: what hangs is killed,
 others still run. The file holds, for each check, what was expected, what was seen, and the raw output of every tool:
 names of the machine, its users' processes and serial numbers too. Look at it before you publish it.
 
-Standard library only; a check that needs a package which isn't installed is skipped, and says so.
+Standard library only; a check that needs a package which isn't installed is skipped: status 1, and the wheel is named.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import datetime
 import importlib.metadata
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -45,6 +46,9 @@ GRACE_S = 15.0
 DRIVER_FILES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 LONGEST_OUTPUT = 20_000
 
+OUT_OF_TIME = "no time was left"
+WHEEL = re.compile(r"the wheel of (\S+) is missing")
+
 ENVIRONMENT = {
     # Nothing is downloaded and nothing is reported to anybody.
     "HF_HUB_OFFLINE": "1",
@@ -59,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the checks.
 
     Returns:
-        0 when no check failed, 1 when one did, 2 without a GPU or for wrong usage.
+        0 when all checks that were asked for ran and none failed, 1 otherwise, 2 without a GPU or for wrong usage.
     """
     arguments = _parser().parse_args(argv)
     if arguments.check:
@@ -73,15 +77,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = Path(arguments.folder or os.environ.get("OUT") or "output")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return run_all(
-            folder, arguments.only or [check.name for check in CHECKS], arguments.time_limit, arguments.dry_run
-        )
+        names = arguments.only or [check.name for check in CHECKS if check.half == arguments.half]
+        status = run_all(folder, names, arguments.time_limit, arguments.dry_run, named=bool(arguments.only))
+        if not arguments.only and arguments.half == 1:
+            print("next: tools/first_gpu_run.sh --half 2")
+        return status
     except OSError as error:
         print(f"error: {folder}: {error.strerror or error}", file=sys.stderr)
         return 2
 
 
-def run_all(folder: Path, names: Sequence[str], time_limit_s: float, dry_run: bool) -> int:
+def run_all(folder: Path, names: Sequence[str], time_limit_s: float, dry_run: bool, *, named: bool) -> int:
     """Run checks one after the other, and write the file after each.
 
     Args:
@@ -89,6 +95,7 @@ def run_all(folder: Path, names: Sequence[str], time_limit_s: float, dry_run: bo
         names: of the checks.
         time_limit_s: for all of them; what doesn't fit is skipped.
         dry_run: let the CPU stand in for the GPU.
+        named: whether the user named each of them, so that one with nothing to check here isn't all right.
     """
     started = datetime.datetime.now(datetime.timezone.utc)
     clock = time.monotonic()
@@ -103,8 +110,9 @@ def run_all(folder: Path, names: Sequence[str], time_limit_s: float, dry_run: bo
         "checks": [],
     }
     if document["missing"]:
-        print(f"missing: {', '.join(document['missing'])}; pip install -r requirements.txt brings them")
+        print("\n".join(wheels_hint(document["missing"])))
     interrupted = False
+    not_run: list[str] = []
     for check in (check for check in CHECKS if check.name in names):
         left_s = time_limit_s - (time.monotonic() - clock)
         try:
@@ -118,17 +126,51 @@ def run_all(folder: Path, names: Sequence[str], time_limit_s: float, dry_run: bo
         write_json(path, document)
         for line in lines(entry):
             print(line, flush=True)
+        if why := why_not_run(entry, named):
+            not_run.append(f"{check.name} has not run in full: {why}")
         if interrupted:
             break
+    lacking = sorted({name for entry in document["checks"] for name in missing_wheels(entry)})
+    if lacking and not document["missing"]:
+        print("\n".join(wheels_hint(lacking)))
     counts = ", ".join(f"{count} {status}" for status, count in document["summary"].items())
     print(f"\n{counts}, in {document['seconds']:.0f} s{' (dry run: not measured)' if dry_run else ''}\n{path}")
-    return 1 if FAILED in document["summary"] else 0
+    print("\n".join(not_run), end="\n" if not_run else "")
+    return 1 if FAILED in document["summary"] or not_run else 0
+
+
+def missing_wheels(entry: dict[str, Any]) -> list[str]:
+    """Return the packages for want of which a check, or a part of it, was skipped."""
+    told = (WHEEL.fullmatch(str(finding["seen"])) for finding in entry["findings"])
+    return list(dict.fromkeys(match[1] for match in told if match))
+
+
+def why_not_run(entry: dict[str, Any], named: bool) -> str | None:
+    """Return why a check that was asked for has not run; None where it has, or there was nothing to check here."""
+    if wheels := missing_wheels(entry):
+        return "; ".join(f"the wheel of {name} is missing" for name in wheels)
+    seen = [str(finding["seen"]) for finding in entry["findings"] if finding["status"] == SKIPPED]
+    if entry["status"] == SKIPPED and (named or OUT_OF_TIME in seen):
+        return "; ".join(seen)[:300] or "nothing was checked"
+    return None
+
+
+def wheels_hint(names: Sequence[str]) -> list[str]:
+    """Return how the wheels of packages come here; this machine may have no network."""
+    packages = " ".join(names)
+    version, machine = f"{sys.version_info[0]}.{sys.version_info[1]}", platform.machine()
+    kinds = " ".join(f"--platform {kind}_{machine}" for kind in ("manylinux_2_28", "manylinux_2_17", "manylinux2014"))
+    return [
+        f"missing: {', '.join(names)}. Where there is a network, and a folder that comes here:",
+        f"  python3 -m pip download --only-binary=:all: --python-version {version} {kinds} -d wheels {packages}",
+        f"  python3 -m pip install --no-index --find-links wheels {packages}  # here",
+    ]
 
 
 def run_check(check: Check, limit_s: float, dry_run: bool) -> dict[str, Any]:
     """Run one check in a process of its own; its entry for the file. Kills it after limit_s."""
     if limit_s <= 1:
-        return _empty(check, SKIPPED, "no time was left")
+        return _empty(check, SKIPPED, OUT_OF_TIME)
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         result, log = Path(name, "result.json"), Path(name, "log")
@@ -290,10 +332,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="first_gpu_run.sh",
         description="Run the checks that are worth a GPU's first minutes, offline, and leave one JSON file.",
-        epilog="exit status: 0 no check failed, 1 one failed, 2 no GPU or wrong usage",
+        epilog="exit status: 0 all ran and none failed, 1 one failed or has not run in full, 2 no GPU or wrong usage",
     )
     parser.add_argument("folder", nargs="?", metavar="DIR", help="directory for the file (default: $OUT, or output)")
     parser.add_argument("--only", type=_names, metavar="NAMES", help="run only these checks, separated by commas")
+    parser.add_argument("--half", type=int, choices=(1, 2), default=1,
+                        help="less than ten minutes each on one H100, estimated (default: %(default)s)")  # fmt: skip
     parser.add_argument("--time-limit", type=float, default=TIME_LIMIT_S, metavar="SECONDS",
                         help="skip what doesn't fit (default: %(default)g)")  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="let the CPU stand in for the GPU: tries the checks")

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the checks that are worth a GPU's first minutes: offline, in less than ten minutes, one file. --help says more.
+# Runs the checks that are worth a GPU's first minutes: offline, in two halves of less than ten minutes, a file each.
+# --help says more.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)

@@ -37,8 +37,8 @@ class NemoEnvironment(make_venv.Environment):
         index = os.environ.get("TORCH_INDEX_URL", "").strip()
         if not index and make_venv.fitting_torch()[0] != make_venv.pinned("torch"):
             raise make_venv.SetupError(
-                f"NeMo's versions need {make_venv.pinned('torch')}, and this GPU with its driver an older one: update "
-                f"the driver to {make_venv.CUDA_13_DRIVER}, or set TORCH_INDEX_URL={make_venv.CPU_INDEX}"
+                f"NeMo's versions need {make_venv.pinned('torch')}, which this GPU's driver is too old for: update it "
+                f"to {make_venv.CUDA_13_DRIVER}, or set TORCH_INDEX_URL={make_venv.CPU_INDEX}"
             )
         self._create(over_outer=False)
         self._pip("install", "--upgrade", "pip")

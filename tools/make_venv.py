@@ -81,6 +81,7 @@ JETSON_FILES = ("/dev/nvhost-gpu", "/dev/nvgpu")
 # Files of the driver itself: a container may have these alone, without nvidia-smi (NVIDIA_DRIVER_CAPABILITIES=compute).
 DEVICE_FILE = "/dev/nvidiactl"
 DRIVER_FILE = "/proc/driver/nvidia/version"
+KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
 MEASURE = "requirements.txt"
 OUTER_VERSIONS = "outer-versions.txt"
 
@@ -280,6 +281,11 @@ def fitting_torch() -> tuple[str, str]:
             "PyTorch's builds drive a Jetson from JetPack 7 on: work in NVIDIA's container for this JetPack, set "
             f"TORCH_INDEX_URL to the index with its builds, {instead}"
         )
+    if not drivers and has_instinct():
+        raise SetupError(
+            "PyTorch's default build doesn't drive AMD's GPUs: work in AMD's container, set TORCH_INDEX_URL to "
+            f"PyTorch's index for your ROCm version, {instead}"
+        )
     if not drivers:
         return pinned("torch"), ""
     driver = drivers[0]
@@ -409,6 +415,13 @@ def has_nvidia_gpu() -> bool:
 def has_amd_gpu() -> bool:
     """Return whether the kernel offers an AMD GPU to compute programs; an integrated one counts too."""
     return Path("/dev/kfd").exists()
+
+
+def has_instinct() -> bool:
+    """Return whether an AMD GPU is here that is made to compute alone, as tprimat/machine/amd.py does."""
+    texts = [each.read_text(encoding="utf-8") for each in KFD_NODES.glob("*/properties")] if has_amd_gpu() else []
+    versions = [int(version) for text in texts for version in re.findall(r"gfx_target_version (\d+)", text)]
+    return any(version in (90008, 90010) or 90400 <= version < 100000 for version in versions)
 
 
 def show(text: str) -> None:

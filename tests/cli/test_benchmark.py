@@ -23,11 +23,12 @@ from tprimat.analysis.summary import summarize
 from tprimat.cli import run
 from tprimat.cli.options import benchmark as benchmark_options
 from tprimat.errors import ExitStatus, TensorPrimatError
+from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import Launch
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
 from tprimat.measure import closing, display
-from tprimat.measure.plan import plan_of
+from tprimat.measure.plan import plan_of, plan_of_several
 from tprimat.record.progress import Step
 from tprimat.results.run import Environment, GpuInfo, Run, TrainingConfig
 from tprimat.store import store
@@ -149,6 +150,17 @@ def test_all_models_of_a_call_have_one_scale(name, memory_gb, words, scale):
     alone = plan_of(options, frameworks.by_name(name), machine)
     assert len(alone.requests) == 1
     assert said not in alone.notes
+
+
+def test_so_have_the_frameworks_of_one_recipe(monkeypatch):
+    monkeypatch.setattr(Framework, "unavailable", lambda self: None)
+    info = GpuInfo(device_name="NVIDIA GeForce RTX 4090", device_count=1, total_memory_gb=25.39, architecture="sm_89")
+    machine = Machine("nvd", info, Environment())
+    options = benchmark_options.parser().parse_args(["--model", "llama"])
+    # lightning alone recomputes activations and trains 1b.
+    made = plan_of_several(("lightning", "transformers"), options, machine)
+    assert [request.scale for request in made.requests] == ["medium", "medium"]
+    assert [request.scale for request in plan_of_several(("lightning",), options, machine).requests] == ["1b"]
 
 
 def test_a_gpu_that_cannot_be_used_is_no_cpu_benchmark():

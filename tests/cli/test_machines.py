@@ -172,7 +172,7 @@ def test_the_first_command_trains_what_the_table_says(row, arrive, capsys):
     llama = next(request for request in started if request.model == "llama")
     assert (llama.global_batch_size, llama.sequence_length) == (row.batch, row.tokens)
     assert not row.primus or (llama.micro_batch_size, llama.global_batch_size) == row.primus
-    calculated = re.findall(r"calculated for .*llama.*, ([\d.]+) GB of", shown.out)
+    calculated = re.findall(r"calculated: llama.*, (\d+) of \d+ GB", shown.out)
     assert len(calculated) == (row.memory_gb is not None)
     if row.memory_gb is not None:
-        assert float(calculated[0]) == pytest.approx(row.memory_gb, rel=0.03)
+        assert float(calculated[0]) == pytest.approx(row.memory_gb, abs=0.6)

@@ -45,6 +45,8 @@ def here(tmp_path, tree, monkeypatch) -> Path:
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(platforms, "detect", lambda *_: MACHINE)
     monkeypatch.setattr("tprimat.measure.plan.COOLDOWN_ON_GPU", 0.0)
+    # The tests may run in a container with little shared memory.
+    monkeypatch.setattr("tprimat.measure.shared_memory.PATH", "/no/shm")
     folder = tmp_path / "my work"
     folder.mkdir()
     monkeypatch.chdir(folder)

@@ -50,3 +50,10 @@ def test_a_framework_with_its_own_configuration_refuses_it(name):
     requested = RequestedConfig(**{name: {"recomputation": "full", "attention": "eager"}[name]})
     with pytest.raises(UsageError, match=f"megatron_bridge takes no --{name}"):
         bridge.resolve_config("llama", requested, Device("nvd", 8, 80e9, "sm_90", "NVIDIA H100 80GB HBM3"), Path("/o"))
+
+
+def test_recomputation_is_read_without_a_warning(recwarn):
+    # transformers 5 warns of the older of two names.
+    _, (stated, _), _ = trained(recomputation="full")
+    assert stated == "full"
+    assert not [each for each in recwarn if "checkpointing" in str(each.message)]

@@ -66,7 +66,11 @@ class TestNothingSaid:
             (25.7, "1b", None),  # 80% are more than 18 bytes for each of 1.135 billion parameters
             (25.39, "1b", "less than 20% is left, activations are recomputed where they don't fit"),  # RTX 4090
             (22.75, "1b", "less than 20% is left, activations are recomputed where they don't fit"),
-            (22.65, "medium", "scale medium is trained: Llama 3.1 8B at 1b, the default on larger GPUs, takes 20.43 GB"),
+            (
+                22.65,
+                "medium",
+                "scale medium is trained: Llama 3.1 8B at 1b, the default on larger GPUs, takes 20.43 GB",
+            ),
         ],
     )
     def test_a_card_of_24_gb_recomputes_and_says_so(self, memory_gb, scale, said):

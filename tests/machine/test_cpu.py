@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import collections
+import json
 import os
 import subprocess
 import sys
 import types
 
+import msgspec
 import psutil
 import pytest
 from gpu_fakes import fake_host
@@ -50,6 +52,13 @@ def machine(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     monkeypatch.setattr(os, "getloadavg", lambda: (1.5, 2.0, 3.0), raising=False)
     return machine
+
+
+def test_a_programs_name_that_is_no_utf8_can_be_written(machine, tmp_path):
+    reader = CpuReader(fake_host(tmp_path), 7)
+    reader.read()
+    machine.processes[9] = (1, "n\udce4her", 4.5, 0.0)
+    assert json.loads(msgspec.json.encode(reader.read(last=True)))["programs"] == {"n?her (9)": 4.5}
 
 
 def test_others_are_what_is_in_use_and_not_ours(machine, tmp_path):

@@ -70,6 +70,7 @@ def here(tmp_path, monkeypatch):
         )
 
     monkeypatch.setattr(psutil, "virtual_memory", lambda: types.SimpleNamespace(total=32_768_000_000))
+    monkeypatch.setattr(held_memory, "_READ", {})
     return make
 
 
@@ -253,6 +254,7 @@ def test_torch_without_a_usable_gpu_is_a_processor_and_says_why(here, torch, fil
 
 CPU_BUILD = fake_torch(build=None, version="2.13.0+cpu")
 WSL = "/usr/lib/wsl/lib"
+KFD = [f"/sys/class/kfd/kfd/topology/nodes/{number}/properties" for number in range(3)]
 LISTED = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-aa-0)\n"
 
 
@@ -282,10 +284,19 @@ LISTED = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-aa-0)\n"
         (rocm_torch(FakeCuda([])), list(amd_files("0000:c1:00.0")), {}, "--device /dev/kfd"),
         (CPU_BUILD, list(amd_files("0000:c1:00.0")), {}, None),
         (CPU_BUILD, ["/dev/kfd"], {}, None),
+        # An Instinct is no small part of a CPU.
+        (CPU_BUILD, ["/dev/kfd", KFD[0], KFD[1]], {}, "install the ROCM build"),
+        (fake_torch(), ["/dev/kfd", KFD[0], KFD[1]], {}, "install the ROCM build"),
+        (fake_torch(), ["/dev/kfd", KFD[0], KFD[2]], {}, None),
+        (CPU_BUILD, [KFD[1]], {}, None),
     ],
 )
 def test_a_gpu_that_is_here_in_any_way_is_never_a_benchmark_of_the_cpu(here, torch, files, commands, unusable):
-    contents = amd_files("0000:c1:00.0")
+    nodes = dict(zip(KFD, (0, 90402, 110003), strict=True))
+    properties = {
+        name: f"simd_count {bool(version):d}\ngfx_target_version {version}\n" for name, version in nodes.items()
+    }
+    contents = {**amd_files("0000:c1:00.0"), **properties}
     machine = detect(torch, here(files={name: contents.get(name, "") for name in files}, commands=commands))
     assert machine.platform == "cpu"
     assert (machine.unusable_gpu is None) is (unusable is None), machine.unusable_gpu
@@ -537,19 +548,12 @@ def test_a_rank_looks_at_its_own_gpu_alone(here):
     assert machine.warnings == ()
 
 
-@pytest.fixture
-def handed_over(monkeypatch):
-    """What a process that has looked at its machine hands over to those that it starts."""
-    monkeypatch.setattr(held_memory, "_READ", {})
-    return held_memory.handed_over
-
-
 TWO_H100 = [{**H100, "uuid": "aa-0"}, {**H100, "uuid": "aa-1"}]
 TWO_MI300X = [{**MI300X, "pci_domain_id": 0, "pci_bus_id": bus, "pci_device_id": 0} for bus in (0xC1, 0xC2)]
 
 
 @pytest.mark.parametrize(("build", "devices"), [(fake_torch, TWO_H100), (rocm_torch, TWO_MI300X)])
-def test_a_training_knows_what_its_parent_read_before_the_start(here, handed_over, build, devices):
+def test_a_training_knows_what_its_parent_read_before_the_start(here, monkeypatch, build, devices):
     files = {**amd_files("0000:c1:00.0", used=300_000_000), **amd_files("0000:c2:00.0", used=60_000_000_000)}
     files = files if build is rocm_torch else {}
     host = here(files=files, commands={NVIDIA_QUERY: rows(286, 57220)} if build is fake_torch else {})
@@ -558,10 +562,14 @@ def test_a_training_knows_what_its_parent_read_before_the_start(here, handed_ove
     # In the training the model is in memory, and in a container no driver says whose that is.
     cuda = FakeCuda(devices, reserved=20 * GIB, free=0)
     commands = {NVIDIA_QUERY: rows(30000, 80000), NVIDIA_APPS: "GPU-aa-0, 1, python3, 29000\n"}
+    same_process = detect(build(cuda), here(files=files, commands=commands))
+    assert [each.memory_held_gb for each in same_process.devices] == [each.memory_held_gb for each in before.devices]
+    handed_over = held_memory.handed_over()
     for rank in ({}, {"LOCAL_RANK": "1"}):
+        monkeypatch.setattr(held_memory, "_READ", {})
         alone = detect(build(cuda), here(files=files, commands=commands, environ=rank))
         assert any("is unknown on GPU" in said for said in alone.warnings)
-        handed = here(files=files, commands=commands, environ={**rank, **handed_over()})
+        handed = here(files=files, commands=commands, environ={**rank, **handed_over})
         machine = detect(build(cuda), handed)
         assert [each.memory_held_gb for each in machine.devices] == [each.memory_held_gb for each in before.devices]
         assert machine.environment.memory_held_by_others_gb == pytest.approx(60.0, abs=0.01)
@@ -569,9 +577,9 @@ def test_a_training_knows_what_its_parent_read_before_the_start(here, handed_ove
     assert cuda.asked_for_memory == []
 
 
-def test_what_a_parent_could_not_read_is_not_read_under_worse_conditions(here, handed_over):
+def test_what_a_parent_could_not_read_is_not_read_under_worse_conditions(here):
     detect(fake_torch(FakeCuda([H100], free=85_017_755_648 - 600_000_000)), here())
-    machine = detect(fake_torch(FakeCuda([H100], free=40_000_000_000)), here(environ=handed_over()))
+    machine = detect(fake_torch(FakeCuda([H100], free=40_000_000_000)), here(environ=held_memory.handed_over()))
     assert machine.environment.memory_held_by_others_gb is None
     assert any("own context" in said for said in machine.warnings)
 
@@ -583,14 +591,14 @@ def test_what_was_handed_over_for_another_machine_is_ignored(here, text):
     assert machine.environment.memory_held_by_others_gb == pytest.approx(0.004, abs=1e-3)
 
 
-def test_memory_read_anew_is_what_is_handed_over(here, handed_over, monkeypatch):
+def test_memory_read_anew_is_what_is_handed_over(here, monkeypatch):
     cuda, commands = FakeCuda([{**H100, "uuid": "aa-0"}]), {NVIDIA_QUERY: rows(4)}
     host = here(commands=commands)
     machine = detect(fake_torch(cuda), host)
     commands[NVIDIA_QUERY] = rows(12000)
     monkeypatch.setitem(sys.modules, "torch", fake_torch(cuda))
     platforms.refreshed(machine, host)
-    held = detect(fake_torch(cuda), here(environ=handed_over())).devices[0].memory_held_gb
+    held = detect(fake_torch(cuda), here(environ=held_memory.handed_over())).devices[0].memory_held_gb
     assert held == pytest.approx(12.583, abs=1e-3)
 
 

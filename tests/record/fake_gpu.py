@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 
 class Gpu:
     """Stands for torch.cuda: an event is passed once the GPU's time has come to it."""
@@ -49,7 +51,7 @@ class Cuda:
         self.allocated, self.peak, self.reserved, self.free, self.total = 0, 0, 0, total, total
         self.memory = self
         self.resets = 0
-        self.broken = False
+        self.broken = self.is_integrated = False
 
     def hold(self, allocated, peak, reserved, used):
         self.allocated, self.peak, self.reserved, self.free = allocated, peak, reserved, self.total - used
@@ -64,6 +66,9 @@ class Cuda:
             "allocated_bytes": {"all": {"current": self.allocated, "peak": self.peak}},
             "reserved_bytes": {"all": {"current": self.reserved, "peak": self.reserved}},
         }
+
+    def get_device_properties(self, device):
+        return types.SimpleNamespace(is_integrated=int(self.is_integrated))
 
     def mem_get_info(self, device):
         return self.free, self.total

@@ -29,6 +29,16 @@ def test_a_gpus_memory_is_the_mean_at_step_ends_and_the_peak_within_steps():
     }
 
 
+def test_the_page_cache_is_no_memory_in_use_of_a_gpu_that_shares_the_systems(monkeypatch):
+    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: types.SimpleNamespace(available=70_000_000_000))
+    cuda = Cuda()
+    cuda.is_integrated = True
+    cuda.hold(20_000_000_000, 20_000_000_000, 20_000_000_000, used=90_000_000_000)
+    readings = DeviceMemory("cuda:0", cuda)
+    readings.sample()
+    assert readings.metrics().peak_memory_device_used_gb == 30.0
+
+
 def test_an_allocator_without_statistics_leaves_what_the_device_says():
     cuda = Cuda()
     cuda.broken = True

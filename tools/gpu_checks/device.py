@@ -136,6 +136,10 @@ class StandIn:
         total = 8 * 2**30
         return total - self._reserved, total
 
+    def get_device_properties(self, device: Any = None) -> object:
+        """Return no property."""
+        return object()
+
     def reset_peak_memory_stats(self, device: Any = None) -> None:
         """Let peaks count from here."""
         self._peak = self._allocated

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import statistics
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from gpu_checks.report import MissingError, Report, internal, relative_difference
+from gpu_checks.report import MissingError, Report, internal, no_wheel, relative_difference
 
 NVIDIA_FIELDS = "timestamp,index,power.draw,power.limit,clocks.sm,clocks.mem,temperature.gpu,pstate"
 DURATION_S = 10.0
@@ -122,14 +126,99 @@ def _draw_w() -> float:
     return float(nvml.nvmlDeviceGetPowerUsage(handle)) / 1e3
 
 
-def _nvml() -> tuple:
-    """Return the module pynvml and device 0 as torch numbers it. Raises MissingError without the package."""
+class Reading(NamedTuple):
+    """What NVML says at a moment, by time.perf_counter(). Units: s, J since the driver was loaded, MHz."""
+
+    at: float
+    joules: float
+    clock_mhz: float
+
+
+@contextlib.contextmanager
+def watching(report: Report) -> Iterator[list[Reading]]:
+    """Read NVML five times a second; the list grows within. Empty, after a finding, where NVML can't be read."""
+    readings: list[Reading] = []
+    stop = threading.Event()
+
+    def watch(nvml: Any, handle: Any) -> None:
+        while not stop.wait(0.2):
+            joules = nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3
+            clock = float(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
+            readings.append(Reading(time.perf_counter(), joules, clock))
+
+    thread = None
+    if report.device.stack != "cuda":
+        report.expect("NVML beside the training", "its readings", "no NVIDIA GPU", None)
+    else:
+        with report.part("NVML beside the training"):
+            # Asked in another process: a context here would be memory that the training finds held.
+            code = "import torch; print(torch.cuda.get_device_properties(0).uuid)"
+            uuid = report.command([sys.executable, "-c", code], timeout_s=60).text.strip()
+            thread = threading.Thread(target=watch, args=_nvml(uuid), daemon=True)
+            thread.start()
+    try:
+        yield readings
+    finally:
+        stop.set()
+        if thread is not None:
+            thread.join(timeout=5)
+
+
+def judge(report: Report, readings: Sequence[Reading], result: Mapping[str, Any]) -> None:
+    """Compare a result's energy and clock of its steady steps with NVML's over the busiest time of that length."""
+    energy, telemetry = result["energy_metrics"], result["telemetry"]
+    unknown, count = [*telemetry.get("unknown", ())], telemetry.get("samples") or 0
+    report.expect(
+        "telemetry",
+        "five readings or more, nothing unknown",
+        f"{count} readings, energy: {telemetry.get('energy_code')}, unknown: {unknown or 'nothing'}",
+        count >= 5 and not unknown,
+    )
+    joules, seconds, clock = (energy.get(name) for name in ("energy_joules", "measured_seconds", "clock_mhz"))
+    window = busiest(readings, seconds) if seconds else None
+    counted, mean_mhz = window or (None, None)
+    report.expect(
+        "energy of the steps",
+        f"within 10% of NVML's counter, {counted and round(counted, 1)} J in the busiest {seconds} s",
+        f"{joules} J",
+        counted is not None and joules is not None and relative_difference(joules, counted) <= 0.1,
+    )
+    report.expect(
+        "clock of the steps",
+        f"within 5% of NVML's, {mean_mhz and round(mean_mhz, 1)} MHz",
+        f"{clock} MHz",
+        mean_mhz is not None and clock is not None and relative_difference(clock, mean_mhz) <= 0.05,
+    )
+
+
+def busiest(readings: Sequence[Reading], seconds: float) -> tuple[float, float] | None:
+    """Return joules and mean clock of the time of that length that took most; None where the readings are shorter."""
+    best, first = None, 0
+    for last, reading in enumerate(readings):
+        while reading.at - readings[first + 1].at >= seconds if first + 1 <= last else False:
+            first += 1
+        length = reading.at - readings[first].at
+        if length < seconds:
+            continue
+        joules = (reading.joules - readings[first].joules) * seconds / length
+        if best is None or joules > best[0]:
+            best = joules, statistics.fmean(each.clock_mhz for each in readings[first : last + 1])
+    return best
+
+
+def _nvml(uuid: str | None = None) -> tuple:
+    """Return the module pynvml, and the device with this UUID, or 0 as torch numbers it.
+
+    Raises MissingError without the package.
+    """
     try:
         import pynvml
     except ModuleNotFoundError:
-        raise MissingError("pynvml isn't installed: pip install nvidia-ml-py") from None
-    import torch
+        raise no_wheel("pynvml") from None
+    if uuid is None:
+        import torch
 
+        uuid = str(torch.cuda.get_device_properties(0).uuid)
     pynvml.nvmlInit()
     # NVML ignores CUDA_VISIBLE_DEVICES.
-    return pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
+    return pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")

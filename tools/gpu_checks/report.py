@@ -54,6 +54,15 @@ class MissingError(Exception):
     """Something that a check needs isn't installed or isn't here; the check is skipped."""
 
 
+WHEELS = {"pynvml": "nvidia-ml-py"}
+"""Packages that are called otherwise than the module."""
+
+
+def no_wheel(module: str) -> MissingError:
+    """Return the error of a package that is in a requirements file and isn't installed."""
+    return MissingError(f"the wheel of {WHEELS.get(module, module)} is missing")
+
+
 def internal(name: str) -> Any:
     """Return an object of INTERNALS. Raises MissingError where a package that it needs isn't installed."""
     try:
@@ -62,7 +71,7 @@ def internal(name: str) -> Any:
         package = (error.name or "").split(".")[0]
         if package in ("", "tprimat", "benchmark_utils"):
             raise
-        raise MissingError(f"{package} isn't installed: pip install -r requirements.txt") from None
+        raise no_wheel(package) from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +106,7 @@ class Report:
             try:
                 self._device = find_device(self.dry_run)
             except ModuleNotFoundError as error:
-                raise MissingError(f"{error.name} isn't installed") from None
+                raise no_wheel(error.name or "torch") from None
         return self._device
 
     @property

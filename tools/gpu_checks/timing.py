@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gpu_checks.report import FAILED, ROOT, MissingError, Report, internal, relative_difference
+from gpu_checks.report import FAILED, ROOT, Report, internal, no_wheel, relative_difference
 
 AGREEMENT = 0.01
 """Fraction by which device events and wall time may differ: the bound of our recorder too."""
@@ -218,7 +218,7 @@ def callback_cost(report: Report) -> None:
     """Run the trainings of benchmarks/recording_cost.py on the device."""
     for package in ("lightning", "msgspec"):
         if importlib.util.find_spec(package) is None:
-            raise MissingError(f"{package} isn't installed: pip install -r requirements.txt")
+            raise no_wheel(package)
     benchmark = _load(ROOT / "benchmarks" / "recording_cost.py")
     if not report.dry_run:
         report.device.synchronize()

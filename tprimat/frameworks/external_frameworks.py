@@ -14,9 +14,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.loops.launch import Loop, torchrun
 from tprimat.frameworks.request import Launch, Request
 from tprimat.frameworks.resolve import Resolver
-
-_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
-"""What the drivers of NVIDIA and AMD, and Windows' for its Linux, make while there is a GPU."""
+from tprimat.machine.gpu import DRIVER_FILES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Clone:
 
     def unavailable(self) -> str | None:
         """Return why it can't train here and what to do; None where it can."""
-        if not any(Path(device).exists() for device in _DEVICES):
+        if not any(Path(each).exists() for files in DRIVER_FILES.values() for each in files):
             return f"{self.title} needs a GPU, and this machine has none"
         try:
             self.folder()

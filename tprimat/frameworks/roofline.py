@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from tprimat.analysis.flops import flops_per_token
 from tprimat.catalog.gpus import Gpu
+from tprimat.frameworks.loops.recipe import shape_of
 from tprimat.frameworks.request import Request
 from tprimat.frameworks.scales import BYTES_PER_PARAMETER
-from tprimat.results.run import ModelConfig
-from tprimat.units import gigabytes, seconds
+from tprimat.units import seconds
 
 PRODUCTS, ATTENDED = 0.9, 0.45
 """Of the matrix product that a GPU sustains at best, the share of a training's products and of fused attention."""
@@ -36,7 +36,7 @@ COPY_BYTES = 2
 """Memory of a parameter's half-precision copy, which compiled layers compute with."""
 
 HALF = ("bf16", "fp16")
-"""Precisions that the sustained rate is of."""
+"""Precisions that the sustained rate is of, and that the layers are compiled for."""
 
 CONTEXT_BYTES = 1e9
 """Memory of the driver's context and the libraries' workspaces."""
@@ -72,22 +72,25 @@ class Expected(NamedTuple):
     recomputes: bool
 
     def __str__(self) -> str:
-        memory = f"{gigabytes(self.memory_bytes / 1e9)} of {gigabytes(self.gpu.memory_gb)}"
+        memory = f"{self.memory_bytes / 1e9:.0f} of {self.gpu.memory_gb:.0f} GB"
         batch = f"micro-batch {self.micro_batch}{', activations computed again' if self.recomputes else ''}"
-        return f"{seconds(self.seconds)} per step, MFU {self.mfu:.0%}, {memory} at {batch}"
+        return f"{seconds(self.seconds)} per step, MFU {self.mfu:.0%}, {memory}, {batch}"
 
 
-def expected(request: Request, gpu: Gpu, shape: ModelConfig, held_bytes: float = 0.0) -> Expected | None:
+def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | None:
     """Return what a GPU should reach where the training suits itself to it; None elsewhere, and for an unknown peak.
 
     `held_bytes` of its memory belong to other processes.
     """
     peak, products = gpu.peak_tflops(request.precision), gpu.sustained_bf16_tflops
+    if not request.finds_micro_batch or request.precision not in HALF or peak is None:
+        return None
+    shape = shape_of(request)
     length, layers = request.sequence_length, shape.num_layers or 0
     all_flops, causal = flops_per_token(shape, length, causal=False), flops_per_token(shape, length)
-    if not request.finds_micro_batch or peak is None or all_flops is None or causal is None or not shape.num_parameters:
+    if all_flops is None or causal is None or not shape.num_parameters:
         return None
-    sustained = 1e12 * (products if products and request.precision in HALF else SUSTAINED[gpu.vendor] * peak)
+    sustained = 1e12 * (products if products else SUSTAINED[gpu.vendor] * peak)
     tokens = request.global_batch_size * length // request.num_gpus
     hidden, width, weights = shape.hidden_size or 0, shape.ffn_hidden_size or 0, shape.num_parameters
     states = weights * (BYTES_PER_PARAMETER + COPY_BYTES)

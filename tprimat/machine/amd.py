@@ -75,14 +75,23 @@ def driver_version(host: Host) -> str | None:
 
 def peak_clock_mhz(host: Host) -> float | None:
     """Return the highest clock of this machine's GPUs where they agree, MHz: older torch doesn't state it."""
-    clocks = set()
+    clocks = {int(node.get("max_engine_clk_fcompute", 0)) for node in _gpu_nodes(host)}
+    return float(clocks.pop()) if len(clocks) == 1 and 0 not in clocks else None
+
+
+def has_instinct(host: Host) -> bool:
+    """Return whether one of the GPUs is made to compute alone (gfx908, gfx90a, gfx94x, gfx950), no desktop's."""
+    versions = [int(node.get("gfx_target_version", 0)) for node in _gpu_nodes(host)]
+    return any(version in (90008, 90010) or 90400 <= version < 100000 for version in versions)
+
+
+def _gpu_nodes(host: Host) -> Iterator[Mapping[str, str]]:
     for path in host.path(_KFD).glob("*/properties"):
         words = (host.read(f"{_KFD}/{path.parent.name}/properties") or "").split()
         properties = dict(zip(words[::2], words[1::2], strict=False))
         # CPUs are nodes too, without SIMD units.
         if int(properties.get("simd_count", 0)) > 0:
-            clocks.add(int(properties.get("max_engine_clk_fcompute", 0)))
-    return float(clocks.pop()) if len(clocks) == 1 and 0 not in clocks else None
+            yield properties
 
 
 def partition(host: Host) -> str | None:

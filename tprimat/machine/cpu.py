@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from tprimat.machine.host import Host, control_groups
+from tprimat.text import for_encoding
 
 SCAN_SHARE = 0.002
 """Of one CPU's time: so much may it cost to find out which process used the CPUs. 100 processes take some 6 ms."""
@@ -116,7 +117,7 @@ class CpuReader:
             if self._is_own(pid, processes):
                 own += sum(times[:4])  # user and system, then those of children that have exited
             else:
-                others[pid, known["create_time"], known["name"] or "?"] = times[0] + times[1]
+                others[pid, known["create_time"], for_encoding(known["name"] or "?", "utf-8")] = times[0] + times[1]
         if self._used_before is None:
             self._used_before = others
         used = {key: seconds - self._used_before.get(key, 0.0) for key, seconds in others.items()}

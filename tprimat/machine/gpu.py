@@ -27,7 +27,7 @@ class Device:
         partition: which part of a GPU it is (MIG slice, CPX partition, …); None for a whole one.
         id: what tells it from all others, as GpuState.id does; empty where torch doesn't state it.
         memory_held_gb: what others held when this was read.
-        is_integrated: whether its memory is the system's, and the driver states nothing of it (GB10, Jetson).
+        is_integrated: whether its memory is the system's and its driver states nothing of it (GB10, Jetson).
     """
 
     index: int
@@ -53,8 +53,7 @@ class GpuState(msgspec.Struct, frozen=True, omit_defaults=True):
             covers a part of the time only, as on A100 and H100; None: unknown).
         energy_j: counter of the energy; energy_range_j: where it starts anew.
         counter_is_shared: whether one of the dies of a package counts the energy of both (MI250, MI250X).
-        throttle: reasons for a lower clock: power-cap, clock-setting (application, locked or display clocks),
-            sync-boost (of a group of GPUs), thermal, hardware-slowdown, power-brake.
+        throttle: why the clock is low: power-cap, thermal, hardware-slowdown, power-brake, clock-setting, sync-boost.
         ecc_corrected, ecc_uncorrected, retired_pages, pcie_replays, link_errors: counters.
         pcie_width, pcie_width_max: lanes.
         xids: NVIDIA's codes of errors since the last reading.

@@ -88,7 +88,6 @@ def _with_details(process: GpuProcess) -> GpuProcess:
         with known.oneshot():
             if known.status() == psutil.STATUS_ZOMBIE:
                 return process
-            # Its bytes may be no text.
             command = for_encoding(" ".join(word for word in known.cmdline() if word), "utf-8") or None
             return dataclasses.replace(process, user=known.username(), command=command, started=known.create_time())
     except psutil.Error:

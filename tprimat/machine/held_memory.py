@@ -21,7 +21,7 @@ from tprimat.machine import host as hosts
 from tprimat.machine.gpu import Device, GpuProcess
 from tprimat.machine.host import Host
 from tprimat.results.run import Platform
-from tprimat.units import GB
+from tprimat.units import GB, round_figure
 
 HELD_SHARE = 0.01
 """Share of a device's memory in the hands of others from which it is not free for a run."""
@@ -35,7 +35,7 @@ VARIABLE = "TPRIMAT_MEMORY_HELD"
 starts a training to the training."""
 
 _READ: dict[str, float | None] = {}
-"""What this process has read, for those that it starts."""
+"""What this process has read before it held memory itself, for those that it starts, and for later."""
 
 OWN_CONTEXT_GB = 1.0
 """What this process's own context may take, GB: some 0.3 to 0.8 on today's GPUs. Where only torch
@@ -48,8 +48,7 @@ def with_held_memory(
     """Return the devices with what others hold of their memory, and warnings about what is unknown.
 
     What the process that started this one has read holds. Else the vendor's own values are best, read before this
-    process has a context: all of it then belongs to others (or to the driver). torch's value needs a context, which
-    it counts.
+    process has a context: all of it then belongs to others (or to the driver). torch's value counts its own context.
     """
     handed: dict[str, float | None] = {}
     with contextlib.suppress(msgspec.MsgspecError):
@@ -60,8 +59,8 @@ def with_held_memory(
     own_gpu = int(rank) if rank.isdigit() and int(rank) < len(devices) else None
     read = [device for device in devices if device.index not in held and own_gpu in (None, device.index)]
     in_use = bool(torch.cuda.is_initialized()) and any(torch.cuda.memory_reserved(device.index) for device in read)
-    vendor = nvidia if platform == "nvd" else amd
-    used_gb = {state.id: state.memory_used_gb for state in vendor.states(host)} if read else {}
+    states = (nvidia if platform == "nvd" else amd).states(host) if read else ()
+    used_gb = {state.id: state.memory_used_gb for state in states}
     # NVIDIA's driver states what this process holds, where it knows it by our number; AMD's doesn't.
     listed = nvidia.processes(host) or () if in_use and platform == "nvd" else ()
     own_gb = {process.gpu_id: process.memory_gb for process in listed if process.pid == os.getpid()}
@@ -75,15 +74,15 @@ def with_held_memory(
         is_whole = sharing[device.id] == 1 and not (platform == "amd" and device.partition)
         used, own = used_gb.get(device.id) if is_whole else None, own_gb.get(device.id)
         if in_use:
-            return None if used is None or own is None else max(0.0, used - own)
+            return _READ.get(_key(device)) if used is None or own is None else max(0.0, used - own)
         return _seen_by_torch(torch, device) if used is None else used
 
     held |= {device.index: held_of(device) for device in read}
     if not in_use:
         _READ.update({_key(device): held[device.index] for device in devices if device.index in held})
     unknown = [str(index) for index, gigabytes in held.items() if gigabytes is None]
-    own = "this process itself already holds some"
-    why = own if in_use else "no more is in use than this process's own context takes"
+    why = "no more is in use than this process's own context takes"
+    why = "this process itself already holds some" if in_use else why
     return (
         tuple(dataclasses.replace(device, memory_held_gb=held.get(device.index)) for device in devices),
         [f"memory held by other processes is unknown on GPU {', '.join(unknown)}: {why}"] if unknown else [],
@@ -93,6 +92,12 @@ def with_held_memory(
 def handed_over() -> dict[str, str]:
     """Return the variable for a process that this one starts; none where this one has read nothing."""
     return {VARIABLE: msgspec.json.encode(_READ).decode()} if _READ else {}
+
+
+def most_held_gb(devices: Sequence[Device]) -> float | None:
+    """Return what others hold of the fullest device, GB; None where it is known of none."""
+    held = [device.memory_held_gb for device in devices if device.memory_held_gb is not None]
+    return round_figure(max(held)) if held else None
 
 
 def held_memory_warning(devices: Sequence[Device], platform: Platform, host: Host) -> str | None:
@@ -115,7 +120,6 @@ def held_memory_warning(devices: Sequence[Device], platform: Platform, host: Hos
     elsewhere = "in a container: check on the host" if hosts.container(host) else "a desktop's, or a driver's own"
     who = f"; the driver doesn't list them here ({elsewhere})"
     if any(device.is_integrated for device in devices):
-        # The driver lists those alone that use the GPU.
         who = ", which is the system's"
     elif named:
         who = f": {named}" if located else f"; running on this machine's GPUs: {named}"

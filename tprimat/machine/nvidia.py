@@ -86,11 +86,6 @@ def processes(host: Host, *, graphics: bool = False) -> tuple[GpuProcess, ...] |
     return (known or None) if listed is None else listed
 
 
-def lists_gpus(host: Host) -> bool:
-    """Return whether NVML or nvidia-smi shows a GPU, in whatever words the driver knows."""
-    return bool(states(host)) or (host.command(["nvidia-smi", "-L"]) or "").startswith("GPU ")
-
-
 def driver_version(host: Host) -> str | None:
     """Return the driver's version, such as "NVIDIA 550.54.15"; None where nothing states it."""
     text = host.read("/proc/driver/nvidia/version") or ""
@@ -223,8 +218,7 @@ def _processes(nvml: VendorLibrary, index: int, handle: Any, kinds: Sequence[str
     answers = [nvml.ask(f"nvmlDeviceGet{kind}RunningProcesses", handle) for kind in kinds]
     if answers[0] is None:
         return None
-    # Some do both.
-    listed = {each.pid: each for answer in answers for each in answer or ()}.values()
+    listed = {each.pid: each for answer in answers for each in answer or ()}.values()  # some do both
     gpu_id = _id(nvml.ask("nvmlDeviceGetUUID", handle))
     return [
         GpuProcess(

@@ -11,7 +11,7 @@ import dataclasses
 import os
 import platform
 import warnings as python_warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -29,7 +29,6 @@ INSTALLED = object()
 """Stands for the installed torch, which is imported when it is needed."""
 
 _DRIVER = {"nvd": nvidia.driver_version, "amd": amd.driver_version}
-_WSL_LIBRARIES = "/usr/lib/wsl/lib"
 _VISIBLE = {
     "cuda": ("CUDA_VISIBLE_DEVICES",),
     "rocm": ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
@@ -98,7 +97,8 @@ def held_by_others(machine: Machine, host: Host | None = None) -> str | None:
 def _devices(torch: Any, stack: SoftwareStack, host: Host) -> tuple[tuple[Device, ...], list[str], bool]:
     """Return the GPUs that torch can use, warnings, and whether there are any for it, usable or not."""
     if stack == "cpu":
-        return (), _why_no_gpu(torch, stack, host), _has_gpu(stack, host)
+        signs = signs_of_gpus(stack, host)
+        return (), _why_no_gpu(torch, stack, signs, host), _has_gpu(stack, signs, host)
     failure = None
     properties: list[Any] = []
     with python_warnings.catch_warnings(record=True) as torch_warnings:
@@ -110,9 +110,10 @@ def _devices(torch: Any, stack: SoftwareStack, host: Host) -> tuple[tuple[Device
         except (RuntimeError, AssertionError) as error:
             failure = f"torch found a GPU but can't use it: {first_line(error)}"
     if failure or not properties:
-        reasons = [failure] if failure else _why_no_gpu(torch, stack, host)
+        signs = {} if failure else signs_of_gpus(stack, host)
+        reasons = [failure] if failure else _why_no_gpu(torch, stack, signs, host)
         reasons += (f"torch says: {first_line(each.message)}" for each in torch_warnings)
-        return (), reasons, failure is not None or _has_gpu(stack, host)
+        return (), reasons, failure is not None or _has_gpu(stack, signs, host)
     clock = amd.peak_clock_mhz(host) if stack == "rocm" else None
     devices = [torch_build.device_of(torch, stack, index, each, clock) for index, each in enumerate(properties)]
     return *held_memory.with_held_memory(torch, PLATFORMS[stack], devices, host), True
@@ -142,23 +143,22 @@ def signs_of_gpus(stack: SoftwareStack, host: Host) -> dict[SoftwareStack, str]:
     What isn't certain counts for the stack that torch is built for: Windows' file, which any GPU has, and an AMD GPU
     without a driver's file, which may be the one that is part of a CPU.
     """
-    known = host.exists(f"{_WSL_LIBRARIES}/libcuda.so.1") or not host.exists(_WSL_LIBRARIES)
-    absent = {"cuda": not known, "rocm": stack != "rocm"}
+    wsl = "/usr/lib/wsl/lib"
+    absent = {"cuda": host.exists(wsl) and not host.exists(f"{wsl}/libcuda.so.1"), "rocm": stack != "rocm"}
     signs: dict[SoftwareStack, str] = {}
     for name, files in DRIVER_FILES.items():
         found = [file for file in files if host.exists(file) and not (file == WSL and absent[name])]
         if found:
             signs[name] = found[0]
-        elif name == "cuda" and nvidia.lists_gpus(host):
+        elif name == "cuda" and (nvidia.states(host) or (host.command(["nvidia-smi", "-L"]) or "").startswith("GPU ")):
             signs[name] = "nvidia-smi"
         elif name == stack == "rocm" and amd.states(host):
             signs[name] = amd.SOURCES
     return signs
 
 
-def _why_no_gpu(torch: Any, stack: SoftwareStack, host: Host) -> list[str]:
+def _why_no_gpu(torch: Any, stack: SoftwareStack, signs: Mapping[SoftwareStack, str], host: Host) -> list[str]:
     """Return why a torch trains on the CPU where a person would expect a GPU."""
-    signs = signs_of_gpus(stack, host)
     if stack == "cpu":
         return [
             f"torch {torch.__version__} is a build without GPU support, though {VENDORS[PLATFORMS[name]]} devices "
@@ -191,13 +191,10 @@ def _hiding(stack: str, host: Host) -> str | None:
     return next((name for name in _VISIBLE[stack] if host.environ.get(name, "unset").strip() in ("", "-1")), None)
 
 
-def _has_gpu(stack: SoftwareStack, host: Host) -> bool:
-    """Return whether there are GPUs that somebody wants to train on.
-
-    Without a ROCm build an AMD GPU may be the one that is part of a CPU.
-    """
-    name: SoftwareStack = "rocm" if stack == "rocm" else "cuda"
-    return name in signs_of_gpus(stack, host) and _hiding(name, host) is None
+def _has_gpu(stack: SoftwareStack, signs: Iterable[SoftwareStack], host: Host) -> bool:
+    """Return whether there are GPUs to train on; without a ROCm build AMD's may be part of a CPU, but for Instincts."""
+    wanted = {"rocm": stack == "rocm" or amd.has_instinct(host), "cuda": stack != "rocm"}
+    return any(wanted[name] and _hiding(name, host) is None for name in signs)
 
 
 def _without_torch(host: Host, warnings: list[str]) -> Machine:
@@ -251,7 +248,6 @@ def _machine(
     devices: tuple[Device, ...],
 ) -> Machine:
     driver = None if vendor == "cpu" else _DRIVER[vendor](host)
-    held = [device.memory_held_gb for device in devices if device.memory_held_gb is not None]
     environment = Environment(
         versions={**hosts.versions(host), **versions, **({"driver": driver} if driver else {})},
         hostname=platform.node() or None,
@@ -261,7 +257,7 @@ def _machine(
         cpu=info.device_name if vendor == "cpu" else hosts.cpu_name(host),
         cpu_threads=hosts.cpu_threads(host),
         cpu_instructions=hosts.cpu_instructions(host),
-        memory_held_by_others_gb=round_figure(max(held)) if held else None,
+        memory_held_by_others_gb=held_memory.most_held_gb(devices),
         gpu_partition=amd.partition(host) if vendor == "amd" else None,
         numa_balancing=None if vendor == "cpu" else hosts.numa_balancing(host),
         settings=hosts.settings(host.environ),

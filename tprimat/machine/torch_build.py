@@ -64,7 +64,6 @@ def device_of(torch: Any, stack: SoftwareStack, index: int, properties: Any, pea
         clock_mhz=clock / 1e3 if clock else peak_clock_mhz,
     )
     uuid = str(getattr(properties, "uuid", "") or "").removeprefix("GPU-").lower()
-    # An APU's driver states what is in use of its memory.
     is_integrated = stack == "cuda" and bool(getattr(properties, "is_integrated", False))
     place = _pci_address(properties) if stack == "rocm" else uuid
     return Device(index, info, gpus.match(info).partition, place, is_integrated=is_integrated)

@@ -13,7 +13,6 @@ from tprimat.compare import Comparison, SystemResult, compare
 from tprimat.compare.cost import efficiencies
 from tprimat.console import Verbosity
 from tprimat.frameworks import roofline
-from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Request
 from tprimat.measure.display import framework_cell, print_table
 from tprimat.measure.plan import Plan
@@ -71,7 +70,7 @@ def _beside_calculated(comparison: Comparison, request: Request, system: SystemR
     """Return the MFU of a system beside the calculated one; None where either is unknown."""
     gpu = gpus.match(system.run.gpu_info).gpu
     held_bytes = 1e9 * (system.run.environment.memory_held_by_others_gb or 0.0)
-    expected = None if gpu is None else roofline.expected(request, gpu, recipe.shape_of(request), held_bytes)
+    expected = None if gpu is None else roofline.expected(request, gpu, held_bytes)
     found = next((each.values["mfu"].value for each in efficiencies(comparison, system) if "mfu" in each.values), None)
     if expected is None or found is None:
         return None

@@ -73,8 +73,8 @@ def introduce(plan: Plan, machine: Machine) -> None:
     found = gpus.match(gpu).gpu if machine.platform != "cpu" else None
     held = device_of(machine).held_bytes
     for request in plan.requests:
-        if found is not None and (reached := roofline.expected(request, found, recipe.shape_of(request), held)):
-            console.info(f"calculated for {found.title}, {plan.name_of(request)}: {reached}")
+        if found is not None and (reached := roofline.expected(request, found, held)):
+            console.info(f"calculated: {plan.name_of(request)}, {reached}")
 
 
 def introduce_requests(plan: Plan, environment: Environment) -> None:

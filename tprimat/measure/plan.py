@@ -163,7 +163,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     trained = {request.scale for request, _ in resolved}
     if len(trained) > 1 and requested.shape is None:
         # What one model has room for says little where the others need less of it.
-        smallest = next(scale.name for scale in scales.SCALES if scale.name in trained)
+        smallest = _smallest(trained)
         notes += [each for request, said in resolved if request.scale == smallest for each in said]
         notes.append(f"scale {smallest} for all trainings, the largest at which each of them fits")
         resolved = _resolved(options, framework, device, names, dataclasses.replace(requested, scale=smallest))
@@ -180,6 +180,10 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
         (*machine.warnings, *notes),
         training_lines=options.training_lines,
     )
+
+
+def _smallest(trained: set[str]) -> str:
+    return next(scale.name for scale in scales.SCALES if scale.name in trained)
 
 
 def _resolved(
@@ -262,6 +266,13 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
             notes.append(f"{framework.name} skipped: {error.message}")
     if not plans:
         raise frameworks.none_can_train(f"no framework can train this here: {'; '.join(notes)}")
+    trained = {request.scale for plan in plans if plan.frameworks[0].embedded for request in plan.requests}
+    if len(trained) > 1 and options.scale is None and options.match is None:
+        # They are compared, and some take more memory than others.
+        options = argparse.Namespace(**{**vars(options), "scale": _smallest(trained)})
+        plans = [
+            plan_of(options, each, machine) if each.embedded else plan for plan in plans for each in plan.frameworks
+        ]
     return merged(plans, notes)
 
 

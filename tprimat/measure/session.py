@@ -275,12 +275,10 @@ class Session:
         self.status = self.status or ExitStatus.TRAINING_FAILED
         self.failures += 1
         words = training_files.last_words(log, child.tail)
-        unrecorded = outcome.OUT_OF_MEMORY if any(map(outcome.is_out_of_memory, words)) else None
+        told = outcome.OUT_OF_MEMORY if any(map(outcome.is_out_of_memory, words)) else None
+        recorded = result[0].status_reason if result else told
         status, reason = outcome.of_process(
-            child.status,
-            interrupted=child.interrupted,
-            overdue=child.overdue,
-            recorded=result[0].status_reason if result else unrecorded,
+            child.status, interrupted=child.interrupted, overdue=child.overdue, recorded=recorded
         )
         if result is None:
             # What was killed from outside is repeated by --resume, as any interrupted training.

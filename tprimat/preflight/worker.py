@@ -24,7 +24,7 @@ from tprimat import files
 from tprimat.machine import gpu_processes, platforms, torch_build
 from tprimat.machine.cpu import CpuReader
 from tprimat.machine.gpu import GpuState
-from tprimat.machine.host import Host
+from tprimat.machine.host import Host, available_bytes
 from tprimat.machine.platforms import Machine
 from tprimat.machine.telemetry.trace import Sample
 from tprimat.preflight import kernels
@@ -217,10 +217,8 @@ class _Worker:
         if self._on_gpu:
             # What torch keeps of earlier products is free too.
             self._torch.cuda.empty_cache()
-            return int(self._torch.cuda.mem_get_info(self._device)[0])
-        import psutil
-
-        return int(psutil.virtual_memory().available) // self._process.local_world_size
+            return torch_build.memory_info(self._torch.cuda, self._device)[0]
+        return available_bytes() // self._process.local_world_size
 
 
 def _read_node() -> tuple[Machine, NodePreflight]:

@@ -43,7 +43,9 @@ def recomputation(module: Any) -> str | None:
     if hasattr(config, "recompute_granularity"):
         return config.recompute_granularity or "none"
     for owner in (module, *module.children()):
-        checkpointing = getattr(owner, "is_gradient_checkpointing", None)
+        # transformers 5 warns of the older name.
+        newer = hasattr(owner, "is_activation_checkpointing")
+        checkpointing = getattr(owner, "is_activation_checkpointing" if newer else "is_gradient_checkpointing", None)
         if isinstance(checkpointing, bool):
             return "full" if checkpointing else "none"
     return None

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from tprimat.errors import UsageError
+from tprimat.machine.held_memory import most_held_gb
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine, cpu_info
 from tprimat.machine.torch_build import platform_of_gpus
@@ -39,8 +40,11 @@ def platform_of(device: Any, torch: Any, stated: Platform | None) -> Platform:
 def restrict_to_devices(machine: Machine, platform: Platform, device: Any, processes: int) -> Machine:
     """Return the detected machine restricted to the devices of this training: one for each process on GPUs."""
     if platform != "cpu":
-        own = next((each.info for each in machine.devices if each.index == (device.index or 0)), machine.gpu_info)
-        return dataclasses.replace(machine, gpu_info=msgspec.structs.replace(own, device_count=processes))
+        own = [each for each in machine.devices if each.index == (device.index or 0)]
+        info = msgspec.structs.replace(own[0].info if own else machine.gpu_info, device_count=processes)
+        held = most_held_gb(machine.devices[:processes] if processes > 1 else own)
+        environment = msgspec.structs.replace(machine.environment, memory_held_by_others_gb=held)
+        return dataclasses.replace(machine, gpu_info=info, environment=environment)
     if machine.platform == "cpu":
         return machine
     environment = msgspec.structs.replace(machine.environment, memory_held_by_others_gb=None)

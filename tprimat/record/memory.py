@@ -8,6 +8,7 @@ from typing import Any
 
 import psutil
 
+from tprimat.machine import torch_build
 from tprimat.results.run import MemoryMetrics
 from tprimat.units import GB, round_figure
 
@@ -112,7 +113,7 @@ class DeviceMemory:
 
     def sample(self) -> None:
         """Read from the driver how much of the device is in use by all processes."""
-        free, total = self._cuda.mem_get_info(self._device)
+        free, total = torch_build.memory_info(self._cuda, self._device)
         self._used.add(total - free, total - free)
 
     def metrics(self) -> MemoryMetrics:

@@ -140,10 +140,7 @@ def is_told(text: AnyStr, signs: Sequence[AnyStr]) -> bool:
 
 @dataclasses.dataclass(slots=True)
 class Events:
-    """The events of a stretch of a log, in its order, and the first and the last time in it.
-
-    `stamps` are the lines of the first and the last time of each stretch between two records, with these times.
-    """
+    """The events of a stretch of a log, and its first and last time; `stamps` are those between any two records."""
 
     marks: list[Mark] = dataclasses.field(default_factory=list)
     first: Moment | None = None

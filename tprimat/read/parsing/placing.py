@@ -9,7 +9,7 @@ import itertools
 import math
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tprimat.read.parsing.events import Events, Mark, Time
@@ -26,14 +26,8 @@ SHOWN = 25
 
 
 class Row(NamedTuple):
-    """A record.
-
-    Attributes:
-        step, line: its step and its line.
-        at: when it was printed, s.
-        seconds: mean time of its steps, s.
-        window: how many these are.
-        latest: where it is open when it was printed, the end of the time in which it may have been, s.
+    """A record: its step and line, when it was printed and the mean time of its steps (s), how many these are, and the
+    end of the time in which it may have been printed where that is open.
     """
 
     step: int
@@ -44,13 +38,11 @@ class Row(NamedTuple):
     latest: float | None = None
 
 
-def attempts(rows: Iterable[Row], events: Events, again: Sequence[int]) -> list[list[Row]]:
+def attempts(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[list[Row]]:
     """Return the records of each attempt; within one, a record that was only logged late takes its place."""
-    starts = [mark.line for mark in events.marks if mark.kind == "start"]
-    rows = list(rows)
-    bounds = sorted({line for line in starts if line > rows[0].line}.union(again))
-    groups = itertools.groupby(rows, lambda row: bisect.bisect_right(bounds, row.line))
-    return [sorted(group) for _, group in groups]
+    starts = {mark.line for mark in events.marks if mark.kind == "start" and mark.line > rows[0].line}
+    bounds = sorted(starts.union(again))
+    return [sorted(group) for _, group in itertools.groupby(rows, lambda row: bisect.bisect_right(bounds, row.line))]
 
 
 @dataclasses.dataclass
@@ -123,12 +115,12 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[tu
     usual = statistics.median([row.seconds for row in rows if row.seconds] or [0.0])
     found: list[Row] = []
     ratios: list[float] = []
+    scale = 1.0
     for attempt in attempts(rows, events, again):
         place, step = bisect.bisect_left(lines, attempt[0].line), attempt[0].step - (attempt[0].window or 1)
         stretch = _Stretch(times[place - 1] if place else None, is_first=True)
         closed: list[_Stretch] = []
         for row, following in itertools.zip_longest(attempt, attempt[1:]):
-            scale = max(1.0, statistics.median(ratios[-SHOWN:] or [1.0]))
             stretch.add(row, (row.seconds or usual) * (row.step - step) * scale)
             step, end = row.step, following.line if following else sys.maxsize
             place = bisect.bisect_right(lines, row.line)
@@ -149,6 +141,7 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[tu
             if math.isfinite(stretch.end):
                 if is_dated and stretch.is_plain and not stretch.is_first and stretch.begin is not None and spent:
                     ratios.append((stretch.end - stretch.begin) / spent * scale)
+                    scale = max(1.0, statistics.median(ratios[-SHOWN:]))
                 # What follows the last record of an attempt that is not the last one is lost in any case.
                 if row is rows[-1] and (not ratios or stretch.kinds):
                     is_late = max(PAUSE * spent, resolution) < after - stretch.end < math.inf
