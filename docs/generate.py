@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).resolve().parent
-sys.path.insert(0, str(DOCS.parent))
+sys.path[:0] = [str(DOCS.parent), str(DOCS.parent / "tests")]
+
+from machines import MACHINES
 
 from tprimat import cli, frameworks, units
 from tprimat.analysis import efficiency, flops, metrics
@@ -313,6 +315,18 @@ def _first_commands_table() -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
+def _machines_table() -> Iterator[str]:
+    heads = ("machine", "`make run` installs", "framework", "scale", "sequences × tokens", "precision", "compiled")
+    yield f"| {' | '.join((*heads, 'memory', 'notes', 'status'))} |"
+    yield f"|{'---|' * len(heads)}---:|---|---:|"
+    for row in MACHINES:
+        trained = (f"`{row.framework}`", f"`{row.scale}`", f"{row.batch} × {row.tokens}", row.precision)
+        values = (*trained, "yes" if row.compiled else "no") if row.framework else ("–",) * 5
+        memory = "–" if row.memory_gb is None else f"{row.memory_gb:.0f} GB"
+        notes = "; ".join(dict.fromkeys(row.notes)) or "–"
+        yield f"| {' | '.join((row.name, row.installs, *values, memory, notes, str(row.status)))} |"
+
+
 def _scales_table() -> Iterator[str]:
     titles = " | ".join(model.title for model in models.MODELS)
     yield f"| `--scale` | {titles} | difference from the full model |\n|---|{'---:|' * len(models.MODELS)}---|"
@@ -517,6 +531,7 @@ def contents() -> dict[str, str]:
             FRAMEWORKS_NAME,
             {
                 "first commands": _first_commands_table(),
+                "machines": _machines_table(),
                 "frameworks": _frameworks_table(),
                 "scales": _scales_table(),
                 "calculated": _calculated_table(),

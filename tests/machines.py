@@ -96,6 +96,7 @@ _STATES_GB, _SEQUENCE_GB = 22.1, 1.48
 # activations and the inputs of all others are kept: 0.4 GB.
 _RECOMPUTED_GB = 0.4
 _EIGHT_GB = _STATES_GB + 8 * _SEQUENCE_GB
+# Of Llama alone on an RTX 4090; of Qwen too where less is free.
 _TIGHT = "less than 20% is left, activations are recomputed where they don't fit"
 # Less than a gigabyte in use may be what this process itself takes.
 _UNKNOWN = "memory held by other processes is unknown on GPU 0: no more is in use than this process's own context takes"
@@ -127,7 +128,7 @@ MACHINES = (
     ),
     Machine(
         "A100 in MIG mode, without an instance", A100, CUDA_12_6, driver="550.144.03", mig=True, seen=False,
-        notes=("is in MIG mode and has no instance",), **_NONE,
+        notes=("GPU 0 is in MIG mode and has no instance that it may use",), **_NONE,
     ),
     # CUDA 13 has no kernels for Volta, and Volta no bf16 matrix units.
     Machine("V100 32 GB", V100, CUDA_12_6, precision="fp16", memory_gb=_STATES_GB + 2 * _SEQUENCE_GB),
@@ -135,16 +136,16 @@ MACHINES = (
     # half as wide 0.37 GB for 1024 tokens.
     Machine(
         "T4", T4, CUDA_13, scale="medium", batch=4, tokens=1024, precision="fp16", memory_gb=5.1 + 1 + 0.3 + 4 * 0.37,
-        notes=("scale medium is trained: Llama 3.1 8B at 1b, the default on larger GPUs, takes 20.4",
+        notes=("scale medium is trained: Llama 3.1 8B at 1b, the default on larger GPUs, takes 20.43 GB",
                "scale medium is trained: Qwen 2.5 7B at 1b", "scale medium is trained: Mistral 7B at 1b"),
     ),
     Machine("H100, driver too old (470)", H100, REFUSED, driver="470.82.01", seen=False,
-            notes=("may be too old for this build",), **_NONE),
+            notes=("the NVIDIA driver is installed (/dev/nvidiactl): it may be too old for this build",), **_NONE),
     # 30 GB are free: room for the states and one sequence in eager layers, not for two.
     Machine(
         "H100, another process holds 55 GB", H100, CUDA_13, used_mib=52_450, holder="/usr/bin/vllm",
         memory_gb=_STATES_GB + _SEQUENCE_GB,
-        notes=("other processes hold memory of GPU 0 (55.0 of 85.0 GB): vllm (process 4242",),
+        notes=("other processes hold memory of GPU 0 (55.0 of 85.0 GB): vllm (process 4242, 55.0 GB)",),
     ),
     Machine("H100, filled by another process", H100, CUDA_13, used_mib=81_050, holder="/usr/bin/vllm",
             notes=("no scale fits; tprimat gpu-memory lists the processes that hold memory",), **_NONE),
@@ -155,10 +156,10 @@ MACHINES = (
     Machine(
         "RTX 4090 in WSL2", RTX_4090, CUDA_13, driver="581.29", files=_WSL, used_mib=1200,
         memory_gb=_STATES_GB + 2 * _RECOMPUTED_GB,
-        notes=("Llama 3.1 8B at", "Qwen 2.5 7B at", "other processes hold memory of GPU 0 (1.3 of 25.4 GB)"),
+        notes=(_TIGHT, _TIGHT, "other processes hold memory of GPU 0 (1.3 of 25.4 GB)"),
     ),
     Machine("RTX 4090 in WSL2, torch finds no GPU", RTX_4090, CUDA_13, driver="581.29", files=_WSL, seen=False,
-            notes=("though the NVIDIA driver is installed (/dev/dxg)",), **_NONE),
+            notes=("the NVIDIA driver is installed (/dev/dxg): it may be too old for this build",), **_NONE),
     # The page cache gives back what a training needs. No citable peak is known.
     Machine("GB10 (aarch64, unified memory)", GB10, CUDA_13, processor="aarch64"),
     Machine("8 × MI300X, rocm/pytorch", MI300X, KEPT, count=8, driver="", files=_ROCM,

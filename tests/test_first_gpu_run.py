@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -550,3 +551,13 @@ class TestMachines:
         (tmp_path / "requirements.txt").write_text("# all\ntorch>=2\nno-such-package-at-all>=1\n-r other.txt\n")
         monkeypatch.setattr(first_gpu_run, "ROOT", tmp_path)
         assert first_gpu_run.missing_packages() == ["no-such-package-at-all"]
+
+
+def test_measurements_states_of_each_check_that_it_has_not_run(first_gpu_run, repository):
+    page = (repository / "docs" / "measurements.md").read_text(encoding="utf-8")
+    table = page.partition("| never run on a GPU |")[2].partition("\n\n")[0]
+    assert {check.name for check in first_gpu_run.CHECKS} == {
+        name
+        for row in table.splitlines()
+        for name in re.findall(r"`([a-z0-9-]+)`", row.rstrip("| ").rpartition("|")[2])
+    }
