@@ -90,7 +90,7 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
     all_flops, causal = flops_per_token(shape, length, causal=False), flops_per_token(shape, length)
     if all_flops is None or causal is None or not shape.num_parameters:
         return None
-    sustained = 1e12 * (products if products else SUSTAINED[gpu.vendor] * peak)
+    sustained = 1e12 * (products if products else SUSTAINED.get(gpu.vendor, 0.6) * peak)
     tokens = request.global_batch_size * length // request.num_gpus
     hidden, width, weights = shape.hidden_size or 0, shape.ffn_hidden_size or 0, shape.num_parameters
     states = weights * (BYTES_PER_PARAMETER + COPY_BYTES)
@@ -115,7 +115,7 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
     batches = tokens // (micro * length)
     traffic = tokens * (layers * (HIDDEN_BYTES * hidden + WIDTH_BYTES * width) + LOGIT_BYTES * (shape.vocab_size or 0))
     traffic += weights * (UPDATE_BYTES + (FIRST_GRADIENT_BYTES if batches == 1 else GRADIENT_BYTES * batches))
-    bandwidth = 1e9 * gpu.bandwidth_gb_per_s * BANDWIDTH[gpu.vendor]
+    bandwidth = 1e9 * gpu.bandwidth_gb_per_s * BANDWIDTH.get(gpu.vendor, 0.75)
     time = flops["products"] / (PRODUCTS * sustained) + flops["attended"] / (ATTENDED * sustained)
     time += traffic / bandwidth
     return Expected(

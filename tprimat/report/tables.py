@@ -18,9 +18,6 @@ from tprimat.report.rates import RATE, bounds_of, plus_minus, rate, rate_of, rat
 from tprimat.report.verdict import speedup_text
 from tprimat.text import counted, plain
 
-SHORT_VALUE = 60
-"""Characters; longer values of settings that don't differ are left to the report."""
-
 WITH_INTERVAL = (
     "joules_per_token",
     "tokens_per_joule",
@@ -364,15 +361,6 @@ def _gigabytes_of(name: str) -> Callable[[SystemResult], str | None]:
 def differing(group: Group) -> list[SettingRow]:
     """Settings that differ between systems, or that one system states and another doesn't."""
     return [row for row in group.settings if row.differs]
-
-
-def equal(group: Group) -> list[str]:
-    """Essential settings that all systems state and share, with their value."""
-    return [
-        f"{row.title} {row.values[0]}"
-        for row in group.settings
-        if row.essential and not row.unknown and not row.differs and len(str(row.values[0])) <= SHORT_VALUE
-    ]
 
 
 def unstated(group: Group) -> list[str]:
