@@ -73,6 +73,20 @@ def shape(**fields: object) -> ModelConfig:
     return ModelConfig(**{**known, **fields})  # type: ignore[arg-type]
 
 
+SMALL = ModelConfig(
+    num_layers=1,
+    hidden_size=32,
+    num_attention_heads=4,
+    num_query_groups=2,
+    head_dim=8,
+    ffn_hidden_size=64,
+    vocab_size=64,
+    tie_word_embeddings=False,
+    num_parameters=2 * 64 * 32 + 2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 64 + 3 * 32,
+)
+"""A Llama that a CPU trains at once."""
+
+
 def comparison(*groups: Run | tuple[Run, ...], **options: object) -> Comparison:
     """The comparison of files that hold a run or several each."""
     files = [

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
+from made_runs import SMALL
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("lightning")
@@ -18,20 +19,7 @@ from tprimat.frameworks.loops import processes, recipe
 from tprimat.frameworks.loops.tokens import TokenSource
 from tprimat.frameworks.request import Request
 from tprimat.record import progress
-from tprimat.results.run import ModelConfig
 from tprimat.store import store
-
-SHAPE = ModelConfig(
-    num_layers=1,
-    hidden_size=32,
-    num_attention_heads=4,
-    num_query_groups=2,
-    head_dim=8,
-    ffn_hidden_size=64,
-    vocab_size=64,
-    tie_word_embeddings=False,
-    num_parameters=2 * 64 * 32 + 2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 64 + 3 * 32,
-)
 
 
 @pytest.fixture
@@ -50,7 +38,7 @@ def request_for(tmp_path):
             "seed": 1234,
             "num_gpus": 1,
             "output_dir": tmp_path,
-            "shape": SHAPE,
+            "shape": SMALL,
         }
         return Request(**{**usual, **changes})
 
@@ -94,13 +82,13 @@ def test_what_is_recorded(trained):
     assert all(time > 0 for time in run.step_times)
     assert run.learning_rates == (1e-3,) * 3
     assert all(norm > 0 for norm in run.grad_norms)
-    assert run.model_config.known().items() >= SHAPE.known().items()
+    assert run.model_config.known().items() >= SMALL.known().items()
     configuration = run.training_config
     assert (configuration.max_steps, configuration.global_batch_size, configuration.micro_batch_size) == (3, 4, 2)
     assert (configuration.sequence_length, configuration.num_gpus, configuration.seed) == (16, 1, 1234)
     assert (configuration.precision, configuration.recomputation) == ("fp32", "none")
     assert run.parallelism_config.gradient_accumulation_steps == 2
-    assert run.optimizer == recipe.hyperparameters(SHAPE)
+    assert run.optimizer == recipe.hyperparameters(SMALL)
     assert run.data == TokenSource(64, 1234).described(4, 16)
     assert run.source.kind == "live"
     assert "BENCHMARK COMPLETE" in printed
@@ -110,7 +98,7 @@ def test_what_is_recorded(trained):
 def test_the_loss_is_the_models_own_on_the_sources_tokens(trained):
     """The first step's loss, computed by hand from the seed."""
     run, _ = trained(steps=1)
-    model = recipe.build(models.by_name("llama"), SHAPE, 16, seed=1234, device=torch.device("cpu"))
+    model = recipe.build(models.by_name("llama"), SMALL, 16, seed=1234, device=torch.device("cpu"))
     tokens = torch.from_numpy(
         TokenSource(64, 1234).rows(*(torch.tensor(x).numpy() for x in ([1] * 4, [0, 1, 2, 3])), 16)
     )
@@ -172,4 +160,4 @@ def test_an_error_of_the_user_is_one_line(request_for, tmp_path, capsys):
 def test_a_scale_gives_its_shape(request_for):
     request = request_for(shape=None, scale="tiny", model="qwen")
     assert recipe.shape_of(request) == scales.shape(models.by_name("qwen"), scales.by_name("tiny"))
-    assert recipe.shape_of(request_for(output_dir=Path("/x"))) == SHAPE
+    assert recipe.shape_of(request_for(output_dir=Path("/x"))) == SMALL

@@ -7,6 +7,7 @@ import gzip
 import json
 
 import pytest
+from made_runs import SMALL
 from stored_runs import series
 
 from tprimat.analysis.records import unprofiled
@@ -18,7 +19,7 @@ from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.profiling import WINDOW
 from tprimat.frameworks.request import Request
 from tprimat.record import memory
-from tprimat.results.run import ModelConfig, Run
+from tprimat.results.run import Run
 from tprimat.store import store
 
 GPU_WORK = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 10.0, "dur": 5.0, "tid": 7, "args": {"device": 0}}
@@ -187,17 +188,7 @@ def train_lightning(tmp_path, monkeypatch):
         seed=1,
         num_gpus=1,
         output_dir=tmp_path,
-        shape=ModelConfig(
-            num_layers=1,
-            hidden_size=32,
-            num_attention_heads=4,
-            num_query_groups=2,
-            head_dim=8,
-            ffn_hidden_size=64,
-            vocab_size=64,
-            tie_word_embeddings=False,
-            num_parameters=12000,
-        ),
+        shape=SMALL,
         profile="torch",
     )
 

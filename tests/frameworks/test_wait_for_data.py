@@ -6,6 +6,7 @@ import importlib
 import time
 
 import pytest
+from made_runs import SMALL
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("lightning")
@@ -15,20 +16,9 @@ from tprimat.frameworks import by_name
 from tprimat.frameworks.loops import own_loop
 from tprimat.frameworks.loops.tokens import TokenSource
 from tprimat.frameworks.request import Device, RequestedConfig
-from tprimat.results.run import ModelConfig
 from tprimat.store import store
 
 SLOW_S, STEPS, MICRO_BATCHES = 0.05, 4, 2
-SHAPE = ModelConfig(
-    num_layers=1,
-    hidden_size=32,
-    num_attention_heads=4,
-    num_query_groups=2,
-    head_dim=8,
-    ffn_hidden_size=64,
-    vocab_size=64,
-    tie_word_embeddings=False,
-)
 ENGINES = {"fsdp": "FullyShard", "deepspeed": "Zero"}
 
 
@@ -55,7 +45,7 @@ def test_a_slow_loader_is_found(name, slow, tmp_path, monkeypatch):
     if reason := framework.unavailable():
         pytest.skip(f"{name}: {reason}")
     wanted = RequestedConfig(
-        shape=SHAPE, steps=STEPS, global_batch_size=2 * MICRO_BATCHES, micro_batch_size=2, sequence_length=16
+        shape=SMALL, steps=STEPS, global_batch_size=2 * MICRO_BATCHES, micro_batch_size=2, sequence_length=16
     )
     request, _ = framework.resolve_config("llama", wanted, Device("cpu", 2, None), tmp_path)
     for variable, value in framework.launch(request).environment().items():
