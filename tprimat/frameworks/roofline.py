@@ -25,32 +25,19 @@ HIDDEN_BYTES, WIDTH_BYTES = 64, 20
 """Memory traffic of the other compiled kernels of a layer, forward and backward, for each value of the hidden state and
 of the feed-forward part of a token."""
 
-LOGIT_BYTES = 10
-UPDATE_BYTES = 46
-"""Of a logit; and of a parameter in clipping, AdamW and the BF16 copies."""
+LOGIT_BYTES, UPDATE_BYTES, FIRST_GRADIENT_BYTES, GRADIENT_BYTES = 10, 46, 5, 16
+"""Of a logit; of a parameter in clipping, AdamW and the BF16 copies, for the gradients of a single micro-batch, and of
+each of several that are added up."""
 
-FIRST_GRADIENT_BYTES, GRADIENT_BYTES = 5, 16
-"""Of a parameter, for the gradients of a single micro-batch, and of each of several that are added up."""
-
-COPY_BYTES = 2
-"""Memory of a parameter's half-precision copy, which compiled layers compute with."""
-
-HALF = ("bf16", "fp16")
-"""Precisions that the sustained rate is of, and that the layers are compiled for."""
-
-CONTEXT_BYTES = 1e9
-"""Memory of the driver's context and the libraries' workspaces."""
+CONTEXT_BYTES, COPY_BYTES = 1e9, 2
+"""Memory of the driver's context and the libraries' workspaces; and of a parameter's copy that compiled layers take."""
 
 EAGER_HIDDEN, EAGER_WIDTH = 11, 6
 """Half-precision values that an eager layer keeps for the backward pass, for each of the hidden state and of the
 feed-forward part of a token: autograd's saved tensors, counted on a CPU."""
 
-CARD_BYTES = 1.06e9
-"""Bytes of a card for each GB of its label."""
-
-LOGITS_AT_ONCE = 1024
-SPARE = 0.03
-"""Share of the memory that stays free for what the allocator can't use."""
+CARD_BYTES, SPARE, LOGITS_AT_ONCE = 1.06e9, 0.03, 1024
+"""Bytes of a card for each GB of its label, the share that no allocation can use, tokens of the loss at a time."""
 
 
 class Expected(NamedTuple):
@@ -83,7 +70,7 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
     `held_bytes` of its memory belong to other processes.
     """
     peak, products = gpu.peak_tflops(request.precision), gpu.sustained_bf16_tflops
-    if not request.finds_micro_batch or request.precision not in HALF or peak is None:
+    if not request.finds_micro_batch or request.precision not in ("bf16", "fp16") or peak is None:
         return None
     shape = shape_of(request)
     length, layers = request.sequence_length, shape.num_layers or 0
@@ -118,11 +105,5 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
     bandwidth = 1e9 * gpu.bandwidth_gb_per_s * BANDWIDTH.get(gpu.vendor, 0.75)
     time = flops["products"] / (PRODUCTS * sustained) + flops["attended"] / (ATTENDED * sustained)
     time += traffic / bandwidth
-    return Expected(
-        gpu,
-        time,
-        tokens * causal / time / (1e12 * peak),
-        memory(micro, again if recomputes else layers * compiled),
-        micro,
-        recomputes,
-    )
+    needed = memory(micro, again if recomputes else layers * compiled)
+    return Expected(gpu, time, tokens * causal / time / (1e12 * peak), needed, micro, recomputes)
