@@ -175,7 +175,7 @@ def _procedure_tables(simulations: int, seed: int) -> Iterator[Table]:
         found = [(count, procedure(simulations, seed, count, fading=fading)) for count in LENGTHS]
         yield Table(
             "The whole procedure after "
-            + ("a warm-up that fades away" if fading else "eight slow steps")
+            + ("a gradual warm-up" if fading else "eight slow steps")
             + ", by recorded steps; coverage of the runs without a change point or drift",
             ("steps", "noted", "ten batch means: coverage", "half-width", "interval of", "nominal", "coverage", "±"),
             tuple(
@@ -358,7 +358,7 @@ SERIES: dict[str, Callable[[np.random.Generator, tuple[int, int]], Array]] = {
     "AR .9, 1%": lambda random, shape: autocorrelated(random, shape, 0.9, 0.01),
     "AR .9, 5%": lambda random, shape: autocorrelated(random, shape, 0.9, 0.05),
     "outliers": lambda random, shape: steady_steps(random, *shape),
-    "warm-up that fades away": lambda random, shape: steady_steps(random, *shape) * warm_up(shape[1], fading=True),
+    "gradual warm-up": lambda random, shape: steady_steps(random, *shape) * warm_up(shape[1], fading=True),
     "busy neighbour, +40%": busy,
     "a true drift of 3%": lambda random, shape: autocorrelated(random, shape, 0.3, 0.01) * _ramp(shape, 0.03),
     "a true change of 2.5%": lambda random, shape: autocorrelated(random, shape, 0.3, 0.01) * _shift(shape, 0.025),

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """How quickly long logs are read: all fields of every line, beside a plain loop that looks for the step time alone.
 
-Two logs are made and deleted afterwards: of eight ranks whose coloured lines interleave, with an
-iteration line among some thirty others, and with nothing but iteration lines. Each way of reading
-runs in a process of its own, one after the other, round by round.
+Three logs are made and deleted afterwards: of eight ranks whose colored lines interleave, with an iteration line among
+some thirty others, with nothing but iteration lines, and with a long installation before the training. Each way of
+reading runs in a process of its own, one after the other, round by round.
 """
 
 from __future__ import annotations
@@ -61,13 +61,30 @@ def steps_of(count: int) -> Iterator[tuple[int, float]]:
         yield step, round(random.gauss(700.0, 9.0), 1)
 
 
-def make(path: Path, size: int, *, mixed: bool) -> tuple[int, float]:
-    """Write a log of about that many bytes; return its steps and the sum of their times in ms."""
+_INSTALLED = (
+    "Collecting numpy=={0}.26 (from -r requirements.txt (line {0}))",
+    "  Downloading torch-2.{0}.whl ({0} kB)",
+    "Requirement already satisfied: wheel in /usr/lib/python3/dist-packages (from triton=={0}.2) (0.{0}.1)",
+    "",
+    "[{0}/900] Building CXX object src/CMakeFiles/blas.dir/file{0}.cpp.o",
+    "copying model/file{0}.py -> build/lib.linux-x86_64/model",
+)
+
+
+def make(path: Path, size: int, *, mixed: bool, before: int = 0) -> tuple[int, float]:
+    """Write a log of about that many bytes; return its steps and the sum of their times in ms.
+
+    An installation of `before` bytes precedes it.
+    """
     chance = random.Random(SEED)
     others = [_others(chance) for _ in range(64)] if mixed else [""]
     written, steps, total = 0, 0, 0.0
     planned = 10_000_000
     with path.open("w", encoding="utf-8", buffering=1 << 20) as log:
+        while before > 0:
+            line = chance.choice(_INSTALLED).format(chance.randrange(1, 900)) + "\n"
+            log.write(line)
+            before -= len(line)
         log.write("".join(f"  {name} {'.' * (47 - len(name))} {value}\n" for name, value in _arguments(planned)))
         clock = 0.0
         for step, ms in steps_of(planned):
@@ -202,9 +219,14 @@ def main() -> int:
         print(json.dumps({"seconds": time.perf_counter() - begun, "steps": steps, "total": total}))
         return 0
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        for name, mixed in (("one iteration line in thirty", True), ("nothing but iteration lines", False)):
+        size = arguments.megabytes * 10**6
+        for name, mixed, installed in (
+            ("one iteration line in thirty", True, 0),
+            ("nothing but iteration lines", False, 0),
+            ("an installation before the training", True, size),
+        ):
             path = Path(folder).resolve() / "made.log"
-            steps, total = make(path, arguments.megabytes * 10**6, mixed=mixed)
+            steps, total = make(path, 10**6 if installed else size, mixed=mixed, before=installed)
             found: dict[str, list[dict[str, float]]] = {way: [] for way in arguments.ways}
             for _ in range(arguments.rounds):
                 for way in arguments.ways:

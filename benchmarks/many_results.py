@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What loading and summarising many results costs: CPU time and memory of each, at two numbers of results.
+"""What loading and summarizing many results costs: CPU time and memory of each, at two numbers of results.
 
 Every result is a file of its own, of 60 to 500 steps, as a long series of measurements leaves behind. Equal
 figures at both numbers show that the cost is linear. Limits: 4 ms and 50 kB for each result.
@@ -108,7 +108,7 @@ def make_run(number: int, setups: int | None = None) -> Run:
 
 
 def load(folder: Path) -> None:
-    """Load and summarise all results of a folder; print CPU time in s and peak memory in bytes."""
+    """Load and summarize all results of a directory; print CPU time in s and peak memory in bytes."""
     # The first result pays for the modules that are loaded when they are needed.
     first = next(folder.rglob("*.json"))
     summarize(store.read(first)[0])

@@ -35,7 +35,7 @@ from lightning.pytorch.loggers import CSVLogger
 import benchmark_utils
 
 Ways = dict[str, Callable[[Path, int], list[float]]]
-"""What is compared: name -> trains so many timed steps, with a folder for what it writes; returns step times, s."""
+"""What is compared: name -> trains so many timed steps, with a directory for what it writes; returns step times, s."""
 
 WARMUP_STEPS = 50
 BLOCK = 10
@@ -89,7 +89,7 @@ class TwoReadings(Callback):
 
 
 def callbacks(accelerator: str) -> Ways:
-    """Return Lightning's trainings.
+    """Return Lightning's runs.
 
     Args:
         accelerator: cpu, or gpu: the host's time of a step there, which a trivial step takes anyway.
@@ -127,7 +127,7 @@ def callbacks(accelerator: str) -> Ways:
 
 
 def adapters() -> Ways:
-    """Return the trainings of the other adapters, each without and with our recording."""
+    """Return the runs of the other adapters, each without and with our recording."""
     import transformers
 
     def trainer(is_recorded: bool, folder: Path, steps: int) -> list[float]:
@@ -182,8 +182,8 @@ def measure(ways: Ways, folder: Path, rounds: int, steps: int) -> dict[str, list
 
     Args:
         ways: what is compared.
-        folder: gets what the trainings print.
-        rounds: trainings in each way, after one that warms up.
+        folder: gets what the runs print.
+        rounds: runs in each way, after one that warms up.
         steps: timed steps of a training.
     """
     times: dict[str, list[float]] = {way: [] for way in ways}
@@ -219,7 +219,7 @@ def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=200, help="timed steps of a training (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=40, help="trainings in each way (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=40, help="runs in each way (%(default)s)")
     parser.add_argument("--accelerator", choices=("cpu", "gpu"), default="cpu", help="what trains (%(default)s)")
     parser.add_argument("--adapters", action="store_true", help="train in transformers.Trainer and a plain loop too")
     arguments = parser.parse_args()

@@ -94,7 +94,7 @@ def read(way: str, path: str) -> dict[str, float]:
 
 
 def measured(python: str, way: str, path: Path) -> dict[str, float] | None:
-    """Return what reading costs in a process of its own; None where the tool fails or isn't there."""
+    """Return what reading costs in a process of its own; None if the tool fails or isn't there."""
     try:
         used = child.measure([__file__, "--way", way, str(path)], python=python)
     except SystemExit as error:

@@ -59,14 +59,14 @@ page and [{SCHEMA_NAME}]({SCHEMA_NAME}) are generated from the types in `tprimat
 
 ## Structure
 
-- **One file is one setup:** one model on one machine with one configuration. `runs` holds its runs, each with its own
+- **One file per configuration:** one model on one machine. `runs` contains its runs, each with its own
   timestamp, status, warnings and series. Five calls of `./benchmark.py` give the same file as `--runs 5`.
 - **The top level is one of the runs:** the one with the median mean step time (of an even number, the lower middle).
   A reader that ignores `runs` sees an ordinary result. A run without step times is used only if there is no other.
 - **Series** (`steps`, `window_steps`, `step_times`, `loss_values`, `learning_rates`, `grad_norms`, `lines`) have one
   entry per record and equal length; `null` means no value. A log that prints averages has one record per line, and
   `window_steps` gives the number of steps.
-- **Metrics** (`performance_metrics`) are computed from the series over the steps in `steady`, anew each time they are
+- **Metrics** (`performance_metrics`) are computed from the series over the steps in `steady`, again each time they are
   shown. In the file they are rounded to 3 decimals, or to 4 significant digits if 3 decimals lose them.
 - **Unknown is `null`**, and `warnings` gives the reason. Nothing is guessed, nor filled in from the importing machine.
   Names that end in `_gb` count 10⁹ bytes. JSON has no NaN or infinity: a NaN loss is `null`, with a warning that
@@ -328,10 +328,10 @@ def _machines_table() -> Iterator[str]:
 
 
 def _scales_table() -> Iterator[str]:
-    titles = " | ".join(model.title for model in models.MODELS)
-    yield f"| `--scale` | {titles} | difference from the full model |\n|---|{'---:|' * len(models.MODELS)}---|"
+    titles = " | ".join(model.title for model in models.trained())
+    yield f"| `--scale` | {titles} | difference from the full model |\n|---|{'---:|' * len(models.trained())}---|"
     for row in scales.SCALES:
-        counts = [f"{scales.parameters(model, scales.shape(model, row)) / 1e6:,.0f}" for model in models.MODELS]
+        counts = [f"{scales.parameters(model, scales.shape(model, row)) / 1e6:,.0f}" for model in models.trained()]
         yield f"| `{row.name}` | {' | '.join(counts)} | {row.loses.replace('nothing', 'none')} |"
 
 
@@ -392,7 +392,7 @@ def _recipes_table() -> Iterator[str]:
 def _metrics_tables() -> Iterator[str]:
     for title, rows in (("Measured", metrics.METRICS), ("Derived", efficiency.METRICS)):
         yield f"### {title}\n"
-        yield "| metric | name | unit | better | how | after |"
+        yield "| metric | name | unit | better | formula | source |"
         yield "|---|---|---|---|---|---|"
         for row in rows:
             cells = (row.title, f"`{row.name}`", row.unit, row.better or "–", row.how, row.reference or "–")
@@ -402,7 +402,7 @@ def _metrics_tables() -> Iterator[str]:
     yield "GFLOP per token, forward and backward, at 2048 and 8192 tokens.\n"
     yield "| model | parameters | causal | full attention | source of the shape |"
     yield "|---|---|---|---|---|"
-    for model in models.MODELS:
+    for model in models.trained():
         figures = [
             " / ".join(
                 f"{(flops.flops_per_token(model.shape, length, causal=causal) or 0) / 1e9:.3f}"
@@ -428,7 +428,7 @@ COMMANDS_HEAD = """\
 
 Every command is `tprimat NAME` after a `pip install`, and `python3 -m tprimat NAME` in a clone; the scripts at the root
 and in `scripts/` call the same. This page is generated from the programs by `python3 docs/generate.py`.
-`NAME --help` says the same.
+`NAME --help` says the same; `--version` prints the version.
 
 ## Exit status
 
@@ -445,14 +445,14 @@ All commands use the same exit statuses:
 | 6 | inconclusive (only with `--fail-on-inconclusive`), or not over yet (`collect`) |
 | 70 | internal error: one line, and a file with the traceback |
 
-Where several apply, the first of 70, 2, 5, 4, 3, 1, 6 decides. Each error names its heading in
+Where several apply, the first of 70, 2, 5, 4, 3, 1, 6 decides. Each error refers to a section of
 [troubleshooting](troubleshooting.md).
 
 ## Output options
 
 Every command accepts one of three options:
 
-- `--quiet`: standard output holds only the outcome, such as the headline, or the result paths, one per line.
+- `--quiet`: standard output contains only the outcome, such as the headline, or the result paths, one per line.
 - `--verbose`: all details.
 - `--json`: standard output holds one JSON document.
 
@@ -471,8 +471,8 @@ def commands_page() -> str:
     for name, text in COMMANDS.items():
         parser = _parser_of(name)
         lines += [f"## {name}\n", f"{text[0].upper()}{text[1:]}.\n"]
-        rows = [action for action in parser._actions if "--help" not in action.option_strings and action.help]
-        rows = [action for action in rows if action.help != argparse.SUPPRESS]
+        rows = [action for action in parser._actions if not {"--help", "--version"} & {*action.option_strings}]
+        rows = [action for action in rows if action.help and action.help != argparse.SUPPRESS]
         if rows:
             lines.append("| argument | meaning |\n|---|---|")
             expand = parser._get_formatter()._expand_help

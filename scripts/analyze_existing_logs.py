@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Turns the logs of trainings, of whatever framework, into results. See --help."""
+"""Turns the logs of runs, of whatever framework, into results. See --help."""
 
 import os
 import sys

@@ -28,6 +28,12 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, databas
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+def pytest_collection_modifyitems(items):
+    """Start with the files that have slow tests: one of them begun last would leave the other workers idle."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return REPOSITORY
@@ -38,7 +44,7 @@ def samples() -> Path:
     """Real logs and results of other people, which lie beside the repository where there are any."""
     folder = REPOSITORY.parent / "shared" / "samples"
     if not folder.is_dir():
-        pytest.skip("the folder of real samples does not lie beside this clone")
+        pytest.skip("the directory of real samples does not lie beside this clone")
     return folder
 
 
@@ -72,7 +78,7 @@ def environment_tests():
 
 @pytest.fixture(scope="session")
 def torture():
-    """tools/torture.py, which kills trainings."""
+    """tools/torture.py, which kills runs."""
     return load_tool("torture")
 
 

@@ -12,7 +12,7 @@ from tprimat.results.run import Run
 
 
 def cut(content: bytes, ends: Iterable[int], name: str = "cut.log") -> Iterator[tuple[int, list[Run]]]:
-    """Yield each end with the trainings of the log up to it, none where nothing can be read.
+    """Yield each end with the runs of the log up to it, none if nothing can be read.
 
     Args:
         content: of the whole log, UTF-8 without a mark.

@@ -22,8 +22,8 @@ def fake_framework(
 
     Args:
         name: its name.
-        command: what launches a request; None where nothing is launched.
-        reason: why it can't run; None where it can.
+        command: what launches a request; None if nothing is launched.
+        reason: why it can't run; None if it can.
         logged: whether its log is read.
         row: further fields.
     """

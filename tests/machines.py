@@ -46,7 +46,7 @@ class Machine:
     Attributes:
         name: in the documentation.
         gpu, count: what is built in.
-        driver: as nvidia-smi states it; empty where there is no such tool.
+        driver: as nvidia-smi states it; empty if there is no such tool.
         processor: as platform.machine() names it.
         seen: whether torch finds the GPUs.
         files: device files and the like.
@@ -56,10 +56,10 @@ class Machine:
         container: torch of the container; empty where `make run` installs torch.
         primus: micro-batch and batch of Primus' own configuration of Llama, where Primus is installed.
         installs: the build of torch that `make run` installs.
-        framework, scale, precision: what is trained; empty where nothing is.
+        framework, scale, precision: what is trained; empty if nothing is.
         batch, tokens: sequences of a step, on all GPUs, and the length of each.
         compiled: whether torch.compile makes the kernels.
-        memory_gb: peak of a GPU for Llama by calculation; None where no data sheet applies.
+        memory_gb: peak of a GPU for Llama by calculation; None if no data sheet applies.
         notes: what is said, each by a part of it; beyond that a scaled-down model is not the full one.
         status: exit status of ./benchmark.py, given that a training succeeds.
     """
@@ -97,9 +97,9 @@ _STATES_GB, _SEQUENCE_GB = 22.1, 1.48
 _RECOMPUTED_GB = 0.4
 _EIGHT_GB = _STATES_GB + 8 * _SEQUENCE_GB
 # Of Llama alone on an RTX 4090; of Qwen too where less is free.
-_TIGHT = "less than 20% is left, activations are recomputed where they don't fit"
+_TIGHT = "less than 20% is left, activations are recomputed if they don't fit"
 # Less than a gigabyte in use may be what this process itself takes.
-_UNKNOWN = "memory held by other processes is unknown on GPU 0: no more is in use than this process's own context takes"
+_UNKNOWN = "memory held by other processes is unknown on GPU 0: memory in use is no more than this process's context"
 _PRIMUS = ("llama3.1_8B-BF16-pretrain.yaml", "qwen2.5_7B-BF16-pretrain.yaml", "no configuration for Mistral 7B")
 _WSL = ("/dev/dxg", "/usr/lib/wsl/lib/libcuda.so.1")
 _ROCM = ("/dev/kfd", "/dev/dri/renderD128")

@@ -99,7 +99,7 @@ def comparison(*groups: Run | tuple[Run, ...], **options: object) -> Comparison:
 HOSTILE = (
     "\x1b[31mEvil\x1b[0m \x1b]0;title\x07|`<script>alert(1)</script> [bold]x[/bold] $a$ _b_ **c** \u202egnp.exe\n# d"
 )
-"""Colours, a window title, a table's border, markup of four kinds, text turned around, a new line."""
+"""Colors, a window title, a table's border, markup of four kinds, text turned around, a new line."""
 
 
 def said(run, *parts: str) -> bool:

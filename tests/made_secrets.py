@@ -65,6 +65,21 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ('"private_key": "-----BEGIN PRIVATE KEY-----§-----END', f"\\n{_letters(60)}\\n{_letters(20)}==\\n"),
     ("COMET_API_KEY -> §", _letters(25)),
     ("| neptune_api_token | § |", _letters(40)),
+    # Behind the letters of who issued it, without a name for it.
+    ("using dop_v1_§ now", _hex(64)),
+    ("using glrt-§ now", _letters(20)),
+    ("using npm_§ now", _letters(36)),
+    ("using SG.§ now", f"{_letters(22)}.{_letters(43)}"),
+    ("using lin_api_§ now", "k3j5h7g9f2d4s6a8q1w3e5r7t9y2"),
+    ("using AGE-SECRET-KEY-§ now", "1Q3W5E7R9T2Y4U6I8P1A3S5D7F9G2H4J6K8L1Z3X5C7V9B2N4M"),
+    ("bot 123456789:§ answers", "AA" + _letters(33)),
+    ("POST https://hooks.slack.com/§ failed", f"services/T01ABCDEF/B02ABCDEF/{_letters(24)}"),
+    # In a name that nobody knows, in small letters.
+    ("vendor_token: §", "k3j5h7g9f2d4s6a8"),
+    ("train.py --vendor-token § --steps 3", "k3j5h7g9f2d4s6a8"),
+    ("vendor_key: '§'", "1f2e3d4c-5b6a-7988-9a0b-c1d2e3f40516"),
+    ("curl -s -u ada:§ https://api.example.com", "letmein99"),
+    ("> Cookie: §", "session=abcdef123456; theme=dark"),
 )  # fmt: skip
 
 SECRETS: tuple[tuple[str, str], ...] = tuple((text.replace("§", secret), secret) for text, secret in _FORMS)
@@ -83,6 +98,11 @@ KEPT = (
     "https://huggingface.co/meta-llama/Llama-3.1-8B tcp://10.0.0.1:29500 ssh://git@example.com/x",
     "api_key=None api_key: null hub_token=<HUB_TOKEN> use_auth_token: True hub_token=None password=None",
     "task-level-parallelism-version-2 mask-language-modeling-objective-1 disk-cache-0123456789abcdef",
+    "fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128PersistentContext",
+    "sm90_xmma_gemm_bf16bf16_tilesize128x128x64_warpgroupsize1x1x1cgasize2x1x1_execute_segment_k_off_kernel__5x",
+    "_ZN5flash18flash_fwd_kernelI23Flash_fwd_kernel_traitsILi128ELi128ELi64ELi4ELb0EN7cutlass10bfloat16_tE",
+    "sha256-0123456789abcdef0123456789abcdef models--meta-llama--Llama-3.1-8B/snapshots/0123456789abcdef01234567",
+    "special_token: reserved_special_token_250 key: layers.0.attention.wq.weight low-key 1234567890123456",
     "attention_key_dim: 64, secret: none, max_tokens=8192000000, login successful for user ada on this machine",
 )
 """Lines that only look like it."""

@@ -6,6 +6,7 @@ The trainer does what the environment says:
     STANDIN_DIALECT    legacy (a pair for each figure, GB), core (bare first lines, each line twice), v265
     STANDIN_BEHAVIOUR  train, fail (gated tokenizer), crash (out of memory after 4), hang (after 3), kill (-9 after 3),
                        quiet (no iteration lines)
+    STANDIN_STEP_S     what a step really takes (0)
 """
 
 from __future__ import annotations
@@ -210,7 +211,7 @@ exit "$exit_code"
 
 TRAINER = '''\
 """Stands in for Primus: prints what a training of it prints. Figures are made up."""
-import datetime, json, os, re, signal, subprocess, sys, time
+import datetime, json, os, random, re, signal, subprocess, sys, time
 words = sys.argv[sys.argv.index("--config") + 1:]
 config, words = words[0], words[1:]
 text = open(config).read()
@@ -283,7 +284,8 @@ mean, seen = 0.0, 0
 quiet = behaviour == "quiet" or asked.get("stderr_sink_level") == "INFO" or int(os.environ.get("NODE_RANK", "0")) < int(
     os.environ.get("NNODES", "1")) - 1
 for i in range(1, steps + 1):
-    ms = times[i - 1]
+    time.sleep(step_s := float(os.environ.get("STANDIN_STEP_S", "0")))
+    ms = times[i - 1] + 1e3 * random.random() * step_s  # no two runs are alike, as in life
     clock += datetime.timedelta(milliseconds=ms)
     seen += 1
     mean += (ms - mean) / seen
@@ -338,10 +340,10 @@ def make(
     launchers: tuple[str, ...] = ("run_pretrain.sh",),
     level: str = "DEBUG",
 ) -> Path:
-    """Puts a stand-in into a folder.
+    """Puts a stand-in into a directory.
 
     Args:
-        root: the folder.
+        root: the directory.
         spelling: BF16 (since December 2025), plain (from October 2025) or flat (before).
         folders: GPUs with configurations; none for flat.
         launchers: run_pretrain.sh, primus-cli.

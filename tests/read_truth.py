@@ -39,7 +39,7 @@ SETUP = {
 
 
 def runs_of(path: Path) -> list[Run]:
-    """The trainings of a log, which is read once as long as the file stays as it is."""
+    """The runs of a log, which is read once as long as the file stays as it is."""
     stat = path.stat()
     return list(_runs_of(path, stat.st_mtime_ns, stat.st_size))
 
@@ -84,7 +84,7 @@ def check(run: Run, entry: dict[str, Any], *, ignore: tuple[str, ...] = ()) -> l
 
 
 def check_all(runs: list[Run], entry: dict[str, Any], *, ignore: tuple[str, ...] = ()) -> list[str]:
-    """As check(), for a log that may hold several trainings: one run each, in the order of the file."""
+    """As check(), for a log that may hold several runs: one run each, in the order of the file."""
     trainings = entry.get("trainings")
     if trainings and len(runs) == len(trainings):
         pairs = zip(runs, trainings, strict=True)
@@ -92,7 +92,7 @@ def check_all(runs: list[Run], entry: dict[str, Any], *, ignore: tuple[str, ...]
             f"training {number}: {each}" for number, (run, part) in enumerate(pairs, 1) for each in check(run, part)
         ]
     if len(runs) != 1:
-        return [f"{len(runs)} trainings were read"]
+        return [f"{len(runs)} runs were read"]
     return check(runs[0], entry, ignore=ignore)
 
 

@@ -1,4 +1,4 @@
-"""Trainings that misbehave under `benchmark`: each ends with its whole group, and what it left is kept and shown."""
+"""Runs that misbehave under `benchmark`: each ends with its whole group, and what it left is kept and shown."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_one_that_hangs_ignores_sigterm_and_has_deaf_children(child, tmp_path, c
     monkeypatch.setattr(time, "monotonic", lambda: clock() if pids.exists() else 0.0)
     assert run("benchmark", ["--model", "llama", "--time-limit", "1s"]) == ExitStatus.TRAINING_FAILED
     monkeypatch.setattr(time, "monotonic", clock)
-    assert "killed: ran far beyond its time limit" in capsys.readouterr().err
+    assert "killed: far exceeded its time limit" in capsys.readouterr().err
     assert patiently(lambda: not any(lives(int(pid)) for pid in pids.read_text().split()))
     one_incomplete(tmp_path)
 

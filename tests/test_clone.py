@@ -94,7 +94,7 @@ def test_installed_it_has_a_command_and_all_its_tables(clone, installed, tmp_pat
     python = installed
     command = python.parent / ("tprimat.exe" if os.name == "nt" else "tprimat")
     assert said(command, "compare", "--help", cwd=tmp_path).startswith("usage: ")
-    # The installed package, not the clone: nothing of it lies in this folder.
+    # The installed package, not the clone: nothing of it lies in this directory.
     code = "import tprimat; print(tprimat.__path__[0])"
     package = Path(said(python, "-c", code, cwd=tmp_path).strip())
     assert clone / "tprimat" != package

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import re
 import shutil
@@ -12,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from tprimat import __version__
+from tprimat.__main__ import FIRST, GROUPS
 from tprimat.cli import COMMANDS, run
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PUBLISHED = REPOSITORY / "tests" / "data" / "published"
+HERE = "--no-plot --results-dir ."
 SCRIPTS = sorted(
     path
     for path in [*REPOSITORY.glob("*.py"), *(REPOSITORY / "scripts").glob("*.py")]
@@ -74,6 +78,10 @@ class TestEveryScript:
         assert done.stdout.startswith("usage: ")
         assert done.stderr == ""
         assert list(tmp_path.iterdir()) == []
+
+    def test_version(self, script, tmp_path):
+        done = start(sys.executable, script, "--version", cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"tprimat {__version__}\n", "")
 
     def test_help_through_a_symbolic_link(self, script, tmp_path):
         link = tmp_path / "elsewhere" / "my-command"
@@ -146,10 +154,30 @@ class TestTprimat:
         done = self.tprimat("--help", cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
         assert all(re.search(rf"^  {name} ", done.stdout, re.MULTILINE) for name in COMMANDS)
+        assert max(map(len, done.stdout.splitlines())) <= 80
+        usage, first, *groups, _ = done.stdout.split("\n\n")
+        assert usage == "usage: tprimat COMMAND [...]"
+        assert re.findall(r"^  ([\w-]+)", first, re.MULTILINE) == ["doctor", "benchmark", "read", "compare", "watch"]
+        assert [group.split(",")[0] for group in groups] == ["measure", "read", "compare", "cluster", "tools"]
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there is no such pipe")
+    def test_help_for_a_reader_that_is_gone(self, tmp_path):
+        command = f"{sys.executable} -u -m tprimat --help | true"
+        done = start("bash", "-o", "pipefail", "-c", f"sleep 0.2; {command}", cwd=tmp_path, PYTHONPATH=str(REPOSITORY))
+        assert done.stderr == ""
+
+    def test_the_examples_of_the_help_are_parsed(self):
+        calls = [f"{name} {words}" for name, words in FIRST.items()]
+        calls += [title.partition("e.g. tprimat ")[2] for title in GROUPS]
+        assert len(calls) == 10
+        assert sorted(name for names in GROUPS.values() for name in names.split() if name != "watch") == sorted(
+            name for name in COMMANDS if name != "watch"
+        )
+        for call in calls:
+            name, *words = call.split()
+            importlib.import_module(f"tprimat.cli.options.{name.replace('-', '_')}").parser().parse_args(words)
 
     def test_version(self, tmp_path):
-        from tprimat import __version__
-
         assert self.tprimat("--version", cwd=tmp_path).stdout == f"tprimat {__version__}\n"
 
     def test_nothing_said_is_wrong_usage(self, tmp_path):
@@ -158,9 +186,27 @@ class TestTprimat:
     def test_an_unknown_command_names_those_that_there_are(self, tmp_path):
         done = self.tprimat("compair", cwd=tmp_path)
         assert done.returncode == 2
-        line = done.stderr.rstrip()
-        assert "compair" in line
-        assert all(name in line for name in COMMANDS)
+        assert done.stderr == "error: unknown command 'compair'\nhint:  did you mean compare?\n"
+
+    def test_a_command_like_no_other_gets_the_most_used_and_where_all_are(self, tmp_path):
+        done = self.tprimat("train", cwd=tmp_path)
+        assert done.returncode == 2
+        assert all(name in done.stderr for name in ("benchmark measures", "read imports", "tprimat --help lists all"))
+
+    def test_help_needs_no_package_except_where_it_lists_models(self, tmp_path):
+        code = (
+            "import contextlib, os\n"
+            "from tprimat.__main__ import _help\n"
+            "from tprimat.cli import COMMANDS, run\n"
+            "_help()\n"
+            "for name in COMMANDS:\n"
+            "    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(open(os.devnull, 'w')):\n"
+            "        run(name, ['--help'])\n"
+        )
+        # Without site-packages.
+        done = start(sys.executable, "-S", "-c", code, cwd=tmp_path, PYTHONPATH=str(REPOSITORY))
+        needing = re.findall(r"^error: tprimat (\S+) needs the package msgspec", done.stderr, re.MULTILINE)
+        assert needing == ["benchmark", "convert", "primus-config", "run-primus"]
 
     @pytest.mark.parametrize("name", COMMANDS)
     def test_each_command_has_its_help(self, name, tmp_path):
@@ -216,13 +262,13 @@ class TestEndings:
 
     @pytest.mark.skipif(sys.platform == "win32" or shutil.which("sh") is None, reason="needs a Unix shell")
     def test_a_closed_output_is_no_fault(self, tmp_path):
-        command = f'"{sys.executable}" "{REPOSITORY / "compare_results.py"}" "{PUBLISHED}" --no-plot --quiet >&-'
+        command = f'"{sys.executable}" "{REPOSITORY / "compare_results.py"}" "{PUBLISHED}" {HERE} --quiet >&-'
         done = start("sh", "-c", command, cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
     def test_a_full_disk_under_the_output_is_no_fault(self, tmp_path):
-        command = f'"{sys.executable}" "{REPOSITORY / "compare_results.py"}" "{PUBLISHED}" --no-plot --json >/dev/full'
+        command = f'"{sys.executable}" "{REPOSITORY / "compare_results.py"}" "{PUBLISHED}" {HERE} --json >/dev/full'
         done = start("sh", "-c", command, cwd=tmp_path)
         assert done.returncode == 2
         line = done.stderr.rstrip()

@@ -107,7 +107,7 @@ class TestByName:
 
     def test_a_relative_of_the_model_is_one_of_the_family(self, tmp_path):
         put(tmp_path / "training_llama.log", log("llama2_7B", name="llama2_7B"))
-        assert by_model(search(tmp_path))["llama"].stated == "llama2_7B"
+        assert by_model(search(tmp_path))["llama"].stated == "llama-2-7b"
         assert not find_logs.belongs("mixtral_8x7B_v0.1", "mistral")
 
     def test_the_model_itself_goes_before_a_newer_relative(self, tmp_path):
@@ -115,7 +115,7 @@ class TestByName:
         itself = put(tmp_path / "llama_old.log", log("llama", name="llama3.1_8B"), 500)
         found = search(tmp_path)
         assert by_model(found)["llama"].path == itself
-        assert found.skipped == (f"{relative}: a llama2_7B run, not llama",)
+        assert found.skipped == (f"{relative}: a llama-2-7b run, not llama",)
 
     def test_by_content_too(self, tmp_path):
         put(tmp_path / "b.log", log("llama2_7B", name="llama2_7B"))
@@ -146,7 +146,7 @@ class TestByContent:
         put(tmp_path / "run17.log", "loading llama from qwen\n" + log(None))
         found = search(tmp_path)
         assert found.logs == ()
-        assert "does not name its model" in found.skipped[0]
+        assert "does not state its model" in found.skipped[0]
 
     def test_is_only_looked_for_when_no_name_fits(self, tmp_path):
         named = put(tmp_path / "training_llama.log", log("llama"), 500)
@@ -157,7 +157,7 @@ class TestByContent:
         put(tmp_path / "run17.log", log("llama2_7B", name="llama2_7B"))
         found = search(tmp_path, wanted=("qwen",))
         assert found.logs == ()
-        assert "a llama2_7B run" in found.skipped[0]
+        assert "a llama-2-7b run" in found.skipped[0]
 
     def test_one_log_of_each_model(self, tmp_path):
         put(tmp_path / "a.log", log("llama", name="llama3.1_8B"), 50)

@@ -26,13 +26,20 @@ OF_TRAININGS = {"dry_run", "machines", "options"}
 
 
 def differences(before, now):
-    """Return the kinds of differences for people; nothing where there are none."""
+    """Return the kinds of differences for people; nothing if there are none."""
     different = form.differences(before, now)
     shown = "\n".join(different[:SHOWN])
     return different and f"{len(different)} kinds of differences (see tests/golden/README.md), the first are:\n{shown}"
 
 
-@pytest.mark.parametrize("group", [name for name in golden.GROUPS if name not in golden.OF_SAMPLES])
+@pytest.mark.parametrize(
+    "group",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in OF_TRAININGS))
+        for name in golden.GROUPS
+        if name not in golden.OF_SAMPLES
+    ],
+)
 def test_as_before(group):
     if group in OF_TRAININGS and importlib.util.find_spec("torch") is None:
         pytest.skip("recorded with the packages of requirements.txt, and torch is not installed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -17,7 +18,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from tool_modules import load_tool
 
-from tprimat.catalog import gpus
+from tprimat.catalog import gpus, published
 from tprimat.machine.gpu import DRIVER_FILES
 from tprimat.results import run
 from tprimat.store import store
@@ -40,7 +41,6 @@ OTHERS = {
     "msgspec": "0.19.0",
     "nvidia-ml-py": "12.570.86",
     "openpyxl": "3.1.5",
-    "plotly": "6.0.1",
     "psutil": "7.0.0",
     "rich": "13.9.4",
     "scipy": "1.15.2",
@@ -498,6 +498,34 @@ class TestConstraints:
             str(one) for one in listed("requirements-analysis.txt")
         }
         assert {str(Requirement(each)) for each in re.findall(r'"([^"]+)"', extra)} == own
+
+
+@pytest.mark.slow
+def test_the_published_figures_are_in_a_wheel(tmp_path):
+    """A clone has them in a folder beside the package, an installation in it."""
+    source, target = tmp_path / "source", tmp_path / "installed"
+    for folder in ("tprimat", "published"):
+        shutil.copytree(REPOSITORY / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (
+        "pyproject.toml",
+        "setup.py",
+        "README.md",
+        "LICENSE",
+        "requirements-analysis.txt",
+        "benchmark_utils.py",
+    ):
+        shutil.copy(REPOSITORY / name, source)
+    build = ["wheel", "-q", "--no-build-isolation", "--no-deps", "--no-index", "-w", tmp_path, source]
+    subprocess.run([sys.executable, "-m", "pip", *build], check=True, cwd=tmp_path)
+    (wheel,) = tmp_path.glob("tensorprimat-*.whl")
+    zipfile.ZipFile(wheel).extractall(target)
+    ask = "from tprimat.catalog import published; print(published.FOLDER, len(published.rows()))"
+    for place, folder in ((target, target / "tprimat" / "published"), (REPOSITORY, REPOSITORY / "published")):
+        done = subprocess.run(
+            [sys.executable, "-c", ask], env={**os.environ, "PYTHONPATH": str(place)}, cwd=tmp_path, check=True,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.stdout.split() == [str(folder), str(len(published.rows()))]
 
 
 class TestWithoutTorch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import itertools
 import ntpath
 import os
@@ -51,7 +52,7 @@ for module in pkgutil.walk_packages(tprimat.__path__, "tprimat."):
     try:
         importlib.import_module(module.name)
     except ModuleNotFoundError as error:
-        # Modules of trainings import their framework; nothing else may be missing.
+        # Modules of runs import their framework; nothing else may be missing.
         assert (error.name or "").split(".")[0] not in hidden, f"{module.name} needs {error.name}"
         continue
     imported += 1
@@ -59,25 +60,25 @@ for module in pkgutil.walk_packages(tprimat.__path__, "tprimat."):
 from tprimat.store import store
 from tprimat.cli import run
 from tprimat.results.run import Run
-folder = Path(sys.argv[2])
+directory = Path(sys.argv[2])
 times = tuple(0.1 + step % 3 / 1000 for step in range(30))
 none = (None,) * 30
 for label, factor in (("a", 1.0), ("b", 1.1)):
     series = {"steps": tuple(range(1, 31)), "window_steps": (1,) * 30, "step_times": tuple(t * factor for t in times)}
     series |= {name: none for name in ("loss_values", "learning_rates", "grad_norms", "lines")}
-    store.save(Run(platform="nvd", framework="nemo", model="llama", label=label, **series), folder)
+    store.save(Run(platform="nvd", framework="nemo", model="llama", label=label, **series), directory)
 from tprimat.record import recovery
-(folder / ".journal").mkdir()
+(directory / ".journal").mkdir()
 first = b'{"journal":1,"owner":{"pid":999999999}}'
-(folder / ".journal" / "1-x.jsonl").write_bytes(first + b'\\n{"run":{"model":"llama"}}\\n')
+(directory / ".journal" / "1-x.jsonl").write_bytes(first + b'\\n{"run":{"model":"llama"}}\\n')
 import os
 # Of another machine, as this one tells no start time: it counts as gone only after a while.
-os.utime(folder / ".journal" / "1-x.jsonl", (0, 0))
-(recovered,) = recovery.recover(folder)
+os.utime(directory / ".journal" / "1-x.jsonl", (0, 0))
+(recovered,) = recovery.recover(directory)
 assert recovered.run.status == "incomplete", recovered
-status = run("compare", [str(folder)])
+status = run("compare", [str(directory)])
 assert status in (0, 3), status
-assert run("enhanced-metrics", [str(folder)]) in (0, 2, 3)
+assert run("enhanced-metrics", [str(directory)]) in (0, 2, 3)
 print("imported", imported)
 """
 
@@ -163,14 +164,14 @@ class TestOptionsOfALog:
 
 
 class TestFilesOfOneTraining:
-    """Which files of a folder belong together."""
+    """Which files of a directory belong together."""
 
     def test_metrics_of_mlflow(self, monkeypatch):
         monkeypatch.setattr(mlflow, "PurePath", PureWindowsPath)
         paths = [r"D:\mlruns\1\abc\metrics\loss", r"D:\mlruns\1\abc\metrics\train\step_time"]
         assert {mlflow._run_folder(path) for path in paths} == {r"D:\mlruns\1\abc"}
         (found, other) = mlflow._points(
-            [parsed_log.InputFile(path, iter([b"1700000001500 1.5 1\n"])) for path in paths]
+            [parsed_log.InputFile(path, io.BytesIO(b"1700000001500 1.5 1\n")) for path in paths]
         )
         assert (found[0], other[0]) == ("loss", "train/step_time")
 
@@ -199,7 +200,7 @@ class TestNamesOfResults:
             assert len(name) < 230
 
     def test_two_that_differ_in_case_alone(self, tmp_path):
-        """On Windows and macOS they would be one file: the folder may be copied there."""
+        """On Windows and macOS they would be one file: the directory may be copied there."""
         saved = [store.save(run_of(label=label), tmp_path).path.name for label in ("Old", "old", "OLD", "old")]
         assert len({name.casefold() for name in saved}) == 3
         assert saved[1] == saved[3]

@@ -4,46 +4,43 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.tool_modules import load_tool
 from tprimat.compare import threshold
 from tprimat.machine import nvidia
 from tprimat.read import nanogpt
 from tprimat.read.kineto import reader as kineto
 from tprimat.report.page import card
 
-if sys.version_info >= (3, 11):
-    from re import _constants as codes
-    from re import _parser as parser
-else:
-    import sre_constants as codes
-    import sre_parse as parser
-
-_CATEGORIES = {
-    codes.CATEGORY_DIGIT: r"\d",
-    codes.CATEGORY_NOT_DIGIT: r"\D",
-    codes.CATEGORY_SPACE: r"\s",
-    codes.CATEGORY_NOT_SPACE: r"\S",
-    codes.CATEGORY_WORD: r"\w",
-    codes.CATEGORY_NOT_WORD: r"\W",
-}
+pumping = load_tool("pump_patterns")
+codes, parser, fits = pumping.codes, pumping.parser, pumping.fits
 
 
 class Work:
-    """A backtracking matcher as `re` is one, without its shortcuts, that counts the characters it looks at."""
+    """A backtracking matcher as `re` is one, without its shortcuts, that counts the characters it looks at.
 
-    def __init__(self, pattern: re.Pattern[Any], text: Any) -> None:
+    With `bound`, more repetitions than so many count as one more: a repeat of up to 400 is as linear as one of up to 4.
+    """
+
+    def __init__(self, pattern: re.Pattern[Any], text: Any, bound: int | None = None) -> None:
         self.done = 0
         self._nodes = list(parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE))
         self._text = text if isinstance(text, str) else text.decode("latin-1")
+        self._flags = pattern.flags
+        self._bound = bound
 
     def search(self) -> int:
         """Return the characters that a search looks at."""
         any(self._matches(self._nodes, 0, start) for start in range(len(self._text) + 1))
+        return self.done
+
+    def match(self) -> int:
+        """Return the characters that a match at the start of the text looks at."""
+        self._matches(self._nodes, 0, 0)
         return self.done
 
     def fullmatch(self) -> int:
@@ -62,6 +59,8 @@ class Work:
         code, value = nodes[node]
         if code in (codes.MAX_REPEAT, codes.MIN_REPEAT):
             least, most, inner = value
+            if self._bound is not None and most < codes.MAXREPEAT:
+                most = max(least, min(most, self._bound))
             for end in self._repeats(list(inner), least, most, place, lazy=code is codes.MIN_REPEAT):
                 yield from self._ends(nodes, node + 1, end)
         elif code is codes.BRANCH:
@@ -73,8 +72,8 @@ class Work:
                 yield from self._ends(nodes, node + 1, end)
         elif code in (codes.ASSERT, codes.ASSERT_NOT):
             direction, inner = value
-            # What is looked back at here is one character wide.
-            begin = place if direction > 0 else place - 1
+            # What is looked back at has one width.
+            begin = place if direction > 0 else place - inner.getwidth()[1]
             if (begin >= 0 and self._matches(list(inner), 0, begin)) is (code is codes.ASSERT):
                 yield from self._ends(nodes, node + 1, place)
         elif code is codes.AT:
@@ -82,11 +81,19 @@ class Work:
                 yield from self._ends(nodes, node + 1, place)
         else:
             self.done += 1
-            if place < len(self._text) and _fits(code, value, self._text[place]):
+            if place < len(self._text) and self._fits(code, value, self._text[place]):
                 yield from self._ends(nodes, node + 1, place + 1)
 
+    def _fits(self, code: Any, value: Any, character: str) -> bool:
+        if self._flags & re.IGNORECASE and fits(code, value, character.swapcase()[0]):
+            return True
+        return fits(code, value, character)
+
     def _repeats(self, inner: list[Any], least: int, most: int, place: int, *, lazy: bool) -> Iterator[int]:
-        """Yield the ends of a repeat of one character, or of a group, the longest or the shortest first."""
+        """Yield the ends of a repeat, the longest or the shortest first; of one of groups, those of every group."""
+        if len(inner) > 1 or inner[0][0] in (codes.BRANCH, codes.SUBPATTERN, codes.MAX_REPEAT, codes.MIN_REPEAT):
+            yield from self._of_groups(inner, least, most, place, lazy=lazy)
+            return
         ends = [place]
         if least == 0 and lazy:
             yield place
@@ -97,6 +104,16 @@ class Work:
         if not lazy:
             yield from reversed(ends[least:])
 
+    def _of_groups(self, inner: list[Any], least: int, most: int, place: int, *, lazy: bool) -> Iterator[int]:
+        if lazy and least <= 0:
+            yield place
+        if most > 0:
+            for end in self._ends(inner, 0, place):
+                if end > place or least > 0:
+                    yield from self._of_groups(inner, least - 1, most - 1, end, lazy=lazy)
+        if not lazy and least <= 0:
+            yield place
+
     def _is_at(self, where: Any, place: int) -> bool:
         self.done += 1
         if where in (codes.AT_BOUNDARY, codes.AT_NON_BOUNDARY):
@@ -104,23 +121,11 @@ class Work:
                 0 <= each < len(self._text) and bool(re.match(r"\w", self._text[each])) for each in (place - 1, place)
             ]
             return (around[0] != around[1]) is (where is codes.AT_BOUNDARY)
-        return place == 0 if where in (codes.AT_BEGINNING, codes.AT_BEGINNING_STRING) else place == len(self._text)
-
-
-def _fits(code: Any, value: Any, character: str) -> bool:
-    if code is codes.LITERAL:
-        return ord(character) == value
-    if code is codes.NOT_LITERAL:
-        return ord(character) != value
-    if code is codes.ANY:
-        return character != "\n"
-    if code is codes.RANGE:
-        return value[0] <= ord(character) <= value[1]
-    if code is codes.CATEGORY:
-        return re.match(_CATEGORIES[value], character) is not None
-    assert code is codes.IN
-    kinds = value[1:] if value[0][0] is codes.NEGATE else value
-    return any(_fits(*kind, character) for kind in kinds) is (kinds is value)
+        lines = self._flags & re.MULTILINE
+        if where in (codes.AT_BEGINNING, codes.AT_BEGINNING_STRING):
+            return place == 0 or (bool(lines) and self._text[place - 1] == "\n")
+        rest = self._text[place:]
+        return rest in (("", "\n") if where is codes.AT_END else ("",)) or (bool(lines) and rest[:1] == "\n")
 
 
 class TestWork:
@@ -176,3 +181,73 @@ def test_a_search_of_a_longer_text_is_linear(pattern, text):
 def test_a_threshold_of_many_blanks_is_linear(text):
     few, many = (Work(threshold._AMOUNT, text(size).strip()).fullmatch() for size in (FEW, MANY))
     assert many <= 2.3 * few
+
+
+MADE_WHEN_THEY_RUN = {
+    # What pumping.elsewhere() makes of their tables.
+    "tprimat/catalog/figures.py:pattern",
+    "tprimat/catalog/gpus.py:gpu.name_pattern",
+    "tprimat/catalog/models.py:f'(?<![a-z0-9.])",
+    "tprimat/catalog/kernels.py:pattern",
+    "tprimat/catalog/kernels.py:row.pattern",
+    "tprimat/redaction.py:rule",
+    # What sees a name of ours, or a few words.
+    "tprimat/catalog/figures.py:long",
+    "tprimat/catalog/models.py:'",
+    "tprimat/checks/audit.py:'(?i)moe",
+    "tprimat/compare/cost.py:f'(?i)",
+    'tprimat/redaction.py:f"(?<![A-Za-z0-9])',
+    # What a module holds after it is imported.
+    "tprimat/read/parsing/events.py:pattern",
+    "tprimat/read/parsing/parsed_log.py:f'[-+]?(?:{pattern})(?:[eE][-+]?\\\\d+)?%?'",
+    "tprimat/read/parsing/values.py:pattern",
+    # Files of the system, names that are escaped, a user's own option, texts of ours.
+    "tprimat/catalog/prices.py",
+    "tprimat/compare/systems.py:version",
+    "tprimat/machine/cpu.py",
+    "tprimat/machine/host.py:pattern",
+    "tprimat/read/mapped.py:begin + piece",
+    "tprimat/text.py",
+}
+
+
+SHORT = ("tprimat/catalog/kernels.csv",)
+"""What reads at most 2,000 characters: kernels.LONGEST_NAME."""
+
+
+def is_light(source: str) -> bool:
+    """Return whether a module imports without a framework."""
+    return re.search(r"^(?:import|from) (?:torch|lightning)\b", source, re.MULTILINE) is None
+
+
+@pytest.mark.slow
+def test_every_pattern_is_linear():
+    found, unknown = pumping.uses(only=is_light)
+    found += pumping.elsewhere()
+    assert len(found) > 500
+    made = [each for each in unknown if not each.startswith(tuple(MADE_WHEN_THEY_RUN))]
+    assert made == []
+    slow = []
+    for use in found:
+        for before, pump, end in pumping.pumps(use.pattern, variants=3, ends=2):
+            times = max(12, 60 // len(pump))
+            few, many = (_work(use, before + pump * number + end) for number in (times, 2 * times))
+            if many > 2.8 * few + 50 and not use.place.startswith(SHORT):
+                slow.append((use.place, before, pump, end, few, many))
+                break
+    assert slow == []
+
+
+def _work(use, text: str) -> int:
+    work = Work(use.pattern, text, bound=4)
+    return work.fullmatch() if use.is_whole else work.match() if use.is_anchored else work.search()
+
+
+@pytest.mark.parametrize("pattern", [r"\d+x", r"a.*b.*c", r"(?:a|aa)+b", r"\s*(?:x|y)", r"k: \s*\S.*?\s*$"])
+def test_a_pattern_that_is_not_linear_is_found(pattern):
+    use = pumping.Use("here", re.compile(pattern), frozenset({"search"}))
+    grown = []
+    for before, pump, end in pumping.pumps(use.pattern):
+        few, many = (_work(use, before + pump * number + end) for number in (12, 24))
+        grown.append(many / few)
+    assert max(grown) > 3

@@ -150,7 +150,7 @@ def block_id(block: Block) -> str:
 
 
 def run_block(block: Block, folder: Path, *, python: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a block with bash in a folder, `python3` and the scripts being those of an environment."""
+    """Runs a block with bash in a directory, `python3` and the scripts being those of an environment."""
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     # Bash stops at the first line that fails, as a person would.
     return subprocess.run(

@@ -59,6 +59,15 @@ def test_time_is_linear_in_the_text():
         'token", \\',
         "sk-",
         "secret-",
+        "token: a1",
+        "-token a1",
+        "curl -u ",
+        "cookie: ",
+        "hooks.slack.com/",
+        "1q~",
+        "1:aa",
+        "a_" + "a1" * 20,
+        "a-a-a-",
     ):
         assert redacted(mark * 20_000) is not None
 

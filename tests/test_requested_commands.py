@@ -126,8 +126,9 @@ def test_its_options_are_those_of_the_command(typed, arguments_of, tmp_path):
     options.parser().parse_args(words[1:])
 
 
-def test_the_number_after_a_model_is_that_of_runs(arguments_of, tmp_path):
-    command, *words = arguments_of(REPOSITORY / "scripts" / "run_benchmark.sh", ["llama", "5"], tmp_path)
+@pytest.mark.parametrize("script", ["run_benchmark.sh", "scripts/run_benchmark.sh"])
+def test_the_number_after_a_model_is_that_of_runs(arguments_of, tmp_path, script):
+    command, *words = arguments_of(REPOSITORY / script, ["llama", "5"], tmp_path)
     parser = importlib.import_module(f"tprimat.cli.options.{command}").parser()
     found = parser.parse_args(words)
     assert (found.model, found.runs) == (parser.parse_args(["--model", "llama"]).model, 5)

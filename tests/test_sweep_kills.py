@@ -1,4 +1,4 @@
-"""The short form of tools/sweep_kills.py: a sweep of real trainings that is killed twice and resumed."""
+"""The short form of tools/sweep_kills.py: a sweep of real runs that is killed twice and resumed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ pytestmark = [
 def test_a_sweep_that_is_killed_twice_ends_as_an_unbroken_one(monkeypatch, tmp_path, capsys):
     tool = load_tool("sweep_kills")
     options = ("--model=llama", "--steps=5", "--global-batch-size=2", "--micro-batch-size=1,2", "--resume")
-    monkeypatch.setattr(tool, "SWEEP", tool.Kind(options, tool.SWEEP.module, 5))
+    monkeypatch.setattr(tool, "SWEEP", tool.Kind(tool.benchmark(*options), tool.SWEEP.module, 5))
     monkeypatch.setattr(tool, "CONFIGURATIONS", 2)
     assert tool.torture(2, random.Random(), tmp_path) == 0, capsys.readouterr().out

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tprimat.errors import UsageError
-from tprimat.text import counted, for_encoding, plain, suggestion
+from tprimat.text import counted, for_encoding, plain, runnable, suggestion
 
 
 class TestPlain:
@@ -74,6 +74,24 @@ def test_a_number_has_its_noun(number, noun, text):
 
 def test_a_name_that_is_near_is_suggested():
     known = ("llama", "mistral", "qwen")
-    assert suggestion("lama", known, "choose one") == "is llama meant?"
+    assert suggestion("lama", known, "choose one") == "did you mean llama?"
     assert suggestion("H100", ("H100X", "H100Y"), "choose one", most=3) == "the nearest are H100Y, H100X"
     assert suggestion("xyz", known, "choose one") == "choose one"
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [
+        ("/usr/bin/tprimat", "tprimat"),
+        ("./benchmark.py", "python3 -m tprimat"),
+        ("C:\\clone\\compare_results.py", "python3 -m tprimat"),
+        ("/clone/tprimat/__main__.py", "python3 -m tprimat"),
+        ("/lib/pytest/__main__.py", "tprimat"),
+        ("tprimat.exe", "tprimat"),
+    ],
+)
+def test_advice_names_a_command_that_can_be_typed(monkeypatch, program, shown):
+    monkeypatch.setattr("sys.argv", [program])
+    assert runnable("(tprimat doctor shows why)") == f"({shown} doctor shows why)"
+    for other in ("python3 -m tprimat read", "not of tprimat", "./tprimat read", "my-tprimat read"):
+        assert runnable(other) == other

@@ -92,7 +92,7 @@ def test_texts_in_the_code():
 
 
 def compared(folder, tmp_path) -> str:
-    """Return what a comparison of a folder prints, warnings and settings included."""
+    """Return what a comparison of a directory prints, warnings and settings included."""
     done = subprocess.run(
         [sys.executable, "compare_results.py", folder, "--no-plot", "--verbose", "--results-dir", tmp_path],
         cwd=REPOSITORY,
@@ -115,10 +115,10 @@ def test_comparisons_of_results(samples, tmp_path):
 
 SAMPLES = REPOSITORY.parent / "shared" / "samples"
 LOGS = sorted(path.name for path in SAMPLES.glob("*/") if path.name not in ("results", "traces"))
-"""Folders of logs by framework; results are compared above, and profiler traces take minutes to reject."""
+"""Directories of logs by framework; results are compared above, and profiler traces take minutes to reject."""
 
 
-@pytest.mark.skipif(not LOGS, reason="the folder of real samples does not lie beside this clone")
+@pytest.mark.skipif(not LOGS, reason="the directory of real samples does not lie beside this clone")
 @pytest.mark.parametrize("name", LOGS)
 def test_comparisons_of_logs(name, samples, tmp_path):
     # Of ten runs of a system three or four are read: the sentences are the same.

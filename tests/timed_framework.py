@@ -1,4 +1,4 @@
-"""A framework whose trainings take no time and report step times that depend on their settings."""
+"""A framework whose runs take no time and report step times that depend on their settings."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ raise SystemExit(1 if memory or cut else 0)
 
 
 def measured_once(folder: Path, words: list[str]) -> str:
-    """Run `benchmark` with some words in a folder, for tests to copy; return what it prints."""
+    """Run `benchmark` with some words in a directory, for tests to copy; return what it prints."""
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as printed:
         install(patch, folder)
         assert run("benchmark", words) == 0
@@ -75,7 +75,7 @@ def measured_once(folder: Path, words: list[str]) -> str:
 
 
 def install(monkeypatch, folder: Path) -> None:
-    """Make it the only framework, on a CPU, in a folder.
+    """Make it the only framework, on a CPU, in a directory.
 
     The file `switch` there says what happens: "broken MICRO RECOMPUTATION PROCESSES", "cut …", "killed …",
     "memory MICRO". Each training adds its label to the file `started`.

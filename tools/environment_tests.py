@@ -36,8 +36,11 @@ LIGHTNING_TESTS = (
     "test_lightning_callback.py",
     "test_ranks.py",
 )
-NOT_SLOW = ("-r", "fE", "-m", "not slow and not reliability")
-"""What is marked slow builds environments or tests signals; once, in the main environment, is enough."""
+NOT_SLOW = ("-r", "fE", "-m", "not (slow or reliability or browser or slurm)")
+"""What is marked builds environments, tests signals or needs servers; once, in the main environment, is enough."""
+
+NO_HANGS = ("--timeout", "900", "--max-worker-restart", "2")
+"""A test that takes 15 minutes fails. One that ends its worker is repeated, in a new worker, without end."""
 
 LIGHTNING_VERSIONS = ("2.2.5", "2.4.0")
 """The oldest that requirements.txt admits, and the one of NeMo's containers."""
@@ -79,7 +82,7 @@ def analysis(arguments: list[str]) -> int:
             return 2
         with tempfile.TemporaryDirectory() as scratch:
             report = Path(scratch, "report.xml")
-            workers = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile")
+            workers = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile", *NO_HANGS)
             status = pytest(python, *workers, *NOT_SLOW, f"--junitxml={report}")
             if status := status or enough(ElementTree.parse(report).getroot()):
                 return status
@@ -105,7 +108,7 @@ def frameworks(arguments: list[str]) -> int:
         return 2
     # ninja, which DeepSpeed builds with, may lie in this environment alone.
     path = os.pathsep.join([str(python.parent), os.environ.get("PATH", "")])
-    # Two trainings at a time, each with a thread a process; each worker gets the next long one when it is done.
+    # Two runs at a time, each with a thread a process; each worker gets the next long one when it is done.
     workers = ("-n", "2", "--maxschedchunk", "1")
     return pytest(
         python, *workers, *FRAMEWORK_TESTS, *arguments, TPRIMAT_ALL_FRAMEWORKS="1", OMP_NUM_THREADS="1", PATH=path

@@ -140,13 +140,13 @@ def run_all(folder: Path, names: Sequence[str], time_limit_s: float, dry_run: bo
 
 
 def missing_wheels(entry: dict[str, Any]) -> list[str]:
-    """Return the packages for want of which a check, or a part of it, was skipped."""
+    """Return the packages for lack of which a check, or a part of it, was skipped."""
     told = (WHEEL.fullmatch(str(finding["seen"])) for finding in entry["findings"])
     return list(dict.fromkeys(match[1] for match in told if match))
 
 
 def why_not_run(entry: dict[str, Any], named: bool) -> str | None:
-    """Return why a check that was asked for has not run; None where it has, or there was nothing to check here."""
+    """Return why a check that was asked for has not run; None if it has, or there was nothing to check here."""
     if wheels := missing_wheels(entry):
         return "; ".join(f"the wheel of {name} is missing" for name in wheels)
     seen = [str(finding["seen"]) for finding in entry["findings"] if finding["status"] == SKIPPED]
@@ -161,7 +161,7 @@ def wheels_hint(names: Sequence[str]) -> list[str]:
     version, machine = f"{sys.version_info[0]}.{sys.version_info[1]}", platform.machine()
     kinds = " ".join(f"--platform {kind}_{machine}" for kind in ("manylinux_2_28", "manylinux_2_17", "manylinux2014"))
     return [
-        f"missing: {', '.join(names)}. Where there is a network, and a folder that comes here:",
+        f"missing: {', '.join(names)}. Where there is a network, and a directory that comes here:",
         f"  python3 -m pip download --only-binary=:all: --python-version {version} {kinds} -d wheels {packages}",
         f"  python3 -m pip install --no-index --find-links wheels {packages}  # here",
     ]
@@ -280,7 +280,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return what a check wrote; nothing where it came to nothing."""
+    """Return what a check wrote; nothing if it came to nothing."""
     try:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

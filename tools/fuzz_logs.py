@@ -211,7 +211,7 @@ def chunks_of(rng: random.Random, content: bytes) -> Iterator[bytes]:
 
 
 def fault_of(content: bytes, rng: random.Random, name: str = "") -> str | None:
-    """Return what is wrong with the reading of an input of a format; None where nothing is."""
+    """Return what is wrong with the reading of an input of a format; None if nothing is."""
     begun = time.process_time()
     file_format = COLUMNS if name in made_files.TABLES else read.file_format_of(content[: read.HEAD])
     try:
@@ -308,7 +308,7 @@ def main() -> int:
     parser.add_argument("--formats", nargs="+", choices=list(originals()), metavar="FORMAT", default=[], help="(all)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="makes the same inputs again (the time)")
     parser.add_argument("--first", type=int, default=0, help="number of the first input (%(default)s)")
-    parser.add_argument("--keep", type=Path, default=Path("fuzz-faults"), help="folder for inputs (%(default)s)")
+    parser.add_argument("--keep", type=Path, default=Path("fuzz-faults"), help="directory for inputs (%(default)s)")
     arguments = parser.parse_args()
     logs = originals(arguments.formats)
     print(f"seed {arguments.seed}, {sum(map(len, logs.values()))} logs of {', '.join(logs)}", flush=True)

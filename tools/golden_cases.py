@@ -140,12 +140,12 @@ def options() -> Iterator[Case]:
 
 
 def logs(below: Path, link: str, *, every: int = 1) -> Iterator[Case]:
-    """Yield one case for each log or metric file of a folder, and one for each folder read as a whole.
+    """Yield one case for each log or metric file of a directory, and one for each directory read as a whole.
 
     Args:
-        below: the folder; its own folders hold the logs.
-        link: what the folder is called where the command runs.
-        every: one in so many files by size, and no folder as a whole.
+        below: the directory; its own directories hold the logs.
+        link: what the directory is called where the command runs.
+        every: one in so many files by size, and no directory as a whole.
     """
     files = [path for path in below.rglob("*") if path.is_file() and is_log(path)]
     ordered = sorted(files, key=lambda path: (path.stat().st_size, path.relative_to(below).as_posix()))

@@ -1,6 +1,6 @@
 """The emulated machines of tools/record_golden.py: stand-ins that the product finds by itself.
 
-Packages on sys.path, vendor tools on PATH, device files, folders of frameworks and environment
+Packages on sys.path, vendor tools on PATH, device files, directories of frameworks and environment
 variables; nothing of the product's own. golden_worker.py makes a process see them.
 """
 
@@ -205,7 +205,7 @@ def build(name: str, folder: Path) -> dict[str, str]:
 
     Args:
         name: key of MACHINES, which BARE, NEMO or HELD may follow.
-        folder: an empty folder.
+        folder: an empty directory.
     """
     bare, held = name.endswith(BARE), name.endswith(HELD)
     gpu = MACHINES[name.removesuffix(BARE).removesuffix(HELD).removesuffix(NEMO)]
@@ -272,7 +272,7 @@ def build(name: str, folder: Path) -> dict[str, str]:
 
 
 def _clones(folder: Path) -> dict[str, str]:
-    """Write stand-ins for Megatron-LM's, torchtitan's and Primus' folders; return the variables that name them."""
+    """Write stand-ins for Megatron-LM's, torchtitan's and Primus' directories; return the variables that name them."""
     (folder / "Megatron-LM").mkdir()
     (folder / "Megatron-LM" / "pretrain_gpt.py").write_text("")
     (folder / "torchtitan" / "torchtitan" / "config").mkdir(parents=True)

@@ -48,8 +48,8 @@ class Normal:
                 (r"(?<!\d)20\d{6}[_-]?\d{6}(?!\d)", "<time>"),
                 (r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d\.\d{6}\+00:00", "<now>"),
                 (r"python \d+\.\d+\.\d+\w*", "python <version>"),
-                # Which of the usual folders exist is this machine's affair.
-                (r"is in <here>.*? are not there\)", "is in <folders>"),
+                # Which of the usual directories exist is this machine's affair.
+                (r"is in <here>.*? are not there\)", "is in <directories>"),
             )
         ]
 
@@ -64,6 +64,8 @@ class Normal:
     def lines(self, text: str) -> list[str]:
         """Return a console text as lines: tables closed up, and what was broken over several lines in one."""
         found: list[str] = []
+        # Where a command is broken depends on the lengths of its paths.
+        text = re.sub(r"(?m)^cd (?:.* \\\n)+.*$", lambda command: command[0].replace(" \\\n  ", " "), text)
         for line in self.text(text).splitlines():
             if found and re.match(r" {2,}\S", line) and re.match(r"(note|warning|error|hint|  -)\b", found[-1]):
                 found[-1] += " " + line.strip()

@@ -140,8 +140,8 @@ def parsers(argv: Sequence[str]) -> list[dict[str, Any]]:
 def main() -> None:
     """Read cases from standard input as JSON, run them, write what came of them to standard output as JSON.
 
-    A case is a list of command lines that share a new folder. Its last line's outcome counts, and the
-    JSON files below the folder `collect`; of the others the exit statuses alone.
+    A case is a list of command lines that share a new directory. Its last line's outcome counts, and the
+    JSON files below the directory `collect`; of the others the exit statuses alone.
     """
     work = json.load(sys.stdin)
     folder = Path(work["folder"])

@@ -325,7 +325,7 @@ def _kernel_driver() -> str:
 
 
 def announcement(report: dict[str, Any]) -> list[str]:
-    """Return what a person should know before a big download starts; nothing where it is small.
+    """Return what a person should know before a big download starts; nothing if it is small.
 
     Args:
         report: what `pip install --dry-run --report` says of installing torch.

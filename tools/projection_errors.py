@@ -57,7 +57,7 @@ class LeftOut:
 
 
 def curves(folder: Path) -> list[Curve]:
-    """Return the curves of the logs in a folder."""
+    """Return the curves of the logs in a directory."""
     values: list[tuple[str, str, object]] = []
     for path in sorted(folder.glob("*.txt")):
         found = next(match for pattern in _NAMES if (match := pattern.search(path.name)))

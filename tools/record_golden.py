@@ -1,6 +1,6 @@
 """Record what the product does today in tests/golden, or compare it with what is recorded there.
 
-    python tools/record_golden.py              write the files anew and say what differs
+    python tools/record_golden.py              write the files again and say what differs
     python tools/record_golden.py --check      compare all of it, write nothing; status 1 for a difference
     python tools/record_golden.py dry_run      these files alone
 
@@ -83,7 +83,7 @@ def _outcomes(machine: str, here: list[dict[str, Any]], folder: Path) -> list[di
 
 
 def read(group: str) -> dict[str, Any]:
-    """Return the recording; empty where there is none."""
+    """Return the recording; empty if there is none."""
     path = GOLDEN / f"{group}.json"
     return expanded(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 

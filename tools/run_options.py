@@ -12,7 +12,7 @@ from tprimat.machine import host
 from tprimat.results.run import BF16_INSTRUCTIONS
 
 CPU = "--model llama --runs 5 --time-limit 12s"
-"""Ten trainings in less than five minutes on two cores that are shared with other programs."""
+"""Ten runs in less than five minutes on two cores that are shared with other programs."""
 
 PRECISIONS = "--precision fp32,bf16"
 MICRO_BATCHES = "--micro-batch-size 1,2 --global-batch-size 2"

@@ -4,11 +4,18 @@
     python tools/simulate_comparisons.py                             # everything, some 25 minutes on one core
     python tools/simulate_comparisons.py --pairs 50                  # a rough look
     python tools/simulate_comparisons.py --part gate --pairs 1000    # the regression check
+    python tools/simulate_comparisons.py --part loss --pairs 1000    # its check of the loss
 
 Parts bias, long and short: step times, pairs of systems and their answers are those of docs/statistics.md, section
 "Slow starts". Part gate: three runs each, of 100 steps, whose means vary by 0.5% from run to run and whose steps vary
 by 1%, with and without a change point of 5% in the middle of every run. Without a change at most 3.5% may end with
 status 1; of regressions of 3% at least 95% must. docs/measurements.md has its table.
+
+Part single: one run against three or more; of 95% prediction intervals, so many hold the true ratio where the steps of
+the single run vary by more than those of the others. The run means of both vary by 0.5%.
+
+Part loss: --threshold final_loss, of one run each and of three, 400 losses that fall along a curve. At equal loss at
+most 5% may be worse; a loss 1% above the threshold must be found in 80% of single runs on the same batches.
 """
 
 from __future__ import annotations
@@ -20,14 +27,17 @@ import sys
 from pathlib import Path
 from random import Random
 
+import msgspec
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tprimat.analysis.segments import find_segments
+from tprimat.analysis.summary import summarize
 from tprimat.compare import compare
 from tprimat.compare.regression import check_regression
-from tprimat.compare.result import Pair
+from tprimat.compare.result import Pair, RunResult
+from tprimat.compare.speedup import difference
 from tprimat.compare.threshold import parse
 from tprimat.errors import ExitStatus
 from tprimat.report.verdict import report
@@ -42,6 +52,12 @@ TRUE = REGRESSION = 1.03
 STEPS, WARMUP = 100, (4.0, 2.0, 1.5)
 SPREAD, STEP_SPREAD, CHANGE_POINT = 0.005, 0.01, 1.05
 MOST_FALSE, LEAST_FOUND = 0.035, 0.95
+
+# Its check of the loss.
+LOSSES, SEEDS = 400, 0.002
+MOST_FALSE_LOSS, LEAST_FOUND_LOSS = 0.05, 0.8
+LOSS_NOISES = ("iid 2%", "t3", "AR 1%")
+LOSS_CASES = ((1, True, 0.0), (1, False, SEEDS), (3, True, SEEDS), (3, False, SEEDS))
 
 
 def noise(kind: str, steps: int, random: np.random.Generator) -> np.ndarray:
@@ -311,6 +327,105 @@ def print_gate(checks: int, seed: int) -> bool:
     return bool(wrong)
 
 
+SINGLE = (("iid 1%", 9, 3), ("iid 10%", 9, 10), ("AR 1%", 100, 10), ("AR 5%", 300, 10), ("x5/100", 300, 10))
+"""Noise and steady steps of the single run, and how many runs of 100 steps with noise of 1% it meets."""
+
+LEAST_COVERED = 0.95
+
+
+def single_share(pairs: int, random: np.random.Generator, kind: str, steps: int, runs: int) -> float:
+    """Return how often the prediction interval of a single run against several holds the true ratio."""
+    held = 0
+    for _ in range(pairs):
+        several = [noise("iid 1%", 100, random) * math.exp(random.normal(0, SPREAD)) for _ in range(runs)]
+        # From a random place in the noise's period on; its mean is that of long runs.
+        start = int(random.integers(0, 100))
+        times = (noise(kind, start + steps, random) / (1.04 if kind == "x5/100" else 1.0))[start:]
+        found = difference(
+            [_result(run_of(times * math.exp(random.normal(0, SPREAD)), RUNS))],
+            [_result(run_of(each, 0)) for each in several],
+        )
+        low, high = found.interval() if found else (-math.inf, math.inf)
+        held += low <= 0 <= high
+    return held / pairs
+
+
+def _result(run: Run) -> RunResult:
+    return RunResult(run, summarize(run), "", is_valid=True)
+
+
+def print_single(pairs: int, random: np.random.Generator) -> bool:
+    """Print how often the interval of a single run covers; return whether too rarely."""
+    print("\n| noise of the single run | its steps | other runs | covered |\n|---|---:|---:|---:|")
+    wrong = 0
+    for kind, steps, runs in SINGLE:
+        share = single_share(pairs, random, kind, steps, runs)
+        print(f"| {kind} | {steps} | {runs} | {share:.1%} |", flush=True)
+        wrong += share < LEAST_COVERED - 2 * math.sqrt(LEAST_COVERED * (1 - LEAST_COVERED) / pairs)
+    return bool(wrong)
+
+
+def loss_share(
+    checks: int,
+    random: np.random.Generator,
+    kind: str,
+    runs: int,
+    factor: float,
+    threshold: str,
+    *,
+    shared: bool,
+    seeds: float,
+) -> float:
+    """Return how often a candidate with so many times the loss is called worse.
+
+    The noise of the losses is of one kind; of batches that all runs share, in the same order, it is four fifths of the
+    variance. By its seed a run's loss has a relative standard deviation of `seeds`.
+    """
+    curve = 2 + 8 / np.sqrt(1 + np.arange(LOSSES))
+
+    def run(number: int, times: float, batches: np.ndarray) -> Run:
+        own = noise(kind, LOSSES, random) - 1
+        losses = curve * times * math.exp(random.normal(0, seeds) if seeds else 0.0)
+        losses = losses * (1 + (math.sqrt(0.8) * batches + math.sqrt(0.2) * own if shared else own))
+        return msgspec.structs.replace(run_of(np.ones(LOSSES), number), loss_values=tuple(losses.tolist()))
+
+    worse = 0
+    for _ in range(checks):
+        batches = noise(kind, LOSSES, random) - 1
+        files = [
+            [Loaded(f"{name}.json", "0" * 64, tuple(run(number, times, batches) for number in range(runs)))]
+            for name, times in (("baseline", 1.0), ("candidate", factor))
+        ]
+        found = check_regression(*files, parse("3%", [f"final_loss={threshold}"]))
+        worse += found.checks[1].answer == "worse"
+    return worse / checks
+
+
+def print_losses(checks: int, random: np.random.Generator) -> bool:
+    """Print how often the check of the loss fails; return whether something isn't as it must be."""
+    head = "| noise | batches | runs | seeds | equal, 0% | equal, 1% | 2% more, 1% |"
+    print(f"\n{head}\n|{'---|' * 7}")
+    wrong = 0
+    for kind in LOSS_NOISES:
+        for runs, shared, seeds in (
+            (1, True, 0.0),
+            (1, False, 0.0),
+            (1, False, SEEDS),
+            (3, True, SEEDS),
+            (3, False, SEEDS),
+        ):
+            shares = [
+                loss_share(checks, random, kind, runs, factor, threshold, shared=shared, seeds=seeds)
+                for factor, threshold in ((1.0, "0%"), (1.0, "1%"), (1.02, "1%"))
+            ]
+            batches = "same" if shared else "others"
+            texts = " | ".join(f"{share:.1%}" for share in shares)
+            print(f"| {kind} | {batches} | {runs} | {seeds:.1%} | {texts} |", flush=True)
+            wrong += max(shares[:2]) > MOST_FALSE_LOSS
+            wrong += shared and runs == 1 and kind in LOSS_NOISES[:2] and shares[2] < LEAST_FOUND_LOSS
+    return bool(wrong)
+
+
 def main() -> int:
     """Print the tables; return 1 where the regression check isn't as it must be."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -321,7 +436,7 @@ def main() -> int:
         help="pairs of a series, or checks; runs of 10 to 30 steps: of a line, 2,500 per 1,200 (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--part", choices=("bias", "long", "short", "gate"))
+    parser.add_argument("--part", choices=("bias", "long", "short", "gate", "single", "loss"))
     arguments = parser.parse_args()
     parts = {
         "bias": lambda random: print_biases(max(10, arguments.pairs // 6), random),
@@ -331,7 +446,12 @@ def main() -> int:
     for number, (name, part) in enumerate(parts.items()):
         if arguments.part in (None, name):
             part(np.random.default_rng([arguments.seed, number]))
-    return int(arguments.part in (None, "gate") and print_gate(arguments.pairs, arguments.seed))
+    wrong = arguments.part in (None, "gate") and print_gate(arguments.pairs, arguments.seed)
+    if arguments.part in (None, "single"):
+        wrong |= print_single(arguments.pairs, np.random.default_rng([arguments.seed, len(parts) + 1]))
+    if arguments.part in (None, "loss"):
+        wrong |= print_losses(arguments.pairs, np.random.default_rng([arguments.seed, len(parts)]))
+    return int(wrong)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kills sweeps with SIGKILL at random moments, resumes them, and compares what they leave with an unbroken sweep.
 
-    sweep_kills.py --times 20 --folder DIR
+    sweep_kills.py --times 20 --directory DIR
 
 A sweep is three configurations of a tiny Llama, twice each, interleaved. The command, its training or all its
 processes are killed, and the same command goes on with --resume, until the sweep is complete. Then:
@@ -28,7 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
-from torture import JOURNALS, PATIENCE_S, RUNS, Kind, Plan, Victim, recorded
+from torture import JOURNALS, PATIENCE_S, RUNS, Kind, Plan, Victim, benchmark, recorded
 
 from tprimat.results.run import Run
 from tprimat.store import store
@@ -36,9 +36,9 @@ from tprimat.store import store
 STEPS = 8
 CONFIGURATIONS = 3
 OPTIONS = ("--model=llama", f"--steps={STEPS}", "--global-batch-size=4", "--micro-batch-size=1,2,4")
-SWEEP = Kind((*OPTIONS, "--resume"), "tprimat.frameworks.lightning.loop", STEPS)
+SWEEP = Kind(benchmark(*OPTIONS, "--resume"), "tprimat.frameworks.lightning.loop", STEPS)
 LATEST = 1.5
-"""Trainings of the unbroken sweep, in time, within which a command is killed."""
+"""Runs of the unbroken sweep, in time, within which a command is killed."""
 
 
 def finish(folder: Path) -> Victim:
@@ -49,7 +49,7 @@ def finish(folder: Path) -> Victim:
 
 
 def current(folder: Path) -> list[Run]:
-    """Return the runs in a folder without history/."""
+    """Return the runs in a directory without history/."""
     return [run for path in sorted(folder.glob("*.json")) for run in store.read(path)]
 
 
@@ -132,7 +132,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--times", type=int, default=20, help="how often (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments (%(default)s)")
-    parser.add_argument("--latest", type=float, help="seconds within which to kill (default: 1.5 trainings)")
+    parser.add_argument("--latest", type=float, help="seconds within which to kill (default: 1.5 runs)")
     parser.add_argument("--folder", type=Path, help="where; a temporary one is removed at the end")
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:

@@ -30,7 +30,7 @@ HEAD = """\
 """
 # Which of these is asked for depends on the system, and the one that writes the file may not be it.
 ELSEWHERE = ("colorama",)
-GROUPS = ("dev", "docs", "browser")
+GROUPS = ("dev", "docs", "browser", "sbom")
 
 
 def main() -> int:
@@ -71,7 +71,7 @@ def _resolve(python: str) -> dict[str, str]:
 
 
 def _lines(name: str, versions: list[str | None]) -> list[str]:
-    """Return one line for each run of Pythons with the same version; None where a Python needs no such package."""
+    """Return one line for each run of Pythons with the same version; None if a Python needs no such package."""
     lines = []
     start = 0
     for end in range(1, len(versions) + 1):

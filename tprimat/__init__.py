@@ -26,7 +26,7 @@ def __dir__() -> list[str]:
 
 
 class _Package(types.ModuleType):
-    """The package, in which `compare` stays the function: importing the folder of that name doesn't replace it."""
+    """The package, in which `compare` stays the function: importing the directory of that name doesn't replace it."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name != "compare" or not isinstance(value, types.ModuleType):

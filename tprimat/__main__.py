@@ -5,23 +5,51 @@ from __future__ import annotations
 import sys
 
 from tprimat import __version__
-from tprimat.cli import ALIASES, COMMANDS, run
+from tprimat.cli import ALIASES, COMMANDS, drop_output, run
 from tprimat.errors import UsageError
+from tprimat.text import suggestion
+
+FIRST = {"doctor": "", "benchmark": "--model llama", "read": "train.log", "compare": "output/", "watch": "train.log"}
+"""The commands that most people need, with the arguments of an example: `tprimat --help` begins with them."""
+
+GROUPS = {
+    "measure, e.g. tprimat preflight --gpus 8": "benchmark preflight run-primus watch",
+    "read, e.g. tprimat export output/ --csv steps.csv": "read extract-primus export verify",
+    "compare, e.g. tprimat explain a.pt.trace.json b.pt.trace.json": (
+        "compare compare-frameworks nvd-compare efficiency explain project audit publish"
+    ),
+    "cluster, e.g. tprimat benchmark --executor slurm --nodes 2": "collect",
+    "tools, e.g. tprimat gpu-memory": "doctor gpu-memory primus-config convert",
+}
+"""All commands by what they are for, with an example: the rest of `tprimat --help`."""
+
+
+def _help() -> str:
+    """Return the commands that most people need, and all of them in groups."""
+    parts = {"most used": {f"{name} {words}": COMMANDS[name] for name, words in FIRST.items()}}
+    parts |= {title: {name: COMMANDS[name] for name in names.split()} for title, names in GROUPS.items()}
+    width = max(len(call) for rows in parts.values() for call in rows)
+    lines = ["usage: tprimat COMMAND [...]"]
+    for title, rows in parts.items():
+        lines += ["", f"{title}:", *(f"  {call:<{width}}  {text}" for call, text in rows.items())]
+    return "\n".join([*lines, "", "tprimat COMMAND --help shows the options of a command."])
 
 
 def main() -> int:
     """Run the command that the first argument names."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
-        width = max(map(len, COMMANDS))
-        rows = "\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
-        print(f"usage: tprimat COMMAND [...]\n\n{rows}\n\nRun tprimat COMMAND --help for the options of a command.")
+        try:
+            print(_help(), flush=True)
+        except BrokenPipeError:
+            drop_output()
         return 0 if arguments else 2
     if arguments[0] == "--version":
         print(f"tprimat {__version__}")
         return 0
     if arguments[0] not in {*COMMANDS, *ALIASES}:
-        hint = f"choose from {', '.join(COMMANDS)}"
+        main_ones = "benchmark measures, read imports, compare compares; tprimat --help lists all"
+        hint = suggestion(arguments[0], [*COMMANDS, *ALIASES], main_ones)
         print(UsageError(f"unknown command {arguments[0]!r}", heading="wrong-usage", hint=hint).line(), file=sys.stderr)
         return 2
     return run(arguments[0], arguments[1:])

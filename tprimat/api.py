@@ -27,6 +27,7 @@ from tprimat.errors import TensorPrimatError, UsageError
 from tprimat.log_import import load as loader
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
 from tprimat.read import mapped
+from tprimat.record import shapes
 from tprimat.report import document, json_values, notebook, steps, terminal, verdict
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
@@ -46,7 +47,7 @@ class Results:
 
     Attributes:
         files: results and logs, each with its name, SHA-256 and runs.
-        notes: what was skipped in folders, and why.
+        notes: what was skipped in directories, and why.
     """
 
     files: tuple[Loaded, ...]
@@ -105,7 +106,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float | None:
-        """Throughput of `faster` / throughput of `slower`, 1 or more; None where they can't be compared."""
+        """Throughput of `faster` / throughput of `slower`, 1 or more; None if they can't be compared."""
         ratio = self._leaders and self._leaders.speedup
         return ratio.value if ratio else None
 
@@ -128,7 +129,7 @@ class Comparison:
 
     @property
     def slower(self) -> str | None:
-        """The name of the second fastest system."""
+        """The name of the system with which the fastest one is compared."""
         return self._leaders.slower.name if self._leaders else None
 
     @property
@@ -148,7 +149,7 @@ class Comparison:
         return json_values.plain(json_values.comparison_values(self._report))
 
     def __str__(self) -> str:
-        return terminal.write(document.on_screen(self._report))
+        return terminal.write(document.on_screen(self._report, verbose=False))
 
     def __repr__(self) -> str:
         return f"<Comparison: {'; '.join(each.verdict.headline for each in self._report.answers)}>"
@@ -192,12 +193,12 @@ def _in_python(text: str) -> str:
 
 @_named_arguments()
 def load(*paths: StrPath | Iterable[StrPath]) -> Results:
-    """Load results and logs: files, folders with all below them, patterns, bundles; without paths, output/.
+    """Load results and logs: files, directories (recursive), globs, bundles; without paths, output/.
 
     NAME=PATH gives the runs in a path a label.
-    A folder's logs are read where it holds no results. Nothing is written.
+    A directory's logs are read if it holds no results. Nothing is written.
 
-    Raises UnreadableError for a file that is neither a result nor a log, and UsageError where nothing was found.
+    Raises UnreadableError for a file that is neither a result nor a log, and UsageError if nothing was found.
     """
     return _loaded(paths, NOTHING_GIVEN)
 
@@ -214,20 +215,24 @@ def read_log(
     label: str | None = None,
     override: bool = False,
     columns: Mapping[str, str] | None = None,
+    pattern: str | None = None,
+    model_shape: StrPath | None = None,
 ) -> Results:
     """Read logs, with values for what they leave open. Nothing is written.
 
     Args:
         paths: as load() takes them.
-        model_name: the model, where a log doesn't state it.
-        gpu: the GPU, such as "MI300X", where a log doesn't name it.
-        num_gpus: the number of GPUs, where a log doesn't state it.
-        precision: "bf16" or another, where a log doesn't state it.
-        global_batch_size: sequences per optimizer step, where a log doesn't state them.
-        sequence_length: tokens per sequence, where a log doesn't state them.
+        model_name: the model, if a log doesn't state it.
+        gpu: the GPU, such as "MI300X", if a log doesn't name it.
+        num_gpus: the number of GPUs, if a log doesn't state it.
+        precision: "bf16" or another, if a log doesn't state it.
+        global_batch_size: sequences per optimizer step, if a log doesn't state them.
+        sequence_length: tokens per sequence, if a log doesn't state them.
         label: a name for the configuration.
-        override: use these values also where a log states others.
+        override: use these values also if a log states others.
         columns: of a CSV or JSON lines file, as {"step": "iteration", "time": "step_time_s"}; see `read --columns`.
+        model_shape: a file with the model's shape, if a log doesn't state it; see `read --model-shape`.
+        pattern: of a text log's lines, as "step {step} .* {time}ms .* loss {loss}"; see `read --pattern`.
 
     Raises UnreadableError and UsageError as load() does, and UsageError for a value that contradicts a log.
     """
@@ -235,10 +240,13 @@ def read_log(
         ("num_gpus", num_gpus), ("global_batch_size", global_batch_size), ("sequence_length", sequence_length)
     ):  # fmt: skip
         _check(name, value, value is None or (type(value) is int and value > 0), "a whole number above zero")
-    named = mapped.columns(",".join(f"{value}={column}" for value, column in columns.items())) if columns else None
+    pairs = ",".join(f"{value}={column}" for value, column in columns.items()) if columns else None
+    named = mapped.given(pairs, pattern)
     _check_precision(precision)
     sizes = (num_gpus, global_batch_size, sequence_length)
     given = GivenValues(model_name, *sizes, label, override, named, gpu=gpu, precision=precision)
+    if model_shape is not None:
+        given = dataclasses.replace(given, model_shape=shapes.of_file(os.fspath(model_shape)))
     return _loaded(paths, given)
 
 
@@ -277,7 +285,10 @@ def compare(
     comparison = compare_files(files, reference=reference, model=model, notes=notes, mode=mode, options=options)
     if cost_per_gpu_hour:
         words = [f"{name}={price}" for name, price in cost_per_gpu_hour.items()]
+        known = len(comparison.notes) + 1
         comparison = cost.with_prices(comparison, words)
+        if doubts := comparison.notes[known:]:
+            raise UsageError(f"--cost: {doubts[0]}", heading="wrong-cost")
     return Comparison(verdict.report(comparison))
 
 

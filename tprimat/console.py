@@ -1,4 +1,4 @@
-"""Console output: as much as requested, as wide and colourful as the terminal allows.
+"""Console output: as much as requested, as wide and colorful as the terminal allows.
 
 --quiet, --verbose and --json mean the same in all commands because all of them print through this module: what
 happens on the way (info, debug, note) and the outcome (summary, record, Output.finish).
@@ -22,7 +22,7 @@ from tprimat.errors import ExitStatus, TensorPrimatError
 from tprimat.text import for_encoding, plain
 
 WIDEST = 200
-"""Columns; beyond, even a table of many sides is only air."""
+"""Columns; wider lines would only add white space."""
 
 NOTE_WIDTH = 80
 """Columns of a line that is made of sentences."""
@@ -106,7 +106,7 @@ def capture_output(level: Verbosity, encoder: Callable[[], Any], **values: Any) 
 
 
 def current() -> Output:
-    """Return the output of the command that runs; an ordinary one where none has begun."""
+    """Return the output of the command that runs; an ordinary one if none has begun."""
     return _CURRENT.get() or Output(Verbosity.NORMAL, sys.stdout)
 
 
@@ -116,7 +116,7 @@ def verbosity() -> Verbosity:
 
 
 def leave_to_another() -> None:
-    """Print errors alone from here on: another of several machines prints all the rest."""
+    """From here on print only errors; another node prints the rest."""
     output = current()
     output.verbosity, output.is_main_process = Verbosity.QUIET, False
 
@@ -165,7 +165,7 @@ def warn(line: str) -> None:
 
 
 def record(run: Any, path: Path | str | None, title: str | None = None) -> None:
-    """Add a training and the file of its result, where there is one, to the outcome.
+    """Add a training and the file of its result, if there is one, to the outcome.
 
     With its title, one that is not complete is a warning; without, that was printed already.
     """
@@ -190,7 +190,7 @@ def has_progress_bar() -> bool:
 
 
 def terminal_size() -> tuple[int, bool]:
-    """Return the columns, and whether colour may be used."""
+    """Return the columns, and whether color may be used."""
     terminal = sys.stdout.isatty()
     color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return min(shutil.get_terminal_size().columns, WIDEST) if terminal else 80, color

@@ -1,4 +1,4 @@
-"""Errors that a person caused or must know of, and the exit statuses of every command."""
+"""User-facing errors and exit statuses."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import enum
 from collections.abc import Callable, Iterable
 
 from tprimat.redaction import redacted
-from tprimat.text import plain
+from tprimat.text import plain, runnable
 
 INSTALL = "pip install -r requirements.txt"
-"""Brings what measuring needs, torch included."""
+"""Installs everything for benchmarks, including torch."""
 
 INSTALL_ANALYSIS = "pip install -r requirements-analysis.txt"
 """Brings what reading and comparing need."""
@@ -71,7 +71,7 @@ class TensorPrimatError(Exception):
         # Messages quote files and names that others wrote.
         lines = [f"error: {plain(self.problem)}"]
         if self.hint:
-            lines.append(f"hint:  {plain(self.hint)}")
+            lines.append(f"hint:  {plain(runnable(self.hint))}")
         if self.heading != SELF_EVIDENT:
             lines.append(f"see:   docs/troubleshooting.md#{self.heading}")
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Open only plain files, and write files that no reader ever sees half of, even if several write or one is killed."""
+"""Open only regular files; write files atomically."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from tprimat.errors import UnreadableError, UsageError
 LOCK_NAME = ".tprimat.lock"
 LOCK_SECONDS = 60.0
 
+LARGEST_SMALL = 4 << 20
+"""Bytes of a configuration or a record, which take kilobytes; decoded, they may take a hundred times as many."""
+
 _KINDS = {"p": "a pipe", "s": "a socket", "c": "a device", "b": "a device"}
 """Files that are no plain ones, by the letter that `ls -l` shows."""
 
@@ -32,17 +35,21 @@ def open_plain(path: Path) -> BinaryIO:
     raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
 
 
-def read_plain(path: Path) -> bytes:
-    """Return the content of a plain file. Raises as open_plain() does."""
+def read_plain(path: Path, most: int = LARGEST_SMALL) -> bytes:
+    """Return the content of a plain file of so many bytes at most. Raises OSError for others, as open_plain() does."""
     with open_plain(path) as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB", str(path))
         return file.read()
 
 
-def unreadable(path: Path | str, error: OSError | ValueError) -> UnreadableError:
-    """Return the error for a file that the operating system can't read."""
+def unreadable(path: Path | str, error: OSError | ValueError | MemoryError) -> UnreadableError:
+    """Return the error for a file that the operating system can't read, or the memory can't hold."""
+    if isinstance(error, MemoryError):
+        return UnreadableError(path, "reading it needs more memory than there is", heading="unreadable-file")
     why = f"can't be read: {getattr(error, 'strerror', None) or error}"
     if isinstance(error, FileNotFoundError):
-        why = "no such file"
+        why = "no such file or directory"
     return UnreadableError(path, why, heading="unreadable-file")
 
 
@@ -53,7 +60,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_output(path: Path, content: bytes, option: str) -> None:
-    """Write a file that the user named, and its folder. Raises UsageError, with the option that names another."""
+    """Write a file that the user named, and its directory. Raises UsageError, with the option that names another."""
     place = path.parent
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -68,11 +75,11 @@ def unwritable(
 ) -> UsageError:
     """Return the error for what can't be written there, with the option that names another place."""
     why = f"{what}: {error.strerror or error}"
-    return UsageError(f"{path}: {why}", hint=f"choose another {option}", heading="unwritable-folder")
+    return UsageError(f"{path}: {why}", hint=f"choose another {option}", heading="unwritable-directory")
 
 
 def check_writable(folder: Path, option: str = "--output-dir") -> None:
-    """Refuse a folder that can't take the result, before an hour was spent on it. Raises UsageError."""
+    """Refuse a directory that can't take the result, before an hour was spent on it. Raises UsageError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -102,8 +109,19 @@ def write_temp_beside(path: Path, content: bytes, suffix: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Make a directory if there is none, and hold its lock. Raises UsageError if it can't be written meanwhile."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with lock_folder(folder):
+            yield
+    except OSError as error:
+        raise unwritable(folder, error, "the result cannot be written") from error
+
+
+@contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Hold a folder's write lock. Raises UsageError where another program keeps it."""
+    """Hold a directory's write lock. Raises UsageError if another program keeps it."""
     import filelock
 
     try:
@@ -113,5 +131,5 @@ def lock_folder(folder: Path) -> Iterator[None]:
         raise UsageError(
             f"{folder}: locked by another program for {LOCK_SECONDS:.0f} s",
             hint="try again later",
-            heading="unwritable-folder",
+            heading="unwritable-directory",
         ) from error

@@ -6,11 +6,12 @@ plain() alone decides which characters reach a terminal, a plot or a page; a for
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _ESCAPE_SEQUENCES = re.compile(
-    # CSI: colours, cursor, clearing the screen.
+    # CSI: colors, cursor, clearing the screen.
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"
     # OSC, DCS, SOS, PM, APC with their text: window titles, links, the clipboard.
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
@@ -30,8 +31,14 @@ _ASCII = {
 }
 
 
+def runnable(text: str) -> str:
+    """Return advice with its `tprimat COMMAND` as it can be typed: who calls a script of a clone has no tprimat."""
+    is_clone = re.search(r"(?:tprimat[/\\]__main__|(?:^|[/\\])(?!__main__)[^/\\]*)\.py$", sys.argv[0])
+    return re.sub(r"(?<!-m )(?<![\w./-])tprimat(?= [a-z])", "python3 -m tprimat", text) if is_clone else text
+
+
 def plain(text: object, limit: int | None = None) -> str:
-    """Return anything's str() as one line without control sequences or markup, cut with an ellipsis at a limit."""
+    """Return str(value) as one safe line: no control sequences or markup, truncated at limit."""
     text = str(text)
     # What is printable has none of the categories below but letters, digits, signs and the space.
     if not text.isprintable():
@@ -56,21 +63,40 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{ending}"
 
 
+def capitalized(text: str) -> str:
+    """Return text as a sentence or a cell begins; other letters stay as they are."""
+    return text[:1].upper() + text[1:]
+
+
 def join_names(names: Sequence[str], most: int = 4) -> str:
     """Return names as a sentence has them: a, b and c; beyond the first ones their number."""
     shown = list(names) if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    comma = "; " if len(shown) > 2 and any(", " in name for name in shown) else ", "
+    return shown[0] if len(shown) == 1 else f"{comma.join(shown[:-1])} and {shown[-1]}"
+
+
+def each_once(texts: Iterable[tuple[str, str]], every: int) -> list[str]:
+    """Return texts, given with the name that each is of, once after their names; alone those of so many names."""
+    names_of: dict[str, list[str]] = {}
+    for name, text in texts:
+        names_of.setdefault(text, []).append(name)
+    return [text if len(set(names)) == every else f"{join_names(names)}: {text}" for text, names in names_of.items()]
 
 
 def suggestion(name: str, known: Sequence[str], otherwise: str, *, most: int = 1, cutoff: float = 0.6) -> str:
-    """Return which of the known names may be meant by one that isn't known; where none is near, the other text."""
+    """Return which of the known names may be meant by one that isn't known; if none is near, the other text."""
     # Imported here: each --help would pay for it.
     import difflib
 
-    near = difflib.get_close_matches(name, known, n=most, cutoff=cutoff)
+    near = difflib.get_close_matches(name, known, n=most, cutoff=cutoff) or [each for each in known if each in name]
     if not near:
         return otherwise
-    return f"is {near[0]} meant?" if most == 1 else f"the nearest are {', '.join(near)}"
+    return f"did you mean {near[0]}?" if most == 1 else f"the nearest are {', '.join(near)}"
+
+
+def is_binary(decoded: str) -> bool:
+    """Return whether what was decoded is no text: it has control characters, and bytes that are no characters."""
+    return "\ufffd" in decoded and re.search("[\x00-\x06\x0e-\x1a\x1c-\x1f]", decoded) is not None
 
 
 def for_encoding(text: str, encoding: str | None) -> str:

@@ -11,7 +11,7 @@ GIB = 2**30
 """Bytes in a gibibyte, which Primus, Megatron and torchtitan print (Primus as "GB")."""
 
 UNKNOWN = "–"
-"""What a table shows where a value is unknown."""
+"""What a table shows if a value is unknown."""
 
 
 def gib_to_gb(gib: float) -> float:
@@ -20,7 +20,7 @@ def gib_to_gb(gib: float) -> float:
 
 
 def round_figure(value: float | None) -> float | None:
-    """Return a summary value as it is stored: 3 decimals, or 4 significant digits where those lose it.
+    """Return a summary value as it is stored: 3 decimals, or 4 significant digits if those lose it.
 
     Returns None for None. Raises ValueError for a value that is not finite.
     """

@@ -112,4 +112,10 @@ def test_the_block_that_differs_is_named(last: float, named: bool):
         entry("training", 20, 10 * last, (21, 30), note="FP8 starts (line 7)"),
     )
     warnings = summarize(made(timeline)).warnings
-    assert any("block 3 (steps 21–30)" in text and text.endswith("FP8 starts (line 7)") for text in warnings) == named
+    assert (
+        any(
+            "block 3 takes" in text and "(steps 21–30)" in text and text.endswith("FP8 starts (line 7)")
+            for text in warnings
+        )
+        == named
+    )

@@ -76,7 +76,7 @@ def names_a_block(last):
     ("records before it", lambda count: warns("the last record", [1.0] * count + [2.0]), (2, False), (3, True)),
     ("records that show the unit", unit_of_times, (49, 0.01), (50, 0.1)),
     # The mean of four blocks is above the typical one by a quarter of what the last takes more.
-    ("typical block", names_a_block, (103.9, False), (104.1, True)),
+    ("median block", names_a_block, (103.9, False), (104.1, True)),
     ("named start", lambda count: warns("slow start", [2.0] * count + [1.0] * 80), (20, False), (21, True)),
     ("short run", lambda count: summary([1.0] * count).assumed_start is not None, (29, True), (30, False)),
     ("too few", lambda count: summary([2.0] * (count - 4) + [1.0] * 4).unsettled, (9, False), (10, True)),
@@ -85,9 +85,13 @@ def test_a_summary(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
 
 
-def test_the_final_loss_is_the_mean_of_the_last_ten():
-    losses = (100.0, 50.0, *(2.0,) * 9, None)
-    assert summary([1.0] * 12, loss_values=losses).performance.final_loss == pytest.approx(6.8)
+@pytest.mark.parametrize(
+    ("known", "averaged"), [(1, 1), (3, 1), (4, 1), (7, 1), (8, 2), (39, 9), (40, 10), (44, 10), (400, 10)]
+)
+def test_the_final_loss_is_the_mean_of_the_last_ten_in_the_last_quarter(known, averaged):
+    losses = [float(known - step) for step in range(known)]
+    found = summary([1.0] * (known + 1), loss_values=(*losses, None)).performance.final_loss
+    assert found == pytest.approx((1 + averaged) / 2)
 
 
 def test_of_few_records_a_first_one_that_is_slower_is_excluded():
@@ -453,3 +457,13 @@ def knows_flops(unknown):
 )
 def test_a_trace(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+@pytest.mark.parametrize(
+    ("runs", "within", "beyond"),
+    # By Student's t the width is 12.7062 ln(factor) with one degree of freedom, and 1.11058 ln(factor) with four.
+    [((1.0,), 1.114, 1.117), ((1.0, 1.0, 1.0, 1.0), 3.47, 3.50)],
+)
+def test_an_interval_that_admits_half_and_twice_the_value_is_none(runs, within, beyond):
+    assert intervals.between_run_interval([*runs, within]) is not None
+    assert intervals.between_run_interval([*runs, beyond]) is None

@@ -72,6 +72,13 @@ def test_a_peak_that_the_user_knows():
     assert "above 100%" in worth(full_run(), peak_tflops=10).values["mfu"].reason
 
 
+def test_fp32_above_its_peak_has_no_mfu():
+    """It ran in TF32: a share of 564% says nothing."""
+    assert 0 < worth(full_run(precision="fp32"), peak_tflops=400).values["mfu"].value < 100
+    value = worth(full_run(precision="fp32"), peak_tflops=10).values["mfu"]
+    assert (value.value, value.reason) == (None, "above the FP32 peak: only possible in TF32 or BF16")
+
+
 def test_an_unknown_gpu_has_no_mfu():
     value = worth(full_run(device="NVIDIA Q1000")).values["mfu"]
     assert value.value is None
@@ -201,6 +208,16 @@ class TestMemory:
         assert found.values["memory_headroom_gb"].value == pytest.approx(85 - used)
         assert [hint in text for text in found.hints] == ([True] if hint else [])
 
+    @pytest.mark.parametrize("used", [20.0, 84.0])
+    def test_only_the_average_is_known(self, used):
+        found = worth(msgspec.structs.replace(make_run(), memory_metrics=MemoryMetrics(avg_memory_allocated_gb=used)))
+        share = found.values["memory_used_share"]
+        assert share.value == pytest.approx(used / 0.85)
+        assert share.reason == "allocated on average; the peak is unknown"
+        # How much room is left at the peak is unknown, so there is no advice, and no micro-batch that fits.
+        assert not any("memory" in hint for hint in found.hints)
+        assert not {"memory_headroom_gb", "micro_batch_that_fits"} & found.values.keys()
+
     def test_of_a_processor_there_is_none(self):
         value = worth(make_run(None, stack="cpu", gpus=1)).values["memory_used_share"]
         assert value.value is None
@@ -274,7 +291,7 @@ class TestChecklist:
 
     def test_an_mfu_below_the_published_ones(self):
         (hint,) = self.hints(step_time=8.0)
-        assert hint.startswith("MFU of 10% with full attention: published BF16 trainings")
+        assert hint.startswith("MFU of 10% with full attention: published BF16 runs")
         # The bound is of BF16 and of whole models.
         assert self.hints(step_time=8.0, precision="fp8") == self.hints(step_time=8.0, scale="tiny") == ()
 

@@ -226,6 +226,23 @@ def test_one_run_against_several_has_a_prediction_interval(count):
     assert turned.interval() == pytest.approx((-value - half, -value + half))
 
 
+def test_the_interval_of_a_single_run_is_no_narrower_than_that_within_it():
+    several = noise(10, seed=8)
+    without, found = (intervals.difference([1.2], several, within=half) for half in (0.0, 5.0))
+    halves = [(each.interval()[1] - each.interval()[0]) / 2 for each in (without, found)]
+    assert halves[1] == pytest.approx(math.hypot(halves[0], 5.0))
+    # Two runs show themselves how much they vary.
+    assert intervals.difference([1.2, 1.3], several, within=5.0) == intervals.difference([1.2, 1.3], several)
+
+
+def test_the_mean_of_nine_steps_has_students_error():
+    values = noise(9, seed=4)
+    found = intervals.run_mean(values)
+    assert found.error >= statistics.stdev(values) / 3
+    assert (found.value, found.freedom) == (pytest.approx(statistics.fmean(values)), 8)
+    assert intervals.run_mean(values[:1]) is None
+
+
 def test_a_prediction_interval_holds_a_further_run():
     random = np.random.default_rng(3)
     held = 0

@@ -95,7 +95,7 @@ def test_causal_attention_costs_half_of_full(length):
     assert weights == pytest.approx(6 * (8_030_261_248 - 128256 * 4096 - 65 * 4096))
 
 
-@pytest.mark.parametrize("model", models.MODELS, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", models.trained(), ids=lambda model: model.name)
 def test_the_parameters_of_a_row_follow_from_its_shape(model):
     shape = model.shape
     attention = 2 * shape.hidden_size * shape.head_dim * (shape.num_attention_heads + shape.num_query_groups)
@@ -105,15 +105,15 @@ def test_the_parameters_of_a_row_follow_from_its_shape(model):
     assert shape.num_parameters == shape.num_layers * layer + outside
 
 
-@pytest.mark.parametrize("model", models.MODELS, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", models.trained(), ids=lambda model: model.name)
 def test_a_row_finds_itself(model):
     assert models.by_name(model.name) is model
     assert models.by_name(model.name.upper()) is model
     assert models.with_shape(model.shape) is model
     assert models.title(model.name) == model.title
     assert model.shape.source.startswith("https://")
-    for pattern in model.patterns:
-        assert models.recognize(f"exp/{pattern.upper()}-pretrain.yaml") is model
+    for alias in model.aliases:
+        assert models.recognize(f"exp/{alias.upper()}-pretrain.yaml") is model
 
 
 def test_an_unknown_model_is_told_which_there_are():
@@ -128,11 +128,29 @@ def test_an_unknown_model_is_told_which_there_are():
         ("Meta-Llama-3.1-8B-Instruct", "llama"),
         ("qwen2.5_7B-FP8-pretrain", "qwen"),
         ("mistralai/Mistral-7B-v0.3", "mistral"),
-        ("llama3.1_70B", None),
-        ("llama-2-7b", None),
-        ("Qwen2.5-72B", None),
+        ("llama31_8b", "llama"),
+        ("llama3_1_8b", "llama"),
+        ("llama3_8b", "llama"),
+        ("llama3.1_70B", "llama-3.1-70b"),
+        ("llama31_405b", "llama-3.1-405b"),
+        ("llama2_70b_lora", "llama-2-70b"),
+        ("Qwen2.5-72B", "qwen-2.5-72b"),
+        ("mixtral_8x7b", "mixtral-8x7b"),
+        ("Qwen/Qwen3-30B-A3B", "qwen-3-30b-a3b"),
+        ("qwen3_30b_a3b", "qwen-3-30b-a3b"),
+        ("openai/gpt-oss-120b", "gpt-oss-120b"),
+        ("deepseek_v3", "deepseek-v3"),
+        ("deepseek-ai/DeepSeek-V2-Lite", "deepseek-v2-lite"),
+        ("DeepSeekV3", "deepseek-v3"),
+        ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nemotron-3-nano-30b-a3b"),
+        ("nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16", "nemotron-3-nano-4b"),
+        ("gpt3-1.3b", "gpt-3-1.3b"),
+        ("gpt3_13b", None),
+        ("deepseek_v3 16B", None),
+        ("bloom-560m", None),
+        ("llama-3.1-80b", None),
+        ("tinyllama-2-7b", None),
         ("qwen2.5_0.5B", None),
-        ("mixtral_8x7b", None),
         ("llama", None),
         ("", None),
     ],

@@ -121,7 +121,7 @@ def test_figures_by_hand():
     assert performance.tokens_per_second == pytest.approx(64 * 2048 / 3)
     assert performance.tokens_per_second_per_gpu == pytest.approx(64 * 2048 / 3 / 8)
     assert performance.warmup_time_seconds == 10.0
-    assert performance.final_loss == 3.0
+    assert performance.final_loss == 2.0
 
 
 def test_a_window_weighs_as_many_steps_as_it_averages():
@@ -139,10 +139,10 @@ def test_steps_are_those_that_the_records_average():
 
 
 def test_the_loss_is_the_mean_of_the_last_ten_that_are_known():
-    losses = [float(number) for number in range(30)]
+    losses = [float(number) for number in range(50)]
     losses[-1] = None
-    performance = summarize(a_run(steady(30), loss_values=tuple(losses))).performance
-    assert performance.final_loss == pytest.approx(sum(range(19, 29)) / 10)
+    performance = summarize(a_run(steady(50), loss_values=tuple(losses))).performance
+    assert performance.final_loss == pytest.approx(sum(range(39, 49)) / 10)
 
 
 def test_without_steps_there_is_no_figure_and_a_reason():
@@ -153,14 +153,14 @@ def test_without_steps_there_is_no_figure_and_a_reason():
 
 def test_without_times_the_loss_is_still_told():
     performance = summarize(a_run([None, None], loss_values=(3.0, 1.0))).performance
-    assert performance.known() == {"total_steps": 2, "final_loss": 2.0}
+    assert performance.known() == {"total_steps": 2, "final_loss": 1.0}
 
 
 def test_a_single_step_is_a_figure_with_a_doubt():
     summary = summarize(a_run([2.0]))
     assert summary.performance.avg_step_time_seconds == 2.0
     assert summary.performance.std_step_time_seconds is None
-    assert "only one record: warm-up cannot be excluded" in summary.warnings
+    assert "only one record: it may include warm-up" in summary.warnings
     assert not any("after the first" in warning for warning in summary.warnings)
 
 
@@ -348,3 +348,17 @@ def test_a_million_steps_are_summed_up_without_overflow():
 def test_a_summary_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
         summarize(a_run([1.0])).warnings = ()
+
+
+@pytest.mark.parametrize("window", [{"skip": 15}, {"stop": 70}, {"skip": 60, "stop": 80}])
+def test_a_summary_with_the_segments_of_an_earlier_one_is_the_same(window, monkeypatch):
+    run = a_run([9.0, 4.0, *steady(38), *steady(60, 3.0)])
+    earlier, expected = summarize(run), summarize(run, **window)
+    assert len(summarize(run).segments) == 2
+    monkeypatch.setattr("tprimat.analysis.summary.find_segments", None)
+    assert summarize(run, **window, earlier=earlier) == expected
+
+
+def test_without_step_times_there_are_no_earlier_segments_to_take():
+    run = a_run([None, None])
+    assert summarize(run, skip=1, earlier=summarize(run)) == summarize(run, skip=1)

@@ -150,6 +150,16 @@ class TestSteps:
         random.Random(seed).shuffle(trace.events)
         assert [(step.name, round(step.seconds * MICRO)) for _, step in steps_of(trace)] == TWO_STEPS
 
+    def test_a_kernel_takes_as_long_with_an_operator_as_without_one(self):
+        trace = MadeTrace()
+        trace.step(1, 0, 100)
+        trace.operator("aten::mm", 1, 10)
+        trace.kernel("gemm", 2, 10, 40)
+        trace.kernel("gemm", 20, 40, 70)
+        breakdown = Breakdown()
+        breakdown.add(read_timeline(io.BytesIO(trace.text()))[0])
+        assert [each.operator for each in breakdown.trace().work] == [None, "aten::mm"]
+
     def test_a_late_first_event(self):
         trace = two_steps()
         trace.events.insert(0, {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "tid": 1, "ts": 60, "dur": 2})

@@ -6,6 +6,7 @@ import contextlib
 import json
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 
@@ -72,29 +73,40 @@ class Browser:
         )
 
     def unfold(self, name: str) -> None:
-        """Open a part of the page; of the charts, wait until all are drawn."""
+        """Open a part of the page; of the charts, all, and wait until they are drawn."""
         self.run("document.getElementById(arguments[0]).open = true", name)
         if name == "charts":
+            self.run("for (const each of document.querySelectorAll('#charts > details')) each.open = true")
             self.wait("[...document.querySelectorAll('.chart')].filter(e => e.data).length === " + self.charts())
+
+    def unfold_all(self) -> None:
+        """Open every part of the page, and wait until charts and records are there."""
+        self.run("for (const each of document.querySelectorAll('details')) each.open = true")
+        self.unfold("charts")
+        self.wait("!document.querySelector('details.steps:not([data-filled])')")
+
+    def audit(self) -> dict:
+        """Return texts that are too faint and boxes that are too wide for their places, and by how much the page is."""
+        return self.run((Path(__file__).parent / "audit.js").read_text(encoding="utf-8"))
 
     def charts(self) -> str:
         """Return how many charts the page's data has."""
         return str(len(json.loads(self.text("data"))["charts"]))
 
     @contextlib.contextmanager
-    def screen(self, width: int, height: int, scheme: str = "light"):
-        """Show the page on a screen of this size; below 500 pixels, a phone's."""
+    def screen(self, width: int, height: int, scheme: str = "light", media: str = ""):
+        """Show the page on a screen of this size, below 500 pixels a phone's; or, with media="print", on paper."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
         try:
             self.driver.refresh()
             self.wait("document.documentElement.dataset.ready")
             yield
         finally:
             self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-            self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+            self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
 
     def complaints(self) -> list[str]:
         return [entry["message"] for entry in self.driver.get_log("browser")]

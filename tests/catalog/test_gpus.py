@@ -16,6 +16,12 @@ ROWS = {gpu.key: gpu for gpu in gpus.gpus()}
 
 # Names as torch shows them, or as file names and descriptions of systems carry them.
 NAMES = {
+    "AMD Instinct MI355X 288GB HBM3e": "mi355x",
+    "AMD Instinct MI350X 288GB HBM3e": "mi350x",
+    "AMD Instinct MI325X DLC": "mi325x",
+    "NVIDIA H200-NVL-141GB": "h200-nvl",
+    "NVIDIA H100-NVL-94GB": "h100-nvl",
+    "NVIDIA A100-PCIe-80GB": "a100-pcie-80gb",
     "Tesla V100-SXM2-16GB": "v100-sxm2-16gb",
     "Tesla V100-SXM2-32GB": "v100-sxm2-32gb",
     "Tesla V100-SXM3-32GB": "v100-sxm2-32gb",
@@ -255,7 +261,7 @@ BY_FACTS = (
     ),
     (device("NVIDIA GB200", gib=184.4, compute_units=152, architecture="sm_100"), "gb200"),
     (device("NVIDIA GB300", gib=276.6, compute_units=152, architecture="sm_103"), "gb300"),
-    # Torch states NVIDIA's highest clock, which is not the one the peak follows from.
+    # Torch states NVIDIA's maximum clock, which is not the one the peak follows from.
     (device("NVIDIA H100 80GB HBM3", compute_units=132, clock_mhz=1980.0, architecture="sm_90"), "h100-sxm5"),
     (device("NVIDIA H100 80GB HBM3", architecture="sm90a"), "h100-sxm5"),
     # A count of cores isn't a fact of the device: earlier tools wrote the H100's for all.
@@ -541,3 +547,25 @@ def test_what_is_no_gpu_of_the_table_is_said_to_be_unknown(name):
 def test_hgx_b200_is_that_of_its_data_sheet():
     row = ROWS["b200-hgx"]
     assert (row.fp32_tflops, row.tf32_tflops, row.bf16_tflops, row.bandwidth_gb_per_s) == (75, 1100, 2250, 7700)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("H1000", "H100"), ("mi300xx", "MI300X"), ("MI355", "MI355X"), ("H100", None), ("TPU-v5p", None)],
+)
+def test_a_misspelled_gpu_is_recognized_and_a_known_one_is_not_asked_about(name, near):
+    assert gpus.suggested(name) == ("" if near is None else f"did you mean {near}?")
+
+
+@pytest.mark.parametrize(
+    "name", ["NVIDIA GB10", "NVIDIA Rubin", "NVIDIA VR200", "AMD Instinct MI430X", "AMD Instinct MI455X OAM"]
+)
+def test_a_gpu_without_a_citable_peak_is_said_to_have_none(name):
+    found = gpus.match(device(name))
+    assert (found.gpu, found.candidates) == (None, ())
+    assert found.reason == f"no dense peak of {name} is published in a source that can be cited: no MFU"
+
+
+def test_a_grace_hopper_of_unknown_memory_may_be_either():
+    found = gpus.match(device("NVIDIA Hopper GPU (GH200)"))
+    assert [gpu.key for gpu in found.candidates] == ["gh200-96gb", "gh200-144gb"]

@@ -10,8 +10,15 @@ from tprimat.errors import UsageError
 SIDES = ("8×MI300X, batch 64×2048", "8×H100 80GB HBM3, batch 64×2048", "8×H100 80GB HBM3, batch 8×8192")
 
 
+def priced(arguments, names=SIDES):
+    """Return prices of which each has its system."""
+    prices, absent = parse(arguments, names)
+    assert not absent
+    return prices
+
+
 def test_one_price_for_each_side_in_order():
-    assert parse(["1.99", "2.95", "$3"], SIDES) == dict(
+    assert priced(["1.99", "2.95", "$3"]) == dict(
         zip(SIDES, (Price(1.99, 1.99), Price(2.95, 2.95), Price(3, 3)), strict=True)
     )
 
@@ -25,7 +32,7 @@ def test_another_count_is_refused_with_the_order(typed):
 
 
 def test_a_name_is_meant_for_all_sides_that_it_fits():
-    assert parse(["MI300X=1.99", "h100=2.20:3.10"], SIDES) == {
+    assert priced(["MI300X=1.99", "h100=2.20:3.10"]) == {
         SIDES[0]: Price(1.99, 1.99),
         SIDES[1]: Price(2.2, 3.1),
         SIDES[2]: Price(2.2, 3.1),
@@ -33,22 +40,39 @@ def test_a_name_is_meant_for_all_sides_that_it_fits():
 
 
 def test_commas_separate_too():
-    assert len(parse(["1,2,3"], SIDES)) == 3
-    assert len(parse(["MI300X=1,H100=2"], SIDES)) == 3
+    assert len(priced(["1,2,3"])) == 3
+    assert len(priced(["MI300X=1,H100=2"])) == 3
 
 
 def test_a_whole_word_counts_before_a_part_of_one():
-    assert set(parse(["H200=3"], ("8×GH200 480GB", "8×H200"))) == {"8×H200"}
-    assert set(parse(["8xH200=3"], ("8×GH200 480GB", "8×H200"))) == {"8×H200"}
-    assert set(parse(["8×H200=3"], ("8×H200", "8×H200, torch 3"))) == {"8×H200"}
-    assert set(parse(["300=1"], SIDES)) == {SIDES[0]}
+    assert set(priced(["H200=3"], ("8×GH200 480GB", "8×H200"))) == {"8×H200"}
+    assert set(priced(["8xH200=3"], ("8×GH200 480GB", "8×H200"))) == {"8×H200"}
+    assert set(priced(["8×H200=3"], ("8×H200", "8×H200, torch 3"))) == {"8×H200"}
+    assert set(priced(["MI300=1"])) == {SIDES[0]}
+
+
+@pytest.mark.parametrize("name", ["B200", "200", "GB20", "GB2"])
+def test_a_part_within_a_word_is_another_gpu(name):
+    assert parse([f"{name}=3"], ("8×GB200", "8×MI355X")) == ({}, [name])
+    assert parse([f"{name}=3", "GB200=6"], ("8×GB200", "8×B200", "8×GB2", "4×GB20", "2×200"))[1] == []
+
+
+def test_another_gpu_of_a_longer_name_is_not_meant():
+    assert parse(["B200=5", "H200=4"], ("8×GB200", "8×GH200 480GB")) == ({}, ["B200", "H200"])
+
+
+@pytest.mark.parametrize("name", ["B200", "", "H1"])
+def test_a_name_that_fits_no_system_has_no_price(name):
+    prices, absent = parse([f"{name}=3", "MI300X=2"], SIDES)
+    assert absent == [name]
+    assert len(prices) == 1
+    with pytest.raises(UsageError, match="'free' is not a price"):
+        parse([f"{name}=free"], SIDES)
 
 
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        (["B200=3"], "no system matches 'B200'"),
-        (["=3"], "no system matches ''"),
         (["H100=3", "80GB=4"], "has two prices"),
         (["H100=3", "4"], "not both"),
         (["H100=free"], "'free' is not a price"),
@@ -59,12 +83,19 @@ def test_a_whole_word_counts_before_a_part_of_one():
         (["H100=1:2:3"], "is not a price"),
         (["H100=nan"], "is not a price"),
         (["H100=inf"], "is not a price"),
+        (["H100=0.00009"], "is not a price"),
+        (["H100=1000001"], "is not a price"),
+        (["H100=1:1000001"], "is not a price"),
     ],
 )
 def test_what_is_no_price(typed, words):
     with pytest.raises(UsageError, match=words) as caught:
         parse(typed, SIDES)
     assert caught.value.heading == "wrong-cost"
+
+
+def test_the_least_and_the_highest_price():
+    assert priced(["H100=0.0001:1000000"])[SIDES[1]] == Price(1e-4, 1e6)
 
 
 def test_as_text():

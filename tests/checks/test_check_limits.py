@@ -16,7 +16,10 @@ from tprimat.analysis import flops
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
 from tprimat.checks import compute, corrections, physics, training
-from tprimat.results.run import Data, GpuInfo, MemoryMetrics, ModelConfig, Run, TrainingConfig
+from tprimat.record.recorder import Pause
+from tprimat.record.wall_time import timeline
+from tprimat.results.account import Timing
+from tprimat.results.run import Data, GpuInfo, MemoryMetrics, ModelConfig, Run, Source, TrainingConfig
 
 UNIFORM = math.log(1024)
 SHAPE = ModelConfig(num_layers=2, hidden_size=64, num_attention_heads=4, ffn_hidden_size=128, vocab_size=1024)
@@ -35,7 +38,7 @@ def nature(losses, **fields):
 
 
 def is_same(losses, others, **fields):
-    """Whether two trainings on equal data are the same."""
+    """Whether two runs on equal data are the same."""
     first, second = (trained(each, data=Data(digest="abc"), **fields) for each in (losses, others))
     return training.same_training(first, second).same
 
@@ -114,7 +117,7 @@ def timed(times=(1.0,) * 40, **fields):
 
 
 def judged(run):
-    """The severity and the rule of what is found in a run; None where nothing is."""
+    """The severity and the rule of what is found in a run; None if nothing is."""
     found = physics.findings(run, summarize(run))
     assert len(found) < 2
     return (found[0].severity, found[0].rule) if found else None
@@ -160,7 +163,15 @@ def is_above_the_peak(share):
     return "above-peak" in {each.rule for each in physics.findings(run, summarize(run))}
 
 
+def recorded(*, times=1.0, wall=1.0, ranks="one process", kind="live", start_up=0.0, pauses=()):
+    """The findings on 40 recorded steps whose step times and timeline are 1 s each, both times a factor."""
+    entries = timeline(start_up, {step: wall * step for step in range(1, 41)}, pauses, 1, 45.0)
+    timing = Timing(kind="timer", clock="monotonic", over_ranks=ranks)
+    return judged(timed((times,) * 40, timeline=entries, timing=timing, source=Source(kind=kind)))
+
+
 WARNING, ERROR = ("warning", "own-rate"), ("error", "own-rate")
+OWN_TIME = ("error", "own-time")
 CAP, MEMORY = ("error", "above-power-cap"), ("error", "beyond-memory")
 
 
@@ -169,6 +180,10 @@ CAP, MEMORY = ("error", "above-power-cap"), ("error", "beyond-memory")
     ("the same rate, lower", with_rate, (0.9895, WARNING), (0.9905, None)),
     ("a near rate, higher", with_rate, (1.049, WARNING), (1.051, ERROR)),
     ("a near rate, lower", is_read_as_a_share, (0.949, False), (0.951, True)),
+    # The first step may have begun before a pause, so that 40 steps are compared with the wall time of 39 and start-up.
+    ("step times above the wall time", lambda times: recorded(times=times), (1.0099, None), (1.0101, OWN_TIME)),
+    ("the same after start-up", lambda times: recorded(times=times, start_up=9.0), (1.035, None), (1.037, OWN_TIME)),
+    ("step times below the wall time", lambda times: recorded(times=times), (0.9899, OWN_TIME), (0.9901, None)),
     ("power above the cap", lambda watts: with_power(watts, 60.0), (769.0, None), (771.0, CAP)),
     ("seconds of power", lambda seconds: with_power(900.0, seconds), (9.9, None), (10.0, CAP)),
     ("memory of the device", with_memory, (100.09, None), (100.11, MEMORY)),
@@ -177,6 +192,29 @@ CAP, MEMORY = ("error", "above-power-cap"), ("error", "beyond-memory")
 )
 def test_what_is_possible(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+@pytest.mark.parametrize(
+    ("times", "more"),
+    [
+        (1.1, {"ranks": "max over 8 ranks"}),
+        (1.1, {"kind": "log"}),
+        (0.9, {"kind": "log"}),
+        (0.9, {"pauses": [Pause(50.0, 51.0)]}),
+    ],
+)
+def test_step_times_need_not_add_up_to_a_wall_time_of_something_else(times, more):
+    assert recorded(times=times, **more) is None
+
+
+def test_the_longest_times_over_ranks_add_up_to_no_less_than_one_rank_took():
+    assert recorded(times=0.9, ranks="max over 8 ranks") == OWN_TIME
+
+
+def test_a_pause_within_the_first_step_moves_its_beginning_to_the_start_up():
+    entries = timeline(0.0, {1: 31.0, 2: 32.0}, [Pause(29.0, 30.0, "evaluation")], 1, 32.0)
+    timing = Timing(kind="timer", over_ranks="one process")
+    assert judged(timed((30.0, 1.0), timeline=entries, timing=timing, source=Source(kind="live"))) is None
 
 
 def test_the_memory_of_a_process_is_not_held_against_a_device_that_is_none():

@@ -221,3 +221,18 @@ class TestWhatFewStates:
         assert found["GPU partition"] == ("SPX/NPS1", "CPX/NPS4")
         assert found["NUMA balancing"] == ("off", "on")
         assert "Primus Turbo" not in {each.title for each in compute.config_diff(Run(), Run()).entries}
+
+
+@pytest.mark.parametrize(
+    ("counts", "conflict"),
+    [
+        ((1_000_000, 1_500_000), None),
+        ((1_000_000, 1_500_001), "parameters 1,000,000 and 1,500,001"),
+        ((1_500_001, 1_000_000), "parameters 1,500,001 and 1,000,000"),
+        ((1_000_000, None), None),
+        ((None, None), None),
+    ],
+)
+def test_one_name_with_other_parameters_is_another_model(counts, conflict):
+    first, second = (ModelConfig(num_parameters=count) for count in counts)
+    assert settings.shape_conflict(first, second) == conflict

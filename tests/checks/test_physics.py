@@ -8,11 +8,11 @@ from made_runs import make_run
 from stored_runs import series
 
 from tprimat import read_log
-from tprimat.analysis import flops
+from tprimat.analysis import conventions, flops
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
 from tprimat.checks import physics
-from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, Run, TrainingConfig
+from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, Optimizer, Run, TrainingConfig
 from tprimat.store import store
 from tprimat.units import GIB
 
@@ -71,9 +71,7 @@ def test_deepspeed_row_is_impossible_in_bf16(published):
 def test_deepspeed_row_cannot_be_judged_without_precision(published):
     (finding,) = judge(published["deepspeed"])
     assert finding.severity == "unverified"
-    assert (
-        "1,023 TFLOP/s per GPU is 103% of the dense BF16 peak of H100 SXM; only possible in FP8, so set" in finding.text
-    )
+    assert "1,023 TFLOP/s per GPU is 103% of the dense BF16 peak of H100 SXM; only possible in FP8, but" in finding.text
 
 
 @pytest.mark.parametrize("framework", ["megatron", "transformers"])
@@ -128,6 +126,42 @@ def test_memory_beyond_the_card():
     assert finding.rule == "beyond-memory"
     assert "of 210.00 GB exceeds the 206.14 GB of the device" in finding.text
     assert "GiB reported as GB" in finding.explanations[0]
+
+
+def seventy(gpus, optimizer="AdamW", trainable=None, **changes):
+    run = make_run(
+        "NVIDIA H100 80GB HBM3", precision="bf16", step_time=60.0, warmup=(), batch=8, length=2048, gpus=gpus
+    )
+    shape = msgspec.structs.replace(models.find("llama-3.1-70b").shape, trainable_parameters=trainable)
+    info = GpuInfo(device_name="NVIDIA H100 80GB HBM3", device_count=gpus, total_memory_gb=85.02)
+    return msgspec.structs.replace(
+        run, model_config=shape, gpu_info=info, optimizer=Optimizer(name=optimizer), **changes
+    )
+
+
+# 70.55 billion parameters: 423.3 GB with AdamW, 282.2 GB without its states, 35.3 GB frozen.
+@pytest.mark.parametrize(
+    ("gpus", "optimizer", "trainable", "refused"),
+    [
+        (1, "AdamW", None, True),
+        (4, "AdamW", None, True),
+        (5, "AdamW", None, False),
+        (3, None, None, True),
+        (4, None, None, False),
+        (4, "SGD", None, False),
+        (1, "AdamW", 40_000_000, False),
+    ],
+)
+def test_states_that_all_gpus_together_cannot_hold(gpus, optimizer, trainable, refused):
+    found = [each for each in judge(seventy(gpus, optimizer, trainable)) if each.rule == "beyond-memory"]
+    assert [each.severity for each in found] == ["unverified"] * refused
+    assert all("70.6B parameters take at least" in each.text for each in found)
+
+
+@pytest.mark.parametrize(("offload", "refused"), [(True, False), ("cpu", False), (False, True), (None, True)])
+def test_states_in_the_memory_of_the_cpu_are_not_judged(offload, refused):
+    run = seventy(1, framework_config={"optimizer_cpu_offload": offload})
+    assert bool([each for each in judge(run) if each.rule == "beyond-memory"]) == refused
 
 
 def test_memory_up_to_the_card_is_possible():
@@ -237,7 +271,7 @@ def test_what_is_possible_is_named_of_a_card_with_fp4(published):
     info = msgspec.structs.replace(published["deepspeed"].gpu_info, device_name="NVIDIA B200")
     run = msgspec.structs.replace(published["deepspeed"], gpu_info=info, step_times=(0.3,), native_metrics={})
     (finding,) = judge(run)
-    assert "only possible in FP8 or FP4, so set the precision" in finding.text
+    assert "only possible in FP8 or FP4, but the precision is unknown" in finding.text
 
 
 @pytest.mark.parametrize(
@@ -258,11 +292,11 @@ LLAMA = models.by_name("llama").shape
 
 
 def trained(device, tflops, *, precision="bf16", length=2048, packing=False, trainable=None, memory=None, **info):
-    """A run on one GPU that does so many TFLOP/s by the FLOPs of the weights and of causal attention."""
+    """A run on 16 GPUs that do so many TFLOP/s each by the FLOPs of the weights and of causal attention."""
     shape = msgspec.structs.replace(LLAMA, trainable_parameters=trainable)
     per_token = flops.flops_per_token(shape, 0 if packing else length)
     config = TrainingConfig(
-        global_batch_size=8, sequence_length=length, num_gpus=1, precision=precision, packing=packing
+        global_batch_size=128, sequence_length=length, num_gpus=16, precision=precision, packing=packing
     )
     return made_up(
         8 * length * per_token / (tflops * 1e12),
@@ -270,6 +304,26 @@ def trained(device, tflops, *, precision="bf16", length=2048, packing=False, tra
         training_config=config,
         gpu_info=GpuInfo(device_name=device, **info),
     )
+
+
+@pytest.mark.parametrize(
+    ("device", "tflops", "severity", "rule"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 19.4, None, None),
+        ("NVIDIA A100-SXM4-80GB", 19.6, "warning", "contradiction"),
+        ("NVIDIA A100-SXM4-80GB", 155.9, "warning", "contradiction"),
+        ("NVIDIA A100-SXM4-80GB", 156.1, "error", "above-peak"),
+        # Without TF32.
+        ("Tesla V100-SXM2-16GB", 15.6, None, None),
+        ("Tesla V100-SXM2-16GB", 15.8, "error", "above-peak"),
+    ],
+)
+def test_fp32_up_to_the_peak_of_tf32_contradicts_itself(device, tflops, severity, rule):
+    found = judge(trained(device, tflops, precision="fp32"))
+    assert [(each.severity, each.rule) for each in found] == ([(severity, rule)] if rule else [])
+    if severity == "warning":
+        assert found[0].text.startswith("only possible in TF32, not in the stated FP32: ")
+        assert found[0].explanations[0].startswith("TF32 or BF16 in the matrix products")
 
 
 HONEST = (
@@ -407,7 +461,7 @@ class TestPrintedFlops:
     def test_fewer_than_those_of_the_weights_contradict(self):
         assert not contradicts(printing(self.LEAST * 1.001))
         (text,) = contradicts(printing(self.LEAST * 0.999))
-        assert "its shape, batch, sequence length and step time give 421.6" in text
+        assert "shape, batch, sequence length and step time give 422" in text
 
     def test_more_than_those_of_full_attention_and_a_layer_contradict(self):
         assert not contradicts(printing(self.MOST * 0.999))
@@ -426,6 +480,36 @@ class TestPrintedFlops:
     def test_a_window_may_not_be_counted(self):
         rate = flops.flops_per_token(self.SHAPE, 8192, causal=False) * self.TFLOPS
         assert not contradicts(printing(rate, sliding_window=128))
+
+    @pytest.mark.parametrize(
+        ("counted", "severity", "name"),
+        [
+            (flops.flops_per_token(SHAPE, 8192), None, ""),
+            (flops.flops_per_token(SHAPE, 8192, causal=False), "info", "full attention, without the causal half"),
+            (6 * 8_030_261_248, "info", "6 FLOPs for every parameter, no attention"),
+        ],
+    )
+    def test_the_convention_that_explains_the_printed_value_is_named(self, counted, severity, name):
+        found = [each for each in judge(printing(counted * self.TFLOPS)) if each.rule == "flops-convention"]
+        assert [each.severity for each in found] == ([severity] if severity else [])
+        assert all(f"counting {name}" in each.text and each.text.endswith("; here 421.6") for each in found)
+
+    def test_a_mistaken_formula_is_named(self):
+        two_matrices = 6 * 32 * 4096 * 14336
+        (finding,) = [
+            each
+            for each in judge(printing((flops.flops_per_token(self.SHAPE, 8192) - two_matrices) * self.TFLOPS))
+            if each.rule == "contradiction"
+        ]
+        assert finding.explanations[0] == "it counts gated feed-forward layers as two matrices instead of three"
+        shape = models.find("gpt-oss-120b").shape
+        run = printing(1.0)
+        run = msgspec.structs.replace(run, model="gpt-oss-120b", model_config=shape)
+        counted = conventions.explanations(30.87e9, shape, 8192)[0]
+        assert counted.is_mistake
+        run = msgspec.structs.replace(run, native_metrics={"tflops_per_gpu": (30.87e9 * self.TFLOPS,) * 40})
+        (warning,) = [each for each in judge(run) if each.rule == "flops-convention"]
+        assert warning.severity == "warning"
 
     def test_another_sequence_length_that_fits_is_named(self):
         other = flops.flops_per_token(self.SHAPE, 2048) * self.TFLOPS / 4

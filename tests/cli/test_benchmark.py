@@ -1,4 +1,4 @@
-"""`benchmark`: its options, its plan, its trainings and what it says of them."""
+"""`benchmark`: its options, its plan, its runs and what it says of them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ save("complete", None)
 
 @pytest.fixture
 def fake(monkeypatch, tmp_path):
-    """A framework whose trainings take no time; returns what makes them behave."""
+    """A framework whose runs take no time; returns what makes them behave."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(platforms, "detect", lambda: CPU)
 
@@ -143,7 +143,7 @@ def test_all_models_of_a_call_have_one_scale(name, memory_gb, words, scale):
     options = benchmark_options.parser().parse_args(words)
     made = plan_of(options, frameworks.by_name(name), machine)
     assert [request.scale for request in made.requests] == [scale] * 3
-    said = f"scale {scale} for all trainings, the largest at which each of them fits"
+    said = f"scale {scale} for all runs, the largest at which every run fits"
     assert said in made.notes
     assert not any(f"scale {other} is trained" in note for note in made.notes for other in ("half", "1b"))
     options = benchmark_options.parser().parse_args([*words, "--model", "mistral"])
@@ -173,8 +173,11 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("argv", "words"),
         [
-            (["--model", "lama"], "unknown model 'lama'; is llama meant?"),
-            (["--model", "gpt"], "choose from llama, qwen, mistral, all"),
+            (["--model", "lama"], "unknown model 'lama'; did you mean llama?"),
+            (["--model", "gpt"], "choose from llama, qwen, mistral, encdec, all"),
+            (["--model", "meta-llama/Llama-3.1-8B"], "'meta-llama/Llama-3.1-8B'; did you mean llama?"),
+            (["Llama"], "did you mean --model llama?"),
+            (["nothing"], "--help lists the options"),
             (["--precision", "int8"], "choose from fp32, bf16, fp16"),
             (["--precision", "fp"], "unknown precision 'fp'"),
             (["--steps", "0"], "must be at least 1, not 0"),
@@ -210,7 +213,7 @@ class TestOptions:
 
     def test_unknown_framework(self, fake, capsys):
         assert run("benchmark", ["--framework", "nemmo"]) == ExitStatus.USAGE
-        assert "unknown framework 'nemmo'\nhint:  available: lightning" in capsys.readouterr().err
+        assert "unknown framework 'nemmo'\nhint:  choose from lightning" in capsys.readouterr().err
 
 
 class TestPlan:
@@ -282,7 +285,7 @@ class TestPlan:
             (2, "micro2"),
         ]
         assert {request.global_batch_size for request in made.requests} == {2}
-        assert made.name_of(made.requests[0]) == "llama fp32 micro batch 1"
+        assert made.name_of(made.requests[0]) == "llama fp32 micro-batch 1"
         both = plan(
             ["--micro-batch-size", "1,2", "--global-batch-size", "2", "--precision", "fp32,bf16", "--label", "a"]
         )
@@ -337,13 +340,13 @@ class TestMatch:
         made = plan(["--match", result, "--steps", "20", "--precision", "fp32"], machine)
         assert (made.requests[0].steps, made.requests[0].precision) == (20, "fp32")
         said = "; ".join(made.notes)
-        assert "steps 500 there, 20 here, as you asked" in said
-        assert "bf16 there, fp32 here, as you asked" in said
+        assert "steps 500 there, 20 here, as requested" in said
+        assert "bf16 there, fp32 here, as requested" in said
 
     @pytest.mark.parametrize(
         ("more", "words"),
         [
-            (["--scale", "tiny"], "--scale and --match can't be combined"),
+            (["--scale", "tiny"], "--scale and --match cannot be combined"),
             (["--model", "qwen"], "is a result of llama"),
             (["--model", "all"], "is a result of llama"),
         ],
@@ -385,6 +388,17 @@ class TestDryRun:
         assert "--nproc-per-node=4" in shown
 
 
+def interrupted_while_hanging(logs):
+    """Send Ctrl-C to this process once a training hangs."""
+
+    def interrupt():
+        while not any("hanging" in log.read_text() for log in logs.glob("*.log")):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+
+
 class TestMeasuring:
     def test_all_goes_well(self, fake, tmp_path, capsys):
         assert run("benchmark", ["--runs", "2", "--model", "llama,qwen", "--steps", "60"]) == ExitStatus.OK
@@ -420,7 +434,7 @@ class TestMeasuring:
         assert "micro1" in headline
         assert "micro2" in headline
         assert run("benchmark", [*words, "--steps", "60"]) == ExitStatus.OK
-        assert capsys.readouterr().out.count("2/2 + 2 earlier") == 2
+        assert capsys.readouterr().out.count("2/2 and 2 earlier runs") == 2
 
     def test_many_runs_with_the_same_note_are_counted(self, fake):
         made = plan(["--model", "llama", "--runs", "5"])
@@ -435,17 +449,28 @@ class TestMeasuring:
         groups = [(made.requests[0], [(each, summarize(each)) for each in runs])]
         assert closing.findings(made, groups) == [f"4 of 5 runs: {reached}"]
 
+    @pytest.mark.parametrize(("planned", "steps"), [(60, "60 "), (90, "60 of 90 ")])
+    def test_a_run_that_was_ended_early_shows_its_planned_steps(self, fake, tmp_path, capsys, planned, steps):
+        made = plan(["--model", "llama"])
+        one = make_run()
+        one = msgspec.structs.replace(
+            one, training_config=msgspec.structs.replace(one.training_config, max_steps=planned)
+        )
+        closing.results(made, [(made.requests[0], [(one, summarize(one))])], [store.save(one, tmp_path).path])
+        assert f" 1/1 {steps}" in " ".join(capsys.readouterr().out.split())
+
     def test_how_far_it_is_from_a_published_result_is_said(self, fake, tmp_path, capsys):
         made = plan(["--model", "llama"])
         one = make_run(step_time=12.0, warmup=(30.0,), batch=128, length=8192, precision="fp8", framework="lightning")
         closing.results(made, [(made.requests[0], [(one, summarize(one))])], [store.save(one, tmp_path).path])
         shown = " ".join(capsys.readouterr().out.split())
         assert "reaches 76% of the published result" in shown
-        assert "What may explain the gap: trained with lightning" in shown
+        assert "megatron_bridge, here lightning; " in shown
+        assert "Possible causes of the gap: a different framework" in shown
 
     def test_it_cools_down_between_the_runs_which_are_pooled(self, fake, tmp_path, capsys):
         assert run("benchmark", ["--runs", "3", "--model", "llama", "--steps", "60", "--cooldown", "0.01"]) == 0
-        assert capsys.readouterr().out.count("cooling down for 0.01 s") == 2
+        assert capsys.readouterr().out.count("waiting 0.01 s") == 2
         assert len(store.read(tmp_path / "output" / "benchmark_cpu_llama.json")) == 3
 
     def test_a_smoke_test_is_named(self, fake, capsys):
@@ -468,19 +493,29 @@ class TestMeasuring:
     def test_ctrl_c_keeps_what_there_is_and_ends_the_rest(self, fake, tmp_path, capsys):
         fake("hang")
         logs = tmp_path / "output" / "logs"
-
-        def interrupt():
-            while not any("hanging" in log.read_text() for log in logs.glob("*.log")):
-                time.sleep(0.02)
-            os.kill(os.getpid(), signal.SIGINT)
-
-        threading.Thread(target=interrupt, daemon=True).start()
+        interrupted_while_hanging(logs)
         assert run("benchmark", ["--steps", "60"]) == ExitStatus.TRAINING_FAILED
         shown = capsys.readouterr()
         assert "llama fp32: interrupted" in shown.err
+        rows = [" ".join(line.split()) for line in shown.out.splitlines() if "/1 " in line]
+        assert rows[0].startswith("llama 0/1 2 ")
+        assert rows[0].endswith(" incomplete")
+        assert rows[1:] == ["qwen 0/1 – – – not run", "mistral 0/1 – – – not run"]
+        assert "earlier" not in shown.out
         (kept,) = store.read(tmp_path / "output" / "benchmark_cpu_llama.json")
         assert (kept.status, kept.steps) == ("incomplete", (1, 2))
         assert len(list(logs.iterdir())) == 1
+        assert "Next:    ./benchmark.py --steps 60 --resume" in shown.out
+
+    def test_ctrl_c_in_the_first_of_two_configurations_names_both(self, fake, tmp_path, capsys):
+        fake("hang")
+        interrupted_while_hanging(tmp_path / "output" / "logs")
+        run("benchmark", ["--model", "llama", "--micro-batch-size", "1,2", "--global-batch-size", "2", "--runs", "2"])
+        rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines() if "/2 " in line]
+        assert [(row.split()[:3], row.rpartition("tokens/s")[2].split()[-1]) for row in rows] == [
+            (["llama", "micro1", "0/2"], "incomplete"),
+            (["llama", "micro2", "0/2"], "run"),
+        ]
 
     def test_a_result_of_another_setup_has_a_file_of_its_own(self, fake, tmp_path, capsys):
         run("benchmark", ["--model", "llama", "--seed", "1"])
@@ -582,11 +617,11 @@ class TestTerminal:
         assert "30/60" in text
         assert "0.500 s/step" in text
         assert "1 min 00 s left" in text
-        assert "\x1b[3" not in text  # no colour
+        assert "\x1b[3" not in text  # no color
 
 
 def test_end_to_end(tmp_path, repository):
-    """The real thing: one model, three steps, through the script at the root, from another folder."""
+    """The real thing: one model, three steps, through the script at the root, from another directory."""
     for package in ("torch", "lightning", "transformers"):
         pytest.importorskip(package)
     done = subprocess.run(

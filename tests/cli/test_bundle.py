@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import tarfile
 import zipfile
 from pathlib import Path
 
+import made_hostile
 import pytest
 from stored_runs import series
 
 from tprimat.cli import run
 from tprimat.errors import UnreadableError, UsageError
 from tprimat.log_import import bundle, inputs
+from tprimat.redaction import INCLUDE_HOST
 from tprimat.results.run import Environment, GpuInfo, Run, TrainingConfig
 from tprimat.store import store
 
@@ -97,7 +101,7 @@ def test_results_of_one_name_from_two_folders(files, tmp_path):
 
 def test_a_log_that_has_gone_is_said(files, tmp_path):
     _, left_out = bundle.write(tmp_path / "b.zip", [files[0]], [tmp_path / "none.log"])
-    assert left_out == [f"not in the bundle: {tmp_path / 'none.log'}: no such file"]
+    assert left_out == [f"not in the bundle: {tmp_path / 'none.log'}: no such file or directory"]
 
 
 def test_nothing_is_overwritten_and_the_name_is_checked_first(tmp_path):
@@ -109,7 +113,8 @@ def test_nothing_is_overwritten_and_the_name_is_checked_first(tmp_path):
     assert (tmp_path / "b.zip").read_text() == "mine"
 
 
-def test_of_a_log_that_is_read(samples, tmp_path, capsys):
+def test_of_a_log_that_is_read(samples, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv(INCLUDE_HOST, "1")
     log = samples / "primus" / "megatron_light_llama31_8B_bf16_50it.log"
     bundle = tmp_path / "mi300x.tar.gz"
     status = run(
@@ -154,14 +159,104 @@ REFUSED = "unpacks to more than logs and results do"
 @pytest.mark.parametrize("more", [0, 1])
 def test_what_an_archive_states_of_a_member_is_bounded(tmp_path, more):
     entry = tarfile.TarInfo("logs/train.log")
-    # The member's own header, that of the comment, and the comment with its length and name.
-    entry.pax_headers = {"comment": "x" * (bundle.LARGEST_HEADER - 2 * 512 - len("1047552 comment=\n") + more)}
+    # The member's own header, that of the comment, and the comment with its length and name, in blocks.
+    entry.pax_headers = {"comment": "x" * (8192 - 2 * 512 - len("7168 comment=\n") + more)}
     path = archive(tmp_path / "b.tar.gz", (entry, b"step 1\n" * 100_000))
     if not more:
         assert names_in(path) == ["train.log"]
         return
     with pytest.raises(UnreadableError, match=f"b.tar.gz: {REFUSED}"):
         names_in(path)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_what_an_archive_states_of_all_members_is_bounded(tmp_path, monkeypatch, more):
+    # Of each member one block, and the block of zeros that ends the archive.
+    monkeypatch.setattr(bundle, "LARGEST_HEADERS", 5 * 512 - more)
+    path = archive(tmp_path / "b.tar.gz", *((tarfile.TarInfo(f"{number}.log"), b"") for number in range(4)))
+    if not more:
+        assert len(names_in(path)) == 4
+        return
+    with pytest.raises(UnreadableError, match=REFUSED):
+        names_in(path)
+
+
+def test_as_many_members_as_there_may_be_have_room_for_their_headers():
+    assert bundle.MOST_MEMBERS * 3 * 512 <= bundle.LARGEST_HEADERS
+    assert bundle.MOST_MEMBERS * (46 + 150) <= bundle.LARGEST_DIRECTORY
+
+
+@pytest.mark.parametrize("digits", [99, 100])
+def test_a_number_in_a_header_is_bounded(tmp_path, digits):
+    entry = tarfile.TarInfo("1" * digits + ".log")
+    path = archive(tmp_path / "b.tar.gz", (entry, b"1" * 5000))
+    if digits == 99:
+        assert names_in(path) == [entry.name]
+        return
+    with pytest.raises(UnreadableError, match="a number in a header is too long"):
+        names_in(path)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_values_of_a_result_are_bounded(tmp_path, monkeypatch, more):
+    monkeypatch.setattr(bundle, "MOST_VALUES", 9)
+    content = json.dumps(list(range(10 + more))).encode()
+    for name in ("x.json", "x.log"):
+        path = archive(tmp_path / f"{name}.tar.gz", (tarfile.TarInfo(f"results/{name}"), content))
+        if more and name == "x.json":
+            with pytest.raises(UnreadableError, match="a result in it has more than 9 values"):
+                names_in(path)
+        else:
+            assert names_in(path) == [name]
+
+
+def test_a_sparse_file_is_refused(tmp_path):
+    entry = tarfile.TarInfo("train.log")
+    entry.pax_headers = {"GNU.sparse.map": "0,6", "GNU.sparse.size": "1000000"}
+    with pytest.raises(UnreadableError, match="a file in it is sparse"):
+        names_in(archive(tmp_path / "b.tar.gz", (entry, b"step 1")))
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_directory_of_a_zip_is_bounded(tmp_path, monkeypatch, more):
+    path = tmp_path / "b.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        for number in range(10):
+            packed.writestr(f"{number}.log", b"step 1")
+    monkeypatch.setattr(bundle, "LARGEST_DIRECTORY", 10 * (46 + len("0.log")) - more)
+    if not more:
+        assert len(names_in(path)) == 10
+        return
+    with pytest.raises(UnreadableError, match=REFUSED):
+        names_in(path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_zipfile_unpacks_at_once_is_refused(tmp_path, method):
+    path = tmp_path / "b.zip"
+    with zipfile.ZipFile(path, "w", method) as packed:
+        packed.writestr("train.log", b"step 1")
+    if method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        assert names_in(path) == ["train.log"]
+        return
+    with pytest.raises(UnreadableError, match="it is not packed with deflate"):
+        names_in(path)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress, made_hostile.zstd])
+def test_an_archive_may_be_packed_otherwise_than_it_is_named(tmp_path, pack):
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as packed:
+        for number in range(20):
+            content = bytes([number]) * (100_000 + number)
+            entry = tarfile.TarInfo(f"environment/{number}.log" if number % 2 else f"logs/{number}.log")
+            entry.size = len(content)
+            packed.addfile(entry, io.BytesIO(content))
+    path = tmp_path / "b.tgz"
+    path.write_bytes(pack(plain.getvalue()))
+    with bundle.unpacked(path) as (folder, _):
+        contents = {each.name: each.read_bytes() for each in folder.rglob("*.log")}
+    assert contents == {f"{number}.log": bytes([number]) * (100_000 + number) for number in range(0, 20, 2)}
 
 
 @pytest.mark.parametrize("members", [3, 4])

@@ -19,7 +19,7 @@ AMD = {"device": MI300X, "stack": "rocm"}
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    """A folder output/ with two machines' results, and the folder above as the current one."""
+    """A directory output/ with two machines' results, and the directory above as the current one."""
     monkeypatch.chdir(tmp_path)
     save(make_run(), tmp_path / "output" / "nvidia")
     save(make_run(**AMD, step_time=2.4), tmp_path / "output" / "amd")
@@ -32,7 +32,7 @@ class TestOutputs:
         said = capsys.readouterr()
         assert "33% faster" in said.out
         assert said.out.endswith(
-            f"Report: {Path('output', 'comparison_report.html')}, .md   Plot: {Path('output', 'comparison_plot.png')}\n"
+            f"Report: {Path('output', 'comparison_report.html')}   Plot: {Path('output', 'comparison_plot.png')}\n"
         )
         assert said.err == ""
         assert (results / "comparison_plot.png").read_bytes().startswith(b"\x89PNG")
@@ -75,12 +75,56 @@ class TestOutputs:
         run("compare", [])
         assert capsys.readouterr().out == first
 
+    def test_a_system_may_have_a_long_name(self, results, capsys):
+        assert run("compare", [f"{'z' * 500}=output/nvidia", "b=output/amd", "--no-plot"]) == ExitStatus.OK
+        assert "33% faster" in " ".join(capsys.readouterr().out.split())
+
     def test_reference_and_model(self, results, capsys):
         save(make_run(model="qwen"), results / "nvidia")
         assert run("compare", ["--reference", "h100", "--model", "llama", "--no-plot"]) == ExitStatus.OK
         out = capsys.readouterr().out
         assert "Qwen" not in out
         assert "33% faster" in out
+
+    def test_reports_go_beside_the_results_of_the_only_directory(self, results, tmp_path, capsys):
+        assert run("compare", ["output/nvidia"]) == ExitStatus.OK
+        lines = [f"Report: {Path('output', 'nvidia', 'comparison_report.html')} (also .md)"]
+        lines += [f"Plot: {Path('output', 'nvidia', 'comparison_plot.png')}"]
+        # Each on a line of its own where one is too narrow for both.
+        assert capsys.readouterr().out.splitlines()[-2:] == lines
+        assert {path.suffix for path in (results / "nvidia").glob("comparison_*")} == {".md", ".html", ".png"}
+        assert list(results.glob("comparison_*")) == []
+
+    @pytest.mark.parametrize(
+        "inputs",
+        [("a",), ("a/one/benchmark_cuda_llama.json",), ("a/one", "a/two"), ("a/one", "--results-dir", "output")],
+        ids=["only subdirectories", "a file", "several directories", "a directory that is given"],
+    )
+    def test_they_go_to_output_else(self, inputs, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        save(make_run(), tmp_path / "a" / "one")
+        save(make_run(**AMD, step_time=2.4), tmp_path / "a" / "two")
+        assert run("compare", [*inputs, "--no-plot"]) == ExitStatus.OK
+        assert [path.parent for path in tmp_path.rglob("comparison_report.md")] == [tmp_path / "output"]
+
+    def test_a_report_of_another_comparison_is_replaced_with_a_word(self, results, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(results)
+        save(make_run(step_time=3.0, label="new"), results / "new")
+
+        def replaced(*inputs):
+            assert run("compare", [*inputs, "--results-dir", "pages", "--no-plot"]) == ExitStatus.OK
+            return capsys.readouterr().err
+
+        said = "note: replaced the report of another comparison (8×MI300X (BF16); 8×H100 (BF16))\n"
+        assert replaced("nvidia", "amd/benchmark_rocm_llama.json") == ""
+        # The same inputs in another order, one more input, and the directory of one.
+        assert replaced("amd/benchmark_rocm_llama.json", "nvidia") == ""
+        assert replaced("amd", "nvidia") == ""
+        assert replaced("new", "nvidia") == said
+        assert "(new; 8×H100)" in replaced("amd", "nvidia")
+        page = results / "pages" / "comparison_report.md"
+        page.write_text(page.read_text(encoding="utf-8") + "<!-- compared: nonsense -->", encoding="utf-8")
+        assert replaced("new", "nvidia") == ""
 
     def test_without_matplotlib_all_but_the_picture(self, results, capsys, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -119,10 +163,43 @@ class TestWrongUsage:
         assert line.endswith("docs/troubleshooting.md#no-results")
         assert list(tmp_path.iterdir()) == []
 
+    def test_a_missing_results_dir_is_said_to_hold_the_results_too(self, capsys):
+        assert run("compare", ["--results-dir", "missing"]) == ExitStatus.USAGE
+        assert "hint:  without PATH, the results to compare are in --results-dir too" in capsys.readouterr().err
+
+    def test_a_folder_of_pictures_says_so(self, tmp_path, capsys):
+        (tmp_path / "cat.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+        assert run("compare", [str(tmp_path)]) == ExitStatus.USAGE
+        assert "a binary file, such as an image, not a log)" in capsys.readouterr().err
+        (tmp_path / "cat.png").rename(tmp_path / "cat.html").write_text("<p>step 1</p>")
+        assert run("compare", [str(tmp_path)]) == ExitStatus.USAGE
+        assert "not a log by its name" in capsys.readouterr().err
+
     def test_an_empty_folder(self, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "output").mkdir()
         assert "no benchmark results or logs in output" in self.line(capsys)
+
+    def test_after_a_search_that_was_killed_the_trials_are_named(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        trials = Path("output", "autotune")
+        save(make_run(label="micro1"), trials / "tuned_cuda_nemo_llama" / "micro1")
+        save(make_run(label="micro2", step_time=2.4), trials / "tuned_cuda_nemo_llama" / "micro2")
+        assert run("compare", ["--no-plot"]) == ExitStatus.USAGE
+        hint = capsys.readouterr().err.splitlines()[1]
+        assert hint == f"hint:  run --tune again, or compare its trials: {trials}"
+        assert run("compare", [str(trials), "--no-plot"]) == ExitStatus.OK
+        assert "faster" in capsys.readouterr().out
+
+    def test_a_session_that_left_no_result_is_resumed(self, tmp_path, capsys):
+        (tmp_path / "logs").mkdir()
+        (tmp_path / "logs" / "benchmark_cpu_llama_20261126_052338.log").write_text(
+            "$ python3 -m loop --steps=200 -x=1\n"
+        )
+        assert run("compare", [str(tmp_path), "--no-plot"]) == ExitStatus.USAGE
+        shown = capsys.readouterr().err
+        assert "hint:  no run there has left a result: repeat its ./benchmark.py command with --resume" in shown
+        assert "looks like a step" not in shown
 
     def test_a_folder_of_other_files(self, tmp_path, capsys):
         (tmp_path / "other.json").write_text("[1, 2]")
@@ -132,14 +209,19 @@ class TestWrongUsage:
     def test_a_file_that_isnt_there(self, tmp_path, capsys):
         assert self.line(capsys, str(tmp_path / "none.json")).startswith(f"error: {tmp_path / 'none.json'}: ")
 
+    @pytest.mark.parametrize("before", [[], ["output", "--cost"], ["output", "--precision"], ["x=output/nvidia"]])
+    def test_a_name_that_is_too_long(self, results, capsys, before):
+        assert run("compare", [*before, "z" * 5000, "--no-plot"]) == ExitStatus.USAGE
+        assert capsys.readouterr().err.startswith("error: ")
+
     def test_a_broken_file_that_was_named(self, results, tmp_path, capsys):
         broken = tmp_path / "broken.json"
         broken.write_text('{"schema_version": 1, "steps": [')
         assert f"{broken}" in self.line(capsys, str(broken))
 
     def test_an_ambiguous_reference(self, results, capsys):
-        line = self.line(capsys, "--reference", "8×")
-        assert "'8×' is ambiguous" in line
+        line = self.line(capsys, "--reference", "8")
+        assert "'8' matches several systems" in line
 
     def test_a_picture_of_another_kind(self, results, capsys):
         assert ".png, .svg, .pdf" in self.line(capsys, "--output", "plot.json")
@@ -205,7 +287,7 @@ class TestRealResults:
     @pytest.fixture
     def said(self, samples, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
-        assert run("compare", [str(samples / "results")]) == ExitStatus.OK
+        assert run("compare", [str(samples / "results"), "--results-dir", "output"]) == ExitStatus.OK
         return capsys.readouterr().out, (tmp_path / "output" / "comparison_report.md").read_text(encoding="utf-8")
 
     def test_eight_steps_of_warm_up_are_excluded(self, said):
@@ -216,7 +298,7 @@ class TestRealResults:
     def test_results_of_january_and_february_are_not_mixed(self, said):
         out = " ".join(said[0].split())
         assert "28–36% faster" in out
-        assert "8×H100 80GB HBM3, batch 8×8192" in out
+        assert "8×H100, batch 8" in out
 
     def test_no_value_of_the_earlier_tool_that_is_wrong(self, said):
         # The step windows of other tools are listed, and decide nothing.
@@ -227,27 +309,33 @@ class TestRealResults:
 
     def test_the_rate_that_contradicts_its_steps_is_explained(self, said):
         out = " ".join(said[0].split())
-        assert "Not compared: 8×MI300X, batch 128×2048 is excluded" in out
-        assert "it reports 107,401 tokens/s, but" in out
-        assert "1. sequence length 8192 instead of 2048" in out
+        assert "Not compared: 8×MI300X, batch 128: it reports 107,401 tokens/s, but" in out
+        assert "sequence length 8192 instead of 2048" in said[1]
 
     def test_each_february_pair_is_compared_with_its_caveats(self, said):
         out = " ".join(said[0].split())
-        assert "52–56% faster" in out
-        assert out.count("! step timers differ: ") == out.count("! speed changed: ") == 2
+        assert "- Qwen 2.5 7B: MI300X vs H100 1.55×" in out
+        assert "8×MI300X, batch 64 sped up at step 161" in out
+        assert "52–56% faster" in said[1]
+        assert all("step timers differ: " in text for text in (out, said[1]))
+        assert "speed changed: " in said[1]
 
     def test_training_runs_differ(self, said):
         text = " ".join(said[1].split())
-        assert text.count("training runs differ") >= 2
+        assert text.count("model quality is not compared") >= 2
         assert "on 0.2% of shared steps" in text
         assert "on 4.0% of shared steps" in text
 
     def test_mfu_where_the_precision_is_given(self, samples, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
-        assert run("compare", [str(samples / "results"), "--precision", "bf16", "--no-plot"]) == ExitStatus.OK
+        words = [str(samples / "results"), "--results-dir", "output"]
+        assert run("compare", [*words, "--precision", "bf16", "--no-plot"]) == ExitStatus.OK
         report = (tmp_path / "output" / "comparison_report.md").read_text(encoding="utf-8")
-        rows = [line.split()[1:] for line in capsys.readouterr().out.splitlines() if line.startswith("MFU")]
-        assert rows == [["24.1%", "23.8%"], ["26.5%", "–"], ["21.8%", "18.6%"]]
+        out = capsys.readouterr().out + report
+        lines = [line.split() for line in out.splitlines()]
+        shares = [line[-1] for line in lines if line and "batch" in line and line[-1].endswith("%")]
+        assert shares[:2] == ["24.1%", "23.8%"]
+        assert ["|", "MFU", "(share", "of", "peak)", "|", "21.8%", "|", "18.6%", "|", "|"] in lines
         assert "precision bf16 from the command line" in report
 
     def test_the_digests_of_all_six_files_are_in_the_report(self, said, samples):

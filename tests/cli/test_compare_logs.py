@@ -1,9 +1,10 @@
-"""compare with logs in the place of results: files, folders, patterns, bundles, names, and what can't be read."""
+"""compare with logs in the place of results: files, directories, patterns, bundles, names, and what can't be read."""
 
 from __future__ import annotations
 
 import io
 import json
+import shutil
 import tarfile
 import zipfile
 from pathlib import Path
@@ -16,7 +17,7 @@ import tprimat
 from tprimat.cli import run
 from tprimat.errors import ExitStatus
 from tprimat.log_import import bundle, extract
-from tprimat.results.run import Environment, GpuInfo
+from tprimat.results.run import Environment, GpuInfo, Source
 from tprimat.store.store import save
 
 
@@ -41,14 +42,14 @@ def titan(gpu: str, gib: float, tps: float, steps: int = 30, *, sequence_length:
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A folder with an NVIDIA and an AMD log."""
+    """A directory with an NVIDIA and an AMD log."""
     monkeypatch.chdir(tmp_path)
     Path("nv.log").write_text(titan("NVIDIA H100 80GB HBM3", 79.1, 7000))
     Path("amd.log").write_text(titan("AMD Instinct MI300X", 191.98, 8400))
     return tmp_path
 
 
-ANSWER = "8×MI300X is 20% faster per GPU than 8×H100 80GB HBM3"
+ANSWER = "8×MI300X is 20% faster per GPU than 8×H100"
 
 
 def compared(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -78,7 +79,7 @@ def test_a_log_and_a_result(here, capsys):
     status, out, _ = compared(capsys, "results", "amd.log")
     assert status == ExitStatus.OK
     assert "8×MI300X" in out
-    assert "8×H100 80GB HBM3" in out
+    assert "8×H100" in out
 
 
 def test_from_the_standard_input(here, capsys, monkeypatch):
@@ -151,8 +152,37 @@ class TestBundles:
         bundle.write(here / name, [result], [here / "nv.log"])
         status, out, _ = compared(capsys, name, "amd.log")
         assert status == ExitStatus.OK
-        assert "8×H100 80GB HBM3" in out
+        assert "8×H100" in out
         assert f"{name}/b/results/" in Path("output/comparison_report.md").read_text(encoding="utf-8")
+
+    @pytest.mark.parametrize("secret", ["", "HF_TOKEN=hf_abcdefghijklmnop1234567890\n"])
+    def test_a_log_that_a_result_was_made_of_is_the_same_run(self, here, secret):
+        """What the user gave for the log is in the result alone, so that the log would be another system."""
+        log = here / "nv.log"
+        log.write_text(secret + log.read_text())
+        assert run("read", ["nv.log", "--output-dir", "results", "--model-name", "qwen", "--override", "--quiet"]) == 0
+        (result,) = (here / "results").glob("*.json")
+        bundle.write(here / "b.zip", [result], [log])
+        for names in (["b.zip"], ["results", "nv.log"], ["nv.log", str(result)]):
+            (found,) = tprimat.load(*names)
+            assert found.source.files[0].path.endswith("nv.log"), names
+            assert found.model == "qwen"
+
+    def test_a_log_that_no_result_was_made_of_is_a_run_of_its_own(self, here):
+        assert run("read", ["nv.log", "--output-dir", "results", "--quiet"]) == 0
+        (result,) = (here / "results").glob("*.json")
+        bundle.write(here / "b.zip", [result], [here / "nv.log", here / "amd.log"])
+        for names in (["b.zip"], ["results", "amd.log"]):
+            assert len(tprimat.load(*names)) == 2
+        # Of the same steps, but other content.
+        (here / "nv.log").write_text((here / "nv.log").read_text().replace("7,", "8,"))
+        assert len(tprimat.load("results", "nv.log")) == 2
+
+    def test_the_list_of_files_is_no_log(self, here):
+        with zipfile.ZipFile("logs.zip", "w") as archive:
+            archive.write("nv.log", "b/logs/nv.log")
+            archive.write("amd.log", "b/README.txt")
+        assert len(tprimat.load("logs.zip")) == 1
 
     def test_of_logs_alone(self, here, capsys):
         with zipfile.ZipFile("logs.zip", "w") as archive:
@@ -217,7 +247,14 @@ class TestWhatALogLeavesOpen:
 
     @pytest.mark.parametrize(
         ("value", "used"),
-        [("--gpu=H100", True), ("--gpu=H1000", False), ("--num-gpus=8", True), ("--num-gpus=9", False)],
+        [
+            ("--gpu=H100", True),
+            ("--gpu=H1000", False),
+            ("--gpu=cuda=H100", True),
+            ("--gpu=cuda=H1000", False),
+            ("--num-gpus=8", True),
+            ("--num-gpus=9", False),
+        ],
     )
     def test_one_that_no_result_needs_is_said(self, here, capsys, value, used):
         save(make_run(), here / "output")
@@ -226,11 +263,19 @@ class TestWhatALogLeavesOpen:
             assert (status, err) == (ExitStatus.OK, "")
             return
         assert status == ExitStatus.USAGE
-        assert f"error: {value.replace('=', ' ')} is not used: each result or log states the " in err
+        assert f"error: {value.replace('=', ' ', 1)} is not used: each result or log states the " in err
         assert "hint:  remove the option" in err
 
     def test_with_override(self, here, capsys):
         assert "8×MI355X is 20%" in compared(capsys, "nv.log", "amd.log", "--gpu", "amd=MI355X", "--override")[1]
+
+    def test_efficiency_takes_them_too(self, open_logs, capsys):
+        assert (
+            run("efficiency", ["amd.log", "--gpu", "amd.log=MI300X", "--cost", "MI300X=2", "--quiet"]) == ExitStatus.OK
+        )
+        out, err = capsys.readouterr()
+        assert "MI300X" in out
+        assert err == ""
 
     def test_of_a_result_of_the_oldest_tool(self, here, capsys):
         save(make_run(model=None), here / "output")
@@ -296,6 +341,45 @@ def test_a_log_that_states_nothing_is_told_the_options_and_compared_with_them(tm
     assert "--num-gpus N --global-batch-size N" in " ".join(out.split())
 
 
+@pytest.mark.parametrize(
+    ("logs", "said"),
+    [
+        ([], ""),
+        (["nv.log"], "1 file that may be logs not read beside results"),
+        (["nv.log", "amd.log"], "2 files that may be logs not read beside results"),
+        (["benchmark_rocm_llama_20261126_095724.log"], ""),
+    ],
+)
+def test_beside_results_that_were_measured_there_logs_are_only_counted(here, capsys, logs, said):
+    Path("all").mkdir()
+    for log in logs:
+        shutil.copy(log if Path(log).exists() else "amd.log", Path("all", log))
+    save(make_run(source=Source(kind="live")), Path("all"))
+    _, out, err = compared(capsys, "all")
+    assert "Only one system found" in out
+    assert said in err
+    assert bool(err) == bool(said)
+
+
+def headline(capsys, *names):
+    _, out, err = compared(capsys, *names)
+    assert "may be logs" not in err
+    return next(line for line in out.splitlines() if "8×MI300X is" in line)
+
+
+def test_logs_beside_other_results_are_read_but_not_those_that_these_were_made_of(here, capsys):
+    assert run("read", ["amd.log"]) == 0
+    (made,) = Path("output").glob("*.json")
+    Path("all").mkdir()
+    alone = headline(capsys, "amd.log", "nv.log")
+    made.rename(Path("all", made.name))
+    for log in ("amd.log", "nv.log"):
+        Path(log).rename(Path("all", log))
+    assert headline(capsys, "all") == alone
+    shutil.copy(Path("all", "amd.log"), Path("all", "copy.log"))
+    assert headline(capsys, "all") == alone
+
+
 def test_a_log_without_a_model_beside_one_with_a_model(here, capsys):
     Path("bare.log").write_text("".join(BARE.format(n=n, tps=7000) + "\n" for n in range(1, 31)))
     out = compared(capsys, "nv.log", "bare.log")[1]
@@ -315,9 +399,9 @@ def test_a_directory_named_after_a_model_names_it_where_the_log_does_not(tmp_pat
     assert "i model from the name of the log's directory, not the log" in out
     # What the user or the log says comes first; a name that means no model is none.
     assert compared(capsys, "amd-logs", "nvi-logs", *sizes, "--model-name", "qwen")[1].startswith("Qwen 2.5 7B")
-    Path("llama2_70b").mkdir()
-    Path("amd-logs/llama/train.log").rename("llama2_70b/train.log")
-    assert tprimat.read_log("llama2_70b/train.log").runs[0].model is None
+    Path("own_70b").mkdir()
+    Path("amd-logs/llama/train.log").rename("own_70b/train.log")
+    assert tprimat.read_log("own_70b/train.log").runs[0].model is None
     Path("qwen").mkdir()
     Path("qwen/train.log").write_text(titan("NVIDIA H100 80GB HBM3", 79.1, 7000))
     assert tprimat.load("qwen/train.log").runs[0].model == "llama"

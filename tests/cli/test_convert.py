@@ -20,7 +20,7 @@ def convert(*words, model="llama"):
 
 @pytest.fixture
 def hugging_face(tmp_path):
-    """A folder as transformers writes it, for a type of model."""
+    """A directory as transformers writes it, for a type of model."""
 
     def make(kind):
         folder = tmp_path / f"hf_{kind}"
@@ -54,7 +54,7 @@ class TestSource:
 
     @pytest.mark.parametrize("text", ["./no-such-folder", "/no/such/folder", "llama", ".hidden/x"])
     def test_neither(self, text):
-        with pytest.raises(UsageError, match="no such folder, and a model on the hub is written ORG/NAME"):
+        with pytest.raises(UsageError, match="no such directory, and a model on the hub is written ORG/NAME"):
             nemo_convert.hugging_face_source("llama", text)
 
     def test_a_folder_of_another_model_names_its_script(self, hugging_face):
@@ -67,12 +67,12 @@ class TestSource:
     def test_a_folder_without_its_configuration(self, tmp_path, content):
         if content is not None:
             (tmp_path / "config.json").write_bytes(content if isinstance(content, bytes) else content.encode())
-        with pytest.raises(UsageError, match=r"no config\.json that names a model_type"):
+        with pytest.raises(UsageError, match=r"no config\.json with a model_type"):
             nemo_convert.hugging_face_source("llama", str(tmp_path))
 
     def test_no_model_of_nemo(self, tmp_path, nemo_model):
         assert nemo_convert.nemo_folder(str(nemo_model)) == nemo_model
-        with pytest.raises(UsageError, match="holds no model of NeMo 2"):
+        with pytest.raises(UsageError, match="is not a NeMo 2 model"):
             nemo_convert.nemo_folder(str(tmp_path))
 
 

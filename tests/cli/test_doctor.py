@@ -37,7 +37,7 @@ def test_the_gpus_of_both_vendors(tmp_path):
 class TestDiagnosis:
     def test_a_capped_gpu_that_others_use_is_doubtful(self, tmp_path):
         found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine("NVIDIA H100 80GB HBM3"))
-        assert any("GPU 0 power is capped at 500 W, below its 700 W" in doubt for doubt in found.doubts)
+        assert any("GPU 0 power limit lowered to 500 W" in doubt for doubt in found.doubts)
         text = "\n".join(doctor.lines(found))
         assert "1× NVIDIA H100 80GB HBM3" in text
         assert "500 of 700 W" in text
@@ -50,7 +50,7 @@ class TestDiagnosis:
     def test_what_is_missing_comes_with_its_command(self, tmp_path, monkeypatch):
         monkeypatch.setattr(diagnosis.importlib.util, "find_spec", lambda name: None)
         found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine())
-        assert "plotly, for charts in the HTML report: pip install plotly" in found.missing
+        assert "jinja2, for the HTML report: pip install jinja2" in found.missing
         assert found.can_train == []
         assert all(": " in reason or "needs" in reason for reason in found.cannot_train.values())
         quiet = "\n".join(doctor.lines(found, quiet=True))
@@ -58,7 +58,7 @@ class TestDiagnosis:
         assert "System" not in quiet
 
     def test_a_machine_that_only_analyses_is_not_asked_for_torch(self, tmp_path, monkeypatch):
-        reasons = {"lightning": "it needs torch: pip install -r requirements.txt"}
+        reasons = {"lightning": "needs torch: pip install -r requirements.txt"}
         monkeypatch.setattr(diagnosis, "FRAMEWORKS", ())
         without_torch = machine(warnings=(torch_build.NOT_INSTALLED,))
         found = diagnosis.diagnose(tmp_path, fake_host(tmp_path, {}), without_torch)

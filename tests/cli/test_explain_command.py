@@ -22,13 +22,34 @@ def write(path, seconds: float):
 def test_two_traces(tmp_path, capsys):
     paths = [write(tmp_path / "old.json", 100), write(tmp_path / "new.json", 150)]
     assert cli.run("explain", paths) == 0
-    assert capsys.readouterr().out.startswith("new takes 45.5% longer per step than old: 0.16 vs 0.11 ms")
+    assert capsys.readouterr().out.startswith("old is 45% faster per step than new, if both do the same work: ")
 
 
 def test_names(tmp_path, capsys):
     paths = [f"yesterday={write(tmp_path / 'a.json', 100)}", f"today={write(tmp_path / 'b.json', 150)}"]
     assert cli.run("explain", ["--quiet", *paths]) == 0
-    assert capsys.readouterr().out.startswith("today takes 45.5% longer per step than yesterday")
+    assert capsys.readouterr().out.startswith("yesterday is 45% faster per step than today")
+
+
+def test_different_work_is_not_compared(tmp_path, capsys):
+    paths = []
+    for name, rows in (("small", 64), ("large", 512)):
+        trace = MadeTrace()
+        trace.step(1, 0, 110)
+        trace.operator("aten::mm", 1, 4, **{"Input Dims": [[rows, 64], [64, 64]], "Input type": ["float", "float"]})
+        trace.kernel("nvjet_tst", 2, 10, 110)
+        (tmp_path / f"{name}.json").write_bytes(trace.text())
+        paths.append(str(tmp_path / f"{name}.json"))
+    assert cli.run("explain", paths) == 3
+    assert capsys.readouterr().out.startswith(
+        "Not compared: different work, a step of large has 8.00× the matrix-product FLOPs"
+    )
+
+
+def test_a_file_with_itself_is_not_compared(tmp_path, capsys):
+    path = write(tmp_path / "a.json", 100)
+    assert cli.run("explain", ["--quiet", path, path]) == 3
+    assert capsys.readouterr().out.startswith("Not compared: A and B are the same trace")
 
 
 def test_json_adds_up(tmp_path, capsys):
@@ -57,5 +78,5 @@ def test_a_comparison_explains_two_traces(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "per step than" in printed
     assert "tokens/s" not in printed  # Traces state no tokens: a table of them would be empty.
-    assert "Look first at" in (tmp_path / "out/comparison_report.md").read_text().replace("look", "Look")
+    assert "Start with: " in (tmp_path / "out/comparison_report.md").read_text()
     assert '"waterfall"' in (tmp_path / "out/comparison_report.html").read_text()

@@ -30,7 +30,7 @@ def core(logs):
 
 @pytest.fixture
 def extract(tmp_path, monkeypatch, capsys):
-    """Calls the command in an empty folder; gives (status, output, errors)."""
+    """Calls the command in an empty directory; gives (status, output, errors)."""
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments):
@@ -58,7 +58,7 @@ def test_what_was_recognised_is_shown_with_its_line(extract, core):
     _, output, _ = extract("--log-file", core)
     rows = {row[:20].strip(): row[20:].strip() for row in output.splitlines() if row.startswith("  ")}
     lines = core.read_text().splitlines()
-    for label, argument in (("sequence length", "seq_length"), ("micro batch size", "micro_batch_size")):
+    for label, argument in (("sequence length", "seq_length"), ("micro-batch size", "micro_batch_size")):
         value, _, place = rows[label].partition(" ")
         number = int(place.split()[-1])
         assert argument in lines[number - 1]
@@ -66,7 +66,7 @@ def test_what_was_recognised_is_shown_with_its_line(extract, core):
     assert rows["steps"] == "24 of 24"
     assert rows["parallelism"].startswith("TP 2, PP 1, CP 1, EP 1, DP 4")
     assert "corrected to 0.6973 s" in output
-    assert "24 repeated iteration lines" in output
+    assert "24 duplicate iteration lines" in output
 
 
 def test_the_same_log_again_is_no_second_run(extract, core, tmp_path):
@@ -156,6 +156,17 @@ def test_a_failed_training_gives_a_result_too(extract, logs, tmp_path):
     (read,) = store.read(tmp_path / "deep" / "er" / "failed.json")
     assert read.status == "failed"
     assert "HIP out of memory" in read.status_reason
+
+
+def test_a_gpu_that_is_named_later_replaces_the_result_without_one(extract, core, tmp_path):
+    for options in ((), ("--gpu", "MI300X"), ("--gpu", "MI300X", "--label", "mine")):
+        status, _, _ = extract("--log-file", core, "--output-dir", tmp_path / "later", *options)
+        assert status == 0
+    usual, labelled = sorted((tmp_path / "later").glob("*.json"))
+    assert labelled.stem == f"{usual.stem}_mine"
+    (read,) = store.read(usual)
+    assert (read.gpu_info.device_name, read.gpu_info.gpu_cores) == ("MI300X", 19456)
+    assert not (tmp_path / "later" / "history").exists()
 
 
 def test_a_named_file_is_written_and_another_setup_in_it_is_kept(extract, core, tmp_path):

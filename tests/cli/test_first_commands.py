@@ -92,7 +92,7 @@ def test_a_gpu_that_torch_cannot_use_is_an_error_with_what_to_do(arrive, capsys)
         assert cli.run("benchmark", words) == ExitStatus.USAGE
         error = capsys.readouterr().err
         assert reason in error
-        assert "hint:  fix the GPU setup" in error
+        assert "hint:  fix the GPU driver" in error
 
 
 class TestFilled:
@@ -103,7 +103,7 @@ class TestFilled:
         assert cli.run("benchmark", ["--model", "llama", "--dry-run"]) == ExitStatus.OK
         shown = " ".join(capsys.readouterr().out.split())
         assert "scale medium is trained" in shown
-        assert "and a GPU here has 13.39 GB free" in shown
+        assert "this GPU has 13.39 GB free" in shown
 
     def test_what_others_barely_hold_changes_nothing(self, arrive, capsys):
         device = dataclasses.replace(self.ROW.device, held_bytes=0.2e9)

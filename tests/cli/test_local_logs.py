@@ -29,7 +29,7 @@ class MeasuringError(Exception):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch) -> Path:
-    """An empty working folder; where a measurement would begin, MeasuringError is raised."""
+    """An empty working directory; where a measurement would begin, MeasuringError is raised."""
 
     def choose(name, *platform, **options):
         raise MeasuringError

@@ -75,7 +75,7 @@ def host_of(row, folder):
 
 @pytest.fixture
 def arrive(tmp_path, monkeypatch, make_venv):
-    """Make this process one on a machine; returns its started trainings."""
+    """Make this process one on a machine; returns its started runs."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("HF_TOKEN", "made-up")

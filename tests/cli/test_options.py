@@ -1,11 +1,14 @@
 """Help texts follow the tables; where a parser repeats names of a heavier part, they are compared with it."""
 
 import dataclasses
+import importlib
 import re
+import shlex
 
 import pytest
 
 from tprimat import frameworks
+from tprimat.cli import COMMANDS, run
 from tprimat.cli.options import benchmark, compare_frameworks, encdec
 from tprimat.frameworks import defaults as framework_defaults
 from tprimat.frameworks.encdec import launch as encdec_launch
@@ -28,6 +31,57 @@ def test_help_of_benchmark_is_made_from_the_rows_of_frameworks(monkeypatch):
     assert f"(default: {framework_defaults.STEPS_ON_GPU}; 61 on a CPU)" in shown
     assert "megatron, torchtitan, another-framework" in shown
     assert f"(default: {plan.COOLDOWN_ON_GPU:.0f}; 0 on a CPU)" in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [
+        ("benchmark", ["--model", "--precision", "--framework", "--runs", "--dry-run"]),
+        ("compare", ["PATH", "--cost", "--precision", "--reference", "--efficiency"]),
+    ],
+)
+def test_the_help_begins_with_examples_and_the_options_that_most_people_need(monkeypatch, command, first):
+    monkeypatch.setenv("COLUMNS", "80")
+    parser = importlib.import_module(f"tprimat.cli.options.{command}").parser()
+    usage, _, examples, most_used, *others = parser.format_help().split("\n\n")
+    assert usage.startswith(f"usage: {parser.prog} ")
+    assert re.findall(r"^  (--[\w-]+|[A-Z]+)", most_used.removeprefix("most used:\n"), re.MULTILINE) == first
+    assert len(parser.format_help().partition(others[0])[0].splitlines()) <= 29
+    words = [line.strip().partition("  ")[0].removeprefix(parser.prog) for line in examples.splitlines()[1:]]
+    assert len(words) >= 4
+    for each in words:
+        if "--help" not in each:
+            parser.parse_args(shlex.split(each))
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "hint"),
+    [
+        ("benchmark", ["--modle", "llama"], "did you mean --model?"),
+        ("compare", ["--price", "2.95"], "did you mean --cost?"),
+        ("compare", ["--prices", "H100=2.95"], "did you mean --cost?"),
+        ("benchmark", ["--modle=llama"], "did you mean --model?"),
+        ("benchmark", ["--model", "encdec", "--epocs", "3"], "did you mean --epochs?"),
+        ("benchmark", ["--model", "llama", "stray", "--stepps", "3"], "did you mean --steps?"),
+        ("compare", ["--refrence", "H100"], "did you mean --reference?"),
+        ("compare", ["--no-such-thing"], "tprimat compare --help lists the options"),
+        ("run-primus", ["--ouput-dir", "x"], "put Primus' own arguments after --; did you mean --output-dir?"),
+        # An abbreviation stays one where it is not ambiguous; an option that the help hides is not proposed.
+        ("compare", ["--enhancd"], "tprimat compare --help lists the options"),
+        ("benchmark", ["--training-line"], "tprimat benchmark --help lists the options"),
+    ],
+)
+def test_an_option_with_a_slip_of_the_pen_is_recognized(command, words, hint, capsys):
+    assert run(command, words) == 2
+    assert capsys.readouterr().err.splitlines()[1] == f"hint:  {hint}"
+
+
+@pytest.mark.parametrize("command", [(name,) for name in COMMANDS] + [("benchmark", "--model", "encdec")])
+def test_each_command_knows_its_version(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run(command[0], [*command[1:], "--version"])
+    assert ended.value.code == 0
+    assert re.fullmatch(r"tprimat \d+\.\d+\.\d+\n", capsys.readouterr().out)
 
 
 def test_primus_has_a_configuration_for_each_model_of_its_row():

@@ -235,7 +235,7 @@ CASES = [
 
 @dataclasses.dataclass(frozen=True)
 class Said:
-    """What a call has printed, with its exit status and folder."""
+    """What a call has printed, with its exit status and directory."""
 
     status: int
     out: str
@@ -244,7 +244,7 @@ class Said:
 
 
 def called(case: Callable[[Path, pytest.MonkeyPatch], list[str]], folder: Path, *options: str) -> Said:
-    """Runs a case in a folder, which is made."""
+    """Runs a case in a directory, which is made."""
     folder.mkdir(exist_ok=True)
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
@@ -256,7 +256,7 @@ def called(case: Callable[[Path, pytest.MonkeyPatch], list[str]], folder: Path, 
 
 @pytest.fixture
 def call(tmp_path):
-    """Runs a case in a folder of its own: call(case, "--quiet")."""
+    """Runs a case in a directory of its own: call(case, "--quiet")."""
     folders = (tmp_path / f"call{number}" for number in itertools.count())
     return lambda case, *options: called(case, next(folders), *options)
 
@@ -385,7 +385,7 @@ class TestReading:
         document = json.loads(said.out)
         assert said.status == document["status"] == ExitStatus.USAGE
         assert document["results"] == []
-        assert "no training found" in said.err
+        assert "no training log found" in said.err
 
     def test_quiet_warns_of_a_training_that_did_not_end_well(self, call):
         def cut(folder, patch):

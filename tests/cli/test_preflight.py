@@ -70,11 +70,17 @@ class TestDisk:
         assert (disk.read_gb_per_s is None) == (disk.unknown is not None)
         assert list(tmp_path.iterdir()) == []
 
+    def test_no_name_is_there_that_a_kill_could_leave(self, tmp_path, monkeypatch):
+        named = []
+        monkeypatch.setattr(measuring.page_cache, "drop_caches", lambda files: named.extend(tmp_path.iterdir()))
+        assert measuring.measure_disk(tmp_path, measuring.CHUNK).read_gb_per_s > 0
+        assert named == []
+
     def test_a_file_that_stays_in_the_page_cache_is_not_read(self, tmp_path, monkeypatch):
         monkeypatch.setattr(measuring.page_cache, "drop_caches", lambda files: "all of it stays")
         disk = measuring.measure_disk(tmp_path, measuring.CHUNK)
         assert disk.read_gb_per_s is None
-        assert disk.unknown == "reading is not measured: all of it stays"
+        assert disk.unknown == "read speed not measured: all of it stays"
 
     def test_a_full_disk(self, tmp_path, monkeypatch):
         monkeypatch.setattr(measuring.hosts, "free_space", lambda folder: (0.05, folder))

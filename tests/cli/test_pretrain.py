@@ -40,7 +40,7 @@ class TestWithoutNemo:
             "--tensor-model-parallel-size=2",
             "PL_GLOBAL_SEED=1234",
             "result: output/benchmark_cuda_llama.json",
-            "the recipe can be shown only where NeMo is installed",
+            "the recipe can be shown only if NeMo is installed",
         ):
             assert words in " ".join(printed.split())
         assert list(tmp_path.iterdir()) == []
@@ -56,11 +56,11 @@ class TestWithoutNemo:
     ("options", "words"),
     [
         (["--dry-run", "--gpu", "H1000"], "the nearest are"),
-        (["--dry-run", "--gpu", "H100", "--tp", "3"], "takes"),
+        (["--dry-run", "--gpu", "H100", "--tp", "3"], "needs a multiple of"),
         (["--dry-run", "--nodes", "2"], "--executor slurm"),
         (["--dry-run", "--preset", "fastest"], "invalid choice"),
         (["--dry-run", "--gpu", "H100", "--precision", "fp32"], "nemo does not support fp32 here"),
-        (["--dry-run", "--gpu", "H100", "--profile", "rocprof"], "say --profile nsys here"),
+        (["--dry-run", "--gpu", "H100", "--profile", "rocprof"], "use --profile nsys here"),
         (["--dry-run", "--gpu", "H100", "--profile", "perf"], "invalid choice"),
     ],
 )
@@ -74,6 +74,9 @@ def test_wrong_options_are_one_line(options, words, capsys):
 def test_another_framework_has_no_use_for_nemos_options(capsys):
     assert run("benchmark", ["--framework", "lightning", "--tp", "2", "--dry-run"]) == 2
     assert "--tensor-model-parallel-size is a NeMo option" in capsys.readouterr().err
+    for gpu, problem in (("H100", "--gpu H100 is a NeMo option"), ("H1000", "unknown NVIDIA GPU 'H1000'")):
+        assert run("benchmark", ["--framework", "lightning", "--gpu", gpu, "--dry-run"]) == 2
+        assert problem in capsys.readouterr().err
 
 
 def test_a_result_of_the_other_side_is_matched(tmp_path, capsys):
@@ -141,14 +144,15 @@ def test_the_three_scripts_differ_in_their_model_alone(repository):
 def test_they_train_with_megatron_bridge_where_that_is_named(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert pretrain("--framework", "megatron_bridge", "--dry-run", "--gpu", "H100") == 0
-    assert "-m tprimat.frameworks.megatron_bridge.training" in capsys.readouterr().out
+    shown = capsys.readouterr().out.replace("\\\n", "")
+    assert "-m tprimat.frameworks.megatron_bridge.training" in " ".join(shown.split())
 
 
 def test_torchrun_may_start_nemo_and_no_other_model():
     environ = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2"}
     for words in (["--framework", "nemo"], ["--framework=nemo"]):
         assert not is_meant([*words, "--model", "llama", "--tp", "2"], environ)
-    with pytest.raises(UsageError, match="torchrun starts only the encoder-decoder and NeMo"):
+    with pytest.raises(UsageError, match="only the encoder-decoder and NeMo can be started by torchrun"):
         is_meant(["--model", "llama"], environ)
 
 

@@ -56,8 +56,8 @@ def test_a_file_of_ones_own_says_what_does_nothing(tree, tmp_path, capsys):
     path.write_text("micro_batch_size: 1\n" + primus_tree.experiment("llama3.1_8B"))
     assert run("primus-config", [str(path)]) == 0
     output = capsys.readouterr().out
-    assert rows(output)["micro batch size"] == "2"
-    assert "means nothing to Primus" in " ".join(output.split())
+    assert rows(output)["micro-batch size"] == "2"
+    assert "is ignored by Primus" in " ".join(output.split())
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_the_same_as_a_result(tree, theirs, capsys):
 def test_how_it_differs_from_a_result(tree, theirs, capsys):
     assert run("primus-config", ["--gpus", "8", "--against", theirs(precision="fp8", micro_batch_size=1)]) == 3
     output = capsys.readouterr().out.partition("Differences from")[2]
-    assert rows(output) == {"micro batch size": "2", "precision": "bf16"}
+    assert rows(output) == {"micro-batch size": "2", "precision": "bf16"}
     assert "FAIR_CONFIG=1" in output
 
 
@@ -96,7 +96,7 @@ def test_how_it_differs_from_a_result(tree, theirs, capsys):
     ("arguments", "words"),
     [
         (["--nonsense"], "--help lists the options"),
-        (["/none.yaml"], "can't be read"),
+        (["/none.yaml"], "cannot be read"),
         (["--model", "gpt5"], "unknown model 'gpt5'"),
     ],
 )

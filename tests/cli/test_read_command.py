@@ -9,6 +9,7 @@ import sys
 import tarfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tprimat.cli import read as read_command
@@ -114,16 +115,35 @@ def test_a_folder_each_training_its_own_file_and_the_rest_named(call, tmp_path):
         folder.mkdir(parents=True)
         (folder / "log.txt").write_text(NANO.replace("time 5", f"time {scale}5"))
     (logs / "notes.txt").write_text("the run went well\n")
-    (logs / "picture.png").write_bytes(b"\x89PNG\x00\x00")
+    (logs / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+    (logs / "page.html").write_text("<p>step 1</p>")
     (logs / "core").write_bytes(b"\0" * 1000)
     (logs / "empty.log").write_bytes(b"")
     status, out, err = call("logs", "--output-dir", "results")
     assert (status, err) == (0, "")
     assert len(results(tmp_path / "results")) == 4
     assert "4 results saved in results" in out
-    assert "skipped: 4 files" in out
-    for reason in ("is empty", "unknown binary file", "not a log by its name", "no supported training log in it"):
+    assert "skipped: 5 files" in out
+    for reason in ("is empty", "a binary file", "not a log by its name", "no supported training log in it"):
         assert reason in out
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (1.0, "no supported training log in it\nhint:  tprimat compare saved.json compares a result\n"),
+        (0.9, "no supported training log in it: it begins like JSON and is cut off\nhint:  copy the whole file\n"),
+    ],
+)
+def test_a_result_and_a_cut_document_are_named(call, tmp_path, share, said):
+    (tmp_path / "train.log").write_text(NANO)
+    call("train.log")
+    (saved,) = (tmp_path / "output").glob("*.json")
+    content = saved.read_bytes()
+    (tmp_path / "saved.json").write_bytes(content[: int(len(content) * share)])
+    status, _, err = call("saved.json")
+    assert status == 2
+    assert f"error: saved.json: {said}" in err
 
 
 def test_many_logs_are_a_table_of_80_columns(call, tmp_path):
@@ -199,12 +219,20 @@ def test_workbooks_of_an_older_folder(call, tmp_path):
     book.active.title = "gpu_timeline"
     for row in (("type", "time ms"), ("computation_time", 8.0), ("idle_time", 2.0), ("total_time", 10.0)):
         book.active.append(row)
+    kernels = book.create_sheet("kernel_summary")
+    kernel = f"void at::native::{'elementwise_' * 40}kernel<float>"
+    for row in (("Kernel name", "Kernel duration (µs)_sum"), (kernel, 5000.0)):
+        kernels.append(row)
     book.save(folder / "report.xlsx")
     status, out, _ = call("amd-logs")
     (found,) = results(tmp_path / "output").values()
     assert status == 0
-    assert found.breakdown == pytest.approx({"computation": 0.008, "idle": 0.002, "total": 0.01})
+    assert found.breakdown["computation"] == pytest.approx(0.008)
     assert "tracelens (xlsx)" in out
+    assert max(map(len, out.splitlines())) < 120
+    assert [each for each in found.warnings if "model" in each] == [
+        "model from the name of the log's directory 'llama': Llama 3.1 8B; the log doesn't state it"
+    ]
 
 
 def test_compressed_and_piped(call, tmp_path, monkeypatch):
@@ -238,7 +266,7 @@ class TestBundles:
         (tmp_path / "mine.log").write_text(NANO.replace("time 5", "time 6"))
         status, out, err = call("logs/theirs.tar.gz", "mine.log", "--gpu", "logs/theirs=H100", "--gpu", "mine=MI300X")
         assert (status, err) == (0, "")
-        assert "logs/theirs.tar.gz/x/README.txt" in out
+        assert "README.txt" not in out
         found = {run.source.files[0].path: run.gpu_info.device_name for run in results(tmp_path / "output").values()}
         assert found == {
             "logs/theirs.tar.gz/x/logs/nano.log": "H100",
@@ -279,7 +307,7 @@ class TestErrors:
         (tmp_path / "logs" / "notes.txt").write_text("nothing\n")
         status, out, err = call("logs")
         assert status == 2
-        assert "no training found" in err
+        assert "no training log found" in err
         assert "skipped: 1 file" in out
 
     def test_a_damaged_structured_file_that_is_named(self, call, tmp_path):
@@ -303,7 +331,7 @@ class TestErrors:
         (tmp_path / "logs" / "b.log").symlink_to(tmp_path / "none.log")
         status, out, _ = call("logs", "logs/a.log")
         assert status == 0
-        assert "no such file: logs/b.log" in out.replace("\\", "/")
+        assert "no such file or directory: logs/b.log" in out.replace("\\", "/")
 
     @pytest.mark.skipif(sys.platform == "win32" or os.getuid() == 0, reason="needs a file that this user can't read")
     def test_a_file_that_may_not_be_read_is_passed_over(self, call, tmp_path):
@@ -327,6 +355,27 @@ def test_in_processes_the_results_are_the_same(call, tmp_path, monkeypatch):
     one, several = results(tmp_path / "one"), results(tmp_path / "several")
     assert len(one) == 4
     assert one == several
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="ended by a signal")
+def test_a_command_that_is_killed_leaves_no_process_that_reads(tmp_path):
+    for number in range(2):
+        (tmp_path / f"{number}.log").write_text(NANO)
+    code = (
+        "import psutil, time\nfrom tprimat import cli\nfrom tprimat.log_import import sources\n"
+        "def wait(*_):\n"
+        "    print(*(each.pid for each in psutil.Process().children()), flush=True)\n    time.sleep(600)\n"
+        "sources.PARALLEL_FROM, sources._finished = 1, wait\n"
+        "cli.run('read', ['.', '--jobs', '2'])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=tmp_path, env=environment
+    ) as parent:
+        children = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
+        parent.kill()
+    assert len(children) >= 2
+    assert psutil.wait_procs(children, 60)[1] == []
 
 
 def test_label(call, tmp_path):
@@ -360,8 +409,10 @@ def test_the_script_runs_from_any_folder(repository, tmp_path):
     assert len(list((tmp_path / "output").glob("*.json"))) == 1
 
 
-def test_without_arguments_the_directories_of_the_older_tool_are_read(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize("working", [".", "code"])
+def test_without_arguments_the_directories_of_the_older_tool_are_read(tmp_path, monkeypatch, capsys, working):
+    (tmp_path / working).mkdir(exist_ok=True)
+    monkeypatch.chdir(tmp_path / working)
     line = "step: {n:2}  loss: 9.1  memory: 31.0GiB(25%)  tps: 7,000\n"
     for folder in ("amd-logs/llama", "nvi-logs/qwen25_7b_test_fp8"):
         (tmp_path / folder).mkdir(parents=True)
@@ -371,3 +422,11 @@ def test_without_arguments_the_directories_of_the_older_tool_are_read(tmp_path, 
         "train_torchtitan_llama.json",
         "train_torchtitan_qwen.json",
     ]
+
+
+def test_a_misspelled_gpu_is_used_and_asked_about(tmp_path, capsys):
+    log = Path(__file__).parent.parent / "data" / "logs" / "litgpt_small.log"
+    assert run("read", [str(log), "--gpu", "H1000", "--output-dir", str(tmp_path), "--quiet"]) == 0
+    written = capsys.readouterr()
+    assert written.err == "note: --gpu H1000 is not a known GPU; did you mean H100?\n"
+    assert json.loads(Path(written.out.strip()).read_text())["gpu_info"]["device_name"] == "H1000"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 from pathlib import Path
 
 import primus_tree
@@ -38,7 +39,7 @@ def tree(tmp_path) -> Path:
 
 @pytest.fixture
 def here(tmp_path, tree, monkeypatch) -> Path:
-    """A working folder with a blank in its name, on a machine with eight MI300X."""
+    """A working directory with a blank in its name, on a machine with eight MI300X."""
     for name in ("PRIMUS_CONFIG", "TRAIN_ITERS", "RUNS", "NNODES", "NODE_RANK", "GPUS_PER_NODE", "HF_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in primus_tree.environment(tmp_path, tree).items():
@@ -69,6 +70,22 @@ def alive(pid: int) -> bool:
 
 def result(here: Path, name: str = "benchmark_rocm_llama.json"):
     return store.read(here / "output" / name)
+
+
+def test_what_a_kill_leaves_of_logs_and_their_records_is_removed_by_the_next_command(here, monkeypatch):
+    replace = os.replace
+
+    def copy_first(source, target):
+        # What is there now is what stays when this process is killed now.
+        if "training" in str(target):
+            shutil.copytree("output", "killed", dirs_exist_ok=True)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", copy_first)
+    assert run("run-primus", ["--model", "llama", "--train-iters", "5"]) == 0
+    assert len(list(Path("killed").glob(".*.part"))) == 3
+    run("compare", ["killed", "--no-plot"])
+    assert not list(Path("killed").glob(".*.part"))
 
 
 class TestWell:
@@ -276,7 +293,7 @@ class TestBefore:
             ({"PRIMUS_PATH": "/nowhere"}, [], "no Primus in /nowhere"),
             ({}, ["--model", "gpt5"], "unknown model 'gpt5'"),
             ({}, ["--bundle", "x.rar"], "must end in .tar.gz"),
-            ({"PRIMUS_CONFIG": "/nowhere.yaml"}, ["--model", "llama"], "/nowhere.yaml: can't be read"),
+            ({"PRIMUS_CONFIG": "/nowhere.yaml"}, ["--model", "llama"], "/nowhere.yaml: cannot be read"),
         ],
     )
     def test_wrong_usage_is_one_line(self, here, monkeypatch, capsys, environment, arguments, words):

@@ -113,8 +113,8 @@ def test_the_commands_on_real_logs(samples, tmp_path, capsys):
     argv = [logs, "--scaling", "--no-plot", "--results-dir", str(tmp_path), *given]
     assert run("compare", argv) == ExitStatus.OK
     text = capsys.readouterr().out
-    assert "strong scaling, global batch 8 at every size" in text
-    assert "77.2% efficiency at 64 GPUs" in text
+    assert "strong scaling, global batch 8 throughout" in text
+    assert "77.2% scaling efficiency at 64 GPUs" in text
     assert run("project", [logs, "--gpus", "128", "--json", *given]) == ExitStatus.OK
     (found,) = json.loads(capsys.readouterr().out)["projections"]
     assert (found["form"], found["unit"], found["global_batch_size"]) == ("line", "samples/s/GPU", 8)
@@ -128,7 +128,7 @@ def test_the_plot_and_the_reports(tmp_path, capsys):
     text = capsys.readouterr().out
     assert len(text.splitlines()) <= 24
     assert "tokens/J" in text
-    assert "(quote, no date given)" in " ".join(text.split())
+    assert "(quote, undated)" in " ".join(text.split())
     assert (tmp_path / "comparison_plot.png").stat().st_size > 10_000
     assert re.search(r"## Scaling\n", (tmp_path / "comparison_report.md").read_text(encoding="utf-8"))
     assert 'id="scaling"' in (tmp_path / "comparison_report.html").read_text(encoding="utf-8")
@@ -138,7 +138,7 @@ def test_one_size_is_no_scaling(tmp_path, capsys):
     one = f"{MADE_UP}/h100_8gpus_run1.json"
     argv = [one, "--scaling", "--no-plot", "--results-dir", str(tmp_path)]
     assert run("compare", argv) == ExitStatus.NOT_COMPARABLE
-    assert capsys.readouterr().out.startswith("No scaling: ")
+    assert capsys.readouterr().out.startswith("no scaling data: ")
     assert run("project", [one, "--gpus", "64"]) == ExitStatus.NOT_COMPARABLE
     assert capsys.readouterr().out.startswith("No projection: ")
 
@@ -150,7 +150,7 @@ def test_a_broken_file_decides_the_status(tmp_path, capsys):
     assert run("compare", argv) == ExitStatus.USAGE
     found = capsys.readouterr()
     assert "größe.json" in found.err
-    assert "59.8% efficiency" in found.out
+    assert "59.8% scaling efficiency" in found.out
     assert run("project", [MADE_UP, str(broken), "--gpus", "128", "--quiet"]) == ExitStatus.USAGE
 
 

@@ -78,7 +78,7 @@ def logs(tmp_path_factory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory) -> list[str]:
-    """Two logs of whole trainings without a secret, so that there is something to compare."""
+    """Two logs of whole runs without a secret, so that there is something to compare."""
     folder = tmp_path_factory.mktemp("clean")
     for name, milliseconds in (("one", 1000.0), ("two", 1100.0)):
         (folder / f"{name}.log").write_text(log_text(30, milliseconds))
@@ -95,7 +95,7 @@ def test_in_results_bundles_and_what_the_commands_say(logs, tmp_path, capsys):
     assert cli.run("extract-primus", [*arguments, *options, *GIVEN]) == ExitStatus.OK
     assert cli.run("verify", [str(path), "--verbose"]) == ExitStatus.OK
     said = capsys.readouterr()
-    assert "a copy that was decompressed, decoded or redacted" in said.out
+    assert "(decompressed or redacted copy)" in said.out
     results = sorted(output.glob("*.json"))
     reasons = [run.status_reason for result in results for run in store.read(result)]
     assert len(reasons) == len(logs)

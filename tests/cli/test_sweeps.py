@@ -38,7 +38,7 @@ def done(measured, tmp_path):
 
 
 def started() -> list[str]:
-    """The labels of the trainings that were started since the last call."""
+    """The labels of the runs that were started since the last call."""
     path = Path("started")
     lines = path.read_text().split() if path.exists() else []
     path.unlink(missing_ok=True)
@@ -63,7 +63,7 @@ def test_gpus_and_micro_batches_are_one_interleaved_plan(capsys):
         (gpus, label, number) for gpus in (1, 2) for label in ("micro1", "micro2") for number in (1, 2)
     ]
     assert len({run.session for run in runs()}) == 1
-    assert "llama fp32 micro batch 1 on 2 processes, run 1 of 2" in capsys.readouterr().out
+    assert "llama fp32 micro-batch 1 on 2 processes, run 1 of 2" in capsys.readouterr().out
 
 
 def test_several_numbers_of_nodes_are_for_jobs(monkeypatch, capsys):
@@ -71,14 +71,14 @@ def test_several_numbers_of_nodes_are_for_jobs(monkeypatch, capsys):
     monkeypatch.setenv("NODE_RANK", "1")
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
     assert run("benchmark", [*WORDS, "--nodes", "1,2", "--gpus", "2", "--dry-run"]) == 2
-    assert "--nodes takes several values with --executor slurm alone" in capsys.readouterr().err
+    assert "--nodes takes several values only with --executor slurm" in capsys.readouterr().err
 
 
 def test_a_dry_run_shows_runs_and_time(capsys):
     assert run("benchmark", [*WORDS, "--time-limit", "6m", "--cooldown", "60", "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert "4 runs of 2 configurations, at most 27 min 00 s" in out
-    assert "2. llama fp32 micro batch 2, run 2 times:" in out
+    assert "2. llama fp32 micro-batch 2: 2 runs" in out
     assert not started()
 
 
@@ -93,13 +93,15 @@ def test_resuming_runs_what_was_interrupted_and_nothing_else(capsys):
     assert started() == ["micro2", "micro2"]
     assert states() == DONE
     assert {run.session for run in runs()} == session
-    assert "2 of 4 runs already done" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "2 of 4 runs already complete" in shown
+    assert "2 partial runs in output/" in shown
     # The interrupted ones are kept.
     assert "incomplete" in {run.status for run in runs("output/history")}
     assert run("benchmark", [*WORDS, "--resume"]) == 0
     assert not started()
     out = capsys.readouterr().out
-    assert "4 of 4 runs already done" in out
+    assert "4 of 4 runs already complete" in out
     assert out.count("2/2") == 2
 
 

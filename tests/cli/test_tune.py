@@ -32,7 +32,7 @@ def tune(*words: str) -> int:
 
 @pytest.fixture(scope="module")
 def search(tmp_path_factory):
-    """A folder with a search, and what it printed."""
+    """A directory with a search, and what it printed."""
     folder = tmp_path_factory.mktemp("search")
     return folder, timed_framework.measured_once(folder, ["--tune", "--runs", "2", *WORDS])
 
@@ -113,7 +113,7 @@ def test_where_nothing_can_be_trained_the_trials_are_kept(capsys):
     Path("switch").write_text("memory 1 memory 2")
     assert tune() == ExitStatus.TRAINING_FAILED
     err = capsys.readouterr().err
-    assert "error: llama: none of 4 settings" in err
+    assert "error: llama: none of 4 candidates" in err
     assert not TUNED.exists()
     (trials,) = TUNED.parent.glob("*/trials.json")
     assert len(json.loads(trials.read_text())["trials"]) == 4
@@ -139,7 +139,7 @@ def test_an_option_that_overrides_the_file_makes_it_untuned(tuned, capsys):
 def test_a_dry_run_shows_the_space(capsys):
     assert tune("--dry-run") == 0
     out = capsys.readouterr().out
-    assert "llama: 4 settings, 0 excluded" in out
+    assert "llama: 4 candidates, 0 excluded" in out
     assert "micro_batch_size: 2, 1" in out
     assert not TUNED.parent.exists()
 
@@ -148,11 +148,11 @@ def test_a_dry_run_shows_the_space(capsys):
     ("words", "problem"),
     [
         (["--tune", "--gpus", "1,2"], "--tune takes one value of --gpus"),
-        (["--tune", "--resume"], "--tune can't be combined"),
+        (["--tune", "--resume"], "--tune cannot be combined"),
         (["--tune", "--nodes", "2"], "--tune searches on one node"),
         (["--tune", "--framework", "all"], "--tune tunes one framework"),
-        (["--budget", "3m"], "--budget is the time of a search"),
-        (["--tune", *WORDS, "--micro-batch-size", "2", "--recomputation", "none"], "there is nothing to vary"),
+        (["--budget", "3m"], "--budget needs --tune"),
+        (["--tune", *WORDS, "--micro-batch-size", "2", "--recomputation", "none"], "nothing to search"),
         (["--config", "absent.json"], "absent.json: no such file"),
         (["--config", "."], "can't be read"),
     ],

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
+import pickle
+import re
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from tprimat import cli
+import tprimat
+from tprimat import cli, log_import
+from tprimat.analysis.summary import rounded, summarize
 from tprimat.errors import ExitStatus
 from tprimat.log_import import bundle
+from tprimat.store import store
 
 GIVEN = ("--gpu", "MI300X", "--model-name", "llama3.1_8B")
+SHAPE = {"num_layers": 32, "hidden_size": 4096, "ffn_hidden_size": 14336, "num_attention_heads": 32}
 HEAD = "  seq_length ........ 2048\n  world_size ........ 8\n  global_batch_size ........ 64\n"
 
 
@@ -27,18 +36,22 @@ def log_text(steps=30, milliseconds=1000.0):
 @pytest.fixture
 def packed(tmp_path, capsys):
     """A bundle of a log, with values that the log lacks."""
-    log = tmp_path / "train.log"
-    log.write_text(log_text())
-    output = tmp_path / "output"
-    assert cli.run("read", [str(log), "--output-dir", str(output), *GIVEN]) == 0
-    path = tmp_path / "mine.tar.gz"
-    bundle.write(path, list(output.glob("*.json")), [log])
+    path = packed_log(tmp_path, log_text())
     capsys.readouterr()
     return path
 
 
+def packed_log(tmp_path, text, *given):
+    (tmp_path / "train.log").write_text(text)
+    output, path = tmp_path / "output", tmp_path / "mine.tar.gz"
+    path.unlink(missing_ok=True)
+    assert cli.run("read", [str(tmp_path / "train.log"), "--output-dir", str(output), *(given or GIVEN)]) == 0
+    bundle.write(path, list(output.glob("*.json")), [tmp_path / "train.log"])
+    return path
+
+
 def changed(packed: Path, name: str, change) -> Path:
-    """A copy of a bundle in which a member was changed; None removes it."""
+    """A copy of a bundle in which a member was changed; None removes it. Its README.txt stays."""
     path = packed.with_name("changed.tar.gz")
     folder = packed.with_name("unpacked")
     with tarfile.open(packed) as archive:
@@ -67,6 +80,7 @@ def edited(**values):
 
 
 def verified(path, capsys):
+    capsys.readouterr()
     status = cli.run("verify", [str(path), "--json"])
     return status, json.loads(capsys.readouterr().out)
 
@@ -79,7 +93,10 @@ def test_an_untouched_bundle_is_the_same(packed, capsys):
     assert run["values"] > 150
     assert (run["log"], run["original"], run["differences"]) == ("train.log", True, [])
     assert cli.run("verify", [str(packed)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"The same: {run['values']} values recomputed."
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "files: 1 result, 1 log, 1 environment, 1 readme; none was executed",
+        f"Can be accepted: {run['values']} values recomputed; plausible, no private data, no executable files.",
+    ]
 
 
 def test_a_changed_step_is_found_with_its_line(packed, capsys):
@@ -120,7 +137,8 @@ def test_changed_metrics_are_found(packed, capsys):
     assert difference["field"] == "performance_metrics.tokens_per_second_per_gpu"
     assert difference["stored"] == pytest.approx(2 * difference["recomputed"])
     cli.run("verify", [str(path)])
-    assert capsys.readouterr().out.splitlines()[-1] == "NOT the same: 1 value differs, 1 file changed or missing."
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "Not acceptable: 1 value differs, 1 file changed after packing."
 
 
 def test_a_top_level_that_is_no_run_is_found(packed, capsys):
@@ -149,12 +167,12 @@ def test_a_result_without_its_log_is_checked_against_its_steps(packed, capsys):
     assert status == ExitStatus.INCONCLUSIVE
     assert found["runs"][0]["log"] is None
     assert found["runs"][0]["values"] > 10
-    assert "1 run without a log in the bundle, so its steps can't be checked" in found["answer"]
+    assert "steps unchecked for 1 run without a log in the bundle" in found["answer"]
 
 
 @pytest.mark.parametrize("apart", [1000.0, 4.0])
 def test_logs_of_one_name_from_two_folders(tmp_path, capsys, apart):
-    """Also where their steps differ so little that in one folder they would be one training."""
+    """Also where their steps differ so little that in one directory they would be one training."""
     output = tmp_path / "output"
     logs = [tmp_path / f"run{number}" / "train.log" for number in (1, 2)]
     for number, log in enumerate(logs, 1):
@@ -236,6 +254,26 @@ class TestOtherValues:
     def test_unchanged_it_is_the_same(self, packed, capsys):
         assert verified(packed, capsys)[0] == ExitStatus.OK
 
+    def test_read_bundles_logs_of_any_framework(self, packed, tmp_path, capsys):
+        """Those that gave results: a file beside them that is no log is not in the bundle."""
+        folder, path = tmp_path / "logs", tmp_path / "read.tar.gz"
+        folder.mkdir()
+        (folder / "titan.log").write_text((tmp_path / "train.log").read_text())
+        (folder / "megatron.log").write_text(log_text())
+        (folder / "notes.txt").write_text("to do\n")
+        output = ["--output-dir", str(tmp_path / "both"), "--bundle", str(path)]
+        assert cli.run("read", [str(folder), *output]) == ExitStatus.OK
+        logs = [name.removeprefix("read/") for name in members(path) if "/logs/" in name]
+        assert sorted(logs) == ["logs/megatron.log.gz", "logs/titan.log.gz"]
+        status, found = verified(path, capsys)
+        assert {run["log"] for run in found["runs"]} == {"megatron.log", "titan.log"}
+        assert (status, found["changed"]) == (ExitStatus.OK, [])
+
+    def test_read_refuses_a_name_that_no_bundle_has(self, tmp_path, capsys):
+        given = [str(tmp_path / "train.log"), "--output-dir", str(tmp_path / "x"), "--bundle", str(tmp_path / "b.rar")]
+        assert cli.run("read", given) == ExitStatus.USAGE
+        assert not (tmp_path / "x").exists()
+
 
 def native(run: dict, index: int) -> dict:
     rates = list(run["native_metrics"]["tokens_per_second_per_gpu"])
@@ -248,3 +286,324 @@ def test_a_broken_result_is_named_by_its_bundle(packed, capsys):
     assert cli.run("verify", [str(broken)]) == ExitStatus.USAGE
     error = capsys.readouterr().err.splitlines()[0]
     assert error.startswith(f"error: {broken}/mine/results/")
+
+
+@pytest.mark.parametrize("content", [b"{", b'{"a": 1}', b""])
+def test_a_damaged_result_is_named_within_its_bundle(packed, capsys, content):
+    path = changed(packed, "results/*.json", lambda _: content)
+    assert cli.run("verify", [str(path)]) == ExitStatus.USAGE
+    message = capsys.readouterr().err
+    assert message.startswith(f"error: {path}/mine/results/")
+    assert "/tmp" not in message.replace(str(path), "")
+
+
+def repacked(packed: Path, *entries: tuple[str, bytes, dict]) -> Path:
+    """A copy of a bundle with members more or other than it had, with attributes of their own, in README.txt too."""
+    path, contents, attributes = packed.with_name("repacked.tar.gz"), members(packed), {}
+    for name, content, more in entries:
+        contents[name], attributes[name] = content, more
+    del contents["README.txt"]
+    contents["README.txt"] = bundle._readme(contents, "nothing").encode()
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in contents.items():
+            entry = tarfile.TarInfo(f"mine/{name}")
+            entry.size = len(content)
+            for attribute, value in attributes.get(name, {}).items():
+                setattr(entry, attribute, value)
+            archive.addfile(entry, io.BytesIO(content))
+    return path
+
+
+def members(packed: Path) -> dict[str, bytes]:
+    with tarfile.open(packed) as archive:
+        return {each.name.removeprefix("mine/"): archive.extractfile(each).read() for each in archive}
+
+
+def environment(packed: Path) -> str:
+    return next(name for name in members(packed) if name.startswith("environment/"))
+
+
+OTHER = "not a file that bundles have"
+RUNS = re.compile(
+    r"^\s*(?:import|from) (?:pickle|marshal|shelve|subprocess|torch)\b|(?<![\w.])(?:eval|exec)\(|os\.system",
+    re.MULTILINE,
+)
+
+
+class TestAcceptance:
+    """Each reason not to publish a bundle, in one that is otherwise in order."""
+
+    def test_packed_anew_it_can_be_accepted(self, packed, capsys):
+        status, found = verified(repacked(packed), capsys)
+        assert status == ExitStatus.OK, found
+
+    def test_a_file_that_its_list_lacks(self, packed, capsys):
+        def shorter(content: bytes) -> bytes:
+            return b"".join(line for line in content.splitlines(True) if b"environment/" not in line)
+
+        status, found = verified(changed(packed, "README.txt", shorter), capsys)
+        assert status == ExitStatus.IMPLAUSIBLE
+        assert found["changed"] == [f"mine/{environment(packed)} is not in README.txt"]
+
+    def test_a_changed_environment(self, packed, capsys):
+        status, found = verified(changed(packed, "environment/*.json", lambda content: content + b" "), capsys)
+        assert status == ExitStatus.IMPLAUSIBLE
+        assert found["changed"] == [f"{environment(packed)} was changed after it was packed"]
+
+    @pytest.mark.parametrize(
+        ("name", "content", "attributes", "what"),
+        [
+            ("logs/more.log.gz", b"#!/bin/sh\nrm -rf /\n", {}, "begins like a program or a page"),
+            ("logs/page.log.gz", b"\n<!DOCTYPE html><script>1</script>", {}, "begins like a program or a page"),
+            ("logs/page.gz", b"<svg onload=x>", {}, "begins like a program or a page"),
+            ("logs/more.log.gz", pickle.dumps({"step": 1}), {}, "binary, in no format of logs"),
+            ("logs/more.log.gz", gzip.compress(b"\x7fELF\2\1\1\0\0\0", mtime=0), {}, "binary, in no format of logs"),
+            ("environment/more.json", b"MZ\x90\0\3", {}, "binary, in no format of logs"),
+            ("environment/page.json", b"<html>", {}, "begins like a program or a page"),
+            ("logs/more.log", b"step 1", {}, OTHER),
+            ("logs/deep/more.log.gz", b"step 1", {}, OTHER),
+            ("environment/x.js", b"alert(1)", {}, OTHER),
+            ("results/x.html", b"step 1", {}, OTHER),
+            ("results/deep/x.json", b"{}", {}, OTHER),
+            ("setup.cfg", b"[x]", {}, OTHER),
+            ("logs/more.log.gz", b"step 1", {"mode": 0o755}, "a link, a device or a program"),
+            (
+                "logs/link.log.gz",
+                b"",
+                {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"},
+                "a link, a device or a program",
+            ),
+            ("logs/pipe.log.gz", b"", {"type": tarfile.FIFOTYPE}, "a link, a device or a program"),
+        ],
+    )
+    def test_a_file_that_is_more_than_data(self, packed, capsys, name, content, attributes, what):
+        status, found = verified(repacked(packed, (name, content, attributes)), capsys)
+        assert status == ExitStatus.IMPLAUSIBLE
+        assert found["foreign"] == [f"mine/{name}: {what}"]
+        assert "1 file other than data" in found["answer"]
+
+    @pytest.mark.parametrize(
+        "ending",
+        [
+            *("html", "xhtml", "mht", "xht", "py", "rb", "pl", "php", "sh", "command", "desktop", "lnk"),
+            *("hta", "wsf", "scr", "ps1", "jar", "pkl", "pt", "xlsm", "docm", "so", "js", "svg"),
+        ],
+    )
+    def test_a_log_of_another_name_than_logs_have(self, packed, capsys, ending):
+        status, found = verified(repacked(packed, (f"logs/more.{ending}.gz", b"text\nstep 1", {})), capsys)
+        assert status == ExitStatus.IMPLAUSIBLE
+        assert found["foreign"] == [f"mine/logs/more.{ending}.gz: not a name that logs have"]
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *("train.log", "log", "slurm-1.out", "job.o123", "train.log.1", "trainer_state.json", "log_rank_0.txt"),
+            *("events.out.tfevents.1700.host.12.0", "run-1.wandb", "metrics.csv", "job.rank3", "a.xlsx"),
+        ],
+    )
+    def test_names_that_logs_have(self, packed, capsys, name):
+        assert verified(repacked(packed, (f"logs/{name}.gz", b"text", {})), capsys)[1]["foreign"] == []
+
+    @pytest.mark.parametrize("place", ["logs", "environment", "more", "results/more"])
+    def test_a_forged_result_where_none_is_looked_for(self, packed, capsys, place):
+        (result,) = (content for name, content in members(packed).items() if name.startswith("results/"))
+        path = repacked(packed, (f"{place}/fake.json", edited(step_times=0.5)(result), {}))
+        status, found = verified(path, capsys)
+        assert status == ExitStatus.IMPLAUSIBLE
+        assert [each.partition(":")[0] for each in found["foreign"]] == [f"mine/{place}/fake.json"]
+
+    @pytest.mark.parametrize(
+        ("name", "milliseconds", "steps", "extra"),
+        [
+            *(("other.log", 500, 30, ["other.log"]), ("train_2.log", 500, 29, ["train_2.log"])),
+            ("train_2.log", 500, 30, []),
+        ],
+    )
+    def test_a_log_without_a_result_is_a_doubt(self, packed, capsys, name, milliseconds, steps, extra):
+        """A site would show it, and nobody has checked it."""
+        text = log_text(steps, milliseconds).encode()
+        path = repacked(packed, (f"logs/{name}.gz", gzip.compress(text), {}))
+        status, found = verified(path, capsys)
+        assert found["extra"] == extra
+        assert status == (ExitStatus.INCONCLUSIVE if extra else ExitStatus.OK)
+        assert len(tprimat.load(path)) == 1 + len(extra)
+        cli.run("verify", [str(path)])
+        assert ("1 log without a result" in capsys.readouterr().out) == bool(extra)
+
+    def test_a_program_in_a_zip(self, packed, capsys):
+        path = packed.with_name("b.zip")
+        with tarfile.open(packed) as archive, zipfile.ZipFile(path, "w") as packed_anew:
+            for each in archive:
+                entry = zipfile.ZipInfo(each.name)
+                entry.external_attr = (0o100755 if "/logs/" in each.name else 0o100644) << 16
+                packed_anew.writestr(entry, archive.extractfile(each).read())
+        status, found = verified(path, capsys)
+        assert (status, found["foreign"]) == (
+            ExitStatus.IMPLAUSIBLE, ["mine/logs/train.log.gz: a link, a device or a program"]
+        )  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("where", "line", "what"),
+        [
+            ("logs", "HF_TOKEN=hf_abcdefghijklmnop1234567890", "1 apparent secret"),
+            ("logs", "MASTER_ADDR=gpu-17.lab.example.com", "1 host"),
+            ("logs", "cd /home/alice/run", "2 paths, 1 user"),
+            ("README", "sent by ssh bob@login7", "1 user, 1 host"),
+            ("environment", "http://10.1.2.3:8080", "1 IP address"),
+        ],
+    )
+    def test_a_secret_or_a_name_that_is_left(self, packed, capsys, where, line, what):
+        if where == "logs":
+            name, content = "logs/train.log.gz", gzip.compress(f"{line}\n{log_text()}".encode())
+        elif where == "environment":
+            name, content = environment(packed), json.dumps([{"note": line}]).encode()
+        path = changed(packed, "README.txt", lambda content: content + line.encode() + b"\n")
+        status, found = verified(path if where == "README" else repacked(packed, (name, content, {})), capsys)
+        assert status == ExitStatus.IMPLAUSIBLE
+        (private,) = found["private"]
+        assert private.endswith(f": {what}")
+        assert where in private
+
+    @pytest.mark.parametrize(
+        ("milliseconds", "status", "rules", "answer"),
+        [
+            (1000, 0, [], "Can be accepted: 178 values recomputed; plausible, no private data, no executable files."),
+            (450, 6, ["precision-unstated"], "Undecided: 1 value that can't be checked (178 values recomputed)."),
+            (100, 4, ["above-peak"], "Not acceptable: implausible."),
+        ],
+    )  # fmt: skip
+    def test_a_value_that_is_impossible_or_unchecked(self, tmp_path, capsys, milliseconds, status, rules, answer):
+        found_status, found = verified(packed_log(tmp_path, log_text(30, milliseconds)), capsys)
+        assert (found_status, found["answer"]) == (status, answer)
+        assert [each["rule"] for each in found["runs"][0]["findings"]] == rules
+
+    @pytest.mark.parametrize(("milliseconds", "finding"), [(None, "no speed: the run failed"), (9000.0, None)])
+    def test_a_run_without_a_speed_is_undecided(self, tmp_path, capsys, milliseconds, finding):
+        """A DeepSpeed log that ends with no step at all, beside one with steps."""
+        start = "[2024-01-01 10:00:00,000] [INFO] [config.py:1001:print]   "
+        text = f"{start}train_batch_size ............. 64\n{start}world_size ................... 8\n"
+        text = (log_text(30, milliseconds) if milliseconds else text) + "torch.OutOfMemoryError: CUDA out of memory.\n"
+        status, found = verified(packed_log(tmp_path, text), capsys)
+        assert [each["text"] for each in found["runs"][0]["findings"]] == ([finding] if finding else [])
+        assert status == (ExitStatus.INCONCLUSIVE if finding else ExitStatus.OK)
+        assert found["answer"].startswith("Undecided: 1 run without a speed (" if finding else "Can be accepted: ")
+
+    def test_what_became_of_files_is_named(self, packed, capsys):
+        def other_name(content: bytes) -> bytes:
+            return content.replace(b"  environment/", b"  environment/other-").replace(b"  results/", b"  results/x-")
+
+        _, found = verified(changed(packed, "README.txt", other_name), capsys)
+        assert found["answer"] == "Not acceptable: 2 files missing, 2 files added."
+
+    def test_an_inconsistent_value_is_undecided(self, tmp_path, capsys):
+        shape = "".join(f"  {name} ........ {value}\n" for name, value in SHAPE.items())
+        shape += "  padded_vocab_size ........ 128256\n  swiglu ........ True\n  num_query_groups ........ 8\n"
+        text = shape + log_text().replace("| global", "| throughput per GPU (TFLOP/s/GPU): 2000.0 | global")
+        status, found = verified(packed_log(tmp_path, text), capsys)
+        assert status == ExitStatus.INCONCLUSIVE
+        assert found["answer"].startswith("Undecided: 1 inconsistent value (")
+        (finding,) = found["runs"][0]["findings"]
+        assert re.fullmatch(
+            r"the log prints 2,?000 TFLOP/s per GPU; shape, batch, sequence length and step time give [\d.,]+",
+            finding["text"],
+        )
+
+    def test_a_model_named_by_a_removed_path_is_a_doubt(self, tmp_path, capsys):
+        def renamed(content: bytes) -> bytes:
+            result = json.loads(content)
+            return json.dumps(
+                result | {"model": "mine", "runs": [run | {"model": "mine"} for run in result["runs"]]}
+            ).encode()
+
+        shape = "".join(f"  {name} ........ {value}\n" for name, value in SHAPE.items())
+        for head, status in (
+            ("", ExitStatus.IMPLAUSIBLE),
+            ("HF_TOKEN=hf_abcdefghijklmnop1234567890\n", ExitStatus.INCONCLUSIVE),
+        ):
+            path = packed_log(
+                tmp_path,
+                f"{head}  tokenizer_model ........ meta-llama/Llama-2-7b-hf\n{shape}{log_text()}",
+                "--gpu",
+                "MI300X",
+            )
+            path = repacked(
+                path, *((name, renamed(content), {}) for name, content in members(path).items() if "results/" in name)
+            )
+            found_status, found = verified(path, capsys)
+            assert found_status == status, found
+
+    def test_no_reader_runs_what_it_reads(self):
+        """Pickle, eval and the like are in no code that sees a bundle."""
+        for folder in ("analysis", "catalog", "checks", "log_import", "read", "results", "store"):
+            for path in Path(log_import.__file__).parent.parent.joinpath(folder).rglob("*.py"):
+                code = path.read_text(encoding="utf-8")
+                assert not RUNS.search(code), path
+
+
+def forged(packed: Path, fields: dict, overrides: dict | None = None) -> Path:
+    """A copy of a bundle whose result has other settings, and all metrics that follow from them."""
+    (name,) = (each for each in members(packed) if each.startswith("results/"))
+    result = json.loads(members(packed)[name])
+    for each in (result, *result["runs"]):
+        each.update({key: value for key, value in fields.items() if key in each and not isinstance(value, dict)})
+        for section, values in fields.items():
+            if isinstance(values, dict) and section in each:
+                each[section] |= values
+        if overrides:
+            each["source"]["overrides"] = overrides
+    path = packed.with_name("forged.json")
+    path.write_text(json.dumps(result))
+    for each, run in zip((result, *result["runs"]), [store.read(path)[0], *store.read(path)], strict=True):
+        summary = summarize(run)
+        each["performance_metrics"] |= rounded(summary.performance).known()
+        each["steady"] |= summary.steady.known()
+    return repacked(packed, (name, json.dumps(result).encode(), {}))
+
+
+class TestWhatTheLogSupports:
+    @pytest.mark.parametrize("batch", [80, 192])
+    def test_a_setting_of_the_user_against_the_log_is_a_doubt(self, packed, capsys, batch):
+        """It multiplies the speed, and only the user says so."""
+        settings = {"training_config": {"global_batch_size": batch, "precision": "fp8"}}
+        path = forged(packed, settings, {"global_batch_size": str(batch)})
+        status, found = verified(path, capsys)
+        (run,) = found["runs"]
+        (finding,) = run["findings"]
+        assert (status, run["differences"]) == (ExitStatus.INCONCLUSIVE, [])
+        text = f"training_config.global_batch_size: {batch} in the result, 64 in train.log"
+        assert (finding["rule"], finding["text"]) == ("override", text)
+        cli.run("verify", [str(path)])
+        assert text in capsys.readouterr().out
+
+    def test_an_override_that_agrees_with_the_log_is_none(self, packed, capsys):
+        path = forged(packed, {"training_config": {"global_batch_size": 64}}, {"global_batch_size": "64"})
+        assert verified(path, capsys)[0] == ExitStatus.OK
+
+    def test_what_the_log_lacks_is_listed(self, packed, capsys):
+        given = {"run.model", *(f"gpu_info.{name}" for name in ("device_name", "gpu_cores", "software_stack"))}
+        assert set(verified(packed, capsys)[1]["runs"][0]["unsupported"]) == given
+        fields = {
+            **{"timestamp": "2019-01-01T00:00:00+00:00", "gpu_info": {"device_name": "MI355X"}},
+            **{"training_config": {"precision": "bf16"}, "energy_metrics": {"tokens_per_joule": 1e6}},
+            **{"memory_metrics": {"peak_memory_allocated_gb": 1.0}, "framework_config": {"submitter": "NVIDIA"}},
+            **{"native_metrics": {"scaling_factor": 0.5}},
+        }
+        path = forged(packed, fields)
+        status, found = verified(path, capsys)
+        forged_fields = {"run.timestamp", "training_config.precision", "energy_metrics.tokens_per_joule"}
+        forged_fields |= {"native_metrics.scaling_factor"}
+        forged_fields |= {"memory_metrics.peak_memory_allocated_gb", "framework_config.submitter"}
+        wanted = given | forged_fields
+        assert (status, set(found["runs"][0]["unsupported"])) == (ExitStatus.OK, wanted)
+        cli.run("verify", [str(path)])
+        (line,) = (each for each in capsys.readouterr().out.splitlines() if "not in the log: " in each)
+        assert {*line.partition(": ")[2].split(", ")} == wanted
+
+    def test_a_model_against_that_of_a_log_without_a_shape_is_a_doubt(self, tmp_path, capsys):
+        head = "  tokenizer_model ........ meta-llama/Llama-2-7b-hf\n"
+        path = packed_log(tmp_path, head + log_text(), "--gpu", "MI300X")
+        warnings = ["the model (qwen) is from the command line; the log doesn't state it"]
+        path = forged(path, {"model": "qwen", "warnings": warnings})
+        status, found = verified(path, capsys)
+        assert status == ExitStatus.INCONCLUSIVE, found
+        assert [each["rule"] for each in found["runs"][0]["findings"]] == ["override"]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
+
 import msgspec
 import pytest
 from made_runs import H100, MI300X, comparison, make_run
 
 from tprimat.compare.caveats import CODES
+from tprimat.report.verdict import report
 from tprimat.results.account import Timing
 from tprimat.results.conditions import Disturbance
 from tprimat.results.run import Environment, Tuning
 
 AMD = {"device": MI300X, "stack": "rocm"}
+START = datetime.datetime(2026, 2, 1, tzinfo=datetime.timezone.utc)
 
 
 def caveats(*runs, **options):
@@ -47,11 +51,12 @@ def test_a_precision_that_differs_or_is_unknown():
     described = msgspec.structs.replace(described, training_config=config)
     text = "FP8 from the system description, not the log"
     assert caveats(make_run(), described)["precision-differs"].text == f"precision differs: BF16 vs FP8 ({text})"
-    assert caveats(make_run(precision="fp8"), described)["precision-source"].text == f"precision {text}"
-    found = caveats(make_run(precision=None), make_run(**AMD))
     assert (
-        found["precision-unknown"].text == "precision of 8×H100 80GB HBM3 is unknown and could explain the difference"
+        caveats(make_run(precision="fp8"), described)["precision-source"].text
+        == f"precision {text.replace('FP8', 'FP8 is')}"
     )
+    found = caveats(make_run(precision=None), make_run(**AMD))
+    assert found["precision-unknown"].text == "precision of 8×H100 is unknown and could explain the difference"
     cpu = {"device": None, "stack": "cpu", "gpus": 1}
     assert "precision-unknown" not in caveats(
         make_run(**cpu, precision=None), make_run(**cpu, label="b", precision=None)
@@ -73,11 +78,13 @@ def test_what_disturbed_a_training_on_the_cpu():
     cpu = {"device": "AMD EPYC", "stack": "cpu"}
     busy = Disturbance(other_programs_cpu_share=0.23, steal_cpu_share=0.02)
     found = caveats(make_run(**cpu, disturbance=busy), make_run(**cpu, label="b"))["disturbed"]
-    assert (found.text, found.severity) == ("other programs used up to 23% of the CPU while measuring", "warning")
+    text = "other programs used up to 23% of the CPU during the measurement"
+    assert (found.text, found.severity) == (text, "warning")
     stolen = Disturbance(other_programs_cpu_share=0.1, steal_cpu_share=0.3)
     text = caveats(make_run(**cpu, disturbance=busy), make_run(**cpu, label="b", disturbance=stolen))["disturbed"].text
     assert (
-        text == "other programs used up to 23% of the CPU and the hypervisor used up to 30% of the CPU while measuring"
+        text == "other programs used up to 23% of the CPU and the hypervisor used up to 30% of the CPU "
+        "during the measurement"
     )
     quiet = Disturbance(other_programs_cpu_share=0.04, steal_cpu_share=0.0)
     assert "disturbed" not in caveats(make_run(**cpu, disturbance=quiet), make_run(**cpu, label="b"))
@@ -95,7 +102,7 @@ def test_one_extreme_step_is_named():
 
 def test_no_steady_state():
     found = caveats(make_run(steps=8), make_run(**AMD))["no-steady-state"]
-    assert found.text == "no steady state in 8×H100 80GB HBM3 (BF16): the result may include warm-up"
+    assert found.text == "no steady state in 8×H100 (BF16): the result may include warm-up"
 
 
 def test_a_change_of_speed_is_a_warning_where_it_is_all_there_is():
@@ -105,9 +112,15 @@ def test_a_change_of_speed_is_a_warning_where_it_is_all_there_is():
     assert found.text.startswith("speed changed: 8×MI300X (BF16) at step 101 (2.6")
 
 
-def test_an_incomplete_run():
-    found = caveats(make_run(), make_run(**AMD, status="incomplete", status_reason="interrupted"))
-    assert found["incomplete"].text == "no run of 8×MI300X (BF16) is complete"
+@pytest.mark.parametrize(("planned", "steps"), [(60, ""), (61, " (60 of 61 steps)")])
+def test_an_incomplete_run(planned, steps):
+    whole = make_run(**AMD, step_time=3.1)
+    config = msgspec.structs.replace(whole.training_config, max_steps=planned)
+    cut = make_run(**AMD, status="incomplete", training_config=config)
+    assert caveats(make_run(), cut)["incomplete"].text == f"8×MI300X (BF16): incomplete{steps}"
+    # A run that broke off is not used beside a complete one.
+    whole = msgspec.structs.replace(whole, training_config=config)
+    assert "incomplete" not in caveats(make_run(), (whole, cut))
 
 
 @pytest.mark.parametrize(("instructions", "emulated"), [(("avx2",), True), (("avx512_bf16",), False), (None, False)])
@@ -135,7 +148,57 @@ def test_runs_that_follow_their_order():
 
     found = caveats(rising(3.2), rising(2.4, **AMD))["order-of-runs"]
     assert "throughput falls from run to run" in found.text
-    assert found.text.endswith("interleave the runs of both systems")
+    assert found.text.endswith("from run to run, by 3.8% from half to half")
+
+
+@pytest.mark.parametrize(("apart", "are_beside"), [(0.48, True), (0.51, False)])
+def test_runs_beside_each_other_have_no_order(apart, are_beside):
+    def runs(step_time, **fields):
+        whole = sum(make_run(step_time=step_time, **fields).step_times)
+        starts = (START + datetime.timedelta(seconds=apart * 1.08 * whole * number) for number in range(8))
+        return tuple(
+            make_run(step_time=step_time * (1 + 0.01 * number), timestamp=start.isoformat(), **fields)
+            for number, start in enumerate(starts)
+        )
+
+    assert ("order-of-runs" not in caveats(runs(3.2), runs(2.4, **AMD))) is are_beside
+
+
+def sessions(factor=1.1, pause=86_400.0, counts=(3, 3), **fields):
+    """Runs one after another in two sessions, the second of which takes a factor longer, after a break."""
+    starts, now, runs = START, 0.0, []
+    for session, count in enumerate(counts):
+        for number in range(count):
+            time = 3.2 * factor**session * (1 + 0.002 * number)
+            run = make_run(step_time=time, timestamp=(starts + datetime.timedelta(seconds=now)).isoformat(), **fields)
+            runs.append(run)
+            now += sum(run.step_times)
+        now += pause
+    return tuple(runs)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "is_told"),
+    [
+        (sessions(), True),
+        (sessions(1.0), False),
+        (sessions(1.003), False),
+        (sessions(1.012), True),
+        (sessions(pause=595.0), False),
+        (sessions(pause=605.0), True),
+        (sessions(counts=(3, 1)), False),
+        (sessions(counts=(6,)), False),
+        (tuple(msgspec.structs.replace(run, timestamp=None) for run in sessions()), False),
+    ],
+)
+def test_sessions_that_differ(candidate, is_told):
+    assert ("unlike-sessions" in caveats(sessions(1.0, **AMD), candidate)) is is_told
+
+
+def test_the_difference_of_two_sessions():
+    found = caveats(sessions(1.0, **AMD), sessions(counts=(3, 2)))["unlike-sessions"]
+    assert found.severity == "warning"
+    assert found.text.endswith(": the last 2 runs, 24 h 00 min after the first 3, are 9.0% slower")
 
 
 def test_a_tuned_system_against_an_untuned_one():
@@ -143,7 +206,7 @@ def test_a_tuned_system_against_an_untuned_one():
     found = caveats(make_run(tuning=tuned), make_run(**AMD))
     assert found["tuning-differs"].severity == "warning"
     assert found["tuning-differs"].text == (
-        "8×H100 80GB HBM3 (BF16) had 12 tuning trials (25 min 00 s) and 8×MI300X (BF16) had no tuning"
+        "8×H100 (BF16) had 12 tuning trials (25 min 00 s) and 8×MI300X (BF16) had no tuning"
     )
     assert "tuning" not in found
     assert not {"tuning", "tuning-differs"} & set(caveats(make_run(), make_run(**AMD)))
@@ -159,3 +222,37 @@ def test_two_tuned_systems_state_their_trials():
     runs = make_run(tuning=Tuning(trials=12)), make_run(**AMD, tuning=Tuning(trials=3, device_name=MI300X))
     assert caveats(*runs)["tuning"].severity == "info"
     assert "3 tuning trials" in caveats(*runs)["tuning"].text
+
+
+def test_what_a_system_alone_suffers_from_is_said_too():
+    cpu = {"device": "AMD EPYC", "stack": "cpu"}
+    busy = Disturbance(other_programs_cpu_share=0.88)
+    assert list(caveats(make_run(**cpu, disturbance=busy))) == ["disturbed"]
+    assert not caveats(make_run(**cpu))
+    assert not caveats(make_run(**cpu, steps=0, warmup=(), disturbance=busy))
+
+
+def test_that_the_last_steps_of_a_longer_run_are_excluded():
+    runs = make_run(steps=180), make_run(**AMD, steps=60), make_run(**AMD, steps=60)
+    text = caveats(*runs)["steps-cut"].text
+    assert text.endswith("steps 61–180 are excluded: not all runs of the comparison are as long")
+    assert "steps-cut" not in caveats(make_run(), make_run(**AMD))
+
+
+@pytest.mark.parametrize("is_close", [True, False])
+def test_closing_programs_names_the_runs_that_it_may_save(is_close):
+    cpu = {"device": "AMD EPYC", "stack": "cpu", "disturbance": Disturbance(other_programs_cpu_share=0.88)}
+    times = (3.0, 3.3, 3.2)
+    other = [(1.04 if is_close else 2.0) * time for time in (3.31, 3.0, 3.2)]
+    runs = [
+        make_run(
+            **cpu, step_time=time, label=label, timestamp=f"2026-03-0{day}T08:00:00+00:00", arguments=("--steps", "9")
+        )
+        for label, each in (("a", times), ("b", other))
+        for day, time in enumerate(each, 1)
+    ]
+    (answer,) = report(comparison(*runs)).answers
+    step = answer.verdict.next_steps[0]
+    assert step.startswith("close other programs")
+    assert ("otherwise about " in step) is is_close
+    assert step.endswith("then measure again: ./benchmark.py --steps 9 --runs 5")

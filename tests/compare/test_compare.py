@@ -8,6 +8,7 @@ from made_runs import H100, MI300X, comparison, failed_run, make_run, shape
 
 from tprimat.compare import Loaded, compare
 from tprimat.errors import ExitStatus, UsageError
+from tprimat.results.account import Entry
 from tprimat.results.run import MemoryMetrics, ModelConfig
 
 AMD = {"device": MI300X, "stack": "rocm"}
@@ -43,10 +44,11 @@ class TestSystemsAndModels:
             ("llama3.1_8b-pretrain", {"num_layers": 4}, "a model of another shape, named llama3.1_8b-pretrain"),
             ("qwen3 0.6B", {"num_parameters": 299_999_999}, "a model of 300M parameters, named qwen3 0.6B"),
             ("qwen3 0.6B", {"num_parameters": 300_000_000}, "qwen3 0.6B"),
-            ("llama3.2_1B", {"num_parameters": 2_000_000_000}, "llama3.2_1B"),
-            ("llama3.2_1B", {"num_parameters": 2_010_000_000}, "a model of 2.01B parameters, named llama3.2_1B"),
+            ("llama3.2_1B", {"num_parameters": 2_471_000_000}, "Llama 3.2 1B"),
+            ("llama3.2_1B", {"num_parameters": 2_472_000_000}, "a model of 2.47B parameters, named llama3.2_1B"),
+            ("mixtral 8x7b", {"num_parameters": 46_700_000_000}, "Mixtral 8x7B"),
             # Of which experts the size is, nobody knows.
-            ("mixtral 8x7b", {"num_parameters": 46_700_000_000}, "mixtral 8x7b"),
+            ("mixtral 9x7b", {"num_parameters": 46_700_000_000}, "mixtral 9x7b"),
             ("my-model", {"num_parameters": 4_200}, "my-model"),
             ("llama", {}, "Llama 3.1 8B"),
             ("llama", {"num_parameters": 8_050_000_000, "num_layers": 32}, "Llama 3.1 8B"),
@@ -81,18 +83,28 @@ class TestSystemsAndModels:
         (model,) = comparison(*shaped).models
         assert [len(system.runs) for system in model.systems] == [5]
 
-    def test_the_slowest_is_the_baseline(self):
-        (group,) = (
-            comparison(make_run(), make_run("NVIDIA H200", step_time=2.0), make_run(**AMD, step_time=1.6))
-            .models[0]
-            .groups
-        )
-        assert group.baseline.gpu == H100
+    def test_the_fastest_of_another_vendor_is_the_baseline(self):
+        runs = [make_run(), make_run("NVIDIA H200", step_time=2.0), make_run(**AMD, step_time=1.6)]
+        (group,) = comparison(*runs).models[0].groups
+        assert group.baseline.gpu == "NVIDIA H200"
         assert [system.gpu for system in group.systems] == [MI300X, "NVIDIA H200", H100]
-        assert (group.leaders.faster.gpu, group.leaders.slower.gpu) == (MI300X, "NVIDIA H200")
-        pair = group.pairs[0]
-        assert pair.ratio.value == pytest.approx(2.0, rel=0.01)
-        assert (pair.ratio.low, pair.ratio.high) == (None, None)
+        assert (group.leaders.system.gpu, group.leaders.baseline.gpu) == (MI300X, "NVIDIA H200")
+        assert [pair.ratio.value for pair in group.pairs] == pytest.approx([1.25, 0.625], rel=0.01)
+        assert (group.leaders.ratio.low, group.leaders.ratio.high) == (None, None)
+        assert group.runner_up is None
+
+    def test_of_one_vendor_the_second_fastest_is_the_baseline(self):
+        runs = [make_run(), make_run("NVIDIA H200", step_time=2.0), make_run("NVIDIA B200", step_time=1.6)]
+        (group,) = comparison(*runs).models[0].groups
+        assert group.baseline.gpu == "NVIDIA H200"
+        assert group.leaders is group.pairs[0]
+
+    def test_the_fastest_is_compared_with_the_second_fastest_too(self):
+        runs = [make_run(step_time=2.0), make_run("NVIDIA H200", step_time=1.6), make_run(**AMD)]
+        (group,) = comparison(*runs).models[0].groups
+        assert (group.baseline.gpu, group.leaders.system.gpu) == (MI300X, "NVIDIA H200")
+        assert (group.runner_up.baseline.gpu, group.runner_up.system.gpu) == (H100, "NVIDIA H200")
+        assert group.runner_up.ratio.value == pytest.approx(1.25, rel=0.01)
 
     def test_runs_of_one_setup_are_one_system_wherever_they_lie(self):
         result = comparison(make_run(), (later(make_run(step_time=3.4)), later(make_run(step_time=3.0), 4)))
@@ -106,7 +118,7 @@ class TestSystemsAndModels:
 
     def test_setups_of_one_machine_are_systems_of_their_own(self):
         (model,) = comparison(make_run(batch=8), make_run(batch=64)).models
-        assert names(model) == ["batch 64×2048", "batch 8×2048"]
+        assert names(model) == ["batch 64", "batch 8"]
         assert all(len(system.runs) == 1 for system in model.systems)
 
     def test_one_run_has_no_range(self):
@@ -124,7 +136,7 @@ class TestSystemsAndModels:
 
     def test_shared_is_what_all_systems_are(self):
         assert comparison(make_run(), make_run(precision="fp8")).shared == (
-            "8×H100 80GB HBM3",
+            "8×H100",
             "nemo",
             "cuda",
             "scale full",
@@ -133,17 +145,46 @@ class TestSystemsAndModels:
 
 
 class TestWorkloads:
-    def test_systems_with_the_same_work_are_compared(self):
+    def test_systems_with_the_same_work_are_rows_of_one_table(self):
         result = comparison(
             make_run(batch=8, length=8192), make_run(**AMD, batch=128), make_run(), make_run(**AMD, step_time=2.4)
         )
-        first, second = result.models[0].groups
-        assert [system.name for system in first.systems] == [
-            "8×MI300X, batch 64×2048 (BF16)",
-            "8×H100 80GB HBM3, batch 64×2048 (BF16)",
+        (group,) = result.models[0].groups
+        assert [system.name for system in group.systems] == [
+            "8×MI300X, batch 128 (BF16)",
+            "8×MI300X, batch 64 (BF16)",
+            "8×H100, batch 64 (BF16)",
+            "8×H100, batch 8 (BF16)",
         ]
-        assert len(second.systems) == 2
-        assert any("2 workloads found" in note for note in result.notes)
+        assert group.pairs[-1].reason == "workload mismatch: sequence length 2048 vs 8192"
+
+    def test_other_work_of_several_systems_is_a_group_of_its_own(self):
+        runs = [make_run(device, batch=8, length=8192) for device in (H100, "NVIDIA H200")]
+        runs += [make_run(), make_run(**AMD), make_run(batch=32)]
+        first, second = comparison(*runs).models[0].groups
+        assert (len(first.systems), len(second.systems)) == (3, 2)
+        assert first.title == "Llama 3.1 8B, sequence length 2048"
+        assert second.title == "Llama 3.1 8B, sequence length 8192"
+
+    def test_a_shape_that_is_open_is_compared_with_each_that_it_may_be(self):
+        shapes = [shape(num_layers=4), ModelConfig(num_layers=None), shape(num_layers=8)]
+        runs = [
+            make_run(device, model="my-model", model_config=config)
+            for device, config in zip((H100, MI300X, "NVIDIA H200"), shapes, strict=True)
+        ]
+        groups = comparison(*runs).models[0].groups
+        assert [{system.gpu for system in group.systems} for group in groups] == [
+            {H100, MI300X},
+            {"NVIDIA H200", MI300X},
+        ]
+        assert [group.title for group in groups] == ["my-model, num layers 4", "my-model, num layers 8"]
+
+    def test_a_third_system_changes_no_ratio(self):
+        runs = [make_run(steps=200), make_run(**AMD, steps=200, step_time=2.5)]
+        (pair,) = comparison(*runs).models[0].pairs
+        short = make_run("NVIDIA H200", step_time=3.6, steps=40)
+        pairs = comparison(*runs, short).models[0].pairs
+        assert [each.ratio for each in pairs if each.system.gpu == MI300X] == [pair.ratio]
 
     def test_two_systems_with_different_batches_are_compared_per_token(self):
         (pair,) = comparison(make_run(batch=64), make_run(**AMD, batch=128, step_time=3.2)).models[0].pairs
@@ -162,18 +203,21 @@ class TestReference:
         result = comparison(make_run("NVIDIA GH200 480GB"), make_run("NVIDIA H200"), reference=asked)
         assert result.models[0].pairs[0].baseline.gpu == "NVIDIA H200"
 
+    def test_a_full_name_is_a_reference(self):
+        runs = make_run(framework="nemo"), make_run(framework="megatron", step_time=2.4)
+        full = next(system.full_name for system in comparison(*runs).systems if system.framework == "megatron")
+        assert comparison(*runs, reference=full).models[0].groups[0].baseline.framework == "megatron"
+
     def test_an_ambiguous_one_lists_the_systems(self):
         with pytest.raises(
-            UsageError, match=r"is ambiguous: use a longer part of one name: batch 8×2048; batch 64×2048"
+            UsageError, match=r"matches several systems: be more specific; matches: batch 8; batch 64"
         ) as caught:
             comparison(make_run(batch=8), make_run(batch=64), reference="batch")
         assert caught.value.heading == "unknown-system"
 
     @pytest.mark.parametrize("asked", ["B200", "", "\x1b[31m"])
     def test_an_unknown_one_lists_the_systems(self, asked):
-        with pytest.raises(
-            UsageError, match=r"no system matches '.*': available: 8×H100 80GB HBM3 \(BF16\); 8×MI300X \(BF16\)"
-        ):
+        with pytest.raises(UsageError, match=r"no system matches '.*': available: 8×H100 \(BF16\); 8×MI300X \(BF16\)"):
             comparison(make_run(), make_run(**AMD), reference=asked)
 
     def test_a_model_without_it_says_so(self):
@@ -207,12 +251,19 @@ class TestCopies:
     def test_a_copy_in_another_folder_counts_once(self):
         result = comparison(make_run(), make_run())
         assert len(result.models[0].systems[0].runs) == 1
-        assert result.notes == ("results/file_2.json holds the same run as results/file_1.json: counted once",)
+        assert result.notes == ("results/file_2.json contains the same run as results/file_1.json; counted once",)
 
     def test_one_measurement_under_two_setups_is_said(self):
         result = comparison(make_run(gpus=8), make_run(gpus=4))
         assert len(result.models[0].systems) == 2
         assert "one measurement" in result.notes[0]
+
+    @pytest.mark.parametrize(("times", "is_noted"), [(3.2, False), (3.3, True)])
+    def test_a_copy_with_other_times_is_noted(self, times, is_noted):
+        timeline = (Entry(kind="training", start=0, duration=200),)
+        notes = comparison(make_run(timeline=timeline), make_run(step_time=times, timeline=timeline)).notes
+        text = "results/file_2.json contains a run of results/file_1.json with other step times"
+        assert any(note.startswith(text) for note in notes) is is_noted
 
     def test_failed_runs_are_no_copies(self):
         assert len(comparison((failed_run(), failed_run())).models[0].systems[0].runs) == 2
@@ -231,7 +282,7 @@ class TestBrokenRuns:
         result = comparison(make_run(), make_run(**AMD, status="incomplete", status_reason="interrupted"))
         (pair,) = result.models[0].pairs
         assert pair.ratio is not None
-        assert "a run is incomplete: interrupted; it is used" in pair.faster.run_warnings
+        assert "a run is incomplete: interrupted; it is used" in pair.baseline.run_warnings
 
     def test_an_incomplete_run_beside_complete_ones_is_left_out(self):
         broken = later(make_run(steps=10), status="incomplete")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime
 import io
 import math
+import re
 import statistics
 
 import msgspec
 import pytest
+import screens
 from limits import limits
 from made_runs import H100, MI300X, comparison, failed_run, make_run
 from made_traces import MadeTrace
@@ -25,6 +27,7 @@ from tprimat.compare.threshold import parse
 from tprimat.compare.windows import sensitivity
 from tprimat.errors import UsageError
 from tprimat.read.kineto.timeline import read_timeline
+from tprimat.report.verdict import report
 from tprimat.results.account import Entry, Timing
 from tprimat.results.conditions import Disturbance
 from tprimat.results.run import MemoryMetrics, TrainingConfig
@@ -219,7 +222,7 @@ def test_a_range_of_prices_goes_with_the_interval_of_the_speedup():
     ("place of a change", share_a_change, (60, True), (61, False)),
     ("rounds", method, (3, "welch"), (4, "paired")),
     ("records that tell a copy", copies, (19, 2), (20, 1)),
-    ("characters of a label", lambda count: is_cut("x" * count), (60, False), (61, True)),
+    ("characters of a label", lambda count: is_cut("x" * count), (120, False), (121, True)),
     ("characters of a clause", lambda count: is_shortened("word " * 7 + "x" * (count - 35)), (44, False), (45, True)),
     ("records that tell a measurement", says_one_measurement, (19, False), (20, True)),
 )
@@ -416,3 +419,56 @@ def is_unequal(rows):
 )
 def test_scaling_and_traces(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+@pytest.mark.parametrize(("sessions", "is_compared"), [(("a", "a"), True), (("a", "b"), False), ((None, None), False)])
+def test_runs_of_one_session_are_of_one_configuration_however_much_they_differ(sessions, is_compared):
+    runs, other = unlike(2.01)
+    runs = tuple(msgspec.structs.replace(run, session=each) for run, each in zip(runs, sessions, strict=True))
+    assert (pair_of(runs, other).ratio is not None) is is_compared
+
+
+def pair_of_two(factor, other=4.0):
+    """Two runs, one of which takes so many times as long as the other, and two equal ones of another system."""
+    one = [dated(day, timed([time] * 40)) for day, time in enumerate((3.0, 3.0 * factor), 1)]
+    return tuple(one), tuple(dated(day, timed([other] * 40, MI300X)) for day in (1, 2))
+
+
+@limits(("width", lambda factor: pair_of(*pair_of_two(factor)).ratio.is_too_wide, (1.117, False), (1.12, True)))
+def test_an_interval_that_excludes_neither_half_nor_twice_is_withheld(ask, below, above):
+    assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+    pair = pair_of(*pair_of_two(above[0]))
+    assert (pair.ratio.low, pair.ratio.high, pair.ratio.method, pair.is_unsettled) == (None, None, None, True)
+    assert pair_of(*pair_of_two(below[0])).ratio.high > 1
+
+
+@limits(("equal", lambda time: pair_of(*pair_of_two(1.15, time)).ratio.is_too_wide, (7.7, True), (7.8, False)))
+def test_an_interval_that_excludes_equality_is_shown_however_wide(ask, below, above):
+    assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+def test_a_rate_on_another_clock_than_its_own_is_said_to_be():
+    block = (Entry(kind="training", start=0.0, duration=200.0, first_step=1, last_step=60),)
+    alone = msgspec.structs.replace(make_run(step_times=(None,) * 60), timeline=block)
+    both, plain = (make_run(MI300X, stack="rocm", timeline=each) for each in (block, ()))
+
+    def codes(*runs):
+        return {each.code: each.text for each in comparison(*runs).models[0].groups[0].caveats}
+
+    assert re.search(
+        r"rates on the common clock: 8×MI300X \S+ \d+\.\d% (lower|higher) than on its own",
+        codes(alone, both)["clock-differs"],
+    )
+    assert "clock-differs" not in codes(make_run(), plain)
+    assert "clock-differs" not in codes(make_run(), both)
+
+
+def test_a_table_says_which_rate_is_on_another_clock_than_the_baselines():
+    block = (Entry(kind="training", start=0.0, duration=200.0, first_step=1, last_step=60),)
+    alone = msgspec.structs.replace(make_run("NVIDIA B200", step_times=(None,) * 60), timeline=block)
+    made = comparison(make_run(MI300X, stack="rocm", timeline=block), alone, make_run(step_time=4.0))
+    (row,) = (line for line in screens.shown(report(made)).splitlines() if " vs blocks)" in line)
+    assert row.split()[0] == "H100"
+    assert "× (timer vs blocks)" in row
+    made = comparison(make_run(MI300X, stack="rocm"), make_run("NVIDIA B200"), make_run(step_time=4.0))
+    assert "(timer" not in screens.shown(report(made))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from made_runs import H100, MI300X, comparison, failed_run, make_run
 
@@ -57,8 +58,8 @@ def test_the_sentence_names_each_price_with_its_system():
     for prices in (["H100=2", "MI300X=3"], ["MI300X=3", "H100=2"]):
         found = priced(make_run(), make_run(**AMD, step_time=1.6), cost=prices)
         assert cost_sentence(cost_of(found), found.prices) == (
-            "8×MI300X (BF16) at $3.00 is 25% cheaper per token than 8×H100 80GB HBM3 (BF16) at $2.00; "
-            "break-even price of 8×H100 80GB HBM3 (BF16): $1.50 per GPU-hour"
+            "8×MI300X (BF16) at $3.00 is 25% cheaper per token than 8×H100 (BF16) at $2.00; "
+            "break-even price of 8×H100 (BF16): $1.50 per GPU-hour"
         )
 
 
@@ -82,14 +83,50 @@ def test_refused_figures_are_worth_nothing():
 
 def test_prices_are_in_the_order_of_the_files_and_their_source_is_told():
     found = priced(make_run(), make_run(**AMD, step_time=1.6), cost=["1", "2"], source="a list", date="2026-05")
-    assert found.prices["8×H100 80GB HBM3 (BF16)"].low == 1
-    assert found.notes[-1] == "prices per GPU-hour from the command line (a list, 2026-05)"
-    assert "no source given, no date given" in priced(make_run(), cost=["1"]).notes[-1]
+    assert found.prices["8×H100 (BF16)"].low == 1
+    stated, order = found.notes[-2:]
+    assert stated == "prices per GPU-hour from the command line (a list, 2026-05)"
+    assert order.startswith("prices are in the order of the files, not of the table: 8×H100 (BF16) $1.00")
+    assert "no source given, undated" in priced(make_run(), cost=["1"]).notes[-1]
 
 
 def test_another_count_is_wrong():
     with pytest.raises(UsageError, match="1 price for 2 systems"):
         priced(make_run(), make_run(**AMD), cost=["1"])
+
+
+class TestByHand:
+    """USD per GPU-hour to USD per 10⁹ and 10¹² tokens: made without the package's formulas, from GPU-seconds."""
+
+    @pytest.mark.parametrize(
+        ("price", "batch", "length", "gpus", "step_time", "billion"),
+        [
+            # One GPU, 1000 tokens per second: 10⁹ tokens take 10⁶ s = 277.78 h.
+            ("1", 1, 1000, 1, 1.0, 277.7778),
+            ("2.95", 1, 1000, 1, 1.0, 819.4444),
+            ("3.6", 1, 1000, 1, 1.0, 1000.0),
+            # The number of GPUs multiplies the hours: eight GPUs at 8000 tokens per second cost as much as one at 1000.
+            ("1", 8, 1000, 8, 1.0, 277.7778),
+            # 64 × 2048 = 131,072 tokens in 3.2 s on 8 GPUs: 5,120 tokens/s/GPU, 195,312.5 s = 54.2535 GPU-hours.
+            ("2.95", 64, 2048, 8, 3.2, 160.0477),
+            ("1.99", 64, 2048, 8, 1.6, 53.9822),
+            # 16 × 8192 in 456 ms on 8 GPUs: 35,929.8 tokens/s/GPU, 7.73111 GPU-hours.
+            ("5.50", 16, 8192, 8, 0.456, 42.5211),
+            ("3.95", 32, 8192, 8, 1.044, 34.9579),
+            # 1,024 GPUs: 2048 × 4096 tokens in 10 s are 819.2 tokens/s/GPU, 339.084 GPU-hours.
+            ("12", 2048, 4096, 1024, 10.0, 4069.0104),
+            ("0.125", 4, 128, 2, 0.5, 67.8168),
+        ],
+    )
+    def test_cost_of_tokens(self, price, batch, length, gpus, step_time, billion):
+        run = make_run("NVIDIA B200", precision="fp4", batch=batch, length=length, gpus=gpus, warmup=(), steps=200)
+        run = msgspec.structs.replace(run, step_times=(step_time,) * 200)
+        found = priced(run, cost=[price])
+        (system,) = found.models[0].systems
+        (values,) = (each.values for each in efficiencies(found, system))
+        assert values["dollars_per_billion_tokens"].value == pytest.approx(billion, rel=1e-5)
+        assert values["dollars_per_trillion_tokens"].value == pytest.approx(1000 * billion, rel=1e-5)
+        assert values["tokens_per_dollar"].value == pytest.approx(1e9 / billion, rel=1e-5)
 
 
 class TestOutcomes:
@@ -98,7 +135,7 @@ class TestOutcomes:
     @pytest.mark.parametrize(
         ("fast", "slow", "faster_is_cheaper"),
         [
-            # 1.5 to 2 times as fast: cheaper below 1.5 times the price, dearer above twice the price.
+            # 1.5 to 2 times as fast: cheaper below 1.5 times the price, more expensive above twice the price.
             ((2.99, 2.99), (2, 2), True),
             ((3, 3), (2, 2), None),
             ((4, 4), (2, 2), None),

@@ -1,4 +1,4 @@
-"""Trainings that count epochs: samples, epochs, what these cost, and which batch would be the same."""
+"""Runs used epochs: samples, epochs, what these cost, and which batch would be the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from made_runs import MI300X, comparison, make_run
 
 from tprimat.compare.cost import efficiencies, with_prices
 from tprimat.report.verdict import report
-from tprimat.results.run import ModelConfig, Run
+from tprimat.results.run import ModelConfig, ParallelismConfig, Run
 
 LAYERS = {"num_layers": 3, "hidden_size": 128, "num_attention_heads": 4, "ffn_hidden_size": 512, "vocab_size": 5480}
 
@@ -91,19 +91,19 @@ def test_the_batch_that_would_be_the_same_is_named():
     runs = training(), training(gpus=4, batch=128, device=MI300X, stack="rocm")
     answer = report(comparison(*runs, reference="H100")).answers[0].verdict
     assert "batch-differs" in [caveat.code for caveat in answer.caveats]
-    assert "run 4×MI300X (BF16) with --batch-size 64, to rule out batch size" in answer.next_steps
+    assert "run 4×MI300X (BF16) with --batch-size 64 to rule out the batch size" in answer.next_steps
 
 
 def test_a_batch_that_the_gpus_cannot_share_is_not_advised():
     runs = training(), training(gpus=3, batch=96, device=MI300X, stack="rocm")
     answer = report(comparison(*runs, reference="H100")).answers[0].verdict
-    assert not any("batch size" in text for text in answer.next_steps)
+    assert not any("run 3×MI300X" in text for text in answer.next_steps)
 
 
 def test_language_models_have_their_own_option():
     runs = (make_run(), make_run(MI300X, stack="rocm", batch=128))
     answer = report(comparison(*runs, reference="H100")).answers[0].verdict
-    assert "run 8×MI300X (BF16) with --global-batch-size 64, to rule out batch size" in answer.next_steps
+    assert "run 8×MI300X (BF16) with --global-batch-size 64 to rule out the batch size" in answer.next_steps
 
 
 def test_other_encoders_are_other_models():
@@ -119,3 +119,15 @@ def test_the_configuration_diff_names_encoder_and_decoder():
     )
     (shape,) = [entry for entry in pair.config_diff.entries if entry.title == "model shape"]
     assert shape.values[0].startswith("3 encoder layers, 3 decoder layers, hidden 128")
+
+
+def test_a_batch_that_the_micro_batch_cannot_divide_is_not_advised():
+    one_step = ParallelismConfig(gradient_accumulation_steps=1)
+    runs = [
+        msgspec.structs.replace(make_run(batch=batch, gpus=1, label=f"micro{batch}"), parallelism_config=one_step)
+        for batch in (1, 2)
+    ]
+    steps = report(comparison(*runs)).answers[0].verdict.next_steps
+    (advice,) = [text for text in steps if "batch size" in text]
+    assert "micro-batch 1" in advice
+    assert "--global-batch-size 2" in advice

@@ -11,7 +11,7 @@ from made_traces import MadeTrace
 from tprimat.analysis.traces.breakdown import Breakdown
 from tprimat.analysis.traces.products import calls_of, flops_of, product_of
 from tprimat.catalog import gpus
-from tprimat.compare.step_difference import Traced, explain
+from tprimat.compare.step_difference import UNEQUAL, Traced, explain
 from tprimat.log_import import load
 from tprimat.read.kineto.timeline import read_timeline
 from tprimat.report import explain as report
@@ -88,9 +88,9 @@ class TestRealPairs:
 
     def test_qwen_loses_in_attention_and_products_on_one_gpu_and_elementwise_on_the_other(self, explained):
         amd, nvidia = report.reasons(explained("Qwen_Qwen1.5-0.5B-Chat__1016005"))
-        assert amd.startswith("mi300 loses time in matrix multiplication (+2.79 ms)")
+        assert amd.startswith("mi300 is slower in matrix multiplication (+2.79 ms)")
         assert "attention (+1.19 ms)" in amd
-        assert nvidia.startswith("h100 loses time in elementwise (+5.24 ms)")
+        assert nvidia.startswith("h100 is slower in elementwise (+5.24 ms)")
 
     @pytest.mark.parametrize("name", [PAIRS[0], PAIRS[3]])
     def test_launches_limit_small_models_and_no_kernel_is_named(self, explained, name):
@@ -128,12 +128,25 @@ class TestMadePairs:
         assert found.delta == pytest.approx(40e-6)
         assert found.bars[0].part == "attention"
         assert report.look_first(found).startswith("attention: _flash_attention_forward")
-        assert report.headline(found) == "B takes 25.0% longer per step than A: 0.20 vs 0.16 ms"
+        assert report.headline(found) == "A is 25% faster per GPU than B: 0.16 vs 0.20 ms per step"
+
+    def test_the_words_are_those_of_a_comparison(self):
+        def words(first, second):
+            return report.headline(explain(traced(training(first, 50)), traced(training(second, 50), name="B")))
+
+        assert words(100, 101) == "A is 0.6% faster per GPU than B: 0.16 vs 0.16 ms per step"
+        assert words(430, 180) == "B is 2.0× as fast per GPU as A: 0.24 vs 0.49 ms per step"
+        assert words(415, 180).startswith("B is 98% faster per GPU than A: ")
+        unknown = explain(traced(training(100, 50, shapes={})), traced(training(140, 50, shapes={}), name="B"))
+        assert report.headline(unknown) == (
+            "A is 25% faster per step than B, if both do the same work: 0.16 vs 0.20 ms per step"
+        )
+        assert next(report.caveats(unknown)).endswith("whether both traces do the same work is unknown")
 
     def test_a_single_step_has_no_interval_and_several_have_one(self):
         one = explain(traced(training(100, 50)), traced(training(100, 90), name="B"))
         assert one.interval is None
-        assert "variation" in " ".join(report.caveats(one)) or "vary" in " ".join(report.caveats(one))
+        assert "only one step or rank: the variation of these times is unknown" in report.caveats(one)
         five = explain(traced(training(100, 50, steps=5)), traced(training(120, 50, steps=5), name="B"))
         (bar,) = [bar for bar in five.bars if bar.part == "matrix_multiplication"]
         assert bar.interval[0] < 20e-6 < bar.interval[1]
@@ -146,19 +159,99 @@ class TestMadePairs:
         (bar,) = [bar for bar in explain(before, after).bars if bar.part == "matrix_multiplication"]
         assert bar.interval[0] < bar.delta < bar.interval[1]
 
-    def test_equal_traces_have_no_difference(self):
+    def test_equal_traces_are_one(self):
         found = explain(traced(training(100, 50)), traced(training(100, 50), name="B"))
         assert found.delta == 0
-        assert report.headline(found).startswith("B and A take the same time per step")
+        assert report.headline(found) == "Not compared: A and B are the same trace"
+        assert "pass the traces of two runs" in terminal.write(report.document(found))
         assert report.waterfall(found)["values"][-1] == pytest.approx(report.waterfall(found)["values"][0])
 
     def test_different_work_is_said_first(self):
         half = {**SHAPES, "Input Dims": [[2048, 8192], [8192, 1024]]}
         found = explain(traced(training(100, 50)), traced(training(60, 50, shapes=half), name="B"))
         assert found.unequal_work == pytest.approx(0.5)
-        assert next(report.caveats(found)) == (
-            "the traces do different work: B's matrix products have 0.50× the FLOPs of A's"
+        work = "different work, a step of A has 2.00× the matrix-product FLOPs of B"
+        assert report.headline(found) == f"Not compared: {work}"
+        assert report.brief(found) == work
+        shown = terminal.write(report.document(found))
+        assert " ".join(shown.split()).startswith(f"Not compared: {work} ms per step ")
+        assert "faster" not in shown
+        assert "slower" not in shown
+        assert report.SAME_WORK.partition(" (")[0] in " ".join(shown.split())
+
+    def test_a_part_that_only_one_has_is_different_work(self):
+        def other(convolution, unknown=0.0, shapes=None):
+            made = training(100, 50, shapes=shapes or {})
+            made.operator("aten::cudnn_convolution", 9, 10)
+            made.kernel("cutlass_fprop", 9.5, 160, 160 + convolution)
+            plain = training(100, 50, shapes=shapes or {})
+            plain.kernel("opaque", 9.5, 160, 160 + unknown)
+            return explain(traced(plain), traced(made, name="B"))
+
+        # Of 150 µs of computation: 7.9 µs more are 5.003%, 7.8 µs are 4.94%.
+        assert other(7.8).is_comparable
+        assert not other(7.9).is_comparable
+        # What no rule recognizes may be the same work: a tenth of B's share is 0.5%, or 0.75 µs.
+        assert not other(7.9, unknown=0.7).is_comparable
+        assert other(7.9, unknown=0.8).is_comparable
+        assert other(7.9, shapes=SHAPES).is_comparable
+        found = "Not compared: different work, convolution takes 0.0% of the computation in A and 5.0% in B"
+        assert report.headline(other(7.9)) == found
+
+    @pytest.mark.parametrize(
+        ("first", "second", "part"),
+        [
+            ("mi300/Qwen_Qwen1.5-0.5B-Chat__1016005", "mi300/resnet_act_checkpoint", "convolution"),
+            ("h100/Qwen_Qwen1.5-0.5B-Chat__1016005", "b200/eager_trace", "expert routing"),
+        ],
+    )
+    def test_real_traces_of_other_models_are_not_compared(self, samples, first, second, part):
+        runs = [load.load([str(samples / "traces" / f"{name}.json.gz")]).files[0].runs[0] for name in (first, second)]
+        found = explain(*(Traced(name, run.trace, None) for name, run in zip("AB", runs, strict=True)))
+        assert report.headline(found).startswith(
+            f"Not compared: different work, {part} takes 0.0% of the computation in A and "
         )
+        assert "slower" not in terminal.write(report.document(found))
+
+    def test_where_both_gpus_idle_hosts_are_compared(self):
+        def first_caveat(idle):
+            second = traced(training(10, 10, idle=90), name="B")
+            return next(report.caveats(explain(traced(training(10, 10, idle=idle)), second)))
+
+        text = "the GPU is idle for 80% and 82% of the step: this compares hosts, not GPUs"
+        assert first_caveat(80.1) == text
+        assert "hosts" not in first_caveat(79.9)
+
+    def test_a_uniform_slowdown_is_one_of_clocks(self):
+        def look(*seconds, gpu=H100):
+            def made(*times):
+                trace = training(*times[:2], 10.0)
+                trace.operator("aten::gelu", 9, 10)
+                trace.kernel("gelu_kernel", 9.5, 10 + sum(times[:2]), 10 + sum(times))
+                return trace
+
+            return report.look_first(explain(traced(made(100, 50, 20)), traced(made(*seconds), name="B", gpu=gpu)))
+
+        text = "clocks and power limit: all kinds of kernels are about 4% slower on B"
+        assert look(104, 52, 20.8) == text
+        # Of 4%, a part may change by 3% to 5%.
+        assert look(104, 52, 20.65) == text
+        assert not look(104, 52, 20.5).startswith("clocks")
+        assert not look(104, 52, 20.8, gpu=None).startswith("clocks")
+        assert look(96, 48, 19.2) == "clocks and power limit: all kinds of kernels are about 4% slower on A"
+
+    def test_the_limit_of_the_same_work(self):
+        def other(columns):
+            shapes = {**SHAPES, "Input Dims": [[columns, 8192], [8192, 1024]]}
+            return explain(traced(training(100, 50)), traced(training(120, 50, shapes=shapes), name="B")).unequal_work
+
+        limit = round(4096 * (1 + UNEQUAL))
+        assert other(limit - 2) is None
+        assert other(limit + 2) is not None
+
+    def test_steps_that_vary_more_than_they_differ_are_no_difference(self):
+        found = explain(traced(training(100, 50, steps=5)), traced(training(101, 50, steps=5), name="B"))
+        assert report.headline(found).startswith("No significant difference between A and B: ")
 
     def test_a_speed_above_the_hardware_s_is_not_shown(self):
         # 68.7 GFLOP in 10 µs are 6,872 TFLOP/s.

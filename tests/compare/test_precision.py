@@ -28,7 +28,7 @@ def runs():
 def test_each_system_by_a_part_of_its_name(runs):
     found, comparison = precisions(*runs, MI300X="fp8", H100="bf16")
     assert set(found.values()) == {"fp8", "bf16"}
-    assert {system.name for system in comparison.systems} == {"8×MI300X (FP8)", "8×H100 80GB HBM3 (BF16)"}
+    assert {system.name for system in comparison.systems} == {"8×MI300X (FP8)", "8×H100 (BF16)"}
     assert sum("from the command line" in note for note in comparison.notes) == 2
 
 
@@ -40,7 +40,7 @@ def test_the_others_stay_unknown(runs):
 def test_a_precision_that_the_result_states_stays_with_a_note(runs):
     found, comparison = precisions(make_run(precision="bf16"), runs[1], H100="fp8", MI300X="fp8")
     assert sorted(found.values()) == ["bf16", "fp8"]
-    assert "--precision H100=fp8 is not used: the results state their precision" in comparison.notes
+    assert "--precision H100=fp8 is ignored: the results already state their precision" in comparison.notes
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,10 @@ def test_a_regression_check_knows_the_systems_of_both(runs):
     found = check_regression(*files, parse("3%", ()), options=Options(precisions={"MI300X": "fp8", "H100": "bf16"}))
     (pair,) = found.pairs
     assert (pair.baseline.run.training_config.precision, pair.system.run.training_config.precision) == ("bf16", "fp8")
+
+
+def test_a_name_of_two_models_means_the_system_of_which_more_is_said():
+    runs = make_run(precision=None, framework="nemo"), make_run(precision=None, framework="megatron", model="qwen")
+    found = comparison(*runs, options=Options(precisions={"nemo": "fp8"}))
+    assert {system.name for system in comparison(*runs).systems} == {"8×H100"}
+    assert [system.run.training_config.precision for system in found.systems] == ["fp8", None]

@@ -33,7 +33,7 @@ class TestInBf16:
         assert answer.headline == "transformers is 16% faster per GPU than megatron"
         assert answer.certainty == "1.16×, 1 run each: run-to-run variation unknown"
         (excluded,) = answer.excluded
-        assert excluded.startswith("Not compared: deepspeed ")
+        assert excluded.startswith("Not compared: deepspeed: ")
 
     def test_the_report_says_by_how_much_it_is_too_fast(self, published):
         _, answer = judged(published, "bf16")
@@ -58,9 +58,9 @@ def test_without_a_precision_it_cant_be_judged(published):
     model, answer = judged(published, None)
     finding = next(system for system in model.systems if system.framework == "deepspeed").exclusion
     assert finding.severity == "unverified"
-    assert "only possible in FP8, so set the precision" in finding.text
+    assert "only possible in FP8, but the precision is unknown" in finding.text
     assert any("deepspeed" in text for text in answer.excluded)
-    assert answer.next_steps[0] == "set the precision of deepspeed, if known: --precision SYSTEM=PRECISION"
+    assert answer.next_steps[0] == "set the precision if you know it: --precision NAME=PRECISION"
 
 
 def test_in_fp8_it_can_be(published):

@@ -10,6 +10,7 @@ from tprimat.compare import Loaded
 from tprimat.compare.regression import check_regression
 from tprimat.compare.threshold import CHECKED, parse
 from tprimat.errors import ExitStatus, UsageError
+from tprimat.results.account import Entry
 from tprimat.results.run import MemoryMetrics
 
 SPREAD = (0.995, 1.0, 1.005, 0.998, 1.002)
@@ -71,7 +72,7 @@ class TestAnswers:
         (check,) = found.checks
         assert (check.answer, found.status) == ("inconclusive", ExitStatus.OK)
         assert check.low < 0.97 < check.high
-        assert check.text.startswith("beyond the threshold of -3%, but the 95% CI includes the threshold")
+        assert check.text.startswith("beyond the threshold of 3% slower, but the 95% CI includes the threshold")
         assert checked([runs_of()], [runs_of(3.2 / 0.97, day=11)], fail_on_inconclusive=True).status == 6
 
     def test_more_runs_are_asked_for_and_would_decide(self):
@@ -79,7 +80,9 @@ class TestAnswers:
         check = one([before], [after])
         assert check.answer == "inconclusive"
         assert 3 < check.runs_needed <= 100
-        assert f"about {check.runs_needed} runs each would decide" in check.text
+        assert check.advice.startswith(
+            f"measure {check.runs_needed} runs each, interleaved if possible: ./benchmark.py"
+        )
         many = [runs_of(step, count=14, day=day) for step, day in ((3.2, 1), (3.2 / 0.975, 15))]
         assert one(many[:1], many[1:]).answer == "within"
 
@@ -91,9 +94,10 @@ class TestAnswers:
             (check,) = found.checks
             assert (check.answer, found.status) == ("inconclusive", status)
             assert (check.low, check.runs_needed) == (None, 2)
-            assert check.text.startswith("beyond the threshold of -3%, but with ")
+            assert check.text.startswith("beyond the threshold of 3% slower, but with ")
             whose = {(1, 1): "runs each", (1, 2): "baseline runs", (2, 1): "candidate runs"}[counts]
-            assert f"run-to-run variation is unknown; about 2 {whose} would decide" in check.text
+            assert check.text.endswith("run-to-run variation is unknown")
+            assert check.advice.startswith(f"measure 2 {whose}")
 
     def test_two_runs_each_find_a_large_regression(self):
         found = checked([runs_of(count=2)], [runs_of(3.2 / 0.7, count=2, day=11)])
@@ -103,7 +107,7 @@ class TestAnswers:
         before, after = (runs_of(step, count=2, spread=(0.8, 1.2), day=day) for step, day in ((3.2, 1), (4.6, 11)))
         check = one([before], [after])
         assert check.answer == "inconclusive"
-        assert check.text.startswith("beyond the threshold of -3%, but the 95% CI includes the threshold")
+        assert check.text.startswith("beyond the threshold of 3% slower, but the 95% CI includes the threshold")
 
     @pytest.mark.parametrize("counts", [(5, 1), (1, 5)])
     def test_one_run_has_a_prediction_interval_from_three_others_on(self, counts):
@@ -159,7 +163,7 @@ class TestAnswers:
         assert one([before], [after], None).answer == "worse"
         alone = one([before], [after], None).p
         others = [f"{name}=1.1%" for name in ("avg_step_time_seconds", "median_step_time_seconds")]
-        rate, *_ = checked([before], [after], None, allow=[*allow, *others]).checks
+        rate, *_ = checked([before], [after], "0%", allow=[*allow, *others]).checks
         assert rate.p == alone > 0.05 / 3
         # Memory never varies and comes first; the three others follow by their p values.
         assert rate.p_adjusted > 0.05 > rate.p
@@ -168,12 +172,15 @@ class TestAnswers:
     def test_a_small_difference_of_single_runs_takes_more_than_three(self):
         check = one([runs_of(count=1)], [runs_of(3.25, count=1, day=11)])
         assert check.runs_needed > 3
-        assert f"about {check.runs_needed} runs each would decide if runs vary by 1%" in check.text
+        assert f"measure {check.runs_needed} runs each, interleaved if possible (if runs vary by 1%)" in check.advice
 
     def test_an_unchanged_program_at_a_threshold_of_0_is_inconclusive(self):
         check = one([runs_of()], [runs_of(day=11)], None)
         assert (check.answer, check.runs_needed) == ("inconclusive", None)
-        assert "set a larger threshold" in check.text
+        assert (
+            check.advice
+            == "set a threshold, such as --max-slowdown 3%: at 0%, an unchanged program is always inconclusive"
+        )
 
 
 class TestChangePoints:
@@ -237,6 +244,52 @@ class TestOtherMetrics:
         assert check.change == pytest.approx(0.2, abs=0.01)
 
 
+class TestUnits:
+    """Tokens if they are known; else samples, if these are known to be alike."""
+
+    @pytest.mark.parametrize("framework", ["mlperf", "nemo"])
+    def test_samples_where_tokens_are_unknown(self, framework):
+        before, after = (runs_of(step, length=None, framework=framework, day=day) for step, day in ((3.2, 1), (3.4, 9)))
+        found = checked([before], [after], allow=["avg_step_time_seconds=3%", "tokens_per_second=3%"])
+        rate, step_time, total = found.checks
+        assert (rate.threshold.metric.name, rate.threshold.metric.unit) == (
+            "samples_per_second_per_gpu",
+            "samples/s/GPU",
+        )
+        assert (rate.answer, step_time.answer, total.answer) == ("worse", "worse", "not comparable")
+        assert rate.values[0] == pytest.approx(64 / 3.2 / 8, rel=1e-3)
+        assert step_time.change == pytest.approx(3.4 / 3.2, rel=1e-3)
+        assert [note for note in found.notes if "samples" in note] == [
+            "Llama 3.1 8B: rates are in samples/s/GPU, since the sequence length is unknown"
+        ]
+
+    def test_only_mlperf_fixes_what_a_sample_is(self):
+        def answer(framework, **second):
+            runs = runs_of(length=None, framework=framework), runs_of(framework=framework, day=9, **second)
+            return one([runs[0]], [runs[1]]).answer
+
+        for second in ({"length": None, "batch": 32, "step_time": 1.6}, {"length": 2048}):
+            assert answer("mlperf", **second) == "within"
+            assert answer("nemo", **second) == "not comparable"
+        assert answer("nemo", length=None, batch=None) == "not comparable"
+
+    def test_tokens_are_compared_though_another_system_of_the_model_lacks_them(self):
+        before, after = (runs_of(framework="mlperf", day=day) for day in (1, 9))
+        other = runs_of(framework="mlperf", length=None, precision="fp8", day=17)
+        check = checked([before, other], [after]).checks[0]
+        assert check.threshold.metric.unit == "tokens/s/GPU"
+
+    def test_step_times_only_with_the_same_batch(self):
+        before, after = runs_of(), runs_of(6.4, batch=128, day=11)
+        rate, step_time, memory = checked(
+            [before], [after], allow=["avg_step_time_seconds=3%", "peak_memory_allocated_gb=1"]
+        ).checks
+        assert (rate.answer, step_time.answer, memory.answer) == ("within", "not comparable", "within")
+        assert step_time.text == (
+            "avg_step_time_seconds: steps differ in work (global batch 64 vs 128); compare throughput"
+        )
+
+
 class TestPartners:
     def test_each_model_has_its_own_check(self):
         found = checked([runs_of(), runs_of(model="qwen")], [runs_of(3.4, day=11), runs_of(model="qwen", day=11)])
@@ -254,7 +307,7 @@ class TestPartners:
     def test_a_setup_that_is_new_is_a_note(self):
         found = checked([runs_of()], [runs_of(day=11), runs_of(model="qwen")])
         assert found.status == ExitStatus.OK
-        assert any(note == "Qwen 2.5 7B: no baseline for 8×H100 80GB HBM3 (BF16); skipped" for note in found.notes)
+        assert any(note == "Qwen 2.5 7B: no baseline for 8×H100 (BF16); skipped" for note in found.notes)
 
     def test_several_setups_are_matched_by_their_configuration(self):
         before = [runs_of(precision="bf16"), runs_of(2.0, precision="fp8")]
@@ -270,7 +323,7 @@ class TestPartners:
         environment = msgspec.structs.replace(make_run().environment, versions={"torch": "3.0"})
         found = checked([runs_of(), runs_of(environment=environment, day=6)], [runs_of(day=11)])
         assert found.status == ExitStatus.NOT_COMPARABLE
-        assert "several systems have this setup" in found.checks[0].text
+        assert found.checks[0].text == "2 baseline systems and 1 of the candidate match this configuration"
 
     def test_another_card_is_compared_when_it_is_the_only_one(self):
         check = one([runs_of(device=H100)], [runs_of(6.4, device=MI300X, stack="rocm", day=11)])
@@ -278,12 +331,74 @@ class TestPartners:
         assert check.candidate == "8×MI300X (BF16) (candidate)"
 
 
+class TestSteps:
+    @pytest.mark.parametrize(("count", "basis"), [(60, ""), (40, "Speeds use steps 4–40, which all runs have.")])
+    def test_common_steps_are_named_if_they_are_not_all(self, count, basis):
+        after = runs_of(3.4, day=11, steps=count)
+        found = checked([runs_of()], [after], allow=["avg_step_time_seconds=3%", "peak_memory_allocated_gb=1"]).checks
+        assert [check.basis for check in found] == [basis, basis, ""]
+
+    def test_the_steps_do_not_change_the_advice(self):
+        check = one([runs_of(count=1)], [runs_of(3.2, count=1, day=11, steps=40)])
+        assert check.basis
+        assert check.advice.startswith("measure ")
+
+
 class TestRefusals:
+    @pytest.mark.parametrize(("batch", "text"), [(None, "steps may differ in work: global batch unknown"), (64, "")])
+    def test_step_times_need_a_batch(self, batch, text):
+        check = one([runs_of(batch=batch)], [runs_of(batch=batch, day=11)], None, ["avg_step_time_seconds=3%"])
+        assert (check.text == text) is (check.answer == "not comparable") is (batch is None)
+
+    def test_other_metrics_are_not_compared_for_lack_of_a_throughput(self):
+        allowed = ["avg_step_time_seconds=3%", "peak_memory_allocated_gb=1"]
+        check = one([runs_of(batch=None)], [runs_of(batch=None, day=11)], None, allowed)
+        assert "is unknown" in check.text
+
+    @pytest.mark.parametrize("model", [None, "mine"])
+    def test_logs_of_a_model_that_nobody_names_are_not_matched(self, model):
+        nameless = {"model": model, "scale": None, "batch": None, "length": None, "gpus": None}
+        before, after = ([(run,) for run in runs_of(3.2, count=3, day=day, **nameless)] for day in (1, 11))
+        texts = [check.text for check in checked(before, after).checks]
+        assert (texts == ["the results don't say which model was trained"]) is (model is None)
+
     def test_the_same_runs_are_not_compared_with_themselves(self):
         runs = runs_of()
         found = checked([runs], [runs])
         assert found.status == ExitStatus.NOT_COMPARABLE
-        assert "hold the same run (new_0.json)" in found.checks[0].text
+        assert "contain the same run (new_0.json)" in found.checks[0].text
+
+    @pytest.mark.parametrize(("other", "same"), [(3.2, True), (3.3, False)])
+    def test_runs_without_times_of_steps_are_the_same_by_the_times_of_their_logs(self, other, same):
+        before, after = (
+            msgspec.structs.replace(
+                run,
+                step_times=(None,) * len(run.steps),
+                timeline=(Entry(kind="training", start=0, duration=50 * time, first_step=1, last_step=50),),
+            )
+            for run, time in ((make_run(), 3.2), (make_run(), other))
+        )
+        assert before.loss_values == after.loss_values
+        assert ("contain the same run" in one([(before,)], [(after,)]).text) is same
+
+    @pytest.mark.parametrize(
+        ("change", "same"),
+        [
+            ({}, True),
+            ({"timestamp": "2026-03-01T00:00:01+00:00"}, False),
+            ({"timestamp": None}, False),
+            ({"timeline": (Entry(kind="training", start=0, duration=99.000001),)}, False),
+            ({"timeline": ()}, False),
+            ({"loss_values": (2.0,) * 60}, False),
+        ],
+    )
+    def test_a_run_with_changed_step_times_is_the_same(self, change, same):
+        timeline = (Entry(kind="training", start=0, duration=99),)
+        before, after = (runs_of(factor, count=1, timeline=timeline) for factor in (3.2, 3.52))
+        found = checked([before], [tuple(msgspec.structs.replace(run, **change) for run in after)])
+        text = "baseline and candidate contain the same run with other step times (new_0.json)"
+        assert (found.checks[0].text == text) is same
+        assert (found.status == ExitStatus.NOT_COMPARABLE) is same
 
     def test_one_shared_run_is_enough(self):
         before = runs_of()
@@ -328,13 +443,24 @@ class TestThresholds:
         (rate,) = parse(None, ())
         assert (rate.metric.name, rate.percent, rate.amount) == ("tokens_per_second_per_gpu", True, 0.0)
 
+    def test_only_what_is_named_is_checked(self):
+        (memory,) = parse(None, ["peak_memory_reserved_gb=1"])
+        assert memory.metric.name == "peak_memory_reserved_gb"
+        found = checked([runs_of()], [runs_of(day=11)], None, ["peak_memory_reserved_gb=1"])
+        assert [check.threshold for check in found.checks] == [memory]
+        assert "throughput is not checked: --max-slowdown does" in found.notes
+        assert not checked([runs_of()], [runs_of(day=11)], "3%", ["peak_memory_reserved_gb=1"]).notes
+        both = parse(None, ["peak_memory_reserved_gb=1", "tokens_per_second_per_gpu=3%"])
+        names = [each.metric.name for each in both]
+        assert names == ["tokens_per_second_per_gpu", "peak_memory_reserved_gb"]
+
     def test_a_threshold_of_throughput_in_its_unit(self):
         (rate,) = parse(None, ["tokens_per_second_per_gpu=100"])
-        assert (rate.percent, rate.amount, str(rate)) == (False, 100.0, "-100 tokens/s/GPU")
+        assert (rate.percent, rate.amount, str(rate)) == (False, 100.0, "100 tokens/s/GPU slower")
 
     def test_percent_and_units(self):
         rate, memory = parse(" 3 % ", ["peak_memory_reserved_gb= .5"])
-        assert (str(rate), str(memory)) == ("-3%", "+0.5 GB")
+        assert (str(rate), str(memory)) == ("3% slower", "+0.5 GB")
 
     @pytest.mark.parametrize("text", ["3", "0.03", "-3%", "100%", "nan%", "inf%", "", "3%%", "three"])
     def test_what_is_no_percentage(self, text):
@@ -343,7 +469,16 @@ class TestThresholds:
         assert caught.value.heading == "wrong-threshold"
 
     @pytest.mark.parametrize(
-        "text", ["memory=1", "final_loss=1", "tokens_per_second", "=3%", "peak_memory_reserved_gb=-1", "x=1"]
+        "text",
+        [
+            "memory=1",
+            "final_loss",
+            "steps_per_second=1",
+            "tokens_per_second",
+            "=3%",
+            "peak_memory_reserved_gb=-1",
+            "x=1",
+        ],
     )
     def test_what_is_no_threshold(self, text):
         with pytest.raises(UsageError) as caught:
@@ -352,8 +487,10 @@ class TestThresholds:
         assert caught.value.line().splitlines()[1].startswith("hint: ")
 
     def test_two_for_one_metric(self):
-        with pytest.raises(UsageError, match="two thresholds"):
+        with pytest.raises(UsageError, match="is given twice"):
             parse("3%", ["tokens_per_second_per_gpu=100"])
 
     def test_metrics_that_can_be_checked(self):
-        assert {"tokens_per_second_per_gpu", "peak_memory_reserved_gb"} <= {metric.name for metric in CHECKED}
+        assert {"tokens_per_second_per_gpu", "peak_memory_reserved_gb", "final_loss"} <= {
+            metric.name for metric in CHECKED
+        }

@@ -38,7 +38,7 @@ def one(*groups):
 
 def test_strong_scaling():
     curve = one(runs(16, 1.7), runs(8, 3.2), runs(32, 1.0))
-    assert (curve.kind, curve.name) == ("strong", "H100 80GB HBM3 (BF16)")
+    assert (curve.kind, curve.name) == ("strong", "H100 (BF16)")
     assert [size.gpus for size in curve.sizes] == [8, 16, 32]
     assert curve.sizes[0].efficiency is None
     efficiency = curve.sizes[2].efficiency
@@ -60,7 +60,7 @@ def test_other_kinds(batches, kind):
         return
     curve = one(*(runs(8 * 2**i, 3.2, batch) for i, batch in enumerate(batches)))
     assert curve.kind == kind
-    assert any("a larger one may need more samples" in note for note in curve.notes)
+    assert any("a larger batch may need more samples" in note for note in curve.notes)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_one_run_has_an_efficiency_without_an_interval():
     curve = one(runs(8, 3.2, count=1), runs(16, 1.9, count=1))
     assert curve.sizes[1].efficiency.low is None
     assert curve.breaks_at.gpus == 16
-    assert curve.notes[0] == "one run at every size: run-to-run variation unknown"
+    assert curve.notes[0] == "one run at every point: run-to-run variation unknown"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_other_work_or_another_system_is_another_curve(other):
     same = [runs(8, 3.2), runs(16, 1.7)]
     found = scaling_of(comparison(*same, runs(32, 1.0, **other)))
     assert [[size.gpus for size in curve.sizes] for curve in found.curves] == [[8, 16]]
-    assert any("is not shown: it has no other size" in note for note in found.notes)
+    assert any("is not shown: measured at one GPU count only" in note for note in found.notes)
     found = scaling_of(comparison(*same, runs(32, 1.0, **other), runs(64, 0.6, **other)))
     assert [[size.gpus for size in curve.sizes] for curve in found.curves] == [[8, 16], [32, 64]]
     assert len({curve.name for curve in found.curves}) == 2
@@ -108,8 +108,8 @@ def test_several_batches_of_each_size_are_lines_of_one_batch_or_of_one_per_gpu()
         ("strong", 96, 3),
     ]
     assert {curve.name for curve in found} == {
-        "H100 80GB HBM3 (BF16), batch 64",
-        "H100 80GB HBM3 (BF16), batch 96",
+        "H100 (BF16), batch 64",
+        "H100 (BF16), batch 96",
     }
     weak = [runs(gpus, 1.0 * each, each * gpus) for gpus in (8, 16, 32) for each in (1, 3)]
     found = scaling_of(comparison(*weak)).curves
@@ -121,7 +121,7 @@ def test_the_fastest_configuration_of_a_size_represents_it():
     found = scaling_of(comparison(runs(8, 3.2), runs(16, 1.7), slow))
     (curve,) = found.curves
     assert curve.sizes[1].efficiency.value == pytest.approx(3.2 / 1.7 / 2)
-    assert found.notes == ("Llama 3.1 8B: 1 slower configuration of a size not shown",)
+    assert found.notes == ("Llama 3.1 8B: 1 slower configuration at the same GPU count not shown",)
 
 
 def test_an_implausible_size_is_not_used():
@@ -133,7 +133,7 @@ def test_an_implausible_size_is_not_used():
 def test_systems_without_a_number_of_gpus_are_one_note_that_names_the_option():
     found = scaling_of(comparison(runs(None, 3.2, 64), runs(None, 1.7, 32), runs(None, 0.9, 16)))
     (note,) = found.notes
-    assert note.startswith("3 systems don't state their number of GPUs; state it: --num-gpus FILE=N")
+    assert note.startswith("3 systems don't state their number of GPUs; set it with --num-gpus FILE=N")
     found = scaling_of(comparison(runs(8, 3.2), runs(16, 1.7), runs(None, 0.9)))
     assert len(found.curves) == 1
     assert found.notes[0].startswith("1 system doesn't state its number of GPUs")
@@ -160,7 +160,7 @@ def test_settings_that_change_with_the_size_are_named():
         return {"parallelism_config": ParallelismConfig(tensor_model_parallel_size=size)}
 
     curve = one(runs(8, 3.2, **parallel(1)), runs(16, 1.7, **parallel(2)))
-    assert curve.notes == ("settings change with the size: tensor parallel (1, 2)",)
+    assert curve.notes == ("settings change with the number of GPUs: tensor parallel (1, 2)",)
 
 
 def crossovers(first, second):
@@ -171,7 +171,7 @@ def crossovers(first, second):
 
 def test_curves_that_cross():
     (found,) = crossovers([(8, 3.2), (16, 1.7), (32, 1.1)], [(8, 4.0), (16, 2.0), (64, 0.5)])
-    assert (found.first.name, found.second.name) == ("H100 80GB HBM3 (BF16), nemo", "MI300X (BF16), primus")
+    assert (found.first.name, found.second.name) == ("H100 (BF16), nemo", "MI300X (BF16), primus")
     # At 32 GPUs the second one is interpolated between 16 and 64.
     assert (found.span, found.turns) == ((8, 32), ((16, 32),))
     (found,) = crossovers([(8, 3.2), (16, 2.5), (32, 0.9)], [(8, 4.0), (16, 2.0), (32, 1.0)])

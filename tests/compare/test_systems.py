@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import random
+
 import msgspec
 import pytest
 from made_runs import H100, MI300X, make_run
 
-from tprimat.compare.systems import name_systems, same_system, short_device
+from tprimat.compare.systems import _GPU, _LABEL, _part_text, _telling_parts, name_systems, same_system, short_device
 from tprimat.results.run import Environment
 
 
@@ -32,20 +34,31 @@ def test_short_device_keeps_what_tells_cards_apart(device, short):
 
 class TestNames:
     def test_gpu_alone_where_it_tells_them_apart(self):
-        assert names(make_run(), make_run(MI300X, stack="rocm")) == ["8×H100 80GB HBM3 (BF16)", "8×MI300X (BF16)"]
+        assert names(make_run(), make_run(MI300X, stack="rocm")) == ["8×H100 (BF16)", "8×MI300X (BF16)"]
+
+    def test_a_label_that_is_the_gpu_s_name_is_not_repeated(self):
+        amd = {"device": MI300X, "stack": "rocm", "label": "MI300X"}
+        runs = make_run(label="H100"), make_run(**amd), make_run(**amd, gpus=16), make_run(label="new driver")
+        labelled = ["8×H100 (BF16)", "8×MI300X (BF16)", "16×MI300X (BF16)", "8×H100, new driver (BF16)"]
+        assert names(*runs) == labelled
 
     def test_count(self):
-        assert names(make_run(), make_run(gpus=16)) == ["8×H100 80GB HBM3 (BF16)", "16×H100 80GB HBM3 (BF16)"]
+        assert names(make_run(), make_run(gpus=16)) == ["8×H100 (BF16)", "16×H100 (BF16)"]
 
     def test_precision_alone_on_one_machine(self):
         assert names(make_run(precision="fp32"), make_run(precision="bf16")) == [
-            "8×H100 80GB HBM3 (FP32)",
-            "8×H100 80GB HBM3 (BF16)",
+            "8×H100 (FP32)",
+            "8×H100 (BF16)",
         ]
 
     def test_precision_on_a_cpu_is_the_name(self):
         runs = (make_run(None, gpus=1, stack="cpu", precision=precision) for precision in ("fp32", "bf16"))
         assert names(*runs) == ["fp32", "bf16"]
+
+    def test_a_label_of_the_micro_batch_is_written_out_where_it_is_true(self):
+        runs = [make_run(None, gpus=1, stack="cpu", label=label) for label in ("micro1", "micro2")]
+        # Both have micro-batches of one sequence: the second label is a name like any other.
+        assert names(*runs) == ["micro-batch 1", "micro2"]
 
     def test_framework(self):
         assert names(make_run(framework="nemo"), make_run(framework="megatron")) == ["nemo", "megatron"]
@@ -66,24 +79,85 @@ class TestNames:
 
     def test_a_label_is_shown_even_where_the_gpu_suffices(self):
         runs = make_run(label="before"), make_run(MI300X, stack="rocm", label="after")
-        assert names(*runs) == ["8×H100 80GB HBM3, before (BF16)", "8×MI300X, after (BF16)"]
+        assert names(*runs) == ["8×H100, before (BF16)", "8×MI300X, after (BF16)"]
 
     def test_a_label_on_one_system_only(self):
-        assert names(make_run(), make_run(label="tuned")) == ["8×H100 80GB HBM3", "tuned"]
+        assert names(make_run(), make_run(label="tuned")) == ["8×H100", "tuned"]
 
     def test_batch_tells_two_setups_of_a_machine_apart(self):
         runs = make_run(batch=8, length=8192), make_run(), make_run(MI300X, stack="rocm")
         assert names(*runs) == [
-            "8×H100 80GB HBM3, batch 8×8192 (BF16)",
-            "8×H100 80GB HBM3, batch 64×2048 (BF16)",
-            "8×MI300X, batch 64×2048 (BF16)",
+            "8×H100, batch 8 (BF16)",
+            "8×H100, batch 64 (BF16)",
+            "8×MI300X (BF16)",
         ]
 
-    def test_a_system_is_called_the_same_in_every_model(self):
+    def test_names_are_told_apart_within_their_model(self):
         models = {"llama": [make_run(), make_run(batch=8)], "qwen": [make_run(model="qwen")]}
         systems = name_systems(models)
-        assert [system.name for system in systems["llama"]] == ["batch 64×2048", "batch 8×2048"]
-        assert [system.name for system in systems["qwen"]] == ["batch 64×2048"]
+        assert [system.name for system in systems["llama"]] == ["batch 64", "batch 8"]
+        assert [system.name for system in systems["qwen"]] == ["8×H100 (BF16)"]
+
+    def test_the_shortest_version_that_tells_apart(self):
+        stated = ("PyTorch 2.6.0, ROCm 6.4", "PyTorch 2.6.0a0+gitfc899bf", "PyTorch 2.8.0.dev1+rocm7.0, ROCm 7.0.0")
+        runs = [make_run(environment=Environment(versions={"framework": each})) for each in stated]
+        assert names(*runs) == ["PyTorch 2.6.0", "PyTorch 2.6.0a0", "PyTorch 2.8"]
+        nemo = make_run(environment=Environment(versions={"framework": "NVIDIA NeMo Framework Release 24.09"}))
+        assert names(*runs[:1], nemo) == ["PyTorch 2.6", "NeMo 24.09"]
+
+    def test_one_gpu_under_two_names_has_the_long_one_where_nothing_else_differs(self):
+        runs = make_run("NVIDIA H200"), make_run("NVIDIA H200-SXM5-141GB"), make_run(MI300X, stack="rocm")
+        assert names(*runs) == ["8×H200 (BF16)", "8×H200-SXM5-141GB (BF16)", "8×MI300X (BF16)"]
+
+    def test_one_differing_package_is_the_name_not_all(self):
+        versions = ({"nemo": "2.4", "numpy": "2.0"}, {"nemo": "2.5", "numpy": "2.0"})
+        assert names(*(make_run(environment=Environment(versions=each)) for each in versions)) == [
+            "nemo 2.4",
+            "nemo 2.5",
+        ]
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_names_of_random_systems(self, seed):
+        """Names are distinct, whole and as short as may be, in whatever order the files come."""
+        draw = random.Random(seed)
+        labels = [None, None, None, "a" * 100, "tuned by hand " * 7 + "1", "tuned by hand " * 7 + "2"]
+        setups = {
+            (
+                draw.choice([H100, MI300X, "NVIDIA H200", "NVIDIA Blackwell GPU (GB200)"]),
+                draw.choice([8, 16]),
+                draw.choice([None, "bf16", "fp8"]),
+                draw.choice(labels),
+                draw.choice(["nemo", "megatron"]),
+                draw.choice([8, 64]),
+                draw.choice(["PyTorch 2.6.0, ROCm 6.4", "PyTorch 2.6.0a0+git1", "NVIDIA NeMo Framework Release 24.09"]),
+            )
+            for _ in range(draw.randint(2, 30))
+        }
+        runs = [
+            make_run(
+                gpu,
+                gpus=count,
+                precision=precision,
+                label=label,
+                framework=framework,
+                batch=batch,
+                environment=Environment(versions={"framework": software}),
+            )
+            for gpu, count, precision, label, framework, batch, software in sorted(setups, key=str)
+        ]
+        named = names(*runs)
+        assert len(set(named)) == len(runs)
+        assert not [name for name in named if "…" in name or "setup" in name]
+        order = draw.sample(range(len(runs)), len(runs))
+        assert names(*(runs[index] for index in order)) == [named[index] for index in order]
+        always = [part for part in (_GPU, _LABEL) if len({_part_text(part, run) for run in runs}) > 1]
+        for name, parts in zip(named, _telling_parts(runs, always), strict=True):
+            texts = [[_part_text(part, run) for part in parts] for run in runs]
+            own = texts[named.index(name)]
+            for number, part in enumerate(parts):
+                if part not in always:
+                    fewer = [each[:number] + each[number + 1 :] for each in texts]
+                    assert fewer.count(own[:number] + own[number + 1 :]) > 1
 
     def test_one_name_is_one_machine_in_every_model(self):
         models = {
@@ -91,24 +165,22 @@ class TestNames:
             "qwen": [make_run(MI300X, stack="rocm", model="qwen")],
         }
         systems = name_systems(models)
-        assert [system.name for system in systems["llama"]] == ["8×H100 80GB HBM3 (FP32)", "8×H100 80GB HBM3 (BF16)"]
+        assert [system.name for system in systems["llama"]] == ["8×H100 (FP32)", "8×H100 (BF16)"]
         assert [system.name for system in systems["qwen"]] == ["8×MI300X (BF16)"]
 
     def test_a_scale_that_a_log_leaves_open_is_no_name(self):
         runs = {"llama": [make_run()], "qwen": [make_run(model="qwen", scale=None)]}
-        assert {system.name for systems in name_systems(runs).values() for system in systems} == {
-            "8×H100 80GB HBM3 (BF16)"
-        }
-        assert names(make_run(), make_run(scale=None)) == ["scale full", "8×H100 80GB HBM3"]
+        assert {system.name for systems in name_systems(runs).values() for system in systems} == {"8×H100 (BF16)"}
+        assert names(make_run(), make_run(scale=None)) == ["scale full", "8×H100"]
 
     def test_an_unknown_that_tells_apart_is_named(self):
         assert names(make_run(precision=None), make_run(precision="fp8")) == [
-            "8×H100 80GB HBM3 (precision unknown)",
-            "8×H100 80GB HBM3 (FP8)",
+            "8×H100 (precision unknown)",
+            "8×H100 (FP8)",
         ]
 
     def test_what_every_system_states_comes_first(self):
-        assert names(make_run(precision=None), make_run(precision="fp8", batch=8)) == ["batch 64×2048", "batch 8×2048"]
+        assert names(make_run(precision=None), make_run(precision="fp8", batch=8)) == ["batch 64", "batch 8"]
 
     def test_versions_tell_apart(self):
         environments = (Environment(versions={"nemo": version}) for version in ("2.4", "2.5"))
@@ -116,7 +188,7 @@ class TestNames:
 
     def test_a_number_where_nothing_with_a_name_differs(self):
         runs = [make_run(model_config=msgspec.structs.replace(make_run().model_config, source=s)) for s in ("a", "b")]
-        assert names(*runs) == ["8×H100 80GB HBM3 (BF16)", "8×H100 80GB HBM3 (BF16), setup 2"]
+        assert names(*runs) == ["8×H100 (BF16)", "8×H100 (BF16), configuration 2"]
 
     def test_an_unknown_device(self):
         assert names(make_run(None, gpus=None, precision=None)) == ["unknown GPU"]

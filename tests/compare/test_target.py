@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import msgspec
 import pytest
@@ -11,7 +12,9 @@ from made_mlperf import mlperf_log, read_log, submission
 from stored_runs import series
 
 from tprimat.cli import run as run_command
-from tprimat.compare import Loaded, compare
+from tprimat.compare import Loaded, compare, speedup
+from tprimat.compare.caveats import caveats
+from tprimat.compare.pairs import pair
 from tprimat.compare.target import RUNS, ratio, target
 from tprimat.errors import ExitStatus
 from tprimat.log_import.extract import with_system
@@ -92,7 +95,7 @@ class TestScore:
         found = target(made("a", [log(count, 1.0) for count in COUNTS]))
         assert found.scaling is None
         assert found.official_minutes == pytest.approx(found.mean["seconds"] / 60)
-        assert any(note.startswith("normalisation unknown") for note in found.notes)
+        assert any(note.startswith("normalization unknown") for note in found.notes)
 
     @pytest.mark.parametrize("content", ["{}", "[1]", "no JSON", '{"scaling_factor": -1}', '{"scaling_factor": 1e999}'])
     def test_a_broken_scaling_json_is_none(self, tmp_path, content):
@@ -127,6 +130,25 @@ class TestRatio:
         factors = ratio(made("a", logs, scaling=1.1), made("b", later, scaling=1.1)).factors
         assert all(factor.value == pytest.approx(1) for factor in factors.values())
         assert all(factor.low <= 1 <= factor.high for factor in factors.values() if factor.low is not None)
+
+    @pytest.mark.parametrize("turned", [lambda time: 3 * 10**12 - time, lambda _: 5])
+    def test_a_clock_that_goes_back_or_stands_still_gives_none(self, made, turned):
+        text = re.sub(r'(?<="time_ms": )\d+', lambda time: str(turned(int(time[0]))), log(5, 1.0))
+        assert text != log(5, 1.0)
+        broken, sound = made("a", [text]), made("b", [log(5, 1.0)])
+        assert target(broken) is None
+        assert ratio(sound, broken) is None
+
+    @pytest.mark.parametrize("stall", [0.0, 2.0])
+    def test_a_single_run_brings_the_error_within_it_as_where_speeds_are_compared(self, made, stall):
+        many = made("a", [log(5, 1.0 + index / 500) for index in range(4)])
+        steps = (*blocks(4, 1.2), (10, 12_000 + round(1000 * stall), 3_000))
+        alone = made("b", [mlperf_log(steps, records=0)])
+        factors, compared = ratio(many, alone).factors, speedup.ratio(many, alone)
+        # Speed is of the same runs here and there, but for the mean without the fastest and the slowest run.
+        assert (factors["speed"].low, factors["speed"].high) == pytest.approx((compared.low, compared.high), rel=0.01)
+        assert (factors["time"].high / factors["time"].low > 1.1) is bool(stall)
+        assert factors["samples"].low is None
 
     def test_where_nothing_varies_there_is_no_interval(self, made):
         one, other = (
@@ -252,7 +274,7 @@ class TestOutputs:
         section = report.partition("## Time to the target")[2].partition("\n## ")[0]
         assert "| Score, min" in section
         assert "| Samples" in section
-        assert "normalisation unknown: no scaling.json beside the logs" in section
+        assert "normalization unknown: no scaling.json next to the logs" in section
         _, out, _ = shown("--json")
         (group,) = json.loads(out)["models"][0]["groups"]
         (pair,) = group["pairs"]
@@ -271,3 +293,15 @@ class TestOutputs:
         assert run_command("compare", [*names, "--results-dir", str(tmp_path / "plot"), "--verbose"]) == ExitStatus.OK
         assert (tmp_path / "plot" / "comparison_plot.png").stat().st_size > 10_000
         assert (tmp_path / "plot" / "comparison_report.html").exists()
+
+
+@pytest.mark.parametrize(("runs", "told"), [(1, "; measure more runs"), (3, " s, in the median block 1.2 s")])
+def test_an_unlike_block_of_a_single_run_asks_for_more_runs(made, runs, told):
+    steps = (*blocks(4, 1.2), (10, 24_000, 3_000))
+    stalled = made("b", [mlperf_log(steps, records=0).replace("1760000", f"17{run}0000") for run in range(runs)])
+    usual = made("a", [log(5, 1.0 + index / 500) for index in range(4)])
+    (caveat,) = (each for each in caveats([stalled, usual], [pair(usual, stalled)]) if each.code == "unlike-blocks")
+    assert caveat.text.startswith(f"{stalled.name}: ")
+    assert caveat.text.endswith(told)
+    assert ("block 5 takes 2.00× as long (steps 41–50)" in caveat.text) is (runs == 1)
+    assert len(caveat.text) < 79

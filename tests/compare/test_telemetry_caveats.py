@@ -84,7 +84,7 @@ class TestCaveats:
     def test_throttling_comes_first_and_explains_the_change_of_speed(self):
         found = caveats(compared(runs("h100", "thermal"), runs("mi300x")))
         assert next(iter(found)) == "throttled"
-        assert found["throttled"].startswith("2×H100 80GB HBM3 (BF16): steps ")
+        assert found["throttled"].startswith("2×H100 (BF16): steps ")
         assert "thermal throttling: 91 °C" in found["throttled"]
         assert found["throttled"].endswith("(in 3 of 3 runs)")
         assert "thermal throttling" in found["speed-changed"]
@@ -104,7 +104,7 @@ class TestCaveats:
                 (make_run(telemetry=Telemetry(issues=(issue,))),), (make_run("AMD Instinct MI300X", stack="rocm"),)
             )
         )
-        assert found[caveat] == "8×H100 80GB HBM3 (BF16): steps 3–9: it happened"
+        assert found[caveat] == "8×H100 (BF16): steps 3–9: it happened"
 
     def test_information_is_none(self):
         issue = TelemetryIssue(code="memory-pressure", text="a little", severity="info")
@@ -114,7 +114,7 @@ class TestCaveats:
     def test_a_slow_gpu_of_the_preflight(self):
         run = make_run(preflight=Preflight(timestamp="2026-11-24T22:00:00+01:00", slow_devices=("GPU 3",)))
         found = caveats(compared((run,), (make_run("AMD Instinct MI300X", stack="rocm"),)))
-        assert found["slow-device"] == "slower than the others in the preflight: GPU 3 of 8×H100 80GB HBM3 (BF16)"
+        assert found["slow-device"] == "slower than the other GPUs in the preflight: GPU 3 of 8×H100 (BF16)"
 
 
 class TestPlausibility:

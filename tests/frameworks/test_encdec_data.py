@@ -85,7 +85,7 @@ class TestFromShards:
     def test_reading_leaves_nothing_mapped_that_could_not_be_dropped(self, folder):
         files = sorted(folder.glob("shard_*"))
         if drop_caches(files) is not None or cached_share(files) is None:
-            pytest.skip("the temporary folder is in memory, or this system doesn't report what it caches")
+            pytest.skip("the temporary directory is in memory, or this system doesn't report what it caches")
         batches = from_shards(folder, 12, 8)
         rows(batches, range(12))
         assert cached_share(files) == 1.0

@@ -34,7 +34,7 @@ def said():
 
 @pytest.fixture
 def there(tmp_path, said):
-    """A folder with the data set, and nothing said yet."""
+    """A directory with the data set, and nothing said yet."""
     prepare(tmp_path / "data", PAIRS, said.append)
     said.clear()
     return tmp_path / "data"
@@ -89,7 +89,7 @@ class TestAgain:
         (there / "shard_0002.bin").write_bytes(content)
         written = prepare(there, PAIRS, said.append)
         assert written == 1
-        assert f"{there / 'shard_0002.bin'}: its content is not what was written (checksum): written again" in said
+        assert f"{there / 'shard_0002.bin'}: its content is not what was written (checksum): rewritten" in said
         assert contents_of(there) == before
 
     def test_a_cut_and_a_lost_shard_too(self, there, said):
@@ -165,7 +165,7 @@ class TestFolder:
         (tmp_path / "manifest.json").write_text(content)
         with pytest.raises(UsageError) as refused:
             prepare(tmp_path, PAIRS, said.append)
-        assert refused.value.heading == "data-folder"
+        assert refused.value.heading == "data-directory"
         assert (tmp_path / "manifest.json").read_text() == content
 
     def test_a_newer_manifest_is_not_ours(self, there, said):
@@ -178,7 +178,7 @@ class TestFolder:
         (tmp_path / "data").write_text("")
         with pytest.raises(UsageError) as refused:
             prepare(tmp_path / "data", PAIRS, said.append)
-        assert refused.value.heading == "unwritable-folder"
+        assert refused.value.heading == "unwritable-directory"
 
     def test_one_writer_at_a_time(self, there, said):
         lock = filelock.FileLock(str(there / files.LOCK_NAME), thread_local=False)

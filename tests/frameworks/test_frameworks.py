@@ -50,7 +50,7 @@ class TestChoosing:
     @pytest.mark.parametrize(
         ("name", "words"),
         [
-            ("c", ["unknown framework 'c'", "available: b"]),
+            ("c", ["unknown framework 'c'", "choose from a, b"]),
             ("a", ["a is not available", "it needs a GPU", "available: b"]),
         ],
     )
@@ -60,20 +60,31 @@ class TestChoosing:
             frameworks.choose(name)
         assert all(word in refused.value.message for word in words)
 
+    @pytest.mark.parametrize(
+        ("name", "meant"), [("fspd", "fsdp"), ("Lightnin", "lightning"), ("deepsped", "deepspeed"), ("nmo", "nemo")]
+    )
+    def test_a_slip_of_the_pen_is_recognized(self, name, meant):
+        with pytest.raises(UsageError) as refused:
+            frameworks.choose(name)
+        assert refused.value.line() == (
+            f"error: unknown framework {name!r}\nhint:  did you mean {meant}?\n"
+            "see:   docs/troubleshooting.md#no-framework"
+        )
+
     def test_none_can_run(self, monkeypatch):
         monkeypatch.setattr(frameworks, "REQUIRED", ())
-        monkeypatch.setattr(frameworks, "FRAMEWORKS", (framework("a", "it needs torch: pip install it"),))
-        with pytest.raises(UsageError, match="a: it needs torch: pip install it"):
+        monkeypatch.setattr(frameworks, "FRAMEWORKS", (framework("a", "needs torch: pip install it"),))
+        with pytest.raises(UsageError, match="a: needs torch: pip install it"):
             frameworks.choose(None)
 
     @pytest.mark.parametrize(
         ("missing", "reason"),
         [
-            (("torch", "lightning"), "it needs torch: pip install -r requirements.txt"),
-            (("deepspeed",), "it needs deepspeed: pip install deepspeed"),
+            (("torch", "lightning"), "needs torch: pip install -r requirements.txt"),
+            (("deepspeed",), "needs deepspeed: pip install deepspeed"),
             (
                 ("torch", "deepspeed"),
-                "it needs torch, deepspeed: pip install -r requirements.txt && pip install deepspeed",
+                "needs torch, deepspeed: pip install -r requirements.txt && pip install deepspeed",
             ),
             ((), None),
         ],

@@ -112,7 +112,7 @@ def test_the_model_is_known_by_its_shape_or_by_another_tools_name():
 def test_what_cannot_be_taken_over_is_said():
     said = "; ".join(match.differences(THEIRS, LIGHTNING, 1))
     assert "trained with nemo, and here with lightning" in said
-    assert "8 processes trained there, 1 here" in said
+    assert "8 processes in the result, 1 here; the global batch is unchanged" in said
     assert "tensor parallelism of 4" in said
     assert "pipeline" not in said
     # Lightning recomputes as the result did.
@@ -141,9 +141,9 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("groups", "words"),
         [
-            ({"model_config": {"num_layers": None, "vocab_size": None}}, "it doesn't state num_layers, vocab_size"),
-            ({"training_config": {"global_batch_size": None}}, "it doesn't state global_batch_size"),
-            ({"training_config": {"sequence_length": None}}, "it doesn't state sequence_length"),
+            ({"model_config": {"num_layers": None, "vocab_size": None}}, "it lacks num_layers, vocab_size"),
+            ({"training_config": {"global_batch_size": None}}, "it lacks global_batch_size"),
+            ({"training_config": {"sequence_length": None}}, "it lacks sequence_length"),
             ({"model_config": {"num_experts": 8}}, "a mixture of experts"),
             ({"model_config": {"gated_ffn": False}}, "without gate"),
             ({"model_config": {"sliding_window": 1024}}, "a window of 1024 tokens"),
@@ -152,7 +152,7 @@ class TestRefused:
     def test_in_one_line_with_the_file(self, groups, words):
         with pytest.raises(NotComparableError) as refused:
             match.requested_config(changed(**groups), "x.json", LIGHTNING)
-        assert refused.value.message.startswith("x.json: can't be matched")
+        assert refused.value.message.startswith("x.json: cannot be matched")
         assert words in refused.value.message
 
     def test_a_window_longer_than_the_sequence_is_no_window(self):

@@ -250,7 +250,7 @@ class TestMegatron:
         assert megatron.LAUNCHER.unavailable() == "Megatron-LM needs a GPU, and this machine has none"
         request, notes = by_name("megatron").resolve_config("llama", RequestedConfig(), CPU, OUT)
         assert request.platform == "nvd"
-        assert "Megatron-LM needs a GPU, and this machine has none: shown is what would run" in notes[0]
+        assert "Megatron-LM needs a GPU, and this machine has none; this dry run is for 1 of NVIDIA" in notes[0]
 
     def test_without_a_clone(self, monkeypatch, tmp_path):
         monkeypatch.delenv(megatron.CLONE.variable, raising=False)

@@ -56,7 +56,7 @@ class TestDefaults:
     def test_the_h200_has_none_of_its_own_and_that_is_said(self):
         request, notes = resolve(where=device(memory=141e9, name="NVIDIA H200"), preset="performance")
         assert request.global_batch_size == 128
-        assert any("publishes none for this card" in note for note in notes)
+        assert any("publishes none for this GPU" in note for note in notes)
 
     def test_a_model_without_published_figures(self):
         request, notes = resolve("qwen")
@@ -93,13 +93,13 @@ class TestResolving:
     @pytest.mark.parametrize(
         ("requested", "words"),
         [
-            ({"tensor_model_parallel_size": 3}, "takes 6 GPUs or a multiple|takes 3 GPUs or a multiple"),
+            ({"tensor_model_parallel_size": 3}, "needs a multiple of 6 GPUs|needs a multiple of 3 GPUs"),
             ({"global_batch_size": 5}, "the nearest are 4 and 8"),
             ({"precision": "fp32"}, "nemo does not support fp32 here"),
             ({"context_parallel_size": 8, "sequence_length": 100}, "multiple of 16"),
             ({"num_gpus": 9}, "this machine has 8 GPUs"),
             ({"scale": "huge"}, "unknown scale 'huge'"),
-            ({"pipeline_model_parallel_size": 8, "context_parallel_size": 1, "scale": "tiny"}, "4 layers can't"),
+            ({"pipeline_model_parallel_size": 8, "context_parallel_size": 1, "scale": "tiny"}, "4 layers cannot"),
         ],
     )
     def test_what_cant_be_is_refused_with_what_can(self, requested, words):
@@ -142,9 +142,9 @@ class TestResolving:
 
     def test_the_time_that_it_will_take(self):
         _, notes = resolve(steps=60, preset="performance")
-        (expected,) = [note for note in notes if note.startswith("expect about")]
+        (expected,) = [note for note in notes if note.startswith("estimated time")]
         # 8.2e10·… FLOP/token by hand: 5.147e10 × 128 × 8192 / (989.5e12 × 0.4 × 8) = 17.0 s a step.
-        assert expected.startswith("expect about 19 minutes")
+        assert expected.startswith("estimated time: 19 min")
 
     def test_a_matched_shape_of_full_size_is_the_full_model(self):
         shape = models.by_name("llama").shape

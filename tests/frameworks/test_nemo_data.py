@@ -53,5 +53,5 @@ def test_it_is_written_once_and_a_cut_off_one_again(tmp_path):
 
 def test_a_folder_that_cant_be_written_to(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="can't be written"):
+    with pytest.raises(UsageError, match="cannot be written"):
         data.write_tokens(tmp_path / "file" / "t", TokenSource(64, 1), 3, 8)

@@ -181,7 +181,7 @@ class TestConfiguration:
         path.write_text("micro_batch_size: 1\nrecompute_granularity: full\n" + primus_tree.experiment("llama3.1_8B"))
         config = primus_config.read(path, tree, {})
         assert config.settings.count("micro_batch_size") == 2
-        assert any("micro_batch_size: 1 at the top of the file means nothing" in note for note in config.notes)
+        assert any("micro_batch_size: 1 at the top of the file is ignored by Primus" in note for note in config.notes)
         assert primus_config.setup(config, 8).training_config.recomputation == "none"
 
     def test_the_command_line_goes_before_all(self, tree):
@@ -234,7 +234,7 @@ class TestConfiguration:
         assert "\n" not in caught.value.message
 
     def test_a_missing_file(self, tmp_path):
-        with pytest.raises(UnreadableError, match="can't be read"):
+        with pytest.raises(UnreadableError, match="cannot be read"):
             primus_config.read(tmp_path / "none.yaml", tmp_path, {})
 
     def test_presets_that_stand_on_each_other_end(self, tree):
@@ -335,7 +335,7 @@ class TestPlan:
     def test_refuses_batches_that_megatron_would_refuse(self, tree):
         with pytest.raises(UsageError, match=r"128 is not a multiple of 24 .*120 and 144"):
             planned(tree, primus_request("llama", micro_batch_size=3))
-        with pytest.raises(UsageError, match=r"8 GPUs can't be divided by TP 3 = 3"):
+        with pytest.raises(UsageError, match=r"8 GPUs cannot be divided by TP 3 = 3"):
             planned(tree, primus_request("llama", passed=("--tensor_model_parallel_size", "3")))
 
     def test_refuses_a_precision_that_primus_has_not(self, tree):
@@ -617,7 +617,7 @@ class TestFramework:
 
     @pytest.mark.parametrize(("name", "value"), [("recomputation", "full"), ("attention", "sdpa")])
     def test_refuses_what_its_configuration_sets(self, name, value, tmp_path):
-        with pytest.raises(UsageError, match=f"primus takes no --{name}: its own configuration sets it"):
+        with pytest.raises(UsageError, match=f"primus does not support --{name}; its own configuration sets it"):
             self.resolve("llama", RequestedConfig(**{name: value}), tmp_path)
 
     def test_divides_the_model_as_a_matched_result(self, tmp_path):

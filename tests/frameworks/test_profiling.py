@@ -69,11 +69,11 @@ class TestCheck:
         ("profile", "changes", "words"),
         [
             ("torch", {"framework": PRIMUS}, "watches megatron_bridge, nemo, lightning, and primus trains here"),
-            ("nsys", {"platform": "amd"}, "say --profile rocprof here"),
-            ("rocprof", {}, "say --profile nsys here"),
-            ("nsys", {"platform": "cpu"}, "say --profile torch here"),
-            ("nsys", {"num_nodes": 2}, "doesn't work on several nodes: say --profile torch"),
-            ("nsys", {"torchrun": True}, "doesn't work under torchrun: say --profile torch"),
+            ("nsys", {"platform": "amd"}, "use --profile rocprof here"),
+            ("rocprof", {}, "use --profile nsys here"),
+            ("nsys", {"platform": "cpu"}, "use --profile torch here"),
+            ("nsys", {"num_nodes": 2}, "doesn't work on several nodes: use --profile torch"),
+            ("nsys", {"torchrun": True}, "doesn't work under torchrun: use --profile torch"),
             ("torch", {"steps": 7}, "set --steps 8 or more"),
         ],
     )
@@ -91,7 +91,7 @@ class TestCheck:
         """That of ROCm 6.2 can't."""
         answers = iter(["usage: rocprofv3 [--runtime-trace]", "usage: rocprofv3 [--selected-regions]"])
         monkeypatch.setattr(profiling, "Host", lambda: Host(command=lambda argv: next(answers)))
-        with pytest.raises(UsageError, match="with --selected-regions, which this one lacks; or say --profile torch"):
+        with pytest.raises(UsageError, match="with --selected-regions, which this one lacks; or use --profile torch"):
             check("rocprof", platform="amd", framework=LIGHTNING)
         check("rocprof", platform="amd", framework=LIGHTNING)
 

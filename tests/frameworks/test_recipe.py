@@ -14,7 +14,7 @@ from tprimat.frameworks.loops import recipe
 from tprimat.results.run import ModelConfig
 
 CPU, META = torch.device("cpu"), torch.device("meta")
-EACH_MODEL = [pytest.param(model, id=model.name) for model in models.MODELS]
+EACH_MODEL = [pytest.param(model, id=model.name) for model in models.trained()]
 
 
 def small(model):

@@ -48,7 +48,7 @@ def test_the_same_is_learnt_with_every_setting():
 def test_a_framework_with_its_own_configuration_refuses_it(name):
     bridge = frameworks.by_name("megatron_bridge")
     requested = RequestedConfig(**{name: {"recomputation": "full", "attention": "eager"}[name]})
-    with pytest.raises(UsageError, match=f"megatron_bridge takes no --{name}"):
+    with pytest.raises(UsageError, match=f"megatron_bridge does not support --{name}"):
         bridge.resolve_config("llama", requested, Device("nvd", 8, 80e9, "sm_90", "NVIDIA H100 80GB HBM3"), Path("/o"))
 
 

@@ -37,7 +37,7 @@ class TestArguments:
         label=st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1),
         limit=st.none() | st.floats(0.1, 1e6),
         seed=st.integers(0, 2**62),
-        folder=st.sampled_from(["/a folder/with 'quotes'", "/-dash", "/ü"]),
+        folder=st.sampled_from(["/a directory/with 'quotes'", "/-dash", "/ü"]),
         shape=st.none() | st.builds(ModelConfig, num_layers=st.integers(1, 99), source=st.text()),
     )
     def test_whatever_the_user_chose(self, label, limit, seed, folder, shape):
@@ -64,9 +64,9 @@ def test_accumulation():
 
 def test_shell_line_can_be_typed(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/mine")
-    launch = Launch(("python", "-c", "print('a b')"), {"B": "x y", "A": "1"}, Path("/tmp/a folder"))
+    launch = Launch(("python", "-c", "print('a b')"), {"B": "x y", "A": "1"}, Path("/tmp/a directory"))
     words = shlex.split(launch.shell_line())
-    assert words[:3] == ["cd", "/tmp/a folder", "&&"]
+    assert words[:3] == ["cd", "/tmp/a directory", "&&"]
     assert words[3:6] == ["env", "A=1", "B=x y"]
     assert words[6].startswith("PYTHONPATH=")
     assert words[6].endswith(":/mine")

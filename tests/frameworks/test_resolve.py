@@ -64,8 +64,8 @@ class TestNothingSaid:
         ("memory_gb", "scale", "said"),
         [
             (25.7, "1b", None),  # 80% are more than 18 bytes for each of 1.135 billion parameters
-            (25.39, "1b", "less than 20% is left, activations are recomputed where they don't fit"),  # RTX 4090
-            (22.75, "1b", "less than 20% is left, activations are recomputed where they don't fit"),
+            (25.39, "1b", "less than 20% is left, activations are recomputed if they don't fit"),  # RTX 4090
+            (22.75, "1b", "less than 20% is left, activations are recomputed if they don't fit"),
             (
                 22.65,
                 "medium",
@@ -142,11 +142,11 @@ class TestBatch:
         message = refusal(CPU, global_batch_size=10, micro_batch_size=4)
         assert (
             message
-            == "global batch size 10 is not a multiple of 4 (micro batch 4 × 1 process): the nearest are 8 and 12"
+            == "global batch size 10 is not a multiple of 4 (micro-batch 4 × 1 process): the nearest are 8 and 12"
         )
 
     def test_too_small_names_the_least(self):
-        assert refusal(H100S, global_batch_size=4).endswith("(micro batch 1 × 8 processes): the least is 8")
+        assert refusal(H100S, global_batch_size=4).endswith("(micro-batch 1 × 8 processes): the smallest is 8")
 
     def test_a_global_batch_alone_finds_its_micro_batch(self):
         request, _ = resolved(CPU, scale="small", global_batch_size=6)
@@ -190,3 +190,16 @@ def test_what_is_said_is_kept():
     request, _ = resolved(CPU, **wishes)
     assert {name: getattr(request, name) for name in wishes} == wishes
     assert (request.output_dir, request.framework, request.platform) == (FOLDER, "lightning", "cpu")
+
+
+@pytest.mark.parametrize(("length", "fits"), [(49_414, True), (49_415, False)])
+def test_the_output_of_one_layer_must_fit(length, fits):
+    # Tiny Llama is 256 wide: 25.3 GB hold 49,414,062 tokens at two bytes a value.
+    options = {"scale": "tiny", "micro_batch_size": 1000, "sequence_length": length}
+    if fits:
+        resolved(CPU, **options)
+    else:
+        assert refusal(CPU, **options) == (
+            "a micro-batch of 1000 × 49415 tokens takes 25.30 GB for the output of one layer, and this machine has "
+            "25.30 GB: use a smaller micro-batch or --sequence-length"
+        )

@@ -77,7 +77,7 @@ def test_a_part_of_each_framework(name, tmp_path, monkeypatch):
 
 
 def test_uneven_nodes_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="9 GPUs can't be divided evenly among 2 nodes"):
+    with pytest.raises(UsageError, match="9 GPUs cannot be divided evenly among 2 nodes"):
         by_name("fsdp").resolve_config("llama", RequestedConfig(num_nodes=2, num_gpus=9), H100, tmp_path)
 
 

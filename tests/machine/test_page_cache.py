@@ -23,7 +23,7 @@ def files(tmp_path):
 @pytest.fixture
 def on_disk(files):
     if drop_caches(files) is not None or cached_share(files) is None:
-        pytest.skip("the temporary folder is in memory, or this system doesn't report what it caches")
+        pytest.skip("the temporary directory is in memory, or this system doesn't report what it caches")
     return files
 
 
@@ -52,4 +52,4 @@ def test_files_that_can_not_be_dropped_are_a_problem(files, monkeypatch):
     monkeypatch.setattr(page_cache, "DROP_ALL", files[0] / "no" / "such" / "file")
     assert drop_caches(files).startswith("50% of the data stay in the page cache")
     monkeypatch.delattr(page_cache.os, "posix_fadvise", raising=False)
-    assert "can't drop files" in drop_caches([])
+    assert "cannot drop files" in drop_caches([])

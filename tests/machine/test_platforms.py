@@ -237,7 +237,7 @@ def test_an_older_cudnn_counts_its_version_otherwise(here):
             fake_torch(FakeCuda([H100], failure="CUDA error: uncorrectable ECC error encountered\nCompile with")),
             {"/dev/nvidiactl": ""},
             {},
-            "torch found a GPU but can't use it: CUDA error: uncorrectable ECC error encountered",
+            "torch found a GPU but cannot use it: CUDA error: uncorrectable ECC error encountered",
         ),
     ],
 )
@@ -278,7 +278,7 @@ LISTED = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-aa-0)\n"
         (CPU_BUILD, ["/dev/nvhost-gpu"], {}, "install the CUDA build"),
         (fake_torch(), ["/dev/nvgpu/igpu0/ctrl"], {}, "though the NVIDIA driver is installed (/dev/nvgpu)"),
         # What torch itself has found.
-        (fake_torch(FakeCuda([H100], failure="CUDA error: unknown error")), [], {}, "torch found a GPU but can't use"),
+        (fake_torch(FakeCuda([H100], failure="CUDA error: unknown error")), [], {}, "torch found a GPU but cannot use"),
         (fake_torch(FakeCuda([V100], built=CUDA_13)), [], {}, "has no kernels for Tesla V100"),
         # A ROCm build without the device file, as in a container that was not given it.
         (rocm_torch(FakeCuda([])), list(amd_files("0000:c1:00.0")), {}, "--device /dev/kfd"),
@@ -426,8 +426,8 @@ def test_a_tool_without_a_driver_is_a_hint_only(here, tmp_path):
     [
         (ModuleNotFoundError("No module named 'torch'", name="torch"), "torch is not installed"),
         (ModuleNotFoundError("No module named 'sympy'", name="sympy"), "lacks the package sympy"),
-        (ImportError("libcudart.so.12: cannot open shared object file"), "can't be loaded (libcudart.so.12"),
-        (OSError("[WinError 126] The specified module could not be found"), "can't be loaded ([WinError 126]"),
+        (ImportError("libcudart.so.12: cannot open shared object file"), "cannot be loaded (libcudart.so.12"),
+        (OSError("[WinError 126] The specified module could not be found"), "cannot be loaded ([WinError 126]"),
     ],
 )
 def test_a_torch_that_cannot_be_imported(here, monkeypatch, problem, said):
@@ -525,7 +525,7 @@ def test_a_context_of_our_own_is_not_held_by_others(here):
     host = here()
     machine = detect(fake_torch(FakeCuda([H100], free=85_017_755_648 - 600_000_000)), host)
     assert machine.environment.memory_held_by_others_gb is None
-    assert any("own context" in said for said in machine.warnings)
+    assert any("this process's context" in said for said in machine.warnings)
     assert held_by_others(machine, host) is None
 
 
@@ -581,7 +581,7 @@ def test_what_a_parent_could_not_read_is_not_read_under_worse_conditions(here):
     detect(fake_torch(FakeCuda([H100], free=85_017_755_648 - 600_000_000)), here())
     machine = detect(fake_torch(FakeCuda([H100], free=40_000_000_000)), here(environ=held_memory.handed_over()))
     assert machine.environment.memory_held_by_others_gb is None
-    assert any("own context" in said for said in machine.warnings)
+    assert any("this process's context" in said for said in machine.warnings)
 
 
 @pytest.mark.parametrize("text", ['{"0:bb-7": 5.0}', "no JSON", "[]", '{"0:aa-0": "much"}', '{"1:aa-0": 5.0}'])

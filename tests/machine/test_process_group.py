@@ -180,13 +180,13 @@ class TestACommandThatIsKilled:
 )
 def test_what_can_not_be_started_is_one_line(tmp_path, program, words):
     (tmp_path / "plain").write_text("text")
-    with pytest.raises(UsageError, match=f"can't be started: {words}"):
+    with pytest.raises(UsageError, match=f"cannot be started: {words}"):
         ProcessGroup([program], dict(os.environ), tmp_path, 5)
 
 
 def test_a_folder_that_is_gone_is_one_line_and_leaves_no_watchdog(tmp_path):
     before = watchdogs()
-    with pytest.raises(UsageError, match="can't be started: No such file or directory"):
+    with pytest.raises(UsageError, match="cannot be started: No such file or directory"):
         ProcessGroup([sys.executable, "-c", ""], dict(os.environ), tmp_path / "gone", 5)
     assert gone(*(watchdogs() - before))
 

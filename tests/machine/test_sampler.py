@@ -190,6 +190,16 @@ class TestProcess:
         assert wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
         assert list(tmp_path.iterdir()) == []
 
+    def test_it_exits_with_a_parent_that_is_gone_before_it_has_started(self):
+        code = (
+            "import os, signal\nfrom tprimat.machine.telemetry.sampler import Sampler\n"
+            "print(Sampler('cpu')._child.pid, flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment)
+        child = psutil.Process(int(done.stdout))
+        assert wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+
     def test_ctrl_c_does_not_end_it(self):
         with Sampler("cpu") as reading:
             assert wait_for(lambda: (known := reading.so_far()) and known.samples)

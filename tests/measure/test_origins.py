@@ -47,7 +47,7 @@ def test_a_result_that_is_matched_and_what_the_user_changes_of_it(resolved, resu
     assert request.origins["sequence_length"] == request.origins["precision"] == result
     assert (request.sequence_length, request.global_batch_size) == (512, 128)
     assert request.origins["global_batch_size"] == "user"
-    assert f"{result}: global batch size 64 there, 128 here, as you asked" in notes
+    assert f"{result}: global batch size 64 there, 128 here, as requested" in notes
 
 
 def test_the_launcher_says_how_many_processes_train(resolved, monkeypatch):

@@ -187,7 +187,7 @@ class TestEnd:
 
 class TestRefused:
     def test_a_program_that_is_not_there(self, tmp_path):
-        with pytest.raises(UsageError, match="no-such-program can't be started"):
+        with pytest.raises(UsageError, match="no-such-program cannot be started"):
             process.run(Launch(("no-such-program",), {}, tmp_path), tmp_path / "x.log", on_line=print, on_message=print)
 
     def test_a_log_that_cannot_be_written(self, tmp_path):

@@ -96,7 +96,7 @@ class TestLogged:
         assert [run.round for run in runs] == [1, 2]
         assert len({run.session for run in runs} - {None}) == 1
         assert [run.disturbance.other_programs_cpu_share for run in runs] == [0.25, 0.25]
-        assert [run.telemetry.issues[0].sentence for run in runs] == ["25% of the CPU was taken by other programs"] * 2
+        assert [run.telemetry.issues[0].sentence for run in runs] == ["25% of the CPU was used by other programs"] * 2
         code = f"import os; print(os.environ[{progress.SESSION!r}]); exit(1)"
         made = measured(tmp_path, code)
         (line,) = made._logs[0].read_text().splitlines()[1:]

@@ -144,7 +144,7 @@ max_steps: 30
 FILES = {
     "wandb, history": made_logs.WANDB_HISTORY,
     "wandb, chart": made_logs.WANDB_CHART,
-    "mlflow, folder": MLFLOW_METRIC,
+    "mlflow, directory": MLFLOW_METRIC,
     "mlflow, csv": MLFLOW_CSV,
     "lightning": LIGHTNING_CSV,
     "trainer_state": TRAINER_STATE,

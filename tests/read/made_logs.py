@@ -89,7 +89,7 @@ NEMO_RL_EPOCHS = (
     )
     + "Max number of steps has been reached, stopping training early\n"
 )
-"""Fine-tuning of 25 steps: the count begins anew with each epoch."""
+"""Fine-tuning of 25 steps: the count begins again with each epoch."""
 
 LLM_C = (
     "| device                | NVIDIA H100 80GB HBM3                              |\n"

@@ -1,4 +1,4 @@
-"""Strategies of hypothesis for logs of Megatron trainings: what is told, and how it is written."""
+"""Strategies of hypothesis for logs of Megatron runs: what is told, and how it is written."""
 
 from __future__ import annotations
 

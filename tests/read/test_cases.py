@@ -17,7 +17,7 @@ def case(samples):
     def runs_of(name, columns=None):
         path = samples.parent / "cases" / name
         if not path.is_file():
-            pytest.skip("the folder of cases does not lie beside this clone")
+            pytest.skip("the directory of cases does not lie beside this clone")
         (source,) = sources.log_sources([str(path)])[0]
         outcome = sources.read_source(source, GivenValues(columns=columns))
         assert isinstance(outcome, list), outcome

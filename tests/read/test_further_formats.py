@@ -331,6 +331,34 @@ class TestUnknown:
         assert raised.value.hint.startswith("tprimat read --columns step=COLUMN,time=COLUMN") is is_table
         assert "--columns" in raised.value.hint
 
+    @pytest.mark.parametrize(
+        ("name", "line", "problem"),
+        [
+            ("my.log", "$ python3 train.py --steps 3 --batch 4", "no supported training log in it"),
+            (
+                "a.txt",
+                "At step 3 of the stairs I stopped, the loss was great: 3 of us went",
+                "no supported training log in it",
+            ),
+            ("train.py", "steps, loss = 3, 4", "is a program, not a log"),
+            ("train.sh", "python3 train.py --steps 3 --batch 4", "is a program, not a log"),
+        ],
+    )
+    def test_commands_and_programs_are_no_steps(self, name, line, problem):
+        with pytest.raises(UnreadableError) as raised:
+            read.parse_lines(text.lines([line.encode()]), name)
+        assert problem in raised.value.message
+        assert "looks like a step" not in raised.value.message
+
+    @pytest.mark.parametrize(
+        ("begins", "is_binary"), [(b"\x89PNG\x1a", True), ("größe\x1b[0m".encode("latin-1"), False)]
+    )
+    def test_a_binary_file_is_named_as_one(self, begins, is_binary):
+        with pytest.raises(UnreadableError, match="no supported training log in it") as raised:
+            read.parse_lines(text.lines([begins]), "cat")
+        assert ("a binary file, such as an image" in raised.value.message) is is_binary
+        assert "if these lines are steps" not in raised.value.hint
+
     def test_nothing_like_a_step(self):
         with pytest.raises(UnreadableError) as raised:
             read.parse_lines(text.lines([b"hello\nworld 1 2\n"]), "my.log")
@@ -429,6 +457,16 @@ class TestColumns:
         assert (run.framework, run.loss_values[1], set(run.step_times)) == ("lightning", 2.1, {0.5})
 
     @pytest.mark.parametrize(
+        ("columns", "told"), [("step=iteration,loss=nll", True), ("step=iteration,time=wall", False)]
+    )
+    def test_without_times_it_names_what_gives_them(self, tmp_path, monkeypatch, capsys, columns, told):
+        assert self.read(self.CSV, tmp_path, monkeypatch, columns) == 0
+        out = capsys.readouterr().out
+        assert ("no step times: --columns takes them as time, time_ms or elapsed" in out) is told
+        assert "timestamp unknown: the source has no time of day" in out
+        assert "no times" not in out
+
+    @pytest.mark.parametrize(
         ("columns", "words"),
         [
             ("step=iteration,time=seconds", "it has no column 'seconds'; columns: iteration, wall, nll, note"),
@@ -453,7 +491,7 @@ def test_an_error_about_odd_columns_is_one_line(tmp_path):
 
 
 class TestSameTraining:
-    """Two logs of one seed in a folder: one training of which two sources tell, or two."""
+    """Two logs of one seed in a directory: one training of which two sources tell, or two."""
 
     RUN = Run(
         steps=tuple(range(1, 21)),

@@ -77,7 +77,7 @@ class TestRealTraces:
     def test_steps_agree_with_a_careful_reading(self, name, read_trace, by_hand):
         """Against truth.json, which has a step's GPU work only: from its first start to its last end.
 
-        A step here also has the time until its first GPU work, and in a synchronised loop that after its last.
+        A step here also has the time until its first GPU work, and in a synchronized loop that after its last.
         So a step whose GPU work lies within its annotation is that annotation (in_window), any other its GPU work
         (launched_in_step) with the pause before it, which is idle.
         """

@@ -146,13 +146,25 @@ class TestTorchtitan:
         run = single([mesh, trainer, *(torchtitan(step, 5000, 2.0) for step in (1, 2, 3))])
         assert (run.training_config.global_batch_size, run.training_config.micro_batch_size) == (16, None)
 
-    def test_without_a_batch_there_is_no_time_and_the_user_may_say_it(self):
-        content = "\n".join(torchtitan(step, 5000, 2.0) for step in (1, 2)).encode() + b"\n"
+    def test_without_a_batch_the_time_stamps_tell_the_time_and_the_user_may_say_it(self):
+        content = "\n".join(torchtitan(step, rate, 2.0) for step, rate in ((1, 500), (2, 5000))).encode() + b"\n"
         (reading,) = read.parse_lines(text.lines([content]), "x.log")
-        assert reading.run().step_times == (None, None)
-        assert said(reading.run(), "the log lacks")
+        assert reading.run().step_times == (10.0, 1.0)
+        assert "show 5,000 tokens per step and GPU: the log lacks" in said(reading.run(), "the log lacks")
         run = reading.run({"global_batch_size": 8, "sequence_length": 1000, "num_gpus": 4})
-        assert run.step_times == (0.4, 0.4)
+        assert run.step_times == (4.0, 0.4)
+
+    @pytest.mark.parametrize("apart", [19, 20])
+    def test_time_stamps_in_whole_seconds_tell_the_time_from_twenty_on(self, apart):
+        lines = [torchtitan(step, 5000, 2.0).replace(",074", "") for step in (1, 1 + apart)]
+        assert single(lines).step_times == ((1.0, 1.0) if apart == 20 else (None, None))
+        assert bool(said(single(lines), "no step times")) is (apart == 19)
+
+    def test_a_validation_between_two_records_is_no_time_of_steps(self):
+        first, last = (torchtitan(step, 5000, 2.0) for step in (1, 2)), torchtitan(32, 5000, 2.0)
+        validation = torchtitan(31, 5000, 2.0).replace("step: 31", "validate step:  2")
+        run = single([*first, validation, last.replace("step: 32", "step:  3")])
+        assert run.step_times == (1.0, 1.0, 1.0)
 
     def test_a_restart_runs_steps_again(self):
         late = [torchtitan(step, 4000, 2.5).replace("2025-06-04", "2025-06-05") for step in (2, 3)]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import PurePath
 
+import msgspec
 import pytest
 from made_files import OTHER_LOGS
-from made_mlperf import SYSTEM, mlperf_log, read_log, submission
+from made_mlperf import BEGUN, SYSTEM, mlperf_log, read_log, submission
 
 from tprimat.catalog import gpus
 from tprimat.compare import Loaded, compare
+from tprimat.read.mlperf import system
+from tprimat.report import tables
+from tprimat.results.run import GpuInfo
 
 FAILED = (
     "No devices were found",
@@ -53,6 +58,57 @@ def test_alone_it_says_nothing_of_the_gpus(name):
 )
 def test_no_name_of_a_gpu_is_an_error_text(name):
     assert not gpus.is_error(name)
+
+
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [
+        ("training_results_v5.1/Nebius/results/b200/llama31_8b/result_0.txt", "v5.1"),
+        ("logs/v4.1_gpt3_NVIDIA_r0.txt", "v4.1"),
+        ("mlperf-training-v5.0/result_0.txt", "v5.0"),
+        ("v5.1/result_0.txt", "v5.1"),
+        ("megatron_v2.3/result_0.txt", None),
+        ("v5.10/result_0.txt", None),
+        ("result_v5.1.txt", None),
+    ],
+)
+def test_the_round_is_that_of_the_path(path, known):
+    assert system.round_of(PurePath(path)) == known
+
+
+@pytest.mark.parametrize(
+    ("in_log", "described", "known"),
+    [
+        ("AMD", "Oracle", "Oracle"),
+        ("AMD", "UNKNOWN_MLPERF_SUBMITTER", "AMD"),
+        ("SUBMISSION_ORG_PLACEHOLDER", "Nebius", "Nebius"),
+        (None, "Nebius", "Nebius"),
+        ("SUBMISSION_ORG_PLACEHOLDER", "UNKNOWN_MLPERF_SUBMITTER", None),
+    ],
+)
+def test_the_submitter_is_that_of_the_description_else_the_logs(in_log, described, known):
+    log = mlperf_log(before=within(submitter=described))
+    if in_log:
+        event = {"time_ms": BEGUN, "event_type": "POINT_IN_TIME", "key": "submission_org", "value": in_log}
+        log = log.replace(":::MLLOG", f":::MLLOG {json.dumps(event)}\n:::MLLOG", 1)
+    assert read_log(log).framework_config.get("submitter") == known
+
+
+def test_another_round_is_a_caveat_and_the_same_one_stands_above(tmp_path):
+    found = {}
+    for number in ("v5.0", "v5.1"):
+        folder = tmp_path / f"training_results_{number}"
+        folder.mkdir()
+        (run,) = submission(folder, [mlperf_log()])
+        assert run.framework_config["mlperf_round"] == number
+        found[number] = run
+    other = msgspec.structs.replace(found["v5.1"], gpu_info=GpuInfo(device_name="AMD Instinct MI355X"), platform="amd")
+    for number, told in (("v5.0", True), ("v5.1", False)):
+        files = [Loaded(name, "", (run,)) for name, run in (("a", found[number]), ("b", other))]
+        made = compare(files)
+        (group,) = made.models[0].groups
+        assert any("MLPerf round: v5" in each.text for each in group.caveats) is told
+        assert ("MLPerf v5.1" in tables.shared(made)) is not told
 
 
 @pytest.mark.parametrize("name", FAILED)

@@ -60,7 +60,7 @@ def again(after, *, seconds=1.0, factor=1.0):
 
 
 def trainings_from(step):
-    """How many trainings a log holds whose steps begin anew, an hour later, from such a step."""
+    """How many runs a log holds whose steps begin again, an hour later, from such a step."""
     lines = [line(float(number), number) for number in range(3, 20)]
     lines += [line(3600.0 + number, number, loss=4.5) for number in range(step, 20)]
     return len(read.parse_chunks(["\n".join([*lines, ""]).encode()], "train.log"))
@@ -330,7 +330,7 @@ def restarts(count):
 
 
 def trainings(after_ms):
-    """How many trainings an MLPerf log holds that states its start again so much later."""
+    """How many runs an MLPerf log holds that states its start again so much later."""
     log = Log()
     log.setup()
     log.now += after_ms

@@ -66,7 +66,7 @@ def test_a_log_has_its_parts_and_its_speed(path, known):
     assert len(account.blocks(run)) == known["blocks"]
     far = abs(known["s_per_step"] / known["s_per_step_typical_block"] - 1)
     if abs(far - 0.01) > 1e-4:
-        assert any("in the typical block" in warning for warning in summary.warnings) == (far > 0.01)
+        assert any("in the median block" in warning for warning in summary.warnings) == (far > 0.01)
 
 
 @pytest.mark.parametrize("known", TRUTH["pairs"], ids=lambda known: known["pair"])
@@ -102,8 +102,8 @@ def test_a_pair_is_sooner_for_the_right_reasons(known):
 
 def test_the_slow_block_is_named_with_what_the_log_prints(samples):
     run = run_of(FOLDER / "v5.1_llama2_70b_lora_Nebius_nebius_b200_n2_r1.txt")
-    (warning,) = [each for each in summarize(run).warnings if "typical block" in each]
-    assert warning.endswith("block 5 (steps 337–384) takes 2.19× that: FP8 Healing starting (line 1110)")
+    (warning,) = [each for each in summarize(run).warnings if "median block" in each]
+    assert warning.endswith("block 5 takes 2.19× as long (steps 337–384): FP8 Healing starting (line 1110)")
     paths = sorted((FOLDER / "sets/v5.1/Nebius/results/nebius_b200_n1/llama31_8b").glob("*.txt"))
     notes = [[block.note for block in account.blocks(run_of(path)) if block.note] for path in paths]
     assert len(notes) == 10

@@ -185,6 +185,26 @@ def test_torchtitan_and_transformers_and_lightning_by_their_tags():
     }
 
 
+@pytest.mark.parametrize(
+    ("tags", "framework"),
+    [
+        (("learning/loss", "perf/step_time_seconds"), "maxtext"),
+        (("train_loss", "perf/step_time"), "lightning"),
+        (("loss", "perf/time_per_step"), "lightning"),
+    ],
+)
+def test_step_times_of_other_frameworks(tags, framework):
+    loss, seconds = tags
+    events = (
+        writer.event(1.7e9 + step, step, writer.scalar(loss, 3.0), writer.scalar(seconds, 2.0 + step / 16))
+        for step in range(4)
+    )
+    run = run_of(writer.version() + b"".join(events))
+    assert run.framework == framework
+    assert run.step_times == (2.0, 2.0625, 2.125, 2.1875)
+    assert run.loss_values == (3.0,) * 4
+
+
 def test_a_session_that_starts_again_takes_back_later_steps():
     events = tfevents.Events()
     one = b"".join(writer.event(1.7e9, step, writer.scalar("loss", step)) for step in range(5))

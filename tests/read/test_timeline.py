@@ -17,6 +17,7 @@ from tprimat.read.parsing import events, placing, timeline
 from tprimat.read.parsing.text import Line
 
 simulate_jobs = load_tool("simulate_jobs")
+fuzz_logs = load_tool("fuzz_logs")
 
 BEGIN = datetime.datetime(2026, 3, 1, 12, 0, 0)
 
@@ -104,6 +105,75 @@ class TestSimulatedJobs:
         account = account_of(read.parse_chunks([text.encode()], "job.log")[0].run())
         assert account.is_whole
         assert account.whole == pytest.approx(sum(truth.values()), rel=1e-3)
+
+
+def at(moment: str, *, seconds: float, gap: float = 0.0) -> MegatronLog:
+    """A log of 80 steps of 2 s that begins at a time; behind half of them the clock shows so many seconds more."""
+    log = MegatronLog()
+    log.wait((datetime.datetime.fromisoformat(moment) - BEGIN).total_seconds()).starts()
+    return log.steps(1, 40).wait(seconds + gap).steps(41, 80)
+
+
+class TestClocksWithoutAZone:
+    """An hour that wasn't, or was twice, is in no account; step times are those that the log prints."""
+
+    @pytest.mark.parametrize(
+        ("moment", "seconds", "why"),
+        [
+            ("2026-10-25 02:58:30", -3600.0, "go back by 59 min"),
+            ("2026-06-10 12:00:00", -7200.0, "go back by 1 h 59 min"),
+            ("2026-06-10 12:00:00", timeline.SET_BACK * -1 - 3.0, "go back by 1 min 01 s"),
+            ("2026-06-10 12:00:00", timeline.SET_BACK * -1 - 1.0, None),
+            # Central Europe and the United States, the United Kingdom.
+            ("2026-03-29 01:58:39", 3600.0, "on 2026-03-29 clocks may go forward"),
+            ("2026-03-08 01:58:39", 3600.0, "on 2026-03-08 clocks may go forward"),
+            ("2026-03-29 00:58:39", 3600.0, "on 2026-03-29 clocks may go forward"),
+            # A Saturday, a month without, an hour by day.
+            ("2026-03-28 01:58:39", 3600.0, None),
+            ("2026-06-14 01:58:39", 3600.0, None),
+            ("2026-03-29 05:58:45", 3600.0, None),
+            ("2026-03-29 01:58:45", 3300.0, None),
+            ("2026-12-31 23:58:45", 0.0, None),
+        ],
+    )
+    def test_a_change_of_the_clock(self, moment, seconds, why):
+        run = at(moment, seconds=seconds).run()
+        assert run.step_times == (2.0,) * 80
+        assert bool(run.timeline) == (why is None)
+        assert [warning for warning in run.warnings if "account unknown" in warning] == [
+            warning for warning in run.warnings if why and why in warning
+        ]
+        assert bool(why) == any("account unknown" in warning for warning in run.warnings)
+
+    def test_midnight(self):
+        account = account_of(at("2026-12-31 23:58:45", seconds=0.0).run())
+        assert account.parts["training"] == pytest.approx(160.0)
+
+    def test_times_with_a_zone_are_added_up(self):
+        log = at("2026-03-29 01:58:39", seconds=3600.0)
+        log.lines = [re.sub(r"^( \[[^]]{26})\]", r"\1+00:00]", line) for line in log.lines]
+        run = log.run()
+        assert not any("account unknown" in warning for warning in run.warnings)
+
+    @pytest.mark.parametrize("name", ["torchtitan", "olmo"])
+    def test_other_formats(self, name):
+        (text,) = (each.decode() for each in fuzz_logs.originals([name])[name][:1])
+        stamp = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?![.,]?\d*(?:Z|[+-]\d\d))")
+        places = [match.start() for match in stamp.finditer(text)]
+        if not places:
+            pytest.skip("no times in it")
+        half = places[len(places) // 2]
+
+        def earlier(match):
+            back = datetime.timedelta(hours=1 if match.start() >= half else 0)
+            return f"{datetime.datetime.fromisoformat(match[1]) - back:%Y-%m-%d %H:%M:%S}"
+
+        (before,), (after,) = (
+            [log.run() for log in read.parse_chunks([each.encode()], "x.log")]
+            for each in (text, stamp.sub(earlier, text))
+        )
+        assert before.step_times == after.step_times
+        assert not after.timeline
 
 
 class TestRestarts:

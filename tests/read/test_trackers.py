@@ -1,4 +1,4 @@
-"""Runs of experiment trackers: W&B's own files, MLflow's folders and CSV."""
+"""Runs of experiment trackers: W&B's own files, MLflow's directories and CSV."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def only(path):
 
 @pytest.fixture
 def wandb(tmp_path):
-    """Writes the folder of a W&B run, and returns its file."""
+    """Writes the directory of a W&B run, and returns its file."""
 
     def write(content, metadata=None):
         folder = tmp_path / "wandb" / "offline-run-20260101_000000-abc"

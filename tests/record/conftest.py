@@ -1,4 +1,4 @@
-"""Small real trainings on the CPU."""
+"""Small real runs on the CPU."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def trainings():
 
 @pytest.fixture
 def callback(trainings, tmp_path):
-    """Makes a BenchmarkCallback that writes to the test's folder."""
+    """Makes a BenchmarkCallback that writes to the test's directory."""
     from benchmark_utils import BenchmarkCallback
 
     def make(**arguments):

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -75,3 +78,66 @@ def test_it_offers_this_and_nothing_else():
     assert benchmark_utils.__all__ == ["BenchmarkCallback", "TrainerBenchmarkCallback", "record"]
     with pytest.raises(AttributeError, match="has no attribute 'Callback'"):
         benchmark_utils.Callback  # noqa: B018 - the access is what is tested
+
+
+SCRIPT = """
+import benchmark_utils, torch
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with benchmark_utils.record(model="mine", module=model, optimizer=optimizer, global_batch_size=8) as recorder:
+    for _ in range(3):
+        loss = model(torch.ones(8, 4)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        recorder.step(loss=loss)
+print(benchmark_utils.__file__)
+"""
+
+
+@pytest.fixture(params=["PYTHONPATH", "pip install"])
+def importable(request, repository, tmp_path):
+    """The directory in which a script elsewhere finds benchmark_utils: the clone, or where pip installed it."""
+    if request.param == "PYTHONPATH":
+        return repository
+    # What pyproject.toml builds with; without a network there is no environment of its own to build in.
+    pytest.importorskip("setuptools", minversion="77")
+    clone, site = tmp_path / "tensorprimat", tmp_path / "site"
+    clone.mkdir()
+    shutil.copytree(repository / "published", clone / "published")
+    shutil.copytree(repository / "tprimat", clone / "tprimat", ignore=shutil.ignore_patterns("__pycache__"))
+    for pattern in ("*.py", "*.txt", "*.toml", "README.md", "LICENSE"):
+        for path in repository.glob(pattern):
+            shutil.copy(path, clone)
+    command = [
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        "--no-build-isolation",
+        "--target",
+        str(site),
+        str(clone),
+    ]
+    subprocess.run([sys.executable, "-m", "pip", *command], cwd=tmp_path, check=True, capture_output=True)
+    return site
+
+
+def test_a_script_in_another_folder_records_there(importable, tmp_path):
+    pytest.importorskip("torch")
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text(SCRIPT, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(importable)}
+    done = subprocess.run([sys.executable, "train.py"], cwd=project, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.splitlines()[-1]) == importable / "benchmark_utils.py"
+    assert (project / "output" / "train_own_mine.json").is_file()
+    compared = subprocess.run(
+        [sys.executable, "-m", "tprimat", "compare", "output/", "--quiet"],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert "Only one system found" in compared.stdout

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tprimat.redaction import INCLUDE_HOST
 from tprimat.store import store
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -98,7 +99,10 @@ def test_a_failure_after_the_end_leaves_the_result_as_it_is(trainings, callback)
     assert len(store.read(ours.path)) == 1
 
 
-def test_a_folder_that_can_not_be_written_costs_neither_training_nor_result(trainings, callback, tmp_path, capsys):
+def test_a_folder_that_can_not_be_written_costs_neither_training_nor_result(
+    trainings, callback, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv(INCLUDE_HOST, "1")
     blocked = tmp_path / "a file"
     blocked.write_text("in the way")
     ours = callback(output_dir=blocked / "output", quiet=False)
@@ -182,7 +186,7 @@ trainer.fit(Slow(), torch.utils.data.DataLoader(torch.randn(100000, 8), batch_si
 
 
 def program(folder: Path, **fields) -> Path:
-    """A training script of somebody else's, in a folder of its own."""
+    """A training script of somebody else's, in a directory of its own."""
     script = folder / "train.py"
     usual = {"hang": "pass", "devices": 1, "strategy": "auto", "steps": 100000}
     script.write_text(PROGRAM.format(**{**usual, **fields}))
@@ -197,11 +201,11 @@ FORKS = """
 import os, runpy, sys
 import lightning.pytorch
 for line in sys.stdin:
-    script, folder, said = line.split()
+    script, directory, said = line.split()
     child = os.fork()
     if not child:
         os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT), 1)
-        sys.argv = [script, folder]
+        sys.argv = [script, directory]
         runpy.run_path(script, run_name="__main__")
         os._exit(0)
     print(child, flush=True)

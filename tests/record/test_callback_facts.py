@@ -1,4 +1,4 @@
-"""What the callback finds out, takes over, and prints, in real trainings on the CPU."""
+"""What the callback finds out, takes over, and prints, in real runs on the CPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tprimat.record import result
 from tprimat.report.verdict import report
 from tprimat.results.run import Environment, ModelConfig, Run, TrainingConfig
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's advice on trainings as small as these
+pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's advice on runs as small as these
 
 
 def test_unknown_sizes_stay_unknown_whatever_a_batch_looks_like(trainings, callback):
@@ -33,7 +33,7 @@ def test_unknown_sizes_stay_unknown_whatever_a_batch_looks_like(trainings, callb
     assert run.training_config.sequence_length is None
     assert all(run.step_times)
     for name in ("global_batch_size", "sequence_length"):
-        assert any(warning.startswith(f"{name} unknown: neither the arguments") for warning in run.warnings)
+        assert any(warning.startswith(f"{name} unknown: neither an argument") for warning in run.warnings)
 
 
 def test_a_stated_batch_that_contradicts_the_trainers_is_said(trainings, callback):
@@ -184,7 +184,7 @@ def test_parameters_tell_more_than_a_trainers_default(trainings, callback):
 
 def test_another_platform_than_the_trainings_is_an_error(trainings, callback):
     ours = callback(platform="cuda")
-    with pytest.raises(UsageError, match="platform='cuda' was named, but the training runs on cpu"):
+    with pytest.raises(UsageError, match="platform='cuda' was requested, but the training runs on cpu"):
         trainings.fit(ours, max_steps=2)
     assert ours.result is None
 

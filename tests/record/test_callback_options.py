@@ -65,7 +65,7 @@ def test_a_batch_that_its_micro_batches_do_not_fill_is_wrong():
 @pytest.mark.parametrize("measure", [Benchmark, LoopRecorder])
 def test_the_model_has_the_same_names_everywhere(measure):
     assert {measure(**{name: "qwen"})._options.known.model for name in ("model", "model_name")} == {"qwen"}
-    with pytest.raises(UsageError, match="either it or model_name='llama'"):
+    with pytest.raises(UsageError, match="only one of model= and model_name='llama'"):
         measure(model="qwen", model_name="llama")
 
 

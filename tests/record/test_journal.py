@@ -17,7 +17,7 @@ from tprimat import files
 from tprimat.record import folders, journal, outcome, process_identity, recovery
 from tprimat.record.recorder import Record
 from tprimat.results.run import ModelConfig, Run
-from tprimat.store import store
+from tprimat.store import hosts, store
 from tprimat.store.history import HISTORY, UNFINISHED
 
 SETUP = Run(
@@ -197,7 +197,7 @@ class TestReading:
     def test_a_journal_without_its_setup_is_refused(self):
         header = self.content().split(b"\n")[0] + b"\n"
         assert recovery.read(header) is None
-        with pytest.raises(ValueError, match="ends before the setup"):
+        with pytest.raises(ValueError, match="ends before the configuration"):
             recovery.read(header + b"[1,1,0.5,2.5,null,1.5]\n")
 
 
@@ -325,7 +325,7 @@ class TestRecovering:
     def test_an_unreadable_one_is_said_once_and_kept(self, tmp_path, gone):
         path = written(tmp_path, gone, a_record(1))
         (said,) = recovery.recover(tmp_path)
-        assert "can't be read (the journal ends before the setup)" in said.line
+        assert "can't be read (the journal ends before the configuration)" in said.line
         assert path.with_suffix(recovery.BROKEN).exists()
         assert recovery.recover(tmp_path) == []
 
@@ -335,7 +335,7 @@ class TestRecovering:
         with path.open("ab") as file:
             file.write(cut)
         (said,) = recovery.recover(tmp_path)
-        assert said.line == "an interrupted run had not recorded any step: nothing to recover"
+        assert said.line == "an interrupted run left no steps to recover"
         assert not path.parent.exists()
         assert not list(tmp_path.glob("*.json"))
 
@@ -363,7 +363,7 @@ def _killed(*_args, **_options):
 def _no_space(*_):
     from tprimat.errors import UsageError
 
-    raise UsageError("no space", heading="unwritable-folder")
+    raise UsageError("no space", heading="unwritable-directory")
 
 
 class TestFolders:
@@ -421,7 +421,9 @@ class TestInATraining:
         assert last.training_config == ours.result.training_config
         assert last.memory_metrics.known() == {}
         assert store.setup_key(last) == store.setup_key(ours.result)
-        assert {path.name for path in (tmp_path / "output").iterdir()} <= {ours.path.name, files.LOCK_NAME}
+        assert {path.name for path in (tmp_path / "output").iterdir()} <= {
+            *(ours.path.name, files.LOCK_NAME, hosts.FILE)
+        }
 
     def test_a_training_that_has_nothing_to_do_leaves_none(self, trainings, callback, tmp_path):
         trainings.fit(callback(), max_steps=0)

@@ -19,7 +19,7 @@ from tprimat.record import progress
 from tprimat.record.loop import COVERS
 from tprimat.record.recovery import recover
 from tprimat.results.run import Data, ParallelismConfig, Run
-from tprimat.store import store
+from tprimat.store import hosts, store
 
 SIZES = {"global_batch_size": 4, "sequence_length": 16, "precision": "fp32"}
 
@@ -50,7 +50,12 @@ class TestWhatIsRecorded:
         assert run.tokens_per_step == 64
         assert run.timing.covers == COVERS
         assert recorder.path == tmp_path / "train_own_mine.json"
-        assert store.read(recorder.path)[-1] == run
+        assert store.read(recorder.path)[-1] == hosts.hidden(run, hosts.of_process(recorder.path.parent))
+
+    def test_the_end_tells_how_many_runs_the_file_has(self, record, capsys):
+        (path,) = {(recorder := record(quiet=False), trained(recorder))[0].path for _ in range(2)}
+        ends = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Results saved to")]
+        assert ends == [f"Results saved to: {path}", f"Results saved to: {path} (now 2 runs)"]
 
     def test_session_and_round_are_those_of_the_command_that_measures(self, record, monkeypatch):
         monkeypatch.setenv(progress.SESSION, "ab12/3")

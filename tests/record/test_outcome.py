@@ -164,7 +164,7 @@ def test_why_one_failed_that_left_nothing(status, why):
         ({"interrupted": True, "overdue": True}, "interrupted"),
         (
             {"interrupted": False, "overdue": True, "recorded": "seen"},
-            "killed: ran far beyond its time limit",
+            "killed: far exceeded its time limit",
         ),
         ({"interrupted": False, "overdue": False, "recorded": "ValueError: seen"}, "ValueError: seen"),
     ],

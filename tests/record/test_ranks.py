@@ -91,7 +91,7 @@ class TestGathering:
 
     def test_processes_with_other_steps_are_named(self, shelf):
         found = gathered(shelf, records(1.0, 2.0), {1: records(1.0), 2: records(1.0, 1.0)})
-        assert "rank 1 recorded other steps than the first process" in found.warnings[0]
+        assert "rank 1 recorded different steps than rank 0" in found.warnings[0]
         assert [record.seconds for record in found.records] == [1.0, 2.0]
 
     def test_a_store_that_is_gone_hinders_nobody(self, shelf):
@@ -149,7 +149,7 @@ class TestSlowOnes:
         own, slow = (Times((1, 2), (2.0, 2.0), until, node) for until, node in ((0.3, "n1"), (0.9, "n2")))
         said = ranks.straggler_message(own, {1: slow})
         assert said.startswith("rank 1 on n2 is a straggler: up to 0.9 s")
-        assert said.endswith("the other ranks wait for it in each step, 30% of it")
+        assert said.endswith("this delays the other ranks by 30% of each step")
 
     def test_each_nodes_slowest_rank_counts(self, shelf):
         others = {rank: Times((1,), (1.0,), until, node) for rank, until, node in ((1, 0.4, "n1"), (2, 0.6, "n2"))}

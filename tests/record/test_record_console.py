@@ -8,7 +8,7 @@ from stored_runs import series
 
 from tprimat.analysis.summary import summarize
 from tprimat.record import console
-from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Run
+from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Run, TrainingConfig
 
 A100 = GpuInfo(
     device_count=8,
@@ -34,6 +34,13 @@ def test_the_start_is_what_users_know():
         "cuda_version: 12.1\n"
         "============================================================"
     )
+
+
+@pytest.mark.parametrize(("batch", "lines"), [(8, ["Throughput per GPU: 1,645.0 tokens/s"]), (None, [])])
+def test_the_end_has_the_rate_that_is_compared_if_it_is_known(batch, lines):
+    config = TrainingConfig(global_batch_size=batch, sequence_length=512, num_gpus=2)
+    run = finished(training_config=config)
+    assert [line for line in console.end("nvd", run, summarize(run)) if line.startswith("Throughput per")] == lines
 
 
 def test_rocm_names_its_own_version():

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 import types
 
 import pytest
 
+from tprimat.analysis.flops import flops_per_token
 from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.record import shapes
@@ -95,7 +97,7 @@ def test_megatrons_names_too():
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"model_type": "mixtral", "num_local_experts": 8}, "experts"),
+        ({"model_type": "dbrx", "num_local_experts": 8}, "experts"),
         ({"model_type": "gpt_neox"}, "two feed-forward matrices"),
         ({"num_local_experts": 8, "model_type": None}, "experts without a type"),
         ({"model_type": "qwen2", "layer_types": ["full_attention", "sliding_attention"]}, "windows in some layers"),
@@ -206,7 +208,7 @@ def test_our_own_names_in_a_dict():
     assert shapes.model_config_of(shape) is shape
     assert shapes.missing(shape) == (
         "num_attention_heads and ffn_hidden_size and vocab_size unknown from model_config: no FLOPs, no MFU; "
-        "pass model_config= to BenchmarkCallback"
+        "pass model_config="
     )
     assert shapes.missing(ModelConfig()).startswith("the model's shape is unknown")
 
@@ -231,3 +233,95 @@ def test_a_wrong_shape_is_one_line(wrong, said):
 
 def test_an_unknown_model_is_called_after_its_class():
     assert shapes.name_of(ModelConfig(), object()) == "object"
+
+
+QWEN3_MOE = {
+    "model_type": "qwen3_moe", "num_hidden_layers": 48, "hidden_size": 2048, "num_attention_heads": 32,
+    "num_key_value_heads": 4, "head_dim": 128, "intermediate_size": 6144, "moe_intermediate_size": 768,
+    "num_experts": 128, "num_experts_per_tok": 8, "mlp_only_layers": [], "decoder_sparse_step": 1,
+    "vocab_size": 151936, "tie_word_embeddings": False, "use_sliding_window": False, "sliding_window": None,
+}  # fmt: skip
+DEEPSEEK_V3 = {
+    "model_type": "deepseek_v3", "num_hidden_layers": 61, "hidden_size": 7168, "num_attention_heads": 128,
+    "num_key_value_heads": 128, "intermediate_size": 18432, "moe_intermediate_size": 2048, "n_routed_experts": 256,
+    "num_experts_per_tok": 8, "n_shared_experts": 1, "first_k_dense_replace": 3, "q_lora_rank": 1536,
+    "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+    "num_nextn_predict_layers": 1, "vocab_size": 129280, "tie_word_embeddings": False,
+}  # fmt: skip
+GPT_OSS = {
+    "model_type": "gpt_oss", "num_hidden_layers": 24, "hidden_size": 2880, "num_attention_heads": 64,
+    "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 2880, "num_local_experts": 32,
+    "num_experts_per_tok": 4, "sliding_window": 128, "layer_types": ["sliding_attention", "full_attention"] * 12,
+    "vocab_size": 201088, "tie_word_embeddings": False,
+}  # fmt: skip
+MIXTRAL = {
+    "model_type": "mixtral", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "intermediate_size": 14336, "num_local_experts": 8, "num_experts_per_tok": 2,
+    "vocab_size": 32000, "sliding_window": None, "tie_word_embeddings": False,
+}  # fmt: skip
+QWEN_NEXT = {
+    "model_type": "qwen3_5_moe", "num_hidden_layers": 40, "hidden_size": 2048, "num_attention_heads": 16,
+    "num_key_value_heads": 2, "head_dim": 256, "moe_intermediate_size": 512, "num_experts": 256,
+    "num_experts_per_tok": 8, "shared_expert_intermediate_size": 512, "linear_num_value_heads": 32,
+    "linear_value_head_dim": 128, "linear_num_key_heads": 16, "linear_key_head_dim": 128,
+    "layer_types": (["linear_attention"] * 3 + ["full_attention"]) * 10, "vocab_size": 248320,
+    "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        (QWEN3_MOE, "qwen-3-30b-a3b"),
+        (DEEPSEEK_V3, "deepseek-v3"),
+        (GPT_OSS, "gpt-oss-20b"),
+        (MIXTRAL, "mixtral-8x7b"),
+        (QWEN_NEXT, "qwen-3.6-35b-a3b"),
+    ],
+)
+def test_a_configuration_with_experts_has_the_flops_of_its_row(fields, name):
+    shape = shapes.of_config(config(**fields))
+    row = models.find(name)
+    assert flops_per_token(shape, 4096) == flops_per_token(row.shape, 4096)
+    assert models.with_shape(shape) is row
+
+
+@pytest.mark.parametrize(
+    ("fields", "changed"),
+    [
+        (QWEN3_MOE, {"decoder_sparse_step": 2}),
+        (QWEN3_MOE, {"model_type": "another_moe"}),
+        (QWEN_NEXT, {"layer_types": None}),
+        (QWEN_NEXT, {"layer_types": ["linear_attention", "strange"] * 20}),
+        (GPT_OSS, {"layer_types": ["sliding_attention", "strange"] * 12}),
+    ],
+)
+def test_layers_in_an_unknown_order_have_no_flops(fields, changed):
+    assert flops_per_token(shapes.of_config(config(**{**fields, **changed})), 4096) is None
+
+
+class TestFile:
+    def test_a_configuration_and_our_own_fields_are_the_same(self, tmp_path):
+        theirs, ours = tmp_path / "config.json", tmp_path / "shape.json"
+        theirs.write_text(json.dumps(DEEPSEEK_V3))
+        shape = shapes.of_file(theirs)
+        ours.write_text(json.dumps(shape.known()))
+        assert flops_per_token(shapes.of_file(ours), 4096) == flops_per_token(models.find("deepseek-v3").shape, 4096)
+        assert (shape.source, shapes.of_file(ours).source) == ("config.json", "shape.json")
+
+    def test_of_a_model_with_images_the_text_part_counts(self, tmp_path):
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps({"model_type": "x_vl", "text_config": LLAMA, "vision_config": {"depth": 32}}))
+        assert models.with_shape(shapes.of_file(path)).name == "llama"
+
+    @pytest.mark.parametrize("content", ["[]", "{", '{"num_layer": 3}', '{"num_layers": "many"}', "3", "null"])
+    def test_anything_else_is_one_line(self, tmp_path, content):
+        path = tmp_path / "shape.json"
+        path.write_text(content)
+        with pytest.raises(UsageError, match="--model-shape") as raised:
+            shapes.of_file(path)
+        assert "BenchmarkCallback" not in str(raised.value)
+
+    def test_a_file_that_is_missing(self, tmp_path):
+        with pytest.raises(UsageError, match="No such file"):
+            shapes.of_file(tmp_path / "shape.json")

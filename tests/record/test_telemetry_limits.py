@@ -120,7 +120,7 @@ def standing_still(seconds):
 
 
 def wrapped(start):
-    """The code of a counter that falls from such a share of its range to where it starts anew."""
+    """The code of a counter that falls from such a share of its range to where it starts again."""
     top = 40_000.0
     return energy.unwrapped([(0.0, start * top), (1.0, 10.0)], top)
 
@@ -158,7 +158,7 @@ def wrapped(start):
     ("utilisation", lambda percent: validity(utilisation_percent=percent), (5.0, "wrong-device"), (5.1, "measured")),
     ("power cap", lambda cap: validity(power_cap_w=cap), (454.0, "above-power-cap"), (455.0, "measured")),
     (
-        "start anew",
+        "start again",
         lambda start: getattr(wrapped(start), "code", "wrapped"),
         (0.49, "counter-reset"),
         (0.51, "wrapped"),

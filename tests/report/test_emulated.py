@@ -51,7 +51,7 @@ def test_the_markdown(compared):
 
 
 def test_the_page(compared):
-    text = page.render_with(report(compared), Sources("1", "x"), None, None).decode()
+    text = page.render(report(compared), Sources("1", "x"), None).decode()
     shown = re.findall(r"<tr>.*?</tr>", text, re.DOTALL)
     for title in ("Throughput, tokens/s/GPU", "Step time, mean", "Step time, median"):
         (row,) = [each for each in shown if f'<th scope="row">{title}</th>' in each]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from made_runs import H100, MI300X, comparison, failed_run, make_run
 from tprimat.cli import run as run_command
 from tprimat.compare import Loaded, compare
 from tprimat.errors import ExitStatus
-from tprimat.report import page
+from tprimat.report import Sources, page
 from tprimat.report.page import charts, windows
 from tprimat.report.page.view import View, wall_times
 from tprimat.report.plot.charts import Line, Series, step_times
@@ -31,6 +32,10 @@ SUBMISSIONS = {
         [f"v5.1_llama31_8b_Nebius_8xB200_r{number:02d}.txt" for number in range(1, 11)],
     ),
 }
+
+
+def rendered(found):
+    return page.render(report(found), Sources("1", ""), None).decode()
 
 
 def failed_among_good():
@@ -60,7 +65,7 @@ MADE = {
 
 def loaded(paths):
     found, notes = store.find(paths)
-    # Names without the folder of this machine.
+    # Names without the directory of this machine.
     files = [Loaded(Path(each.name).name, "0" * 64, each.runs) for each in found]
     return compare(files, notes=[note for note in notes if "/" not in note])
 
@@ -122,7 +127,9 @@ def test_golden_of_two_submissions_of_ten_runs(samples, tmp_path):
         shutil.copy(samples / "mlperf" / "systems" / system, tmp_path / submitter / "systems" / "machine.json")
     folders = [str(tmp_path / submitter) for submitter in SUBMISSIONS]
     assert run_command("read", [*folders, "--output-dir", str(tmp_path / "output")]) == ExitStatus.OK
-    golden.check("page_mlperf_ten_runs.json", held(loaded([tmp_path / "output"])))
+    result = loaded([tmp_path / "output"])
+    golden.check("page_mlperf_ten_runs.json", held(result))
+    assert len(page.render(report(result), Sources("1.2.3", "x"), None)) < 1_000_000
 
 
 class TestWindows:
@@ -231,6 +238,12 @@ class TestCharts:
         assert charts.loss(view, runs, "tokens") is None
         assert charts.loss(view, runs, "wall") is None
 
+    @pytest.mark.parametrize(("times", "drawn"), [((1.0, 1.0, None), True), ((1.0, None, 1.0), False)])
+    def test_over_time_a_loss_needs_two_known_times(self, times, drawn):
+        view, runs = self.of(comparison(make_run(steps=3, step_times=times, warmup=())))
+        assert (charts.loss(view, runs, "wall") is not None) == drawn
+        assert charts.loss(view, runs, "tokens") is not None
+
     def test_bars_of_equal_names_stay_two(self):
         runs = [
             make_run(LONG, label=f"{'x' * 60} {name} {'y' * 60}", step_time=time)
@@ -257,3 +270,17 @@ class TestWallTime:
     def test_after_a_gap_between_the_steps_too(self):
         run = msgspec.structs.replace(make_run(steps=3, step_times=(1.0, 1.0, 1.0), warmup=()), steps=(1, 2, 9))
         assert wall_times(run) == [1.0, 2.0, None]
+
+
+def test_a_cpu_has_no_price_form_until_a_price_is_given():
+    cpu = {"device": "AMD EPYC", "stack": "cpu"}
+    found = comparison(make_run(**cpu), make_run(**cpu, label="b", step_time=3.0))
+    assert 'id="prices"' not in rendered(found)
+    assert 'id="prices"' in rendered(comparison(make_run(), make_run(label="b", step_time=3.0)))
+
+
+def test_the_configuration_has_the_columns_in_the_order_of_the_headline():
+    text = rendered(comparison(make_run(label="slow"), make_run(label="fast", step_time=1.0, batch=32)))
+    assert "fast vs slow: best configuration" in text
+    cells = re.findall(r"<td[^>]*>(32|64)(?: sequences)?</td>", text)
+    assert cells[:2] == ["32", "64"]

@@ -48,20 +48,6 @@ def test_tokens_have_the_largest_unit_that_they_reach(steps, unit):
     assert charts.loss(runs(run), "tokens").x_title == unit
 
 
-@pytest.mark.parametrize(
-    ("name", "lines"),
-    [
-        ("x" * 30, ["x" * 30]),
-        ("one, two", ["one, two"]),
-        (f"{'x' * 20}, {'y' * 20}", ["x" * 20, "y" * 20]),
-        (f"{'x' * 40}, {'y' * 40}", [f"{'x' * 14}…{'x' * 15}", f"{'y' * 14}…{'y' * 15}"]),
-        ("", ["unnamed"]),
-    ],
-)
-def test_a_name_beside_a_bar_is_broken_where_its_parts_meet(name, lines):
-    assert charts.name_lines(name, 2) == lines
-
-
 def test_without_records_there_is_no_chart():
     found = runs(make_run(batch=None, losses=False))
     assert charts.loss(found, "tokens") is None

@@ -1,4 +1,4 @@
-"""Colours belong to the vendor and the GPU, and colour-blind people can tell them apart."""
+"""Colors belong to the vendor and the GPU, and color-blind people can tell them apart."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ class TestOwner:
     def test_plot_and_page_have_the_same(self):
         result = comparison(make_run(), make_run(**AMD, step_time=2.4))
         view = View(report(result))
-        bars = plot.figure(report(result)).axes[1].patches
-        names = [label.get_text() for label in plot.figure(report(result)).axes[1].get_yticklabels()]
+        bars = plot.figure(report(result)).axes[0].patches
+        names = [label.get_text() for label in plot.figure(report(result)).axes[0].get_yticklabels()]
         shown = {view.tones[each.field].light for each in view.systems}
-        assert {hexadecimal(bar.get_facecolor()) for bar in bars} == shown == {"#0072B2", "#D55E00"}
+        assert {hexadecimal(bar.get_facecolor()) for bar in bars} == shown == {"#06A878", "#D20606"}
         assert hexadecimal(bars[names.index("8×MI300X (BF16)")].get_facecolor()) == TONES["AMD"][0].light
         assert H100 not in names
 
@@ -93,6 +93,7 @@ VISION = {
     "normal": np.eye(3),
     "deuteranopia": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
     "protanopia": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
+    "tritanopia": np.array([[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]]),
 }
 TO_XYZ = np.array([[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]])
 
@@ -109,7 +110,7 @@ def lab(light):
 
 
 def distance(one, other):
-    """Return the least CIELAB distance of two colours over the kinds of vision."""
+    """Return the least CIELAB distance of two colors over the kinds of vision."""
     return min(np.linalg.norm(lab(each @ linear(one)) - lab(each @ linear(other))) for each in VISION.values())
 
 
@@ -117,13 +118,22 @@ def distance(one, other):
 class TestPalette:
     def test_vendors_are_told_apart(self, scheme):
         firsts = [tones[0][scheme] for tones in TONES.values()]
-        assert min(distance(*pair) for pair in itertools.combinations(firsts, 2)) > 15
+        assert min(distance(*pair) for pair in itertools.combinations(firsts, 2)) > 17
+
+    def test_the_first_systems_of_both_gpu_vendors_are_told_apart(self, scheme):
+        for count, least in ((2, 17), (3, 13), (5, 10)):
+            tones = [tone[scheme] for vendor in ("NVIDIA", "AMD") for tone in TONES[vendor][:count]]
+            assert min(distance(*pair) for pair in itertools.combinations(tones, 2)) > least
+
+    def test_all_tones_are_told_apart(self, scheme):
+        tones = [tone[scheme] for tones in TONES.values() for tone in tones]
+        assert min(distance(*pair) for pair in itertools.combinations(tones, 2)) > 7.5
 
     @pytest.mark.parametrize("vendor", TONES)
     def test_tones_of_a_vendor_are_told_apart(self, scheme, vendor):
         tones = [tone[scheme] for tone in TONES[vendor]]
-        assert min(distance(*pair) for pair in itertools.combinations(tones[:3], 2)) > 14
-        assert min(distance(*pair) for pair in itertools.combinations(tones, 2)) > 12
+        assert min(distance(*pair) for pair in itertools.combinations(tones[:3], 2)) > 13
+        assert min(distance(*pair) for pair in itertools.combinations(tones, 2)) > 10
 
     def test_a_line_is_seen_on_its_ground(self, scheme):
         ground = TO_XYZ[1] @ linear(("#FFFFFF", "#14171C")[scheme])

@@ -28,7 +28,7 @@ def test_eight_gpus_with_all_that_may_be_found_fit_a_screen():
     shown = lines(file)
     assert len(shown) <= 23  # and a line before
     assert max(map(len, shown)) <= 80
-    assert "  9 more: --verbose" in shown
+    assert "  9 more with --verbose" in shown
     assert len(lines(file, Verbosity.VERBOSE)) > 24 + 8 * 9
 
 

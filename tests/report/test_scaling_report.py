@@ -50,9 +50,9 @@ def screen(text: str) -> str:
 
 def test_the_screen_of_one_system():
     text = screen(screens.shown(report(size(8, 3.2), size(16, 1.7), size(32, 1.0))))
-    assert "strong scaling, global batch 64 at every size" in text
-    assert "80.0% efficiency at 32 GPUs, compared with 8 [95% CI" in text
-    assert "First below 90% at 32 GPUs; the next smaller size is 16; 2 runs per size" in text
+    assert "strong scaling, global batch 64 throughout" in text
+    assert "80.0% scaling efficiency at 32 GPUs (8 = 100%) [95% CI" in text
+    assert "Efficiency falls below 90% between 16 and 32 GPUs; 2 runs per point" in text
     assert "16 64 4,814 ± 1.3% 77,026 81,840 94.1% [93.5–94.7]" in text
     assert "ideal" in text
 
@@ -73,7 +73,7 @@ def test_prices_and_energy_fit_the_screen():
     energy = {"energy_joules": 6.4e6, "measured_tokens": 1.6e6}
     groups = [size(8 * 2**i, 3.2 / 2**i * 1.05**i, energy_metrics=energy) for i in range(12)]
     text = screen(screens.shown(report(*groups, prices=["H100=2.5"])))
-    assert "Per GPU-hour: H100 80GB HBM3 (BF16) $2.50 from the command line (quote, 2026-11-01)" in text
+    assert "Per GPU-hour: H100 (BF16) $2.50 from the command line (quote, 2026-11-01)" in text
     assert "tokens/USD" in text
     assert "tokens/J" in text
     assert "…" in text  # of twelve sizes the smallest and the largest ones
@@ -87,12 +87,12 @@ def test_several_systems_beside_each_other():
         size(64, 0.5, MI300X, stack="rocm"),
     ]
     text = screen(screens.shown(report(*first, *second, prices=["H100=2", "MI300X=3:4"])))
-    assert "Crossover between 16 and 32: H100 80GB HBM3 (BF16), nemo is faster per GPU below" in text
+    assert "Crossover between 16 and 32: H100 (BF16), nemo is faster per GPU below" in text
     assert "MI300X (BF16), primus: one run at 16 GPUs" in text
     many = [size(gpus, 40 / gpus, label=f"system {number}") for gpus in (8, 16) for number in range(12)]
     text = screens.shown(report(*many))
-    assert "4 more: --verbose" in text
-    assert "4 more: --verbose" not in screens.shown(report(*many), verbosity=Verbosity.VERBOSE)
+    assert "4 more with --verbose" in text
+    assert "4 more with --verbose" not in screens.shown(report(*many), verbosity=Verbosity.VERBOSE)
     assert screens.shown(report(*many), verbosity=Verbosity.QUIET).count("efficiency at 16 GPUs") == 12
 
 
@@ -114,10 +114,10 @@ def test_processes_on_a_cpu():
 
 def test_no_curve():
     found = report(size(8, 3.2), size(16, 1.7, length=4096))
-    assert screens.shown(found).startswith("No scaling: no system was measured at two sizes\n")
-    assert "has no other size" in " ".join(screens.shown(found).split())
+    assert screens.shown(found).startswith("no scaling data: no system was measured at two GPU counts\n")
+    assert "is not shown: measured at one GPU count only" in " ".join(screens.shown(found).split())
     text = markdown.render(found, SOURCES, None).decode()
-    assert "**No scaling: no system was measured at two sizes**" in text
+    assert "**no scaling data: no system was measured at two GPU counts**" in text
     with_plot(found)
 
 
@@ -171,10 +171,10 @@ def test_json():
 def test_the_screen_of_a_projection():
     found = report(*(communicating(gpus) for gpus in (8, 16, 32, 64)))
     text = screen(screens.projected([projection.of(found.scaling.curves[0], 256, None)], found.scaling))
-    assert "256×H100 80GB HBM3 (BF16): 262,000 tokens/s projected" in text
+    assert "256×H100 (BF16): 262,000 tokens/s projected" in text
     assert re.search(r"Model: step time = 0\.40\d+ s × batch / GPUs \+ 0\.050\d* s × log2\(GPUs\)\.", text)
     assert "the communication model is used" in text
-    assert "4 times the largest measured size (64)" in text
+    assert "4 times the largest measured GPU count (64)" in text
     assert "0.25 sequences per GPU" in text
 
 
@@ -182,10 +182,10 @@ def test_the_screen_of_a_projection():
     ("gpus", "batch", "expected"),
     [
         (32, None, ("interpolated", "32 GPUs were measured:")),
-        (4, None, ("below the smallest measured size (8)",)),
-        (100, None, ("batch 800 is assumed; --batch sets it",)),
+        (4, None, ("below the smallest measured GPU count (8)",)),
+        (100, None, ("batch 800 assumed (change it with --batch)",)),
         (100, 500, ("; batch 500",)),
-        (100, 123, ("; batch 123", "batch 123 is far from those measured, which give 800 at this size")),
+        (100, 123, ("; batch 123", "batch 123 is far from the measured batches (800 at this GPU count)")),
     ],
 )
 def test_what_a_projection_warns_of(gpus, batch, expected):
@@ -203,12 +203,12 @@ def test_a_given_batch_smaller_than_the_gpus():
 def test_an_interval_that_is_too_wide():
     found = report(size(8, 3.2), size(16, 2.5), size(32, 1.0))
     text = screens.projected([projection.of(found.scaling.curves[0], 64, None)], found.scaling)
-    assert "too wide to plan with: 3 sizes leave 1 degree of freedom" in text
+    assert "too wide for planning: only 3 GPU counts were measured" in text
 
 
 def test_two_sizes_are_not_projected():
     found = report(size(8, 3.2), size(16, 1.7))
     assert projection.of(found.scaling.curves[0], 64, None) is None
     text = screens.projected([], found.scaling)
-    assert text.startswith("No projection: no system was measured at 3 sizes")
-    assert "Llama 3.1 8B, H100 80GB HBM3 (BF16): 2 sizes" in text
+    assert text.startswith("No projection: no system was measured at 3 GPU counts")
+    assert "Llama 3.1 8B, H100 (BF16): 2 GPU counts" in text

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from made_runs import MI300X, comparison, failed_run, make_run
+from made_runs import H100, MI300X, comparison, failed_run, make_run
 
+from tprimat.analysis.summary import summarize
 from tprimat.compare.cost import with_prices
-from tprimat.report import Sources, document, markdown, page, terminal
+from tprimat.compare.result import RunResult
+from tprimat.report import Sources, document, json_values, markdown, page, recommendations, terminal
 from tprimat.report.rates import rate, rate_unit
 from tprimat.report.verdict import cost_texts, report
 from tprimat.results.account import Timing
+from tprimat.results.run import Environment, Source, TrainingConfig
 from tprimat.store import store
 
 AMD = {"device": MI300X, "stack": "rocm"}
@@ -49,7 +52,7 @@ def repeated(step_time, factors=(1.0, 1.0005, 0.9995), **fields):
     )
 
 
-H100_NAME, MI300X_NAME = "8×H100 80GB HBM3 (BF16)", "8×MI300X (BF16)"
+H100_NAME, MI300X_NAME = "8×H100 (BF16)", "8×MI300X (BF16)"
 
 
 class TestHeadline:
@@ -87,7 +90,7 @@ class TestHeadline:
     def test_one_run_against_three(self):
         found = answer(repeated(3.2), make_run(**AMD, step_time=2.4))
         assert "95% prediction interval" in found.certainty
-        assert found.certainty.endswith(", 1 and 3 runs; assumes equal run-to-run variation")
+        assert found.certainty.endswith(", 1 vs 3 runs")
 
     def test_a_single_run_that_changed_its_speed(self):
         run = make_run(**AMD, steps=300, warmup=(20.0, *[2.6] * 99), step_time=2.0)
@@ -110,13 +113,56 @@ class TestHeadline:
         assert found.headline == f"Not compared: {MI300X_NAME} has no step times: its run failed (out of memory)"
         assert (found.certainty, found.standing) == ("", "excluded")
 
-    def test_of_three_the_fastest_and_the_second_fastest(self):
-        found = answer(make_run(), make_run(**AMD, step_time=1.6), make_run("NVIDIA H200", step_time=2.0))
-        assert found.headline == f"{MI300X_NAME} is 25% faster per GPU than 8×H200 (BF16), the second fastest of 3"
+    @pytest.mark.parametrize(
+        ("devices", "headline"),
+        [
+            (("NVIDIA B200", "NVIDIA H200", H100), "8×B200 (BF16) is 25% faster per GPU than 8×H200 (BF16), the second "
+             "fastest of 3"),
+            ((MI300X, "NVIDIA H200", H100), f"{MI300X_NAME} is 25% faster per GPU than 8×H200 (BF16), the fastest of "
+             "NVIDIA"),
+            (("NVIDIA H200", H100, MI300X), f"8×H200 (BF16) is the fastest: 2.0× as fast per GPU as {MI300X_NAME}, the "
+             f"fastest of AMD; 25% faster than {H100_NAME}"),
+        ],
+    )  # fmt: skip
+    def test_of_three_the_fastest_of_another_vendor_is_named(self, devices, headline):
+        runs = [make_run(device, step_time=time) for device, time in zip(devices, (1.6, 2.0, 3.2), strict=True)]
+        assert answer(*runs).headline == headline
+
+    @pytest.mark.parametrize(
+        ("reference", "headline", "certainty"),
+        [
+            ("H100", "8×H200 (BF16) is 2.0× as fast per GPU as 8×H100 (BF16), the baseline", "2.00×"),
+            ("H200", "8×MI300X (BF16) is 20% slower per GPU than 8×H200 (BF16), the fastest of 3", "0.80×"),
+            ("MI300X", "8×H200 (BF16) is 25% faster per GPU than 8×MI300X (BF16), the fastest of AMD", "1.25×"),
+        ],
+    )
+    def test_the_headline_has_the_ratio_to_the_reference(self, reference, headline, certainty):
+        runs = [make_run(), make_run(**AMD, step_time=2.0), make_run("NVIDIA H200", step_time=1.6)]
+        found = report(comparison(*runs, reference=reference)).answers[0]
+        leaders = found.group.leaders
+        if found.group.runner_up:
+            headline = headline.replace(" is ", " is the fastest: ", 1) + "; 25% faster than 8×MI300X (BF16)"
+        assert found.verdict.headline == headline
+        assert found.verdict.certainty == f"{certainty}, 1 run each: run-to-run variation unknown"
+        assert f"{leaders.ratio.value:.2f}×" == certainty
+
+    def test_a_fastest_one_that_is_not_clearly_faster_is_not_called_that(self):
+        one, other = (repeated(time, (1.0, 1.02, 0.98), label=label) for time, label in ((1.6, "a"), (1.61, "b")))
+        found = answer(one, other, repeated(6.0, **AMD))
+        assert found.headline == (
+            "8×H100, a (BF16) is 3.8× as fast per GPU as 8×MI300X (BF16), the fastest of AMD; "
+            "no significant difference from 8×H100, b (BF16)"
+        )
+
+    def test_a_run_that_is_too_short_is_named_and_takes_no_answer(self):
+        slow = runs_with(16, 30, 1.0, device="NVIDIA H200")
+        found = answer(make_run(), make_run(**AMD, step_time=1.6), slow)
+        assert found.standing == "unknown"
+        assert found.excluded == ("Too short to compare 8×H200 (BF16): no steady speed",)
 
     def test_one_system(self):
         found = answer(make_run())
-        assert found.headline.startswith("Only one system found (8×H100 80GB HBM3 (BF16), 5,120 tokens/s/GPU)")
+        assert found.headline.startswith("Only one system found (8×H100 (BF16), 5,120 tokens/s/GPU)")
         assert found.standing == "single"
 
     def test_two_systems_that_trained_different_models(self):
@@ -129,7 +175,7 @@ class TestHeadline:
 
     def test_equal_reasons_are_one_sentence(self):
         found = answer(make_run(), make_run(label="a", length=4096), make_run(label="b", length=4096), reference="H100")
-        assert found.headline.startswith("Not compared: a and b with 8×H100 80GB HBM3: workload mismatch")
+        assert found.headline.startswith("Not compared: a and b with 8×H100: workload mismatch")
 
     def test_on_a_cpu_it_is_not_per_gpu(self):
         cpu = {"device": None, "stack": "cpu", "gpus": 1, "warmup": (200.0,)}
@@ -155,27 +201,86 @@ def test_february_is_a_range_and_never_another_number(samples):
         store.read(samples / "results" / f"train_{name}_llama-516b342.json")[0] for name in ("nvd_nemo", "amd_prim")
     ]
     found = answer(*runs)
-    assert found.headline == "8×MI300X is 28–36% faster per GPU than 8×H100 80GB HBM3; 8×MI300X sped up at step 161"
+    assert found.headline == "8×MI300X is 28–36% faster per GPU than 8×H100; 8×MI300X sped up at step 161"
     assert "1.41" not in " ".join([found.headline, found.certainty, *(caveat.text for caveat in found.caveats)])
-    assert any(caveat.text.startswith("training runs differ") for caveat in found.caveats)
+    assert any(caveat.text.startswith("model quality is not compared: ") for caveat in found.caveats)
+
+
+@pytest.mark.parametrize(("unrated", "comes_first"), [(2, False), (3, True)])
+def test_next_steps_ask_first_for_what_most_systems_leave_open(unrated, comes_first):
+    devices = ["NVIDIA H200", "NVIDIA B200", "NVIDIA A100-SXM4-80GB"][:unrated]
+    open_ones = [make_run(device, batch=None) for device in devices]
+    steps = answer(make_run(), make_run(**AMD), *open_ones).next_steps
+    assert steps[0].startswith("fill in missing values: --global-batch-size N") is comes_first
 
 
 def test_next_steps_ask_for_runs_first():
     assert answer(make_run(), make_run(**AMD)).next_steps[0] == (
-        "measure each system in 5 runs: ./benchmark.py --runs 5"
+        "measure 5 runs of each system: ./benchmark.py --match RESULT --runs 5"
     )
+
+
+ARGUMENTS = ("--model", "llama", "--micro-batch-size", "4", "--runs=2", "--output-dir", "my results", "--resume")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "step"),
+    [
+        (  # One command measured both.
+            {"arguments": ARGUMENTS},
+            {"arguments": ARGUMENTS},
+            ": ./benchmark.py --model llama --micro-batch-size 4 --output-dir results --runs 5",
+        ),
+        ({"arguments": ()}, {"arguments": ("--bundle", "b.zip")}, ": ./benchmark.py --runs 5"),
+        (
+            {"arguments": ()},
+            {"arguments": ("--steps", "9", "--json")},
+            ": ./benchmark.py --runs 5; ./benchmark.py --steps 9 --runs 5",
+        ),
+        (  # On two machines.
+            {"arguments": (), "environment": Environment(hostname="a")},
+            {"arguments": ("--steps", "9"), "environment": Environment(hostname="b")},
+            ": ./benchmark.py --match RESULT --runs 5 (for each)",
+        ),
+        ({"source": Source(kind="log")}, {"source": Source(kind="log")}, " (run the training 5 times)"),
+        ({"source": Source(kind="live")}, {"source": Source(kind="live")}, " (run your script 5 times)"),
+        ({"source": Source(kind="live")}, {"arguments": ()}, " (run your script 5 times): ./benchmark.py --runs 5"),
+        # Measured by an earlier version, which did not keep the arguments.
+        ({"source": Source(kind="live"), "session": "a"}, {}, ": ./benchmark.py --match RESULT --runs 5"),
+    ],
+)
+def test_a_next_step_repeats_what_was_measured(first, second, step):
+    found = answer(make_run(**first), make_run(**{**AMD, **second}))
+    assert found.next_steps[0] == f"measure 5 runs of each system{step}"
+
+
+@pytest.mark.parametrize(
+    ("file", "stored", "folder"),
+    [
+        ("results/slow/a.json", "slow", "results/slow"),
+        ("results/slow/a.json", "results/slow", "results/slow"),
+        ("my results/a.json", "slow", "'my results'"),
+        ("slow/a.json", "slow", "slow"),
+        ("a.json", "slow", "DIR"),
+    ],
+)
+def test_a_repeated_command_writes_where_the_result_is(file, stored, folder):
+    run = make_run(arguments=("--model", "llama", "--output-dir", stored))
+    found = RunResult(run, summarize(run), file, is_valid=True)
+    text = recommendations.for_runs("measure again: ./benchmark.py --runs 5", [found])
+    assert text == f"measure again: ./benchmark.py --model llama --output-dir {folder} --runs 5"
 
 
 class TestShortened:
     def test_the_fastest_and_the_baseline_stay(self):
         found = report(comparison(*(make_run(label=f"s{index:02}", step_time=1 + index / 10) for index in range(9))))
         (answer,) = found.shortened(3).answers
-        assert [system.name for system in answer.group.systems] == ["s00", "s01", "s02", "s08"]
-        assert [pair.system.name for pair in answer.group.pairs] == ["s00", "s01", "s02"]
-        assert {len(row.values) for row in answer.group.settings} == {4}
+        assert [system.name for system in answer.group.systems] == ["s00", "s01", "s02"]
+        assert [pair.system.name for pair in answer.group.pairs] == ["s00", "s02"]
+        assert {len(row.values) for row in answer.group.settings} == {3}
         assert answer.verdict == found.answers[0].verdict
-        assert found.shortened(3).comparison.notes[-1] == "5 more systems are not listed here: --json has all"
-        assert len(found.shortened(3).comparison.files) == 4
+        assert found.shortened(3).comparison.notes[-1] == "6 more systems are not listed; use --json for all"
+        assert len(found.shortened(3).comparison.files) == 3
 
     def test_few_systems_are_all_there(self):
         found = report(comparison(make_run(), make_run(MI300X, stack="rocm")))
@@ -191,7 +296,8 @@ class TestCost:
         runs = make_run(), make_run(**AMD, step_time=1.2), make_run("NVIDIA H200", step_time=1.5)
         (text,) = self.texts(*runs, prices=["H100=1", "MI300X=4", "H200=4"])
         assert text.startswith(f"{H100_NAME} at $1.00 per GPU-hour costs least per token, ")
-        assert text.endswith(f"% less than {MI300X_NAME} at $4.00")
+        # The fastest does 3.2 s / 1.2 s as much for each dollar of its price.
+        assert text.endswith(f"% less than {MI300X_NAME} at $4.00 (break-even: $2.67)")
 
     def test_one_sentence_where_it_is_the_same_in_several_models(self):
         runs = [
@@ -222,6 +328,52 @@ def runs_with(slow, steps, step_time, **fields):
         )
         for day in (1, 2, 3)
     )
+
+
+def on_cpu(size, step_time, **fields):
+    """Five runs on a CPU with this micro-batch, as the first measurement of a newcomer makes them."""
+    factors = (1.0, 1.002, 0.998, 1.001, 0.999)
+    runs = repeated(step_time, factors, device=None, stack="cpu", gpus=1, label=f"micro{size}", **fields)
+    config = msgspec.structs.replace(runs[0].training_config, micro_batch_size=size)
+    return tuple(msgspec.structs.replace(run, training_config=config) for run in runs)
+
+
+def test_the_first_run_without_a_gpu_says_what_was_compared():
+    found = report(comparison(on_cpu(1, 3.68, scale="tiny"), on_cpu(2, 3.2, scale="tiny")))
+    (headline, *_) = terminal.write(document.on_screen(found), width=80).split("\n\n  ")
+    assert headline == "Llama tiny, on a CPU (to try the tool, not to judge GPUs)"
+    assert found.answers[0].verdict.headline == "Micro-batch 2 is 15% faster than micro-batch 1"
+    assert found.answers[0].verdict.certainty.endswith(", 5 runs each")
+
+
+@pytest.mark.parametrize("scales", [("full", "full"), (None, None)])
+def test_a_full_model_on_a_cpu_is_a_comparison_of_cpus(scales):
+    runs = [on_cpu(size, 3.0 + size, scale=scale) for size, scale in enumerate(scales, 1)]
+    assert "to try the tool" not in terminal.write(document.on_screen(report(comparison(*runs))), width=80)
+
+
+def two_runs(step_times, steps, **fields):
+    return tuple(
+        make_run(step_time=time, warmup=(), steps=steps, timestamp=f"2026-02-0{day}T21:44:16+00:00", **fields)
+        for day, time in enumerate(step_times, 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "few"), [((3, 3), "steps"), ((29, 40), "steps"), ((30, 40), "runs"), ((200, 200), "runs")]
+)
+def test_two_runs_that_differ_much_say_what_there_is_too_little_of(steps, few):
+    runs = two_runs((3.2, 3.8), steps[0]), two_runs((4.0, 4.1), steps[1], **AMD)
+    found = answer(*runs)
+    assert found.headline == f"Too few {few} to compare 8×H100 (BF16) and 8×MI300X (BF16)"
+    several = "–".join(map(str, dict.fromkeys(steps)))
+    assert found.certainty == f"1.16×, 2 runs of {several} steps each: too few {few}"
+    assert found.standing == "unsettled"
+    assert ("--steps 60" in found.next_steps[0]) is (few == "steps")
+    values = json_values.comparison_values(report(comparison(*runs)))
+    assert "[" not in json_values.dumped({"certainty": values["models"][0]["groups"][0]["certainty"]})
+    (pair,) = values["models"][0]["groups"][0]["pairs"]
+    assert (pair["speedup"]["low"], pair["speedup"]["high"]) == (None, None)
 
 
 def test_runs_that_never_settle_are_too_short_to_compare():
@@ -309,7 +461,7 @@ class TestContradictions:
 
     def test_of_both(self):
         runs = make_run(warnings=(self.WARNING,)), make_run(**AMD, step_time=1.6, warnings=(self.WARNING,))
-        told = "; but values of 8×MI300X (BF16) and 8×H100 80GB HBM3 (BF16) contradict each other"
+        told = "; but values of 8×MI300X (BF16) and 8×H100 (BF16) contradict each other"
         assert answer(*runs).headline.endswith(told)
 
     def test_of_a_single_system(self):
@@ -327,3 +479,22 @@ class TestContradictions:
         found = answer(make_run(warnings=("padding unknown",)), make_run(**AMD, step_time=1.6))
         assert "contradict" not in found.headline
         assert all(caveat.code != "contradiction" for caveat in found.caveats)
+
+
+def test_a_single_run_that_was_cut_says_how_far_it_came():
+    run = make_run(status="incomplete", status_reason="interrupted", training_config=TrainingConfig(max_steps=90))
+    assert ", incomplete (60 of 90 steps)); add a second result" in answer(run).headline
+
+
+def test_logs_without_step_times_are_all_named_with_what_would_record_them():
+    untimed = [
+        make_run(steps=0, framework=framework, model=None, warnings=(f"no step times: {why}; more",), label=framework)
+        for framework, why in (("hf_trainer", "none"), ("lightning", "no column"))
+    ]
+    (answer,) = report(comparison(*untimed)).answers
+    assert answer.verdict.headline.startswith("Not compared: ")
+    assert all(f"has no step times: {why}" in answer.verdict.headline for why in ("none", "no column"))
+    assert (
+        "TrainerBenchmarkCallback to the script of hf_trainer and BenchmarkCallback to" in answer.verdict.next_steps[0]
+    )
+    assert len(answer.verdict.next_steps) == 1

@@ -1,4 +1,4 @@
-"""The shell scripts, run as a user runs them: with a stand-in for Primus, from folders with blanks in their names."""
+"""The shell scripts, run as a user runs them: with a stand-in for Primus, in directories with spaces in their names."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def start(script: Path, *arguments: str, folder: Path, environment: dict[str, st
 
 @pytest.fixture
 def place(tmp_path):
-    """A stand-in for Primus, and a working folder: place.run(script, STANDIN_BEHAVIOUR=...)."""
+    """A stand-in for Primus, and a working directory: place.run(script, STANDIN_BEHAVIOUR=...)."""
     pytest.importorskip("yaml", reason="PyYAML isn't installed; Primus brings it")
     return Place(tmp_path)
 
@@ -261,7 +261,7 @@ class TestDualComparison:
     def test_what_would_stop_the_second_run_is_found_before_the_first(self, place, theirs):
         done = place.run(self.script, str(theirs), FAIR_CONFIG="1", GPUS_PER_NODE="2")
         assert done.returncode == 2
-        assert "2 GPUs can't be divided by TP 4" in done.stderr
+        assert "2 GPUs cannot be divided by TP 4" in done.stderr
         assert "stopped: the identical-configuration run can't be made" in done.stderr
         assert place.seen() == []
 

@@ -1,4 +1,4 @@
-"""A Slurm of several nodes on this machine, on loopback: Debian's slurm-wlm and munge, everything in one folder.
+"""A Slurm of several nodes on this machine, on loopback: Debian's slurm-wlm and munge, everything in one directory.
 
     python tests/slurm/cluster.py FOLDER [NODES]    start it, print what to export; stop it at the end of its input
 
@@ -50,7 +50,7 @@ SlurmdLogFile={folder}/slurmd.%n.log
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool.%n
 SwitchType=switch/none
-# A job ends soon after its time, and may be queued anew at once.
+# A job ends soon after its time, and may be queued again at once.
 OverTimeLimit=0
 KillWait=10
 MinJobAge=300
@@ -101,7 +101,7 @@ class Cluster:
     def _start(self) -> None:
         folder = self.folder
         folder.mkdir(parents=True, exist_ok=True)
-        # munged insists on folders that others can't write.
+        # munged insists on directories that others can't write.
         folder.chmod(0o755)
         for name in ("state", *(f"spool.{node}" for node in self.nodes)):
             (folder / name).mkdir(exist_ok=True)

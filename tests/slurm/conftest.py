@@ -44,7 +44,7 @@ def running_cluster(folder: Path, nodes: int) -> Iterator[Cluster]:
 
 @dataclasses.dataclass(frozen=True)
 class Commands:
-    """Our commands on a cluster, in a folder."""
+    """Our commands on a cluster, in a directory."""
 
     cluster: Cluster
     folder: Path

@@ -131,8 +131,8 @@ class TestDryRun:
         ("words", "problem"),
         [
             (["--framework", "fdsp"], "unknown framework 'fdsp'"),
-            (["--nodes", "3", "--gpus", "8"], "--gpus 8 can't be divided evenly among 3 nodes"),
-            (["--time", "soon"], "'soon' is not a Slurm wall time"),
+            (["--nodes", "3", "--gpus", "8"], "--gpus 8 cannot be divided evenly among 3 nodes"),
+            (["--time", "soon"], "'soon' is not a Slurm time limit"),
             (["--nodes", "0"], "must be at least 1"),
         ],
     )
@@ -145,7 +145,7 @@ class TestDryRun:
         slurm("sinfo", "gpu* gpu:8")
         assert run("benchmark", ["--executor", "slurm", "--gpus", "1,2", "--nodes", "1,2"]) == 2
         printed = capsys.readouterr()
-        assert "--gpus 1 can't be divided evenly among 2 nodes" in printed.err
+        assert "--gpus 1 cannot be divided evenly among 2 nodes" in printed.err
         assert "submitted" not in printed.out
         assert not (tmp_path / "output").exists()
 
@@ -175,7 +175,7 @@ class TestDryRun:
 def test_options_of_a_job_need_slurm(words, capsys):
     assert run("benchmark", ["--dry-run", *words]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"error: {words[0]} is for a Slurm job\nhint:  add --executor slurm\n")
+    assert error.startswith(f"error: {words[0]} needs --executor slurm\nhint:  add --executor slurm\n")
 
 
 class TestSubmit:
@@ -348,7 +348,7 @@ class TestFollow:
         states = [waits, waits, deaf, runs, runs, done, done]
         assert self.follow(submitted, monkeypatch, states) == 0
         printed = capsys.readouterr().out
-        assert printed.count("job 12 waits in the queue (Priority), position 2 of 5") == 1
+        assert printed.count("job 12 is queued (Priority), position 2 of 5") == 1
         assert printed.count("job 12 is running on n[1-2]") == 1
         assert "job 12: completed" in printed
 

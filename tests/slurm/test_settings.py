@@ -31,9 +31,9 @@ def test_options_win(file):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("acount = a\n", "cluster.txt:1: 'acount' .* is account meant"),
+        ("acount = a\n", "cluster.txt:1: 'acount' .* did you mean account"),
         ("nonsense\n", "cluster.txt:1"),
-        ("account = a\npartition = p\ntime = soon\n", "'soon' is not a Slurm wall time"),
+        ("account = a\npartition = p\ntime = soon\n", "'soon' is not a Slurm time limit"),
         ("account = a\npartition = p\nmounts = /data\n", "source:target"),
     ],
 )

@@ -12,7 +12,7 @@ from tprimat.store import store
 
 def test_a_training_gets_the_values_of_its_machine(tmp_path):
     path = stored.write(preflight(), tmp_path)
-    assert path.name == "preflight_node1.json"
+    assert path.name == "preflight_node-1.json"
     found = stored.latest(tmp_path, "node1", ["gpu-0", "gpu-5"], 2)
     assert found.matmul_tflops == {"fp32": 51.0, "tf32": 370.0, "bf16": 700.0, "fp16": 690.0, "fp8": 1300.0}
     assert (found.timestamp, found.devices) == ("2026-11-24T22:00:00+01:00", 8)

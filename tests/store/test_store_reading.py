@@ -93,7 +93,7 @@ def test_a_field_of_another_type_is_one_line_that_names_it(tmp_path, content, wr
 def test_a_newer_version_is_refused_with_what_to_do(tmp_path, content, version):
     newer = content.replace(b'"schema_version": 1', f'"schema_version": {version}'.encode())
     line = refusal(written(tmp_path / "newer.json", newer))
-    assert f"schema version {version}, this one knows 1" in line
+    assert f"schema version {version}, this one reads up to 1" in line
     assert "update" in line
 
 
@@ -146,7 +146,7 @@ def test_a_file_that_went_through_windows_is_read(tmp_path, content, encoding):
 
 def test_a_file_of_absurd_size_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "LARGEST_FILE", 10)
-    assert "too large for a result file" in refusal(written(tmp_path / "big.json", b"{" + b" " * 10 + b"}"))
+    assert "larger than 0 MiB" in refusal(written(tmp_path / "big.json", b"{" + b" " * 10 + b"}"))
 
 
 def test_a_hostile_file_name_reaches_no_terminal(tmp_path):
@@ -217,3 +217,11 @@ def test_files_stand_in_the_order_of_the_arguments(tmp_path):
     paths = [store.save(a_run(label=label), tmp_path).path for label in ("a", "b", "c")]
     loaded, _ = store.find(paths[::-1])
     assert [file.name for file in loaded] == [str(path) for path in paths[::-1]]
+
+
+def test_the_numbers_of_steps_are_one_object_in_files_that_have_the_same(tmp_path):
+    paths = [store.save(a_run(label=label), tmp_path).path for label in ("a", "b")]
+    (first,), (second,) = (file.runs for file in store.find(paths)[0])
+    assert first.steps is second.steps
+    assert first.lines is second.lines
+    assert (first.steps, first.window_steps) == (a_run().steps, a_run().window_steps)

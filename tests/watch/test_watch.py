@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -10,13 +12,15 @@ import sys
 import time
 from pathlib import Path
 
+import golden
 import pytest
 
+from tests.read.test_timeline import crashed
 from tprimat import cli
 from tprimat.errors import ExitStatus, UnreadableError
-from tprimat.log_import import load
+from tprimat.log_import import inputs, load
 from tprimat.log_import.extract import GivenValues
-from tprimat.watch import lines
+from tprimat.watch import growing, lines
 from tprimat.watch.growing import GrowingLogs
 from tprimat.watch.watcher import Conditions, watch
 
@@ -101,7 +105,7 @@ def test_a_training_is_followed_to_its_end(tmp_path):
     assert updates[0].state.step == 1
     assert [update.state.step for update in updates[1:4]] == [11, 21, 31]
     assert updates[-1].status == ExitStatus.OK
-    assert events(updates) == ["steady from step 4 on", "the training is complete: 100 steps"]
+    assert events(updates) == ["steady state from step 4", "the training is complete: 100 steps"]
     state = updates[5].state
     assert state.step == 51
     assert state.time_left_s == pytest.approx(49 * state.recent_s)
@@ -134,10 +138,23 @@ def test_a_change_of_speed_is_told_once(tmp_path):
     assert "step time changed at step 51" in "\n".join(lines.screen(updates[-1].state, "train.log", None))
 
 
+def test_the_interval_is_of_the_steps_whose_mean_it_follows(tmp_path):
+    updates = Training(tmp_path / "train.log", log_lines((50, 1.0), (50, 1.25))).watched()
+    state = updates[-1].state
+    assert "; mean 1.125 s per step" in lines.line(state)
+    assert "; since step 51: 1.250 s ±" in lines.line(state)
+    shown = next(text for text in lines.screen(state, "train.log", None) if "interval" in text)
+    assert "since step 51: 1.250 s ±" in shown
+    steady = Training(tmp_path / "steady.log", log_lines((100, 1.0))).watched()[-1].state
+    assert "since" not in lines.line(steady)
+    assert "; ±" in lines.line(steady)
+
+
 def test_a_slowdown_ends_the_watch_with_a_status(tmp_path):
     updates = Training(tmp_path / "train.log", log_lines((50, 1.0), (50, 1.25))).watched(Conditions(max_slowdown=0.1))
     assert updates[-1].status == ExitStatus.SLOWER
-    assert events(updates)[-1] == "slower by 20.0%; --max-slowdown allows 10.0%"
+    limit = "20.0% slower, more than the 10.0% of --max-slowdown"
+    assert events(updates)[-1] == f"{limit}: a reason to stop this run, not a proof"
     assert updates[-1].state.step < 100
 
 
@@ -202,6 +219,48 @@ def test_an_idle_log_is_not_read_again(tmp_path, monkeypatch):
     list(watch(logs, 10.0, (), Conditions(max_stall_s=600), training.clock, training.sleep))
     assert len(reads) == 2
     assert len(training.slept) > 50
+
+
+def test_of_a_large_log_the_beginning_and_the_end_are_read(tmp_path, monkeypatch):
+    # However long the log is, a look costs the same, and shows the last step.
+    log, content = tmp_path / "train.log", log_lines((90, 1.0))
+    log.write_text("\n".join(content) + "\n")
+    size = log.stat().st_size
+    for name, value in (("CHUNK", 1000), ("HEAD", 3000), ("TAIL", 5000)):
+        monkeypatch.setattr(inputs, name, value)
+    for module in (growing, inputs):
+        monkeypatch.setattr(module, "LARGEST_WHOLE", size)
+    whole = next(iter(watch(GrowingLogs(str(log), GIVEN), 1)))
+    assert whole.state.run.steps == tuple(range(1, 91))
+    assert not any("large" in event for event in whole.events)
+    for module in (growing, inputs):
+        monkeypatch.setattr(module, "LARGEST_WHOLE", size - 1)
+    training = Training(log, [step_line(91, 1.0)], first=0)
+    update, later = itertools.islice(watch(GrowingLogs(str(log), GIVEN), 1, sleep=training.sleep), 2)
+    assert later.state.step == 91
+    assert not later.events
+    steps = update.state.run.steps
+    assert steps[:3] == (1, 2, 3)
+    assert steps[-3:] == (88, 89, 90)
+    assert 20 < len(steps) < 60
+    assert update.state.run.model_config == whole.state.run.model_config
+    assert update.state.recent_s == whole.state.recent_s
+    assert [event for event in update.events if "large" in event] == [
+        f"{log} is large: its values come from its first 4 MB and last 12 MB"
+    ]
+
+
+def test_a_log_that_grows_faster_than_it_is_read_is_read_to_where_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "CHUNK", 1000)
+    log = tmp_path / "train.log"
+    log.write_text("a line\n" * 1000)
+    content = b""
+    for chunk in inputs.Log(str(log), 7000).chunks():
+        content += chunk
+        with log.open("ab") as stream:
+            stream.write(2 * chunk)
+        assert len(content) <= 7000
+    assert content == b"a line\n" * 1000
 
 
 def test_a_log_that_takes_long_to_read_is_no_stall(tmp_path, monkeypatch):
@@ -309,7 +368,7 @@ def test_a_log_that_is_written_anew_is_another_training(tmp_path):
     training.before.append(restart)
     updates = training.watched()
     assert "train.log was overwritten; its earlier content is lost" in events(updates)
-    assert any(event.startswith("a new training began") for event in events(updates))
+    assert any(event.startswith("a new run started") for event in events(updates))
     assert updates[-1].state.summary.performance.avg_step_time_seconds == pytest.approx(1.1, rel=5e-3)
 
 
@@ -366,7 +425,7 @@ def test_json_is_one_object_a_line(tmp_path, capsys):
 )
 def test_wrong_values_are_refused(tmp_path, words, capsys):
     assert cli.run("watch", ["train.log", *words]) == ExitStatus.USAGE
-    assert "no percentage" in (said := capsys.readouterr().err) or "no time" in said
+    assert "not a percentage" in (said := capsys.readouterr().err) or "not a number of seconds" in said
 
 
 def test_every_line_of_the_screen_fits_80_columns(tmp_path):
@@ -377,3 +436,31 @@ def test_every_line_of_the_screen_fits_80_columns(tmp_path):
     shown = lines.screen(updates[-1].state, str(tmp_path / "train.log"), 12.0, 0.01)
     assert max(map(len, shown)) <= 80
     assert len(shown) <= 20
+
+
+def test_the_time_since_the_start_and_what_a_restart_cost(tmp_path, capsys):
+    (tmp_path / "job.log").write_bytes(crashed().bytes())
+    state = next(watch(GrowingLogs(str(tmp_path / "job.log"), GIVEN), 1.0)).state
+    shown = "\n".join(lines.screen(state, "job.log", 4.0))
+    golden.check("watch_restart.txt", f"{shown}\n")
+    assert "28 min 18 s: lost 72%, training 24%, start-up 4%" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    with contextlib.suppress(SystemExit):
+        cli.run("watch", [str(tmp_path / "job.log"), "--json", "--max-stall", "1"])
+    account = json.loads(capsys.readouterr().out.splitlines()[-1])["account"]
+    assert account["whole"] == pytest.approx(sum(account["parts"].values()))
+
+
+def test_percentiles_of_means_of_steps_are_unknown(tmp_path):
+    log = log_lines((100, 1.0))
+    (tmp_path / "job.log").write_text("\n".join([*log[: len(HEAD)], *log[len(HEAD) + 9 :: 10], ""]))
+    state = next(watch(GrowingLogs(str(tmp_path / "job.log"), GIVEN), 1.0)).state
+    assert "  percentiles unknown: each record averages several steps" in lines.screen(state, "job.log", None)
+
+
+def test_a_log_of_no_known_format_is_followed_by_its_pattern(tmp_path, capsys):
+    lines = (f"it {number} took {100 + number % 3}ms nll {5 - number / 20}\n" for number in range(1, 40))
+    (tmp_path / "mine.txt").write_text("".join(lines))
+    words = ["--pattern", "it {step} took {time}ms nll {loss}", "--interval", "0.05", "--max-stall", "0.1"]
+    assert cli.run("watch", [str(tmp_path / "mine.txt"), *words]) == ExitStatus.TRAINING_FAILED
+    assert "0.101 s per step" in capsys.readouterr().out

@@ -186,7 +186,7 @@ def test_a_model_that_cant_be_had_is_one_line(tmp_path, monkeypatch):
         raise OSError("You are trying to access a gated repo.\nMake sure to have access to it")
 
     monkeypatch.setattr(llm, "import_ckpt", gated)
-    with pytest.raises(UsageError, match="meta/x: You are trying to access a gated repo: a gated model takes HF_TOKEN"):
+    with pytest.raises(UsageError, match="meta/x: You are trying to access a gated repo: a gated model needs"):
         nemo_convert.to_nemo("llama", "hf://meta/x", tmp_path, overwrite=False)
 
 

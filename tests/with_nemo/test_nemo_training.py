@@ -1,4 +1,4 @@
-"""Trainings of the real recipes, two layers of them, on an emulated device, through the commands."""
+"""Runs of the real recipes, two layers of them, on an emulated device, through the commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TINY = ("--scale", "tiny", "--max-steps", "4", "--global-batch-size", "4", "--mi
 
 @pytest.fixture(scope="session")
 def trained(command, on_a_cpu, tmp_path_factory):
-    """Trains through a script and returns (its folder, the run, what it printed)."""
+    """Trains through a script and returns (its directory, the run, what it printed)."""
 
     def train(script, *options, processes=0):
         folder = tmp_path_factory.mktemp("trained")
@@ -95,7 +95,7 @@ class TestOneProcess:
 
     def test_nothing_but_the_result_is_left(self, one):
         names = {path.suffix for path in (one[0] / "output").rglob("*") if path.is_file()}
-        assert names <= {".json", ".log", ".txt", ".lock", ""}
+        assert names <= {".json", ".log", ".txt", ".lock", ".hosts", ""}
 
 
 class TestSeveralProcesses:
@@ -187,7 +187,7 @@ def test_a_dry_run_shows_command_and_recipe_and_leaves_nothing(command, tmp_path
         "pretrain_qwen.py", "--dry-run", "--gpu", "H100", "--set", "optim.config.lr=0.5", cwd=tmp_path, emulated=False
     )
     assert done.returncode == 0, done.stderr
-    assert "torch.distributed.run --standalone --nproc-per-node=8" in done.stdout
+    assert "torch.distributed.run --standalone --nproc-per-node=8" in " ".join(done.stdout.replace("\\\n", "").split())
     assert "optim.config.lr = 0.5" in done.stdout
     assert list(tmp_path.iterdir()) == []
 

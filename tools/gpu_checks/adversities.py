@@ -1,4 +1,4 @@
-"""Trainings through ./benchmark.py where something goes wrong: what is said, and what is left."""
+"""Runs through ./benchmark.py that go wrong: their messages, and the files that they leave."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def out_of_memory(report: Report) -> None:
 
 
 def no_compiler(report: Report) -> None:
-    """Train where Triton finds no compiler that works and no kernels of earlier trainings."""
+    """Train where Triton finds no compiler that works and no kernels of earlier runs."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
         caches = {name: f"{cache}/{name}" for name in ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")}
         output, results = train(report, Path(folder), env={**os.environ, **caches, "CC": "/bin/false"})

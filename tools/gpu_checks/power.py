@@ -192,7 +192,7 @@ def judge(report: Report, readings: Sequence[Reading], result: Mapping[str, Any]
 
 
 def busiest(readings: Sequence[Reading], seconds: float) -> tuple[float, float] | None:
-    """Return joules and mean clock of the time of that length that took most; None where the readings are shorter."""
+    """Return joules and mean clock of the time of that length that took most; None if the readings are shorter."""
     best, first = None, 0
     for last, reading in enumerate(readings):
         while reading.at - readings[first + 1].at >= seconds if first + 1 <= last else False:

@@ -182,7 +182,7 @@ def _judge_mfu(report: Report, output: Output, name: str, low: float, high: floa
 
 
 def _document(output: Output) -> Any:
-    """Return the JSON that a command printed; None where it printed none."""
+    """Return the JSON that a command printed; None if it printed none."""
     try:
         return json.loads(output.text)
     except ValueError:

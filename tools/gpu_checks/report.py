@@ -76,7 +76,7 @@ def internal(name: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """What a command printed; status is None where it is missing or was killed."""
+    """What a command printed; status is None if it is missing or was killed."""
 
     status: int | None
     text: str
@@ -121,7 +121,7 @@ class Report:
             what: was checked.
             expectation: in words.
             seen: a value or a sentence.
-            is_met: whether they agree; None where that is unknown.
+            is_met: whether they agree; None if that is unknown.
             otherwise: the status where they don't: DOUBTFUL or FAILED.
         """
         status = SKIPPED if is_met is None else OK if is_met else otherwise

@@ -215,7 +215,7 @@ def _loop(report: Report, kind: str, steps: int, folder: Path, work: Callable[[]
 
 
 def callback_cost(report: Report) -> None:
-    """Run the trainings of benchmarks/recording_cost.py on the device."""
+    """Run the runs of benchmarks/recording_cost.py on the device."""
     for package in ("lightning", "msgspec"):
         if importlib.util.find_spec(package) is None:
             raise no_wheel(package)
@@ -227,7 +227,7 @@ def callback_cost(report: Report) -> None:
         folder = Path(name)
         accelerator = "cpu" if report.dry_run else "gpu"
         times = benchmark.measure(benchmark.callbacks(accelerator), folder, rounds, steps)
-        report.keep("output of the trainings", (folder / "output.log").read_text(errors="replace"))
+        report.keep("output of the runs", (folder / "output.log").read_text(errors="replace"))
     quiet_s = {kind: benchmark.quiet(measured) for kind, measured in times.items()}
     added_us = {kind: (seconds - quiet_s["bare"]) * 1e6 for kind, seconds in quiet_s.items()}
     report.note(quiet_s=quiet_s, median_s={kind: statistics.median(measured) for kind, measured in times.items()})

@@ -19,7 +19,7 @@ def blocks(run: Run) -> tuple[Entry, ...]:
 def clocks(run: Run) -> tuple[Clock, ...]:
     """Return the clocks that a run's source offers, the one that its speed is stated by first.
 
-    A timer that leaves out steps, or parts of them, is no clock to state a speed by where there is another.
+    A timer that leaves out steps, or parts of them, is no clock to state a speed by if there is another.
     """
     own: tuple[Clock, ...] = ()
     if any(time is not None for time in run.step_times):
@@ -45,11 +45,11 @@ ROUNDING = 1e-5
 
 
 def account(run: Run, first_steady: int | None) -> Account | None:
-    """Return the parts of a run's wall time; None where neither its timeline nor its records have a time.
+    """Return the parts of a run's wall time; None if neither its timeline nor its records have a time.
 
     Args:
         run: with its timeline, or with step times alone.
-        first_steady: the first step after the warm-up; None where there is no warm-up to take out.
+        first_steady: the first step after the warm-up; None if there is no warm-up to take out.
     """
     inside = [entry for entry in run.timeline if entry.start >= 0]
     before = math.fsum(entry.duration for entry in run.timeline if entry.start < 0)

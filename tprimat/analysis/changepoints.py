@@ -1,6 +1,6 @@
 """The change-point rule: records at which the step time of a run changes abruptly and persistently.
 
-A change counts only where it is large, long and certain: see change_points(). It is a note on a run. Which noise it
+A change counts only if it is large, long and certain: see change_points(). It is a note on a run. Which noise it
 was tried on is in docs/statistics.md.
 """
 
@@ -22,10 +22,10 @@ LEAST_SHARE = 0.2
 """A segment has at least 20 records and a fifth of all: what is shorter is a disturbance."""
 
 LEAST_CHANGE = 0.02
-"""A change below 2 % is none, however certain it is."""
+"""Minimum relative change; smaller changes are ignored."""
 
 CERTAINTY = 0.001
-"""Largest p value of a change or a drift, by a t test on the medians of batches, which neighbours hardly share."""
+"""Largest p value of a change or a drift, by a t test on the medians of batches, which neighbors hardly share."""
 
 ORDERED = 0.9
 """Share of the pairs of a record before and one after the change that are in the order of the change."""
@@ -40,7 +40,7 @@ NEAR = LEAST_RECORDS // 2
 def change_points(series: Values) -> list[int]:
     """Return the indices at which the values, shape (records,), change.
 
-    A split is the one with the least sum of absolute deviations from the two medians. It counts where the medians
+    A split is the one with the least sum of absolute deviations from the two medians. It counts if the medians
     differ by 2 %, the medians of batches (√n of them) differ with p < 0.001, nine in ten pairs of values across it are
     in the order of the change, at least half of the change happens within ten records of it, and a straight line
     describes the values less well: what takes longer is a drift.

@@ -9,9 +9,8 @@ heads and n_kv key/value heads of size d, feed-forward size f, vocabulary V and 
 
 Weights that aren't trained (LoRA) need no gradient of their own: 4 M and 2 for each trainable parameter instead of 6 M.
 
-A feed-forward part that isn't gated has two matrices instead of three. A layer of experts has
-3 h f_expert for each expert that a token passes, the shared ones, and h E for the router. Latent
-attention (MLA) replaces the four projections by those of its compressions. A sliding window W < s
+Weights of other kinds of layers are in catalog/layers.py. A recurrent layer adds its state's products,
+whatever the length. A sliding window W < s
 bounds what a token sees: (W (W + 1) / 2 + (s - W) W) / s tokens on average, in the layers that have it.
 
 An encoder-decoder (arXiv 1706.03762) of E + L layers, source and target of s tokens each: per token
@@ -31,42 +30,38 @@ from __future__ import annotations
 import msgspec
 
 from tprimat.catalog import models
+from tprimat.catalog.layers import Layers, layers
 from tprimat.results.run import ModelConfig, Run
 
 
 def flops_per_token(model: ModelConfig, sequence_length: int, *, causal: bool = True) -> float | None:
     """Return the model FLOPs of forward and backward for one token; recomputation is never counted.
 
-    Where causal, only the half of the attention matrix that a causal model needs counts; with a sequence length of 0
-    the weights alone do. None where a part of the shape is unknown, and for an encoder-decoder with experts or latent
+    If causal, only the half of the attention matrix that a causal model needs counts; with a sequence length of 0
+    the weights alone do. None if a part of the shape is unknown, and for an encoder-decoder with experts or latent
     attention.
     """
-    layers, hidden, heads, vocabulary = model.num_layers, model.hidden_size, model.num_attention_heads, model.vocab_size
-    if layers is None or hidden is None or heads is None or vocabulary is None:
+    found = layers(model)
+    if found is None or model.hidden_size is None or model.vocab_size is None:
         return None
-    feed_forward = _feed_forward(model, layers, hidden)
-    if feed_forward is None:
-        return None
-    head_dim = model.head_dim or hidden // heads
-    if model.key_value_lora_rank is None:
-        projections = 2 * hidden * head_dim * (heads + (model.num_query_groups or heads))
-        attended = 2 * head_dim
-    else:
-        latent = _latent_attention(model, hidden, heads, head_dim, model.key_value_lora_rank)
-        if latent is None:
-            return None
-        projections, attended = latent
-    weights = layers * projections + feed_forward + hidden * vocabulary
-    seen = _context(model, layers, sequence_length, causal=causal)
+    active = sum(each.count * each.active for each in found.values())
+    weights = active + model.hidden_size * model.vocab_size
+    attention = found.get("*", Layers(0, 0, 0))
+    seen = _context(model, attention.count, sequence_length, causal=causal)
     if model.num_encoder_layers is not None:
-        if model.num_experts is not None or model.key_value_lora_rank is not None:
+        if "E" in found or model.key_value_lora_rank is not None:
             return None
         # The encoder's layers, and the decoder's cross-attention; both see the whole source.
-        encoders = model.num_encoder_layers
-        weights += encoders * (projections + feed_forward // layers) + layers * projections
-        seen += (encoders + layers) * sequence_length
+        encoders, decoders = model.num_encoder_layers, attention.count
+        weights += encoders * (active // decoders) + decoders * attention.active
+        seen += (encoders + decoders) * sequence_length
     trained = min(weights, model.trainable_parameters or weights)
-    return 4.0 * weights + 2.0 * trained + 6.0 * heads * attended * seen
+    scanned = sum(each.count * each.state for each in found.values()) if sequence_length else 0.0
+    return 4.0 * weights + 2.0 * trained + 6.0 * (attention.attended * seen + scanned)
+
+
+ADAPTERS = 1
+"""Parameters of adapters of an unstated size: their products, a thousandth of the model's, are not counted."""
 
 
 def model_shape(run: Run) -> tuple[ModelConfig | None, str | None]:
@@ -77,47 +72,16 @@ def model_shape(run: Run) -> tuple[ModelConfig | None, str | None]:
     """
     if run.model_config.num_layers is not None:
         return run.model_config, None
-    known = models.find(run.model)
+    known = models.find(run.model) or models.recognize(run.model or "")
     if models.denies(run.model, run.model_config):
         return None, f"the model has other parameters than {models.title(run.model)}, and no shape is stated: no FLOPs"
     if known is None:
         return None, f"the shape of {models.title(run.model)} is not stated: no FLOPs"
     if run.scale not in (None, "full"):
         return None, f"the shape of {known.title} at scale {run.scale} is not stated: no FLOPs"
-    trainable = run.model_config.trainable_parameters
+    trainable = run.model_config.trainable_parameters or (ADAPTERS if "lora" in (run.model or "").lower() else None)
     shape = msgspec.structs.replace(known.shape, trainable_parameters=trainable)
     return shape, f"the result states no model shape; FLOPs are those of {known.title}"
-
-
-def _feed_forward(model: ModelConfig, layers: int, hidden: int) -> int | None:
-    """Return multiply-adds of all feed-forward parts for one token."""
-    matrices = 2 if model.gated_ffn is False else 3
-    if model.num_experts is None:
-        return None if model.ffn_hidden_size is None else layers * matrices * hidden * model.ffn_hidden_size
-    if model.experts_per_token is None or model.expert_ffn_hidden_size is None:
-        return None
-    dense_layers = model.num_dense_layers or 0
-    if dense_layers and model.ffn_hidden_size is None:
-        return None
-    routed = model.experts_per_token * model.expert_ffn_hidden_size
-    of_a_token = matrices * hidden * (routed + (model.shared_expert_ffn_hidden_size or 0))
-    return dense_layers * matrices * hidden * (model.ffn_hidden_size or 0) + (layers - dense_layers) * (
-        of_a_token + hidden * model.num_experts
-    )
-
-
-def _latent_attention(model: ModelConfig, hidden: int, heads: int, head_dim: int, rank: int) -> tuple[int, int] | None:
-    """Return multiply-adds of a layer's projections, and the query/key and value sizes of a head together.
-
-    head_dim is the part of a query or key head without rotary embedding.
-    """
-    rotary, value = model.rope_head_dim, model.value_head_dim
-    if rotary is None or value is None:
-        return None
-    query = heads * (head_dim + rotary)
-    queries = hidden * query if model.query_lora_rank is None else model.query_lora_rank * (hidden + query)
-    keys_values = hidden * (rank + rotary) + rank * heads * (head_dim + value)
-    return queries + keys_values + heads * value * hidden, head_dim + rotary + value
 
 
 def _context(model: ModelConfig, layers: int, sequence_length: int, *, causal: bool) -> float:

@@ -30,7 +30,13 @@ MISSED, MISSED_BY_FEW = 0.03, 0.07
 
 POWER = 0.8
 
-Method = Literal["welch", "paired", "prediction"]
+WIDEST = 4.0
+"""Times its lower bound that the upper bound of a useful interval is at most: from half to twice the value."""
+
+LEAST_INDEPENDENT = 8
+"""Independent values below which the error of a series' mean is not known: so few hardly show their autocorrelation."""
+
+Method = Literal["welch", "paired", "prediction", "batches"]
 
 
 def level() -> str:
@@ -56,7 +62,7 @@ class Interval:
 def within_run_interval(values: Sequence[float], steps: Sequence[int] | None = None) -> Interval | None:
     """Return the interval that so many steady values of one run support; None for no values.
 
-    It speaks of this run alone: another run of the same setup may lie outside.
+    It describes only this run; other runs of the configuration may differ by more.
 
     Args:
         values: shape (records,), steady ones, in order of time.
@@ -79,15 +85,44 @@ def within_run_interval(values: Sequence[float], steps: Sequence[int] | None = N
 
 
 def _batch_means(values: Sequence[float], weights: Sequence[int] | None, coverage: float) -> Interval:
-    edges = [round(index * len(values) / BATCHES) for index in range(BATCHES + 1)]
-    means = [
-        mean(values[low:high], None if weights is None else weights[low:high])
-        for low, high in itertools.pairwise(edges)
-    ]
+    means = _means_of_batches(values, weights)
     # Around the mean of all values: batches differ by one in size.
     centre = mean(values, weights)
     half = t_quantile(BATCHES - 1) * statistics.stdev(means) / math.sqrt(BATCHES)
     return Interval(centre - half, centre + half, "mean", coverage)
+
+
+def _means_of_batches(values: Sequence[float], weights: Sequence[int] | None = None) -> list[float]:
+    edges = [round(index * len(values) / BATCHES) for index in range(BATCHES + 1)]
+    parts = itertools.pairwise(edges)
+    return [mean(values[low:high], None if weights is None else weights[low:high]) for low, high in parts]
+
+
+def series_mean(values: Sequence[float]) -> Difference | None:
+    """Return the mean of a series of at least BATCHES values with an error that respects its autocorrelation.
+
+    It is that of batch means, which may still be correlated. None if the series never varies, or if its values
+    are worth fewer than LEAST_INDEPENDENT independent ones.
+    """
+    count, found = len(values), run_mean(values)
+    # Estimates of so few values are too low by about as much as is added.
+    r = _autocorrelation(values)
+    r = min(max(r + (1 + 4 * r) / count, 0.0), 0.99)
+    worth = count * (1 - r) / (1 + r)
+    return found if found is not None and found.error and worth >= LEAST_INDEPENDENT else None
+
+
+def run_mean(values: Sequence[float], weights: Sequence[int] | None = None) -> Difference | None:
+    """Return the mean of one run's values in time, with its error within that run; None below two.
+
+    The error is that of batch means, or of the values where they are fewer than BATCHES, which may be correlated.
+    """
+    if len(values) < 2:
+        return None
+    parts = values if len(values) < BATCHES else _means_of_batches(values, weights)
+    left = min(max(_autocorrelation(parts) + 1 / len(parts), 0.0), 0.9)
+    error = statistics.stdev(parts) * math.sqrt((1 + left) / (1 - left) / len(parts))
+    return Difference(mean(values, weights), error, len(parts) - 1, "batches")
 
 
 def _median_interval(values: Sequence[float]) -> Interval:
@@ -109,9 +144,15 @@ def _side_autocorrelation(values: Sequence[float]) -> float:
     are: an outlier counts like any other slow step.
     """
     centre = statistics.median(values)
-    sides = [int(value > centre) - int(value < centre) for value in values]
-    total = sum(map(abs, sides))
-    return sum(first * second for first, second in itertools.pairwise(sides)) / total if total else 0.0
+    return _autocorrelation([int(value > centre) - int(value < centre) for value in values], centre=0.0)
+
+
+def _autocorrelation(values: Sequence[float], centre: float | None = None) -> float:
+    """Return the lag-1 autocorrelation around a center, by default the mean; 0 if values never vary."""
+    centre = statistics.fmean(values) if centre is None else centre
+    off = [value - centre for value in values]
+    total = math.fsum(each * each for each in off)
+    return math.fsum(one * other for one, other in itertools.pairwise(off)) / total if total else 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +164,7 @@ class Difference:
         error: its standard error.
         freedom: degrees of freedom of that.
         method: "welch" compares independent runs, "paired" the runs of each round of one session, "prediction" a
-            single run with several, as if its own system varied as much as theirs does.
+            single run with several, as if its own system varied as much as theirs does, "batches" parts of a series.
     """
 
     value: float
@@ -153,7 +194,9 @@ class Difference:
 
 
 def between_run_interval(means: Sequence[float], floor: float = 0.0) -> Interval | None:
-    """Return the interval of the mean over runs of one setup, by Student's t on logarithms; None for a single run.
+    """Return the interval of the mean over runs of one setup, by Student's t on logarithms.
+
+    None for a single run, and beyond WIDEST: so few runs that differ so much say nothing of others.
 
     Args:
         means: shape (runs,), above zero.
@@ -164,23 +207,33 @@ def between_run_interval(means: Sequence[float], floor: float = 0.0) -> Interval
     logs = [math.log(value) for value in means]
     spread = math.sqrt(max(statistics.variance(logs), floor))
     centre, half = statistics.fmean(logs), t_quantile(len(logs) - 1) * spread / math.sqrt(len(logs))
-    return Interval(math.exp(centre - half), math.exp(centre + half), "mean", CONFIDENCE)
+    return (
+        None
+        if is_too_wide(2 * half)
+        else Interval(math.exp(centre - half), math.exp(centre + half), "mean", CONFIDENCE)
+    )
+
+
+def is_too_wide(width: float) -> bool:
+    """Return whether an interval of this width, in logarithms, is wider than WIDEST."""
+    return width > math.log(WIDEST)
 
 
 def difference(
-    first: Sequence[float], second: Sequence[float], *, floors: tuple[float, float] = (0.0, 0.0)
+    first: Sequence[float], second: Sequence[float], *, floors: tuple[float, float] = (0.0, 0.0), within: float = 0.0
 ) -> Difference | None:
     """Compare two systems by a value of each of their runs, usually the logarithm of its mean rate.
 
     Steps of one run are no independent samples of a machine: runs vary more than steps do. So each run counts once.
     Two runs of each give Welch's interval; one against three or more a prediction interval,
-    t(n-1) · s · √(1 + 1/n). None where there are fewer, or where nothing varies.
+    √((t(n-1) · s)² · (1 + 1/n) + within²). None if there are fewer, or if nothing varies between runs.
 
     Args:
         first: shape (runs,).
         second: shape (runs,).
         floors: variance of one run's value that rounding alone gives, of either system. Equal rounded values don't
             make a system certain.
+        within: half the interval within a single run, of which its system's other runs know nothing.
     """
     if len(first) > 1 and len(second) > 1:
         return welch(first, second, floors=floors)
@@ -189,14 +242,17 @@ def difference(
         return None
     many, count = (first, len(first)) if counts[1] == 1 else (second, len(second))
     variance = max(statistics.variance(many), *floors)
+    if not variance:
+        return None
     value = statistics.fmean(first) - statistics.fmean(second)
-    return Difference(value, math.sqrt(variance * (1 + 1 / count)), count - 1, "prediction") if variance else None
+    own = within / t_quantile(count - 1) if within else 0.0
+    return Difference(value, math.hypot(math.sqrt(variance * (1 + 1 / count)), own), count - 1, "prediction")
 
 
 def welch(
     first: Sequence[float], second: Sequence[float], *, floors: tuple[float, float] = (0.0, 0.0)
 ) -> Difference | None:
-    """Return the difference of two means by Welch's t; None below two values of either, or where neither varies."""
+    """Return the difference of two means by Welch's t; None below two values of either, or if neither varies."""
     if min(len(first), len(second)) < 2:
         return None
     parts = [
@@ -213,7 +269,7 @@ def welch(
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Difference | None:
-    """Return the mean difference of pairs, shape (rounds,) each; None below two, or where it never varies."""
+    """Return the mean difference of pairs, shape (rounds,) each; None below two, or if it never varies."""
     differences = [one - other for one, other in zip(first, second, strict=True)]
     spread = statistics.stdev(differences) if len(differences) > 1 else 0.0
     if not spread:

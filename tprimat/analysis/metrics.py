@@ -13,7 +13,7 @@ class Metric:
     Attributes:
         name: the field of PerformanceMetrics or MemoryMetrics that holds it.
         title, unit: what a table shows.
-        better: which way is better; None where neither is.
+        better: which way is better; None if neither is.
         how: formula, in the words of the result file.
         reference: where the definition comes from; empty for a plain one.
     """
@@ -49,22 +49,22 @@ METRICS = (
         "Step time, mean",
         "s",
         "lower",
-        "mean of the steady step_times, each weighted by its window_steps",
-        "Megatron-LM, elapsed time per iteration; tokens over total time, so outliers count",
+        "mean of the steady-state step_times, each weighted by its window_steps",
+        "Megatron-LM, elapsed time per iteration; total time over all steps, so outliers count",
     ),
-    Metric("median_step_time_seconds", "Step time, median", "s", "lower", "median of the steady step_times"),
-    Metric("min_step_time_seconds", "Step time, lowest", "s", "lower", "least of the steady step_times"),
-    Metric("max_step_time_seconds", "Step time, highest", "s", "lower", "largest of the steady step_times"),
+    Metric("median_step_time_seconds", "Step time, median", "s", "lower", "median of the steady-state step_times"),
+    Metric("min_step_time_seconds", "Step time, lowest", "s", "lower", "minimum of the steady-state step_times"),
+    Metric("max_step_time_seconds", "Step time, highest", "s", "lower", "largest of the steady-state step_times"),
     Metric(
         "std_step_time_seconds",
         "Step time, std. deviation",
         "s",
         "lower",
-        "sample standard deviation of the steady step_times",
+        "sample standard deviation of the steady-state step_times",
     ),
-    Metric("steps_per_second", "Steps", "steps/s", None, "1 / avg_step_time_seconds"),
-    Metric("warmup_time_seconds", "Warm-up", "s", "lower", "sum of the step_times before the steady ones"),
-    Metric("final_loss", "Loss, last ten steps", "nats/token", None, "mean of the last ten known loss_values"),
+    Metric("steps_per_second", "Steps per second", "steps/s", None, "1 / avg_step_time_seconds"),
+    Metric("warmup_time_seconds", "Warm-up time", "s", "lower", "sum of the step_times before the steady state"),
+    Metric("final_loss", "Loss at the end", "nats/token", None, "mean of the last ten loss_values, a quarter at most"),
     Metric("peak_memory_allocated_gb", "Memory allocated, peak", "GB", None, "torch.cuda.max_memory_allocated", _TORCH),
     Metric("avg_memory_allocated_gb", "Memory allocated, average", "GB", None, "torch.cuda.memory_allocated", _TORCH),
     Metric("peak_memory_reserved_gb", "Memory reserved, peak", "GB", None, "torch.cuda.max_memory_reserved", _TORCH),

@@ -25,7 +25,7 @@ LEAST = 3
 """Sizes that a projection needs: two determine a form exactly, and the third tests it."""
 
 CREDIBLE = 0.10
-"""A form that misses the largest size by more than this share in its backtest has no say in the interval."""
+"""Largest backtest error with which a model may widen the interval."""
 
 FAR = 2.0
 """From this factor beyond the largest measured size on, a projection is far from what was measured."""
@@ -36,7 +36,7 @@ class Size:
     """What was measured with so many GPUs.
 
     Attributes:
-        batch: sequences per step over all GPUs; None where it is unknown.
+        batch: sequences per step over all GPUs; None if it is unknown.
         rate: work per second and GPU, in tokens or samples.
         work: of a sequence, in the same unit.
     """
@@ -48,7 +48,7 @@ class Size:
 
     @property
     def seconds(self) -> float:
-        """Step time; NaN where the batch is unknown."""
+        """Step time; NaN if the batch is unknown."""
         return (self.batch or math.nan) * self.work / (self.gpus * self.rate)
 
 
@@ -116,7 +116,7 @@ class Projection:
 def fit(sizes: Sequence[Size], form: Form) -> Fit | None:
     """Return a form fitted by least squares on relative deviations.
 
-    None below two sizes; of the communication form also without a batch, or where no work would be divided.
+    None below two sizes; of the communication form also without a batch, or if no work would be divided.
     Each size counts once, however many runs it has: sizes differ from a form by more than runs do from each other.
     """
     if len(sizes) < PARAMETERS or (form == "communication" and any(size.batch is None for size in sizes)):
@@ -161,7 +161,7 @@ def left_out(sizes: Sequence[Size], gpus: int, form: Form) -> float | None:
 def project(sizes: Sequence[Size], gpus: int, batch: int | None) -> Projection | None:
     """Return the throughput that measured sizes suggest for another one; None below LEAST, which leave nothing to test.
 
-    The communication form is used where it projects the largest size from the others better than the straight line.
+    The communication form is used if it projects the largest size from the others better than the straight line.
     """
     if len(sizes) < LEAST:
         return None

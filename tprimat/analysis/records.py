@@ -1,4 +1,4 @@
-"""Coverage of a run's records: profiled steps, steps whose times are artefacts, total steps, wall time."""
+"""Coverage of a run's records: profiled steps, steps whose times are artifacts, total steps, wall time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 from tprimat.results.run import SERIES, Run
 
 DISPATCHED = 0.1
-"""Share of the time of the steps around it below which a step was only handed over to the device, not done."""
+"""Share of the time of the steps around it below which a step was only queued on the device, not executed."""
 
 NEARBY = 5
 """Steps around it that a time is compared with, and most steps that a host hands over at once."""

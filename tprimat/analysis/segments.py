@@ -9,13 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tprimat.analysis import warmup
-from tprimat.analysis.changepoints import (
-    CERTAINTY,
-    LEAST_CHANGE,
-    NEAR,
-    change_points,
-    relative_change,
-)
+from tprimat.analysis.changepoints import CERTAINTY, LEAST_CHANGE, NEAR, change_points, relative_change
 from tprimat.analysis.intervals import BATCHES
 from tprimat.analysis.stats import median
 
@@ -31,7 +25,7 @@ class Segment:
     """Records between two change points, from start until before stop, with the median of their values.
 
     Attributes:
-        drift: relative change from its beginning to its end, negative where the values fall; None where that is
+        drift: relative change from its beginning to its end, negative if the values fall; None if that is
             small or may be noise.
     """
 
@@ -44,7 +38,7 @@ class Segment:
 def find_segments(values: Sequence[float]) -> tuple[Segment, ...]:
     """Return the segments of a series after its warm-up, in order of time.
 
-    One segment for a steady series, several for one that changes; none where no steady state is found.
+    One segment for a steady series, several for one that changes; none if no steady state is found.
     """
     import numpy as np
 
@@ -65,8 +59,8 @@ def find_segments(values: Sequence[float]) -> tuple[Segment, ...]:
 
 def _drift(series: Values) -> float | None:
     """Return by how much a straight line through the means of ten batches rises or falls from one end of the segment
-    to the other; or, where a ramp too short for that is left at the beginning, by how much its first ten values are
-    off. None where that is below 2 %, or may be noise.
+    to the other; or, if a ramp too short for that is left at the beginning, by how much its first ten values are
+    off. None if that is below 2 %, or may be noise.
     """
     import numpy as np
     from scipy import special

@@ -21,8 +21,14 @@ from tprimat.results.run import PerformanceMetrics, Run, Steady
 from tprimat.text import join_names
 from tprimat.units import round_figure
 
+FINAL_LOSSES = 10
+"""Losses that the final loss is the mean of, at most."""
+
 RATE_TOLERANCE = 0.05
 """How far the tokens/s that a source printed may lie from batch × sequence / step time."""
+
+TOKENS_ROUNDED = 0.01
+"""How far the tokens of steps may lie apart that a log states by rounded rates and times of equal steps."""
 
 OUTLIER_FRACTION = 0.10
 OUTLIER_SIGMAS = 4.0
@@ -47,8 +53,8 @@ SHORT = 30
 OVER_BLOCKS = "a step takes on average"
 """How the warning begins that compares them with the typical one."""
 
-WITHHELD = "no throughput"
-"""How a warning begins that says why a rate is withheld."""
+WITHHELD, CUT = "no throughput", "not all runs of the comparison are as long"
+"""How a warning begins that says why a rate is withheld; how one ends that steps of longer runs are excluded."""
 
 EMULATED = "ran on an emulated device, whose timings are not valid"
 
@@ -59,11 +65,11 @@ class SegmentMetrics:
 
     Attributes:
         mean: step time, s, weighted by the steps of each record.
-        tokens_per_second_per_gpu: from the mean; None where it is unknown or withheld.
+        tokens_per_second_per_gpu: from the mean; None if it is unknown or withheld.
         median: step time, s.
         interval: of the step time within this run, s.
         drift: relative change from the first step to the last, where that is large and certain; else None.
-        cause: of the change of speed at its first step, as telemetry saw it; None where it saw none.
+        cause: of the change of speed at its first step, as telemetry saw it; None if it saw none.
         outliers: records far above the median.
         outlier_share: share of the segment's time that they took beyond the median.
     """
@@ -87,7 +93,7 @@ class Summary:
     Attributes:
         performance: of all steps after the warm-up, across segments.
         warnings: what their reader must know; each withheld value has its reason.
-        segments: several where the speed changes; none where no steady state was found.
+        segments: several if the speed changes; none if no steady state was found.
         rounding: how coarsely the step times were printed, relative to their mean.
         clock: what measured the step times; None without any.
         skipped: steps at the beginning that are excluded.
@@ -95,6 +101,8 @@ class Summary:
         unsettled: whether the run is still slower at its middle than at its end: too short to compare.
         unlike_block: the block by which the mean differs most from the typical block, and why; None without blocks.
         assumed_start: of a run too short to show a longer one, the last step that its start-up may take; else None.
+        within: the mean step time, s, with its error within this run; None of fewer than two records.
+        found: the segments of all records, whatever is skipped; None if they weren't looked for.
     """
 
     steady: Steady
@@ -108,6 +116,8 @@ class Summary:
     unsettled: bool = False
     assumed_start: int | None = None
     unlike_block: str | None = None
+    within: intervals.Difference | None = None
+    found: tuple[Segment, ...] | None = None
 
     @property
     def is_stationary(self) -> bool:
@@ -115,14 +125,17 @@ class Summary:
         return len(self.segments) == 1 and self.segments[0].drift is None
 
 
-def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0, stop: int | None = None) -> Summary:
+def summarize(
+    run: Run, clock: Clock | None = None, *, skip: int = 0, stop: int | None = None, earlier: Summary | None = None
+) -> Summary:
     """Return the values of a run, computed from its records and its timeline alone.
 
     Args:
         run: as it was recorded or read.
         clock: what to measure by, one of account.clocks(run); by default its first.
         skip: steps at the beginning that are excluded at least, as far as its middle; blocks are never cut.
-        stop: the last step that counts, from the first recorded one, where ten records or more remain.
+        stop: the last step that counts, from the first recorded one, if ten records or more remain.
+        earlier: a summary of the same run, by any clock and of any steps: its segments aren't looked for again.
     """
     offered = account.clocks(run)
     clock = clock if clock in offered else next(iter(offered), None)
@@ -145,7 +158,7 @@ def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0, stop: int 
     warnings = []
     if profiled:
         warnings.append(f"steps {profiled[0]} to {profiled[-1]} were profiled and are excluded from the results")
-    segments = find_segments(times)
+    segments = found = earlier.found if earlier and earlier.found is not None else find_segments(times)
     if fast:
         waited = f" with {_named(payers)}, which waited for the device" if payers else ""
         warnings.append(
@@ -164,9 +177,14 @@ def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0, stop: int 
     if end < len(times) and end - start < warmup.MINIMUM_RECORDS:
         end = len(times)
     elif end < len(times):
-        warnings.append(
-            f"steps {steps[end - 1] + 1}–{steps[-1]} are excluded: not all runs of the comparison are as long"
-        )
+        warnings.append(f"steps {steps[end - 1] + 1}–{steps[-1]} are excluded: {CUT}")
+    if tokens is None and (counted := _logged_tokens(run, timed[start:end])):
+        tokens, rate, rate_warnings = _rates(run, stats.mean(counted, windows[start:end]))
+        if (least := min(counted)) < max(counted) * (1 - TOKENS_ROUNDED):
+            rate_warnings.append(
+                f"tokens per step vary from {least:,.0f} to {max(counted):,.0f}: a rate is all tokens of the "
+                "steady-state steps over their time"
+            )
     first = _first_covered(start, steps, windows)
     steady = Steady(first_step=first, last_step=steps[end - 1], method=method, found=bool(segments))
     if not segments:
@@ -220,6 +238,8 @@ def summarize(run: Run, clock: Clock | None = None, *, skip: int = 0, stop: int 
         stop=ends[end - 1],
         unsettled=unsettled,
         assumed_start=None if settled_by is None else steps[settled_by - 1] if settled_by else 0,
+        within=intervals.run_mean(sample, windows[start:end]),
+        found=found,
     )
 
 
@@ -230,7 +250,7 @@ def _start(segments: Sequence[Segment], times: Sequence[float]) -> tuple[int, st
     if len(times) >= warmup.MINIMUM_RECORDS:
         # What never settles is least wrong in its second half.
         return len(times) // 2, "second_half"
-    # Too few to tell. A first record that is slower than the others holds the initialisation.
+    # Too few to tell. A first record that is slower than the others holds the initialization.
     if len(times) > 1 and times[0] > statistics.median(times[1:]):
         return 1, "all_after_first"
     return 0, "all"
@@ -273,7 +293,8 @@ def _of_blocks(run: Run) -> Summary:
     # Records are outliers, blocks are named.
     whole = dataclasses.replace(whole, outliers=0, outlier_share=0.0)
     # Wall times of whole blocks: what rounding leaves is far below their variation.
-    return Summary(steady, performance, tuple(warnings), (whole,), 0.0, "blocks", unlike_block=unlike)
+    within = intervals.run_mean(times, windows)
+    return Summary(steady, performance, tuple(warnings), (whole,), 0.0, "blocks", unlike_block=unlike, within=within)
 
 
 def _unlike_block(blocks: Sequence[Entry], times: Sequence[float], mean: float, typical: float) -> str:
@@ -283,14 +304,14 @@ def _unlike_block(blocks: Sequence[Entry], times: Sequence[float], mean: float, 
     block = blocks[index]
     why = f": {block.note}" if block.note else ""
     steps = f"steps {block.first_step}–{block.last_step}"
-    return f"block {index + 1} ({steps}) takes {times[index] / typical:.2f}× that{why}"
+    return f"block {index + 1} takes {times[index] / typical:.2f}× as long ({steps}){why}"
 
 
 def typical_block_text(mean: float, typical: float, unlike: str) -> str | None:
-    """Return how the mean step time over all blocks differs from the typical block's, s, and why; None where little."""
+    """Return how the mean step time over all blocks differs from the typical block's, s, and why; None if little."""
     if abs(mean / typical - 1) <= TYPICAL:
         return None
-    return f"{OVER_BLOCKS} {mean:.4g} s, in the typical block {typical:.4g} s; {unlike}"
+    return f"{OVER_BLOCKS} {mean:.4g} s, in the median block {typical:.4g} s; {unlike}"
 
 
 def rounding_variance(summaries: Sequence[Summary]) -> float:
@@ -345,20 +366,17 @@ def _with_causes(run: Run, segments: Sequence[SegmentMetrics]) -> tuple[SegmentM
     """Return segments with the cause of each change between them."""
     if not run.telemetry.issues:
         return tuple(segments)
-    causes = [
-        cause_of_change(run, after.first_step, before.mean, after.mean)
-        for before, after in itertools.pairwise(segments)
-    ]
-    return tuple(
-        dataclasses.replace(segment, cause=cause) for segment, cause in zip(segments, [None, *causes], strict=False)
-    )
+    pairs = itertools.pairwise(segments)
+    causes = [cause_of_change(run, after.first_step, before.mean, after.mean) for before, after in pairs]
+    both = zip(segments, [None, *causes], strict=False)
+    return tuple(dataclasses.replace(segment, cause=cause) for segment, cause in both)
 
 
 def _no_steady_state(count: int, window: int, last: int) -> str:
-    """Return the warning where so many records, the first of `window` steps, show none; the last excluded step."""
+    """Return the warning if so many records, the first of `window` steps, show none; the last excluded step."""
     if count == 1:
         mean = f" (the mean of {window} steps)" if window > 1 else ""
-        return f"only one record{mean}: warm-up cannot be excluded"
+        return f"only one record{mean}: it may include warm-up"
     results = f"results use the steps after step {last}" if last else "results use all steps"
     if count < warmup.MINIMUM_RECORDS:
         return f"no steady state: {count} records are too few (needs {warmup.MINIMUM_RECORDS}); {results}"
@@ -379,17 +397,32 @@ def _segment_warnings(segments: tuple[SegmentMetrics, ...]) -> list[str]:
 
 
 def _final_loss(run: Run) -> float | None:
-    losses = list(itertools.islice((loss for loss in reversed(run.loss_values) if loss is not None), 10))
-    return stats.mean(losses) if losses else None
+    """Return the mean of the last losses: more than the last quarter of a short run is of its fall."""
+    losses = [loss for loss in run.loss_values if loss is not None]
+    return stats.mean(losses[-min(FINAL_LOSSES, max(len(losses) // 4, 1)) :]) if losses else None
 
 
-def _rates(run: Run) -> tuple[int | None, Callable[[float], float | None], list[str]]:
-    """Return the tokens of a step, what gives tokens/s/GPU for a mean step time, s, and why either is unknown."""
-    tokens, warnings = _tokens_per_step(run)
+def _rates(run: Run, logged: float | None = None) -> tuple[float | None, Callable[[float], float | None], list[str]]:
+    """Return the tokens of a step, what gives tokens/s/GPU for a mean step time, s, and why either is unknown.
+
+    logged: the mean tokens of a step, of a run whose steps differ in them.
+    """
+    tokens, warnings = (logged, []) if logged else _tokens_per_step(run)
     gpus = run.num_gpus
     if tokens and not gpus:
         warnings.append("number of GPUs unknown: no throughput per GPU")
     return tokens, lambda mean: tokens / mean / gpus if tokens and gpus else None, warnings
+
+
+def _logged_tokens(run: Run, indices: Sequence[int]) -> list[float]:
+    """Return the tokens that the log states for these records, if no batch says them; empty if any is unknown."""
+    logged = run.native_metrics.get("tokens_per_step")
+    if run.tokens_per_step is not None or logged is None:
+        return []
+    if not isinstance(logged, tuple):
+        return [logged] * len(indices)
+    counts = [each for index in indices if (each := logged[index]) is not None and each > 0]
+    return counts if len(counts) == len(indices) else []
 
 
 def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:
@@ -405,7 +438,7 @@ def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:
     if isinstance(printed, (int, float)) and all_after_first:
         # Older results print a rate over all steps after the first, so that is what it is compared with.
         stated = tokens * len(all_after_first) / sum(all_after_first)
-        # Fewer tokens are printed where padding isn't counted.
+        # Fewer tokens are printed if padding isn't counted.
         if printed / stated - 1 > RATE_TOLERANCE:
             return None, [
                 f"{WITHHELD}: {printed:,.0f} tokens/s reported is {printed / stated:.3f} times batch × "

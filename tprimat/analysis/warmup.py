@@ -20,11 +20,11 @@ WARM_UP_SHARE, SHORTEST_LIMIT, LONGEST_WARM_UP = 0.4, 20, 80
 run. What is too long for that is long enough for a change point: 20 records and LEAST_SHARE."""
 
 LEVEL_SIGMAS = 1.0
-"""How far above the level of the rest the running median may lie where records belong to it. With less, noise is cut;
+"""How far above the level of the rest the running median may lie if records belong to it. With less, noise is cut;
 with more, the end of a slow start that fades stays."""
 
 DISTURBED = 0.35
-"""Share of the next LEAST_RECORDS before a cut that may be slow where the slow start is over: disturbances."""
+"""Share of the next LEAST_RECORDS before a cut that may be slow if the slow start is over: disturbances."""
 
 PAUSE_SIGMAS, PAUSE_QUANTILE = 15.0, 0.9
 """How far above its median, and above how many of its values, a record of the rest is one of a pause."""
@@ -33,7 +33,7 @@ UNSETTLED_SIGMAS, UNSETTLED_FRACTION = 2.5, 0.03
 """How far above its end the middle of a run may lie: the larger of the two."""
 
 FROM_THE_BEGINNING = 0.9
-"""Share of the first half that lies above that level where a slow start lasts as long."""
+"""Share of the first half that lies above that level if a slow start lasts as long."""
 
 LEAST_END = 5
 """Records that tell the level at the end of a run, or a tenth of a longer one."""
@@ -49,9 +49,9 @@ class SteadyState:
 
 
 def detect_warmup(values: Sequence[float]) -> SteadyState | None:
-    """Find the slow start of a series; None where there are too few values, or where it isn't over by the middle.
+    """Find the slow start of a series; None if there are too few values, or if it isn't over by the middle.
 
-    The cut is the one at or before the middle that minimises variance / kept count (MSER) on a running median of
+    The cut is the one at or before the middle that minimizes variance / kept count (MSER) on a running median of
     three. What is no slower than the rest is taken back: neither noise nor a faster part is warm-up.
     """
     import numpy as np
@@ -78,9 +78,9 @@ def _slow_start(series: Values, smooth: Values, last: int) -> SteadyState:
 
 
 def first_steady_index(values: Sequence[float], longest: int | None = None) -> int | None:
-    """Return the index of the first value after the warm-up; None where the series never gets over it.
+    """Return the index of the first value after the warm-up; None if the series never gets over it.
 
-    Where more is slow than a warm-up takes, it is a segment of its own, so the warm-up is looked for in it.
+    If more is slow than a warm-up takes, it is a segment of its own, so the warm-up is looked for in it.
 
     Args:
         values: shape (records,), in order of time.
@@ -109,7 +109,7 @@ def longest_warm_up(count: int) -> int:
 
 
 def _running_median(series: Values) -> Values:
-    """Return the median of each value and its neighbours; the first value as it is, the last as the one before."""
+    """Return the median of each value and its neighbors; the first value as it is, the last as the one before."""
     import numpy as np
 
     inner = np.median(np.stack([series[:-2], series[1:-1], series[2:]]), axis=0)
@@ -140,7 +140,7 @@ def _settles(series: Values, smooth: Values) -> bool:
     middle = len(series) // 2
     end = series[-max(LEAST_END, len(series) // 10) :]
     reference = median(end)
-    # Neighbours vary less than a slope does, and more than the few values at the end may.
+    # Neighbors vary less than a slope does, and more than the few values at the end may.
     sigmas = robust_sigma(end.tolist()), robust_sigma(np.diff(series[middle:]).tolist()) / 2**0.5
     level = reference + max(UNSETTLED_SIGMAS * max(sigmas), UNSETTLED_FRACTION * reference)
     return bool(smooth[middle] <= level or np.mean(smooth[:middle] > level) < FROM_THE_BEGINNING)

@@ -26,6 +26,7 @@ from typing import TypeVar
 import msgspec
 
 from tprimat.results.run import GpuInfo
+from tprimat.text import suggestion
 from tprimat.units import GB, GIB
 
 _Row = TypeVar("_Row")
@@ -58,7 +59,7 @@ some back: an L4 of 24 GB shows 22.0 GiB, a B300 of 288 GB 268, an MI300X of 192
 _CLOCK_TOLERANCE = 0.02
 _LONGEST_LABEL = 28
 _SAYS_NOTHING = re.compile(
-    r"\s*(@.*|\bCPU\b|\bprocessor\b|\b\d+-core\b|\bwith radeon\b.*|\bgeneration$)", re.IGNORECASE
+    r"(?<!\s)\s*(@.*|\bCPU\b|\bprocessor\b|\b\d+-core\b|\bwith radeon\b.*|\bgeneration$)", re.IGNORECASE
 )
 """Suffixes of CPU names."""
 
@@ -95,15 +96,15 @@ class Gpu:
         title: for people, such as H100 SXM.
         short_name: for the labels of tables and plots, such as H100.
         name_pattern: matches the whole of the name that torch shows, without the maker's; empty
-            where torch never shows this product as one device.
+            if torch never shows this product as one device.
         compute_units: multiprocessors or compute units.
         cores: CUDA cores or stream processors.
-        memory_gb: as the product is labelled; the card holds nearly that many GiB.
-        tdp_w: None where it is configurable or unknown.
+        memory_gb: as the product is labeled; the card holds nearly that many GiB.
+        tdp_w: None if it is configurable or unknown.
         link_gb_per_s: to the other GPUs, GB/s of both directions.
         fp32_tflops, …: dense peaks; None for a precision that the GPU lacks, or that nobody states.
         sustained_bf16_tflops: the highest that a matrix product was seen to sustain; None
-            where nobody measured it (https://github.com/stas00/ml-engineering, 2026-08-22, or the row's source).
+            if nobody measured it (https://github.com/stas00/ml-engineering, 2026-08-22, or the row's source).
         clock_mhz, flops_per_clock: from which bf16 (MI100, V100, T4: fp16) follows, per compute unit.
         highest_clock_mhz: of a card that its power lets run faster than at the clock of its data sheet.
         evidence: words that the module's head explains, joined by +.
@@ -155,11 +156,11 @@ class Gpu:
 
     @property
     def boost(self) -> float:
-        """The highest clock over that of the data sheet's peak."""
+        """The maximum clock over that of the data sheet's peak."""
         return self.highest_clock_mhz / self.clock_mhz if self.highest_clock_mhz and self.clock_mhz else 1.0
 
     def ceiling_tflops(self, precision: str | None) -> float | None:
-        """Return what no product can exceed: the dense peak at the highest clock; None where there is no value."""
+        """Return what no product can exceed: the dense peak at the maximum clock; None if there is no value."""
         peak = self.peak_tflops(self.computes_in(precision))
         return peak and peak * self.boost
 
@@ -181,7 +182,7 @@ class Match:
         reason: how it was confirmed, or why there is none.
         partition: the part of a GPU that the device is, such as "MIG 3g.20gb" or "CPX partition
             (38 of 304 compute units)"; None for a whole one.
-        candidates: the rows that it may be: one, or several where the source doesn't say what decides.
+        candidates: the rows that it may be: one, or several if the source doesn't say what decides.
     """
 
     gpu: Gpu | None
@@ -198,16 +199,24 @@ def gpus() -> tuple[Gpu, ...]:
 
 def read_table(name: str, row: type[_Row]) -> tuple[_Row, ...]:
     """Return the rows of a CSV file beside this one whose columns are fields of `row`; an empty cell is a default."""
-    content = importlib.resources.files("tprimat.catalog").joinpath(name).read_text(encoding="utf-8")
+    return read_rows(importlib.resources.files("tprimat.catalog").joinpath(name).read_text(encoding="utf-8"), row)
+
+
+def read_rows(content: str, row: type[_Row]) -> tuple[_Row, ...]:
+    """Return the rows of the text of such a file."""
     cells = ({column: text for column, text in line.items() if text} for line in csv.DictReader(content.splitlines()))
     return tuple(msgspec.convert(fields, row, strict=False) for fields in cells)
+
+
+_UNRATED = re.compile(r"(GB10|Rubin|VR200|R100|MI430X|MI440X|MI455X)\b.*", re.IGNORECASE)
+"""GPUs that are known by name alone, without the maker's."""
 
 
 @functools.lru_cache(maxsize=1024)
 def match(info: GpuInfo) -> Match:
     """Return the row of a device, confirmed by everything known about it.
 
-    A name alone is enough where it can mean one GPU only and nothing speaks against that. There is
+    A name alone is enough if it can mean one GPU only and nothing speaks against that. There is
     no nearest row: what isn't in the table has none.
     """
     if info.software_stack == "cpu":
@@ -223,6 +232,8 @@ def match(info: GpuInfo) -> Match:
         return _match_by_facts(info)
     objections = {gpu: _objections(gpu, info) for gpu in _named(name)}
     fitting = [gpu for gpu, against in objections.items() if not against]
+    if not objections and _UNRATED.fullmatch(name):
+        return Match(None, f"no dense peak of {info.device_name} is published in a source that can be cited: no MFU")
     if not objections:
         return Match(None, f"{info.device_name} is not a known GPU")
     if not fitting:
@@ -239,6 +250,7 @@ def match(info: GpuInfo) -> Match:
     return Match(fitting[0], f"{fitting[0].title}, by {', '.join(_confirmations(info))}", candidates=(fitting[0],))
 
 
+@functools.lru_cache(maxsize=1024)
 def short_name(device_name: str | None) -> str:
     """Return a device's name for the labels of tables and plots: never empty, and short.
 
@@ -255,14 +267,27 @@ def short_name(device_name: str | None) -> str:
     return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1].rstrip() + "…"
 
 
+def suggested(name: str) -> str:
+    """Return the question whether a known GPU is meant by a name that isn't known; empty if none is near."""
+    known = list(dict.fromkeys(gpu.short_name for gpu in gpus()))
+    return "" if _named(_bare(name)) else suggestion(name.upper(), known, "", cutoff=0.75)
+
+
 def is_error(device_name: str) -> bool:
     """Return whether what stands for a device's name is an error text of the tool that was to print it."""
     return _ERROR.search(device_name) is not None
 
 
+def denies(device_name: str, stack: str | None) -> bool:
+    """Return whether a device is of a vendor whose GPUs this software stack doesn't run on."""
+    return (vendor(device_name), stack) in (("AMD", "cuda"), ("NVIDIA", "rocm"))
+
+
 def vendor(device_name: str) -> str | None:
-    """Return AMD or NVIDIA where one of its brands, or a GPU of the table, is part of a name; else None."""
+    """Return AMD or NVIDIA if one of its brands, or a GPU of the table, is part of a name; else None."""
     name = device_name.lower()
+    if row := next((gpu for gpu in gpus() if gpu.short_name == short_name(device_name)), None):
+        return row.vendor
     signs = [(maker, brand) for maker, brands in _BRANDS.items() for brand in brands]
     # MI300X is also called MI300. Shorter names, such as L4, may be part of any word.
     models = [(gpu.vendor, gpu.short_name.split()[0].rstrip("X").lower()) for gpu in gpus()]
@@ -285,7 +310,7 @@ def _amd_devices() -> list[Gpu]:
 
 
 def cores(architecture: str | None, compute_units: int | None) -> int | None:
-    """Return CUDA cores or stream processors of a device, or None where its architecture isn't known here."""
+    """Return CUDA cores or stream processors of a device, or None if its architecture isn't known here."""
     per_unit = _CORES_PER_UNIT.get(_plain_architecture(architecture) or "")
     return None if per_unit is None or compute_units is None else per_unit * compute_units
 
@@ -342,7 +367,7 @@ def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
 def _twins(gpu: Gpu) -> list[Gpu]:
     """Return the rows that differ from one only in the clock (MI350X and MI355X).
 
-    NVIDIA's have none: torch states their highest clock, the table the one that the data sheet's peak follows from.
+    NVIDIA's have none: torch states their maximum clock, the table the one that the data sheet's peak follows from.
     """
     shape = operator.attrgetter("vendor", "architecture", "compute_units", "memory_gb")
     alike = [other for other in gpus() if gpu.vendor == "AMD" and shape(other) == shape(gpu)]
@@ -377,7 +402,7 @@ def _confirmations(info: GpuInfo) -> list[str]:
     units = info.compute_units and f"{info.compute_units} compute units"
     clock = info.clock_mhz and f"{info.clock_mhz:.0f} MHz"
     known = [fact for fact in (units, _plain_architecture(info.architecture), _gib(info), clock) if fact]
-    return [f"its name {info.device_name}", *known] if known else ["its name alone"]
+    return [f"its name {info.device_name}", *known] if known else ["its name only"]
 
 
 def _gib(info: GpuInfo) -> str | None:

@@ -24,7 +24,7 @@ class _Rule:
     Attributes:
         matched_on: `scope`: any operator or annotation around the launch; `python`: any Python function around it;
             `operator`: the operators around it, innermost first; `kernel`: the kernel's name; `module`: as `python`,
-            where nothing else fits; `data`, `waiting`: what the host does while the GPU is idle.
+            if nothing else fits; `data`, `waiting`: what the host does while the GPU is idle.
         pattern: a regular expression; case doesn't matter.
     """
 
@@ -50,7 +50,7 @@ _COLLECTIVE_KERNEL = re.compile(
 )
 _COLLECTIVE_OPERATOR = re.compile(r"^(nccl:|c10d::|_c10d_functional::|symm_mem::|record_param_comms$)")
 _PYTHON = re.compile(r"^nn\.Module: |^<built-in |\(\d+\): ")
-_CAST_KERNEL = re.compile(r"direct_copy.*LoadWithCast|(bfloat16|float16|float8)\w*_copy_kernel")
+_CAST_KERNEL = re.compile(r"direct_copy.{0,2000}LoadWithCast|(bfloat16|float16|float8)\w{0,200}_copy_kernel")
 _COPY = re.compile(r"^aten::(copy_|_to_copy)$")
 
 
@@ -123,9 +123,13 @@ def _rules(matched_on: MatchedOn) -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple((re.compile(row.pattern, re.IGNORECASE), row.part) for row in rows if row.matched_on == matched_on)
 
 
+LONGEST_NAME = 2_000
+"""Characters of a name that are looked at."""
+
+
 @functools.lru_cache(maxsize=1 << 16)
 def _part(matched_on: MatchedOn, name: str) -> str | None:
-    return next((part for pattern, part in _rules(matched_on) if pattern.search(name)), None)
+    return next((part for pattern, part in _rules(matched_on) if pattern.search(name[:LONGEST_NAME])), None)
 
 
 def _collective(*names: str) -> str:

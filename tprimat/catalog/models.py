@@ -1,14 +1,21 @@
-"""The models that are trained: a row each. Knows shapes, not frameworks."""
+"""The models whose shapes are known: a row of models.csv each, and more here of those that benchmark.py trains."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
 import re
+from typing import Any
 
+import msgspec
+
+from tprimat.catalog import layers
+from tprimat.catalog.gpus import read_table
 from tprimat.errors import UsageError
 from tprimat.results.run import ModelConfig
-from tprimat.settings.rows import NEEDED
+from tprimat.settings.rows import NEEDED, SHAPE
+from tprimat.text import suggestion
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,115 +24,132 @@ class Model:
 
     Attributes:
         name: what a user types, and the last part of a result's name.
-        architecture: class of its configuration in transformers.
+        aliases: other names of the full-size model, words and numbers apart by hyphens; see `recognize`.
         shape: the full-size model.
+        learned_positions: rows of a table of positions that is trained.
+        architecture: class of its configuration in transformers.
         settings: further fields of that configuration which change the work or the result.
-        patterns: substrings, lower case, by which other tools' names for the full-size model are
-            known; the first match over all rows counts.
         nemo_recipe: its recipe in NeMo 2's nemo.collections.llm.
-        pretraining_tokens: on how many its makers trained it; None where they don't say.
+        pretraining_tokens: on how many its makers trained it; None if they don't say.
     """
 
     name: str
     title: str
-    architecture: str
     shape: ModelConfig
-    settings: dict[str, object]
-    patterns: tuple[str, ...]
-    nemo_recipe: str
+    aliases: tuple[str, ...] = ()
+    learned_positions: int = 0
+    architecture: str = ""
+    settings: dict[str, object] = dataclasses.field(default_factory=dict)
+    nemo_recipe: str = ""
     pretraining_tokens: float | None = None
     pretraining_source: str | None = None
 
+    @property
+    def parameters(self) -> int:
+        """Its parameters, as published to the last one, else those of its matrices; 0 if its shape has no formula."""
+        tables = self.learned_positions * (self.shape.hidden_size or 0)
+        return self.shape.num_parameters or (layers.parameters(self.shape) or -tables) + tables
 
-MODELS = (
-    Model(
-        name="llama",
-        title="Llama 3.1 8B",
-        architecture="LlamaConfig",
-        shape=ModelConfig(
-            num_layers=32,
-            hidden_size=4096,
-            num_attention_heads=32,
-            num_query_groups=8,
-            head_dim=128,
-            ffn_hidden_size=14336,
-            vocab_size=128256,
-            tie_word_embeddings=False,
-            num_parameters=8_030_261_248,
-            source="https://huggingface.co/meta-llama/Llama-3.1-8B/blob/main/config.json",
-        ),
-        settings={"rope_theta": 500000.0, "rms_norm_eps": 1e-5},
-        patterns=("llama3.1_8b", "llama3.1-8b", "llama-3.1-8b", "llama31_8b", "llama3_1_8b", "meta-llama-3.1-8b"),
-        nemo_recipe="llama31_8b",
-        pretraining_tokens=15e12,
-        pretraining_source="https://huggingface.co/meta-llama/Llama-3.1-8B: over 15 trillion tokens",
-    ),
-    Model(
-        name="qwen",
-        title="Qwen 2.5 7B",
-        architecture="Qwen2Config",
-        shape=ModelConfig(
-            num_layers=28,
-            hidden_size=3584,
-            num_attention_heads=28,
-            num_query_groups=4,
-            head_dim=128,
-            ffn_hidden_size=18944,
-            vocab_size=152064,
-            tie_word_embeddings=False,
-            num_parameters=7_615_616_512,
-            source="https://huggingface.co/Qwen/Qwen2.5-7B/blob/main/config.json",
-        ),
-        settings={"rope_theta": 1000000.0, "rms_norm_eps": 1e-6},
-        patterns=("qwen2.5_7b", "qwen2.5-7b", "qwen25_7b"),
-        nemo_recipe="qwen25_7b",
-        pretraining_tokens=18e12,
-        pretraining_source="Qwen2.5 Technical Report, arXiv 2412.15115: 18 trillion tokens",
-    ),
-    Model(
-        name="mistral",
-        title="Mistral 7B",
-        architecture="MistralConfig",
-        shape=ModelConfig(
-            num_layers=32,
-            hidden_size=4096,
-            num_attention_heads=32,
-            num_query_groups=8,
-            head_dim=128,
-            ffn_hidden_size=14336,
-            vocab_size=32768,
-            tie_word_embeddings=False,
-            num_parameters=7_248_023_552,
-            source="https://huggingface.co/mistralai/Mistral-7B-v0.3/blob/main/config.json",
-        ),
-        settings={"rope_theta": 1000000.0, "rms_norm_eps": 1e-5, "sliding_window": None},
-        patterns=("mistral_7b", "mistral-7b"),
-        nemo_recipe="mistral_7b",
-    ),
-)
+
+_TRAINED: dict[str, dict[str, Any]] = {
+    "llama": {
+        "architecture": "LlamaConfig",
+        "settings": {"rope_theta": 500000.0, "rms_norm_eps": 1e-5},
+        "nemo_recipe": "llama31_8b",
+        "pretraining_tokens": 15e12,
+        "pretraining_source": "https://huggingface.co/meta-llama/Llama-3.1-8B: over 15 trillion tokens",
+    },
+    "qwen": {
+        "architecture": "Qwen2Config",
+        "settings": {"rope_theta": 1000000.0, "rms_norm_eps": 1e-6},
+        "nemo_recipe": "qwen25_7b",
+        "pretraining_tokens": 18e12,
+        "pretraining_source": "Qwen2.5 Technical Report, arXiv 2412.15115: 18 trillion tokens",
+    },
+    "mistral": {
+        "architecture": "MistralConfig",
+        "settings": {"rope_theta": 1000000.0, "rms_norm_eps": 1e-5, "sliding_window": None},
+        "nemo_recipe": "mistral_7b",
+    },
+}
+"""What benchmark.py needs to know of the models that it trains, the first rows of models.csv."""
+
+
+class _Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of models.csv besides the fields of its shape."""
+
+    name: str
+    title: str
+    aliases: str = ""
+    learned_positions: int = 0
+
+    @property
+    def all_aliases(self) -> tuple[str, ...]:
+        """With its name, unless that is a family's, which means this model to us alone."""
+        return (*(() if self.name in _TRAINED else (self.name,)), *self.aliases.split())
+
+
+@functools.cache
+def models() -> tuple[Model, ...]:
+    """Return all rows, those that benchmark.py trains first."""
+    rows = zip(read_table("models.csv", _Row), read_table("models.csv", ModelConfig), strict=True)
+    return tuple(
+        Model(row.name, row.title, shape, row.all_aliases, row.learned_positions, **_TRAINED.get(row.name, {}))
+        for row, shape in rows
+    )
+
+
+def trained() -> tuple[Model, ...]:
+    """Return the models that benchmark.py trains."""
+    return models()[: len(_TRAINED)]
 
 
 def names() -> tuple[str, ...]:
-    """Return what a user can type for a model."""
-    return tuple(model.name for model in MODELS)
+    """Return the names of the models that benchmark.py trains."""
+    return tuple(_TRAINED)
 
 
 def find(name: str | None) -> Model | None:
-    """Return the row of a name in a result, or None."""
-    return next((model for model in MODELS if model.name == name), None)
+    """Return the row of a name in a result, or None; an alias with nothing beside it is such a name, too."""
+    lowered = (name or "").lower()
+    row = next((model for model in models() if model.name == lowered), None)
+    return row or next((model for pattern, model in _patterns() if pattern.fullmatch(lowered)), None)
 
 
 def by_name(name: str) -> Model:
-    """Return the row of a name that a user typed. Raises UsageError for one that no row has."""
-    if model := find(name.lower()):
+    """Return the row of a model to train, by what a user typed. Raises UsageError for one that no row has."""
+    if (model := find(name.lower())) is not None and model.name in _TRAINED:
         return model
-    raise UsageError(f"unknown model {name!r}", hint=f"choose from {', '.join(names())}", heading="unknown-model")
+    hint = suggestion(name.lower(), names(), f"choose from {', '.join(names())}")
+    raise UsageError(f"unknown model {name!r}", hint=hint, heading="unknown-model")
 
 
 def recognize(text: str) -> Model | None:
-    """Return the model that a foreign name, such as an experiment's, means; or None."""
+    """Return the model that a foreign name, such as an experiment's, means; or None.
+
+    Case and the signs between words and numbers don't count, nor does the point of a version: llama-3.1-8b is
+    Llama31_8B. The longest alias counts, and no size but its own may stand beside it.
+    """
     lowered = text.lower()
-    return next((model for model in MODELS if any(pattern in lowered for pattern in model.patterns)), None)
+    for pattern, model in _patterns():
+        if found := pattern.search(lowered):
+            rest = f"{lowered[: found.start()]} {lowered[found.end() :]}"
+            return None if stated_size(found[0]) is None and not _is_size_of(stated_size(rest), model) else model
+    return None
+
+
+@functools.cache
+def _patterns() -> tuple[tuple[re.Pattern[str], Model], ...]:
+    """Return a pattern for each alias, the longest first."""
+    pairs = sorted(((alias, model) for model in models() for alias in model.aliases), key=lambda pair: -len(pair[0]))
+    return tuple((_pattern(alias), model) for alias, model in pairs)
+
+
+def _pattern(alias: str) -> re.Pattern[str]:
+    # The point of a size is needed: gpt3_13b is not GPT-3 1.3B.
+    version = re.sub(r"\.(?=\d+(?:-|$))", "[._]?", re.sub(r"(?<=[a-z])(?=\d)", "-", alias))
+    words = re.sub(r"(?<![\[])\.(?!_)", "[._]", version).replace("-", "[-_ /]?")
+    return re.compile(rf"(?<![a-z0-9.]){words}(?![a-z0-9]|\.\d)")
 
 
 def title(name: str | None) -> str:
@@ -144,40 +168,56 @@ def denies(name: str | None, shape: ModelConfig) -> bool:
     """Return whether a shape is known not to be that of the model that a name means, or of the size that it says."""
     row = find(name) or recognize(name or "")
     count = parameters(shape)
-    if row is None:
-        size = _SIZE.search((name or "").lower())
-        meant = float(size[1]) * (1e9 if size[2] == "b" else 1e6) if size else None
-    else:
-        meant = row.shape.num_parameters
+    meant = stated_size(name or "") if row is None else row.parameters
+    if row is not None:
         for field in NEEDED:
             stated, own = getattr(shape, field), getattr(row.shape, field)
             # Megatron pads vocabularies.
-            if stated is not None and abs(stated - own) >= (1024 if field == "vocab_size" else 1):
+            if stated is not None and own and abs(stated - own) >= (1024 if field == "vocab_size" else 1):
                 return True
     return bool(count and meant and not meant / NAMED_SIZE <= count <= meant * NAMED_SIZE)
 
 
+def stated_size(text: str) -> float | None:
+    """Return the parameters that a name states, as in 8B or 350m; None without."""
+    size = _SIZE.search(text.lower())
+    return float(size[1]) * (1e9 if size[2] == "b" else 1e6) if size else None
+
+
+def _is_size_of(size: float | None, model: Model) -> bool:
+    return size is None or model.parameters / NAMED_SIZE <= size <= model.parameters * NAMED_SIZE
+
+
 def parameters(shape: ModelConfig) -> int | None:
-    """Return the parameters of a shape: as stated, else those of its matrices; None where its parts are unknown."""
-    layers, hidden, heads, width = shape.num_layers, shape.hidden_size, shape.num_attention_heads, shape.ffn_hidden_size
-    other = shape.num_experts or shape.key_value_lora_rank or shape.num_encoder_layers
-    if shape.num_parameters or other or not (layers and hidden and heads and width and shape.vocab_size):
-        return shape.num_parameters
-    attention = 2 * (shape.head_dim or hidden // heads) * (heads + (shape.num_query_groups or heads))
-    matrices = 2 if shape.gated_ffn is False else 3
-    tables = 1 if shape.tie_word_embeddings else 2
-    return layers * hidden * (attention + matrices * width) + tables * shape.vocab_size * hidden
+    """Return the parameters of a shape: as stated, else those of its matrices; None if its parts are unknown."""
+    return shape.num_parameters or layers.parameters(shape)
+
+
+_STATED = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size")
+_KINDS = ("num_experts", "experts_per_token", "expert_ffn_hidden_size", "key_value_lora_rank", "layer_pattern")
+_REST = tuple(
+    name for name in SHAPE if name not in (*_STATED, *_KINDS, "vocab_size", "sliding_window", "full_attention_layers")
+)
+"""Parts that a source has to state, parts of other kinds of layers, and parts that it may leave out."""
 
 
 def with_shape(config: ModelConfig) -> Model | None:
     """Return the full-size model with this shape, or None."""
-    sizes = operator.attrgetter("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size")
-    for model in MODELS:
+    kinds = operator.attrgetter(*_KINDS)
+    for model in models():
         shape = model.shape
         # torchtitan's logs state the number of parameters alone, to the last one.
-        if config.num_parameters == shape.num_parameters is not None and sizes(config) == (None,) * 4:
+        if config.num_parameters == shape.num_parameters is not None and not any(getattr(config, n) for n in _STATED):
             return model
-        same = sizes(config) == sizes(shape) and config.num_query_groups in (None, shape.num_query_groups)
+        same = kinds(config) == kinds(shape) and all(
+            getattr(config, name) == value
+            for name in _STATED
+            # Whose layers all have experts may state a width that no layer has.
+            if (value := getattr(shape, name)) is not None
+        )
+        same = same and all(
+            None in (pair := (getattr(config, name), getattr(shape, name))) or pair[0] == pair[1] for name in _REST
+        )
         # Llama 3.1 8B and Mistral 7B differ in the vocabulary alone. Megatron pads it, so a little more than the
         # row's is the same model.
         if same and config.vocab_size and shape.vocab_size and 0 <= config.vocab_size - shape.vocab_size < 1024:

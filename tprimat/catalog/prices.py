@@ -5,7 +5,6 @@ by three to four times between offers, more than any two platforms do in speed.
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -13,6 +12,9 @@ from tprimat.errors import UsageError
 from tprimat.text import counted
 
 _WRONG = "wrong-cost"
+
+LEAST, MOST = 1e-4, 1e6
+"""USD per GPU-hour, or kWh, that can be prices."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,15 +38,19 @@ class Price:
         return low if low == high else f"{low} to {high}"
 
 
-def parse(arguments: Sequence[str], names: Sequence[str], known: Mapping[str, str] | None = None) -> dict[str, Price]:
-    """Return the prices of systems by name, from what was typed after --cost; raise UsageError for what makes no sense.
+def parse(
+    arguments: Sequence[str], names: Sequence[str], known: Mapping[str, str] | None = None
+) -> tuple[dict[str, Price], list[str]]:
+    """Return the prices of systems by name, from what was typed after --cost, and the names that match no system.
 
     Args:
         arguments: either one price for each name, in their order; or NAME=PRICE, where a part of
             the name is enough, and is meant for all systems that it fits. A price is 2.95, or a range
             2.20:3.10. Commas separate too.
         names: systems, in the order of their files.
-        known: by name, all that is known of a system; what a user may call it by where no name fits.
+        known: by name, all that is known of a system; what a user may call it by if no name fits.
+
+    Raises UsageError.
     """
     words = [word for argument in arguments for word in argument.split(",") if word.strip()]
     named = [word for word in words if "=" in word]
@@ -54,23 +60,21 @@ def parse(arguments: Sequence[str], names: Sequence[str], known: Mapping[str, st
         # A word that is not a price is named as one before prices are counted.
         in_order = [_price(word) for word in words]
         if len(in_order) != len(names):
+            hint = f"give one price per system, in this order: {'; '.join(names)}"
             count = f"{counted(len(in_order), 'price')} for {counted(len(names), 'system')}"
-            raise UsageError(
-                f"--cost: {count}", hint=f"give one price per system, in this order: {'; '.join(names)}", heading=_WRONG
-            )
-        return dict(zip(names, in_order, strict=True))
+            raise UsageError(f"--cost: {count}", hint=hint, heading=_WRONG)
+        return dict(zip(names, in_order, strict=True)), []
     prices: dict[str, Price] = {}
+    absent: list[str] = []
     for word in named:
         name, _, text = word.rpartition("=")
-        fitting = fitting_names(name, names, known)
+        price, fitting = _price(text), fitting_names(name, names, known)
         if not fitting:
-            raise UsageError(
-                f"--cost: no system matches {name.strip()!r}", hint=f"available: {'; '.join(names)}", heading=_WRONG
-            )
+            absent.append(name.strip())
         if doubled := next((each for each in fitting if each in prices), None):
             raise UsageError(f"--cost: {doubled} has two prices", hint="use a longer part of its name", heading=_WRONG)
-        prices.update(dict.fromkeys(fitting, _price(text)))
-    return prices
+        prices.update(dict.fromkeys(fitting, price))
+    return prices, absent
 
 
 def is_price(word: str) -> bool:
@@ -91,22 +95,24 @@ def fitting_names(name: str, names: Sequence[str], known: Mapping[str, str] | No
 
 
 def _fitting(name: str, systems: Sequence[str]) -> list[str]:
-    """Return the systems that a name means: whole names win over words, words over parts: H200
-    is not GH200. Several systems of one GPU cost the same.
+    """Return the systems that a name means: whole names win over words, words over their beginnings.
+
+    B200 is not GB200 and H20 is not H200; MI300 is MI300X. Several systems of one GPU cost the same.
     """
     words = _words(name)
+    begin = re.compile(rf"(?<=\s){re.escape(words.strip())}{r'(?![0-9])' if words.strip()[-1:].isdigit() else ''}")
     tests = (
         [system for system in systems if _words(system) == words],
         [system for system in systems if words in _words(system)],
-        [system for system in systems if words.strip() in _words(system)],
+        [system for system in systems if begin.search(_words(system))],
     )
     return next((matches for matches in tests if matches), []) if words.strip() else []
 
 
 def _words(text: str) -> str:
-    """Return words with a space on either system; 8×H100 is two."""
-    parted = re.sub(r"\b([0-9]+)[x×](?=\w)", r"\1 ", text.casefold())
-    return f" {' '.join(parted.replace(',', ' ').split())} "
+    """Return lower-case words with a space on either side; 8×H100 is two, micro-batch 2 is micro2."""
+    parted = re.sub(r"\b([0-9]+)[x×](?=\w)", r"\1 ", text.casefold()).replace("micro-batch ", "micro")
+    return f" {' '.join(re.sub(r'[,()]', ' ', parted).split())} "
 
 
 def _price(text: str) -> Price:
@@ -114,7 +120,7 @@ def _price(text: str) -> Price:
         bounds = [float(part.strip().removeprefix("$")) for part in text.split(":")]
     except ValueError:
         bounds = []
-    if len(bounds) not in (1, 2) or not all(0 < bound < math.inf for bound in bounds) or bounds != sorted(bounds):
+    if len(bounds) not in (1, 2) or not all(LEAST <= bound <= MOST for bound in bounds) or bounds != sorted(bounds):
         raise UsageError(
             f"--cost: {text.strip()!r} is not a price",
             hint="use e.g. H100=2.95, or a range H100=2.20:3.10",

@@ -1,68 +1,161 @@
-"""Published throughputs (published.csv, a row each), and which of them a run may be compared with.
+"""Published throughputs (published/ of the repository, a file for each source), and the one that a run is set beside.
 
-A row is used where GPU, model, precision and sequence length are known and the same: nothing is
-scaled, and there is no nearest row. Batch and number of GPUs may differ, and are said.
+A row is a reference of a run if GPU, model, task, precision and sequence length are known and the same: nothing is
+scaled. Of several the nearest counts, by number of GPUs, batch, framework and packing; differences are named. A row
+that fails the audit is never a reference, and a newer release of a page supersedes what the same page printed before.
 
-Omitted on purpose: torchtitan's values of H100, measured on cards with 96 GB of HBM2e at 500 W
-that no row of gpus.csv is; values that only a plot shows; and values of a sequence
-length that the publisher doesn't state.
+Omitted on purpose: values that only a plot shows.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import re
+from pathlib import Path
 
 from tprimat.catalog import gpus as hardware
 from tprimat.catalog import models
+from tprimat.location import REPOSITORY
 from tprimat.results.run import Run
+
+_INSTALLED = Path(__file__).resolve().parents[1] / "published"
+FOLDER = _INSTALLED if _INSTALLED.is_dir() else REPOSITORY / "published"
+"""The tables: part of the package once it is installed, in a clone a folder beside it."""
 
 FULL = ("full", None)
 """What a run says of its scale when it trained the whole model."""
 
-_SEVENTY = re.compile(r"llama(3|31|33)(70b)(?!\d)")
-"""Names of Llama 3, 3.1 and 3.3 70B without their punctuation: one shape, no row in models.py."""
+SIZES = {
+    **{"micro_batch_size": "micro-batch", "tensor_model_parallel_size": "TP", "pipeline_model_parallel_size": "PP"},
+    **{"context_parallel_size": "CP", "virtual_pipeline_size": "VP", "expert_model_parallel_size": "EP"},
+}
+"""Fields of rows, and of results, that a configuration consists of, and how it is written."""
+
+REFUSED = ("contradiction", "rejected")
+"""What the audit says of rows that are no reference."""
+
+_TASKS = {
+    **dict.fromkeys(("nemo_rl", "verl"), "rl"),
+    **dict.fromkeys(("llama_factory", "ms_swift", "torchtune"), "sft"),
+}
+"""What frameworks do that are not for pretraining."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Published:
-    """A throughput that somebody publishes.
+    """A training figure that somebody publishes.
 
     Attributes:
-        gpu: key of a row of gpus.csv.
-        model: as in a result; llama-70b is Llama 3 70B under any of its names.
-        precision: as in a result: fp8 and mxfp8 are two.
-        gpus, global_batch_size: how it was measured; None where they don't say.
-        framework: as in a result; empty where they don't say, or where results don't name it.
-        date: of the value: a day, a month or a release; empty where they don't say.
+        gpu: key of a row of gpus.csv, or what the publisher prints.
+        model: as in a result, or what the publisher prints.
+        task: pretrain, sft, lora or rl.
+        precision: as in a result: fp8 and mxfp8 are two; empty if they don't say, as with every field below.
+        date: of the value: a day, a month or a year.
+        tokens_per_second_per_gpu: over all runs; `run_rates` has that of each run, with spaces between.
+        samples_per_second: of all GPUs together.
+        time_to_target_seconds: until the quality that `target` names, after `samples_to_target`.
+        num_runs, failed_runs: that were counted, and those of them that missed the target.
+        system: what a submitter calls the machine.
+        audit: consistent with what is printed beside it, by our formula or a "convention" that explains the difference;
+            unchecked without a second figure; a "contradiction" between what is printed, or rejected for the reason: no
+            reference then.
+        correction: what a rejected row should say, if that is known.
+        source: file or directory, commit and line.
     """
 
     publisher: str
-    gpu: str
-    model: str
-    precision: str
-    sequence_length: int
-    gpus: int | None = None
+    gpu: str = ""
+    model: str = ""
+    task: str = "pretrain"
+    precision: str = ""
+    sequence_length: int | None = None
+    num_gpus: int | None = None
     global_batch_size: int | None = None
-    tokens_per_second_per_gpu: float
+    packing: bool | None = None
+    micro_batch_size: int | None = None
+    tensor_model_parallel_size: int | None = None
+    pipeline_model_parallel_size: int | None = None
+    context_parallel_size: int | None = None
+    virtual_pipeline_size: int | None = None
+    expert_model_parallel_size: int | None = None
+    tokens_per_second_per_gpu: float | None = None
+    run_rates: str = ""
+    samples_per_second: float | None = None
+    step_time_seconds: float | None = None
+    printed_tflops_per_gpu: float | None = None
+    time_to_target_seconds: float | None = None
+    target: str = ""
+    samples_to_target: float | None = None
+    num_runs: int | None = None
+    failed_runs: int | None = None
+    system: str = ""
     framework: str = ""
+    version: str = ""
     date: str = ""
+    audit: str = ""
+    reason: str = ""
+    correction: str = ""
     note: str = ""
     source: str
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The speed of each run, tokens/s/GPU; empty unless the runs are known."""
+        return tuple(map(float, self.run_rates.split()))
+
+    @property
+    def page(self) -> str:
+        """The page of the source; an archive of older releases is the same one."""
+        return self.source.partition("@")[0].replace("-archive", "")
 
 
 @functools.cache
 def rows() -> tuple[Published, ...]:
-    """Return the table."""
-    return hardware.read_table("published.csv", Published)
+    """Return all rows, the rejected ones too."""
+    paths = sorted(FOLDER.glob("*/*.csv"))
+    return tuple(row for path in paths for row in hardware.read_rows(path.read_text(encoding="utf-8"), Published))
+
+
+FUNCTIONAL = "functional check"
+"""How the note of a figure begins that its publisher didn't tune for speed."""
+
+
+@functools.cache
+def _by_key() -> dict[tuple[object, ...], list[Published]]:
+    """Return the rows that the audit doesn't reject, by what a reference needs to have in common with a run."""
+    found: dict[tuple[object, ...], list[Published]] = {}
+    for row in rows():
+        if row.audit not in REFUSED and row.precision and row.sequence_length and row.tokens_per_second_per_gpu:
+            key = (row.gpu, row.model, row.task, row.precision, row.sequence_length)
+            found.setdefault(key, []).append(row)
+    return found
+
+
+def framework(run: Run) -> str | None:
+    """Return the framework of a run as rows name it; None for logs of MLPerf, which don't name it."""
+    return None if run.framework in (None, "mlperf") else run.framework.replace("-", "_")
+
+
+def task(run: Run) -> str:
+    """Return what a run does: lora if its name says so or weights are frozen; else sft, rl or pretrain."""
+    words = set(re.split(r"[^a-z]+", (run.model or "").lower()))
+    known, shape = models.find(run.model) or models.recognize(run.model or ""), run.model_config
+    total, trained = shape.num_parameters or (known.parameters if known else 0), shape.trainable_parameters
+    if {"lora", "qlora", "peft"} & words or (trained is not None and trained < total):
+        return "lora"
+    return _TASKS.get(run.framework or "", "sft" if {"sft", "finetune", "finetuning"} & words else "pretrain")
 
 
 def of_the_same(run: Run) -> tuple[Published, ...]:
-    """Return the rows of the same GPU, model, precision and sequence length; none where one of them is unknown."""
+    """Return the rows of the same GPU, model, task, precision and length; none if one of them is unknown.
+
+    Those that the audit rejects or a newer release supersedes are left out, and functional checks if there is another.
+    """
     config = run.training_config
-    plain = re.sub(r"[^a-z0-9]", "", (run.model or "").lower())
-    model = "llama-70b" if _SEVENTY.search(plain) else run.model
+    known = models.find(run.model) or models.recognize(run.model or "")
+    model = known.name if known else run.model
     if run.environment.emulated or run.scale not in FULL or None in (model, config.precision, config.sequence_length):
         return ()
     if models.denies(run.model, run.model_config):
@@ -70,5 +163,33 @@ def of_the_same(run: Run) -> tuple[Published, ...]:
     device = hardware.match(run.gpu_info)
     if device.gpu is None or device.partition is not None:
         return ()
-    key = (device.gpu.key, model, config.precision, config.sequence_length)
-    return tuple(row for row in rows() if (row.gpu, row.model, row.precision, row.sequence_length) == key)
+    same = _by_key().get((device.gpu.key, model, task(run), config.precision, config.sequence_length), [])
+    same = [row for row in same if not row.note.startswith(FUNCTIONAL)] or same
+    newest: dict[tuple[str, int | None], str] = {}
+    for row in same:
+        newest[row.page, row.num_gpus] = max(row.date, newest.get((row.page, row.num_gpus), ""))
+    return tuple(row for row in same if row.date == newest[row.page, row.num_gpus])
+
+
+def nearest(run: Run) -> Published | None:
+    """Return the row that a run is set beside; of equally near ones the fastest of the newest month.
+
+    A day is no reason: the submissions of a round are measured within weeks.
+    """
+    return max(
+        of_the_same(run),
+        key=lambda row: (-_distance(row, run), row.date[:7], row.tokens_per_second_per_gpu),
+        default=None,
+    )
+
+
+def _distance(row: Published, run: Run) -> float:
+    """Return how far a setup is: a factor of two of GPUs or batch, another framework, other packing count 1 each.
+
+    What is unknown counts as much as what differs.
+    """
+    config = run.training_config
+    gpus = config.num_gpus or run.gpu_info.device_count
+    sizes = ((row.num_gpus, gpus), (row.global_batch_size, config.global_batch_size))
+    scales = sum(abs(math.log2(theirs / ours)) if theirs and ours else 1.0 for theirs, ours in sizes)
+    return scales + (row.framework != framework(run)) + (row.packing != config.packing)

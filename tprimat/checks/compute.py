@@ -77,7 +77,7 @@ def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
 
 def _entry(setting: Setting, first: Run, second: Run, mode: Mode) -> Entry:
     values = settings.texts(setting, (first, second))
-    same = settings.agree(setting, first, second)
+    same = settings.agree(setting, first, second) if setting.same else values[0] == values[1]
     is_identity = setting.role != "harmless" and setting.configured
     status: Status = "different"
     if None in values and (same or not setting.same):
@@ -91,4 +91,4 @@ def _entry(setting: Setting, first: Run, second: Run, mode: Mode) -> Entry:
 
 
 _shared = functools.lru_cache(maxsize=4096)(Entry)
-"""Makes an entry, one for many pairs: thousands of them differ in little."""
+"""Create an entry, cached: thousands of pairs share most entries."""

@@ -81,16 +81,16 @@ def tokens_per_step(run: Run, factor: float) -> tuple[str, ...]:
 def above_peak(run: Run, share: float) -> tuple[str, ...]:
     """Return what may be behind a rate above a card's peak.
 
-    The true rate is unknown here, so nothing fits exactly; a text is there where an error of its kind brings the rate
+    The true rate is unknown here, so nothing fits exactly; a text is there if an error of its kind brings the rate
     below the peak. `share` is the rate as a share of the peak, above one.
     """
     config, gpus, causes = run.training_config, run.num_gpus, []
+    if config.precision == "fp32":
+        causes.append("TF32 or BF16 in the matrix products instead of FP32 (the peak would be several times higher)")
     if gpus and gpus > 1 and gpus * 0.1 < share <= gpus:
         causes.append(f"total of {gpus} GPUs reported as per-GPU (would be {share / gpus:.0%} of peak)")
     if config.precision in ("bf16", "fp16") and share <= 2:
         causes.append(f"FP8 instead of {config.precision.upper()} (the peak would be about twice as high)")
-    if config.precision == "fp32":
-        causes.append("TF32 or BF16 in the matrix products instead of FP32 (the peak would be several times higher)")
     if config.global_batch_size and config.sequence_length and share <= 2:
         causes.append(f"half the declared tokens per step (would be {share / 2:.0%} of peak)")
     if run.model_config.trainable_parameters is None and share < 1.5:
@@ -117,7 +117,7 @@ def _fits(correction: float, factor: float) -> bool:
 
 
 def _of_configuration(run: Run, text: str, rank: int, **corrected: int) -> _Correction:
-    """Return a correction, ranked first where a shipped configuration of this framework, model and device has the
+    """Return a correction, ranked first if a shipped configuration of this framework, model and device has the
     corrected values and agrees with all else that the run states.
     """
     config = run.training_config

@@ -9,12 +9,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tprimat.analysis import flops
+from tprimat import units
+from tprimat.analysis import conventions, flops, records
 from tprimat.analysis.summary import Summary
-from tprimat.catalog import gpus
+from tprimat.catalog import gpus, models
 from tprimat.catalog.gpus import Gpu
 from tprimat.checks import CONTRADICTION, Finding, Severity, corrections
 from tprimat.results.run import Run
+from tprimat.text import counted
 from tprimat.units import GB, GIB
 
 SAME = 0.01
@@ -24,10 +26,10 @@ rounding and windows, up to 5 % another window, beyond is another quantity."""
 
 POWER_MARGIN = 1.1
 POWER_SECONDS = 10.0
-"""A card may exceed its cap for moments; a mean over ten seconds above 1.1 times the cap can't be."""
+"""A GPU may exceed its power cap briefly; a ten-second mean above 1.1× the cap is implausible."""
 
 PACKED_SHARE = 0.9
-"""Share of the peak that the products with the weights alone need in no training: where it is unknown whether documents
+"""Share of the peak that no training reaches with its weight matmuls only: if it is unknown whether documents
 are packed, so that attention costs less than the sequence length says, attention counts from there on only."""
 
 PRINTED_FLOPS = 0.1
@@ -48,6 +50,7 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
         *_memory(run, match.gpu),
         _power(run, match.gpu),
         _own_rate(run, summary),
+        _own_time(run),
         _own_flops(run),
         *(Finding("warning", CONTRADICTION, text) for text in run.warnings if _TWICE.search(text)),
     )
@@ -55,20 +58,20 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
 
 
 def printed_tokens_per_second(run: Run) -> float | None:
-    """Return the tokens/s over all devices that the source itself printed; None where it printed none."""
+    """Return the tokens/s over all devices that the source itself printed; None if it printed none."""
     total = run.native_metrics.get("tokens_per_second")
     if isinstance(total, (int, float)):
         return float(total)
     per_gpu = run.native_metrics.get("tokens_per_second_per_gpu")
     if isinstance(per_gpu, tuple):
-        # The first record holds initialisation, as in every other series.
+        # The first record holds initialization, as in every other series.
         known = [rate for rate in per_gpu[1:] if rate]
         per_gpu = statistics.harmonic_mean(known) if known else None
     return per_gpu * run.num_gpus if per_gpu and run.num_gpus else None
 
 
 def _own_flops(run: Run) -> Finding | None:
-    """Compare the printed TFLOP/s with those of batch, sequence, shape and time, by every way of counting attention."""
+    """Compare the printed TFLOP/s with those of batch, sequence, shape and time, and explain a difference."""
     shape, printed = flops.model_shape(run)[0], run.native_metrics.get("tflops_per_gpu")
     tokens, length = run.tokens_per_step, run.training_config.sequence_length
     if shape is None or not tokens or not length or not run.num_gpus or not isinstance(printed, tuple):
@@ -86,18 +89,25 @@ def _own_flops(run: Run) -> Finding | None:
         # Megatron-DeepSpeed prints the second forward pass, too.
         most *= 4 / 3
     per_token = statistics.median(work) * 1e12 / tokens
-    if (1 - PRINTED_FLOPS) * least <= per_token <= (1 + PRINTED_FLOPS) * most:
-        return None
     shown = statistics.median(rate for rate in printed if rate)
+    packed = run.training_config.packing is True
+    match = next(iter(conventions.explanations(per_token, shape, length, packed=packed)), None)
+    if (1 - PRINTED_FLOPS) * least <= per_token <= (1 + PRINTED_FLOPS) * most:
+        if match is None or match.is_usual:
+            return None
+        text = f"it prints {shown:,.4g} TFLOP/s per GPU, counting {match.name}; here {shown * usual / per_token:,.4g}"
+        return Finding("warning" if match.is_mistake else "info", "flops-convention", text)
     text = (
-        f"it prints {shown:,.4g} TFLOP/s per GPU, but its shape, batch, sequence length and step time give "
-        f"{shown * usual / per_token:,.4g}: they can't both be true"
+        f"the log prints {shown:,.4g} TFLOP/s per GPU; shape, batch, sequence length and step time give "
+        f"{shown * usual / per_token:,.3g}"
     )
-    return Finding("warning", CONTRADICTION, text, corrections.flops_per_step(shape, length, per_token * length))
+    mistake = (f"it counts {match.name}",) if match and match.is_mistake else ()
+    causes = corrections.flops_per_step(shape, length, per_token * length)
+    return Finding("warning", CONTRADICTION, text, (*mistake, *causes))
 
 
 def _possible(run: Run) -> tuple[Gpu, ...]:
-    """Return what an unnamed GPU may be: AMD's of its memory, or all of its vendor; none where it has a name."""
+    """Return what an unnamed GPU may be: AMD's of its memory, or all of its vendor; none if it has a name."""
     info = run.gpu_info
     if info.device_name or "cpu" in (run.platform, info.software_stack):
         return ()
@@ -131,6 +141,11 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
             if known
             else f"more than {title} reaches in any precision ({ceiling:,.0f} TFLOP/s dense)"
         )
+        if precision == "fp32" and not gpu.lacks("tf32") and achieved <= (gpu.ceiling_tflops("tf32") or 0.0):
+            # Frameworks call both FP32, and TF32 is what many compute in unless they are told otherwise.
+            text = f"only possible in TF32, not in the stated FP32: {text}"
+            yield Finding("warning", CONTRADICTION, text, corrections.above_peak(run, achieved / ceiling))
+            return
         if gpu.lacks(precision):
             text += f"; it does not support {name} and computes it in {gpu.computes_in(precision)}"
         yield Finding("error", "above-peak", text, corrections.above_peak(run, achieved / ceiling))
@@ -145,7 +160,7 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
         possible = " or ".join(each.upper() for each, peak in peaks.items() if peak >= needed)
         text = (
             f"{needed:,.0f} TFLOP/s per GPU is {needed / half:.0%} of the dense BF16 peak of {title}; only "
-            f"possible in {possible}, so set the precision"
+            f"possible in {possible}, but the precision is unknown"
         )
         yield Finding("unverified", "precision-unstated", text, corrections.above_peak(run, needed / half))
     elif run.gpu_info.device_name and precision == "bf16" and (best := gpu.sustained_bf16_tflops) and achieved > best:
@@ -157,7 +172,7 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
 
 
 def _ceiling(gpu: Gpu, precision: str | None) -> float:
-    """Return the most that a GPU can do, in any precision where there is no value of this one."""
+    """Return the most that a GPU can do, in any precision if there is no value of this one."""
     known = (gpu.ceiling_tflops(each) for each in _NARROW)
     return gpu.ceiling_tflops(precision) or max((peak for peak in known if peak), default=math.inf)
 
@@ -179,13 +194,41 @@ def _memory(run: Run, gpu: Gpu | None) -> Iterator[Finding]:
     total = run.gpu_info.total_memory_gb or (gpu.memory_gb * GIB / GB if gpu else None)
     if total is None or run.platform == "cpu":
         return
+    yield from _states(run, total)
     for name, value in run.memory_metrics.known().items():
-        # Whole-card figures are rounded to two decimals where logs print them.
+        # Whole-card figures are rounded to two decimals if logs print them.
         if value > total * 1.001:
             text = f"{name} of {value:.2f} GB exceeds the {total:.2f} GB of the device"
             unit = f"GiB reported as GB (the device would have {total * GIB / GB:.2f} GB)"
             explanations = (unit,) if value / total < GIB / GB * 1.001 else ()
             yield Finding("error", "beyond-memory", text, explanations)
+
+
+WEIGHT_BYTES, GRADIENT_BYTES, STATE_BYTES, FROZEN_BYTES = 2.0, 2.0, 2.0, 0.5
+"""Least bytes of a parameter: BF16, two moments of 8 bits each, frozen weights of 4 bits."""
+
+
+def _states(run: Run, total: float) -> Iterator[Finding]:
+    """Compare the memory of all GPUs with the least that weights, gradients and optimizer states take.
+
+    Says nothing where some of them may be in the memory of the CPU.
+    """
+    shape, _ = flops.model_shape(run)
+    count = models.parameters(shape) if shape else None
+    offloaded = any("offload" in name and value not in (False, None, 0) for name, value in run.framework_config.items())
+    if shape is None or count is None or not run.num_gpus or offloaded or run.environment.emulated:
+        return
+    trained = min(count, shape.trainable_parameters or count)
+    states = STATE_BYTES if "adam" in (run.optimizer.name or "").lower() else 0.0
+    each = WEIGHT_BYTES + GRADIENT_BYTES + states
+    least = (trained * each + (count - trained) * FROZEN_BYTES) / GB
+    if least > total * run.num_gpus:
+        text = (
+            f"{units.count(count)} parameters take at least {least:,.0f} GB with gradients and optimizer states "
+            f"({each:.0f} bytes for each that is trained), but {counted(run.num_gpus, 'GPU')} of {total:.0f} GB have "
+            f"{total * run.num_gpus:,.0f} GB: possible only with frozen or offloaded weights, which are not stated"
+        )
+        yield Finding("unverified", "beyond-memory", text)
 
 
 def _power(run: Run, gpu: Gpu | None) -> Finding | None:
@@ -214,7 +257,7 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
         return None
     times = [time for time in run.step_times if time is not None]
     windows = {
-        "the steady steps": summary.performance.avg_step_time_seconds,
+        "the steady-state steps": summary.performance.avg_step_time_seconds,
         "all steps after the first": statistics.fmean(times[1:]) if len(times) > 1 else None,
         "all steps": statistics.fmean(times) if times else None,
         "the median step": statistics.median(times) if times else None,
@@ -245,3 +288,19 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     severity: Severity = "error" if factor > 1 else "warning"
     text += f" ({factor:.3f}× less)" if factor > 1 else "; padding may not be counted"
     return Finding(severity, "own-rate", text, corrections.tokens_per_step(run, factor))
+
+
+def _own_time(run: Run) -> Finding | None:
+    """Compare the step times of a live run with the wall time of its training: one clock measured both."""
+    total, entries = records.total_time(run)[0], [entry for entry in run.timeline if entry.kind != "end"]
+    steps, kinds = sum(entry.steps for entry in entries), ("training", "start-up")
+    if run.source is None or run.source.kind != "live" or not total or steps != sum(run.window_steps):
+        return None
+    trained, begun = (math.fsum(each.duration for each in entries if each.kind == kind) for kind in kinds)
+    # A pause within the first step makes the time before it a part of the start-up.
+    excess = max(total - trained - begun, total - trained - (run.step_times[0] or 0.0) * run.window_steps[0])
+    # The longest times of several ranks add up to more than one rank's; a pause after the last step may begin late.
+    is_longer = run.timing.over_ranks == "one process" and excess > SAME * trained
+    is_shorter = entries[-1].kind == "training" and trained - total > SAME * trained
+    text = f"its step times add up to {units.seconds(total)}, but its training took {units.seconds(trained)}"
+    return Finding("error", "own-time", f"{text} on the same clock") if is_longer or is_shorter else None

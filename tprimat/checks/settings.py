@@ -26,17 +26,14 @@ FLOPS_TOLERANCE = 0.01
 CAP_TOLERANCE = 0.01
 """Share by which a power cap may lie below what its GPU is built for: drivers report it with decimals."""
 
-_RECIPES = (
-    {"e4m3", "hybrid"},
-    {"delayed", "tensorwise", "rowwise", "blockwise", "mxfp8", "mxfp4", "nvfp4"},
-)
+_RECIPES = ({"e4m3", "hybrid"}, {"delayed", "tensorwise", "rowwise", "blockwise", "mxfp8", "mxfp4", "nvfp4"})
 """Words of a precision below 16 bits that mean the same in every framework: the format, and how it is scaled."""
 
 _WORD = re.compile(r"[a-z0-9]+")
 
 
 def read(setting: Setting, run: Run) -> str | None:
-    """Return the value of a run as text; None where it is unknown."""
+    """Return the value of a run as text; None if it is unknown."""
     text = VALUES[setting.value](run) if setting.value else text_of(value_of(run, setting.field))
     if parts := parts_of(setting.title):
         values = ((part, read(part, run)) for part in parts if part.label)
@@ -46,7 +43,7 @@ def read(setting: Setting, run: Run) -> str | None:
 
 
 def texts(setting: Setting, runs: Sequence[Run]) -> tuple[str | None, ...]:
-    """Return the values of several runs; where one states the setting, an unknown value has its meaning."""
+    """Return the values of several runs; if one states the setting, an unknown value has its meaning."""
     found = tuple(read(setting, run) for run in runs)
     return tuple(text or setting.null for text in found) if setting.null and any(found) else found
 
@@ -89,11 +86,11 @@ def text_of(value: object) -> str | None:
     """Return a value as the text that is compared and shown; None for None."""
     if value is None:
         return None
-    return f"{value:g}" if isinstance(value, float) else plain(value, 240) or None
+    return f"{value:g}" if isinstance(value, float) else plain(value, 400) or None
 
 
 def joined(*parts: str | None, by: str = ", ") -> str | None:
-    """Return the parts that are known, in one text; None where none is."""
+    """Return the parts that are known, in one text; None if none is."""
     return by.join(part for part in parts if part) or None
 
 
@@ -103,8 +100,12 @@ def framework(run: Run) -> str | None:
     return text_of(f"{run.framework} ({backend})" if run.framework and backend else run.framework)
 
 
+OTHER_MODEL = 1.5
+"""Ratio of parameter counts above which one name stands for two models; some sources leave out the embeddings."""
+
+
 def shape_conflict(one: ModelConfig, other: ModelConfig) -> str | None:
-    """Return in what two shapes are known to differ; None where nothing shows that they do.
+    """Return in what two shapes are known to differ; None if nothing shows that they do.
 
     A window that only one states says nothing of the other: few sources state it.
     """
@@ -117,8 +118,11 @@ def shape_conflict(one: ModelConfig, other: ModelConfig) -> str | None:
             continue
         # Of a window some count the token itself, and some don't.
         tolerance = {"vocab_size": PADDING, "sliding_window": 2}.get(name, 1)
-        if abs(first - second) >= tolerance:
+        if first != second if isinstance(first, str) else abs(first - second) >= tolerance:
             return f"{name.replace('_', ' ')} {first} and {second}"
+    counts = sorted(each for each in (one.num_parameters, other.num_parameters) if each)
+    if len(counts) == 2 and counts[1] > OTHER_MODEL * counts[0]:
+        return f"parameters {one.num_parameters:,} and {other.num_parameters:,}"
     return None
 
 
@@ -126,10 +130,6 @@ def same_known_shape(one: ModelConfig, other: ModelConfig) -> bool:
     """Return whether both state their shape, and the same."""
     are_known = all(getattr(one, name) is not None and getattr(other, name) is not None for name in SHAPE[:5])
     return are_known and shape_conflict(one, other) is None
-
-
-def _stack(run: Run) -> str | None:
-    return joined(text_of(run.gpu_info.software_stack), text_of(run.gpu_info.software_version), by=" ")
 
 
 def _precision(run: Run) -> str | None:
@@ -169,7 +169,7 @@ def _heads(run: Run) -> str | None:
 
 
 def _head_size(run: Run) -> str | None:
-    """Return the size of a head where it isn't the width's share of one."""
+    """Return the size of a head if it isn't the width's share of one."""
     shape = run.model_config
     share = shape.hidden_size // shape.num_attention_heads if shape.hidden_size and shape.num_attention_heads else None
     return text_of(shape.head_dim) if shape.head_dim != share else None
@@ -236,7 +236,7 @@ def _environment_settings(run: Run) -> str | None:
 
 
 def _attention(run: Run) -> str | None:
-    # The loops of ours write it only where it isn't their default, and always how they compute the loss on a GPU.
+    # The loops of ours write it only if it isn't their default, and always how they compute the loss on a GPU.
     is_default = "chunked_cross_entropy" in run.framework_config
     return text_of(run.framework_config.get("attention") or ("sdpa" if is_default else None))
 
@@ -259,10 +259,6 @@ def _numa_balancing(run: Run) -> str | None:
     return None if is_on is None else "on" if is_on else "off"
 
 
-def _cpu_threads(run: Run) -> str | None:
-    return text_of(run.environment.cpu_threads) if run.platform == "cpu" else None
-
-
 def _power_cap(run: Run) -> str | None:
     cap = run.energy_metrics.get("power_cap_watts")
     return None if cap is None else f"{cap:.0f} W"
@@ -281,7 +277,9 @@ def _is_uncapped(run: Run) -> bool:
 
 VALUES: dict[str, Callable[[Run], str | None]] = {
     "framework": framework,
-    "software_stack": _stack,
+    "software_stack": lambda run: joined(
+        text_of(run.gpu_info.software_stack), text_of(run.gpu_info.software_version), by=" "
+    ),
     "num_gpus": lambda run: text_of(run.num_gpus),
     "precision": _precision,
     "attention": _attention,
@@ -295,7 +293,7 @@ VALUES: dict[str, Callable[[Run], str | None]] = {
     "flops_per_token": _flops_per_token,
     "digest": lambda run: plain(run.data.digest)[:12] if run.data.digest else None,
     "power_cap": _power_cap,
-    "cpu_threads": _cpu_threads,
+    "cpu_threads": lambda run: text_of(run.environment.cpu_threads) if run.platform == "cpu" else None,
     "numa_balancing": _numa_balancing,
     "environment_settings": _environment_settings,
 }

@@ -1,6 +1,6 @@
-"""Compare the trainings of two runs: decides whether quality and time to quality may be compared.
+"""Compare the runs of two runs: decides whether quality and time to quality may be compared.
 
-Synthetic data is normal for a test of speed; it is recognised and named, and quality is not compared then.
+Synthetic data is normal for a test of speed; it is recognized and named, and quality is not compared then.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ BAD_STEPS_SHARE = 0.01
 """Megatron's functional tests: losses within 5 %, except for max(1, n / 100) steps."""
 
 FIRST_LOSS_TOLERANCE = 0.01
-"""From one checkpoint and one batch. A proposal of ours; no source states one."""
+"""From one checkpoint and one batch. Our own choice; there is no published value."""
 
 LEAST_STEPS = 20
 """Steps that losses must cover before their level says what the data are: every training starts at ln V."""
 
 NEAR_UNIFORM = 0.02
 COLLAPSED_LOSS = 0.1
-"""Nats/token. No text has so little entropy; a model that gets there knows its data by heart."""
+"""Nats/token. No text has so little entropy; below this, the model has memorized its data."""
 
 COLLAPSE_TOKENS = 1e9
 SYNTHETIC_KINDS = ("mock", "markov", "synthetic", "random", "null")
@@ -41,7 +41,7 @@ class TrainingMatch:
     """Whether two runs are the same training.
 
     Attributes:
-        same: None where the evidence doesn't decide.
+        same: None if the evidence doesn't decide.
         reasons: one sentence each, with values.
         agreeing_steps: share of the common steps whose losses lie within 5 % of the second's; None without losses.
     """
@@ -117,11 +117,10 @@ def same_training(first: Run, second: Run) -> TrainingMatch:
     """Return whether two runs trained the same model on the same data in the same way."""
     evidence: list[tuple[bool, str]] = []
     digests = first.data.digest, second.data.digest
-    if None not in digests:
-        same = digests[0] == digests[1]
-        evidence.append((same, "same data (matching checksum)" if same else "different data (checksums differ)"))
-    elif first.data.kind and second.data.kind and first.data.kind != second.data.kind:
-        evidence.append((False, f"different data: {first.data.kind} and {second.data.kind}"))
+    if data := _different_data(first, second):
+        evidence.append((False, data))
+    elif None not in digests:
+        evidence.append((True, "same data (matching checksum)"))
     starts = _first_loss(first), _first_loss(second)
     if starts[0] is not None and starts[1] is not None:
         apart = abs(starts[0] / starts[1] - 1) if starts[1] else math.inf
@@ -144,6 +143,23 @@ def same_training(first: Run, second: Run) -> TrainingMatch:
     # Equal curves alone prove nothing: uniform random tokens give everybody the same one.
     proven = None not in digests and share is not None
     return TrainingMatch(True if proven else None, tuple(text for _, text in evidence), share)
+
+
+def no_loss_comparison(first: Run, second: Run) -> str | None:
+    """Return why losses after the same tokens say nothing of two programs; None if nothing is known against it.
+
+    How far the losses themselves differ is no reason: that is the question.
+    """
+    natures = (nature_of_data(run) for run in (first, second))
+    mock = (evidence for nature, evidence in natures if nature in ("uniform random", "predictable"))
+    return _different_data(first, second) or _learning_rates(first, second) or next(mock, None)
+
+
+def _different_data(first: Run, second: Run) -> str | None:
+    digests, kinds = (first.data.digest, second.data.digest), (first.data.kind, second.data.kind)
+    if None not in digests:
+        return None if digests[0] == digests[1] else "different data (checksums differ)"
+    return f"different data: {kinds[0]} and {kinds[1]}" if all(kinds) and kinds[0] != kinds[1] else None
 
 
 def _is_named_synthetic(run: Run) -> bool:
@@ -178,7 +194,7 @@ def _common_steps(first: Run, second: Run, series: str) -> list[tuple[int, float
 
 
 def _learning_rates(first: Run, second: Run) -> str | None:
-    """Return how the learning rates are known to differ; None where they aren't."""
+    """Return how the learning rates are known to differ; None if they aren't."""
     common = _common_steps(first, second, "learning_rates")
     for step, rate, other in common:
         if not math.isclose(rate, other, rel_tol=LEARNING_RATE_TOLERANCE, abs_tol=1e-12):
@@ -195,7 +211,7 @@ def _learning_rates(first: Run, second: Run) -> str | None:
 
 
 def _end_rates(run: Run) -> tuple[float, float] | None:
-    """Return the first and last learning rate, from the series or, where it has no places, as printed."""
+    """Return the first and last learning rate, from the series or, if it has no places, as printed."""
     known = [rate for rate in run.learning_rates if rate is not None]
     first, last = (run.native_metrics.get(name) for name in ("first_learning_rate", "last_learning_rate"))
     if known:

@@ -9,12 +9,15 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 from tprimat.errors import INSTALL, INSTALL_ANALYSIS, ExitStatus, TensorPrimatError, UsageError, missing_package
-from tprimat.redaction import redacted
+from tprimat.files import unreadable
+from tprimat.redaction import INCLUDE_HOST, redacted
 from tprimat.text import plain
 
 COMMANDS = {
+    "audit": "find contradictions in published training results",
     "benchmark": "measure LLM training on this machine",
     "collect": "collect the results of a Slurm job",
     "compare": "compare results: which system is faster, by how much",
@@ -25,17 +28,18 @@ COMMANDS = {
     "explain": "explain the difference of two profiler traces",
     "export": "export steps as CSV, JSON lines or Parquet",
     "extract-primus": "import a Primus or Megatron-LM log",
-    "gpu-memory": "list processes using GPU memory; optionally stop yours",
+    "gpu-memory": "list processes using GPU memory, and stop yours",
     "nvd-compare": "compare the frameworks in results of NVIDIA GPUs",
-    "preflight": "measure what this machine sustains, before a benchmark",
+    "preflight": "measure what this machine sustains",
     "primus-config": "resolve a Primus configuration",
-    "project": "project the throughput of more GPUs from measured sizes",
+    "project": "project throughput to higher GPU counts",
+    "publish": "publish results as a static site",
     "read": "import training logs from any supported framework",
     "run-primus": "train with AMD Primus and save the result",
     "verify": "recompute the values of a bundle from its logs",
     "watch": "follow a training while it runs",
 }
-"""What `tprimat --help` lists; the module is the name with underscores."""
+"""The text of each in `tprimat --help`; the module is the name with underscores."""
 
 ALIASES = {"enhanced-metrics": "efficiency"}
 """Older names of commands."""
@@ -43,18 +47,7 @@ ALIASES = {"enhanced-metrics": "efficiency"}
 FIRST_ERROR_S = 3.0
 """How long torchrun's other processes of a machine wait for the one that prints a user's error, which all meet."""
 
-_ANALYSIS_TIER = {
-    "filelock",
-    "jinja2",
-    "matplotlib",
-    "msgspec",
-    "numpy",
-    "openpyxl",
-    "plotly",
-    "psutil",
-    "rich",
-    "scipy",
-}
+_ANALYSIS_TIER = {"filelock", "jinja2", "matplotlib", "msgspec", "numpy", "openpyxl", "psutil", "rich", "scipy"}
 
 
 def run(command: str, argv: Sequence[str] | None = None) -> int:
@@ -67,6 +60,8 @@ def run(command: str, argv: Sequence[str] | None = None) -> int:
     try:
         name = ALIASES.get(command, command).replace("-", "_")
         options = importlib.import_module(f"tprimat.cli.options.{name}").parser().parse_args(arguments)
+        if getattr(options, "include_host", False):
+            os.environ[INCLUDE_HOST] = "1"
         _recover_lost_trainings(arguments)
         status = int(importlib.import_module(f"tprimat.cli.{name}").main(options))
         sys.stdout.flush()  # what can't be written fails here, not after the status is given
@@ -87,31 +82,41 @@ def run(command: str, argv: Sequence[str] | None = None) -> int:
         install = INSTALL_ANALYSIS if package in _ANALYSIS_TIER else INSTALL
         print(missing_package(package, install, f"tprimat {command}").line(), file=sys.stderr)
         return ExitStatus.USAGE
+    except MemoryError as error:
+        print(unreadable(f"tprimat {command}", error).line(), file=sys.stderr)
+        return ExitStatus.USAGE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return ExitStatus.TRAINING_FAILED
-    except BrokenPipeError:
-        # The reader of our output has gone (`… | head`).
-        _drop_output()
+    except BrokenPipeError:  # the output pipe was closed (`… | head`)
+        drop_output()
         return status
     except OSError as error:
+        if error.filename is not None and error.errno in (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM):
+            print(unreadable(plain(str(error.filename), 120), error).line(), file=sys.stderr)
+            return ExitStatus.USAGE
+        if error.errno == errno.EIO and error.filename is None and not sys.stdout.isatty():
+            # The terminal has hung up.
+            drop_output(sys.stdout, sys.stderr)
+            return ExitStatus.TRAINING_FAILED
         if error.errno not in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
             return _internal_error(error)
-        _drop_output()
-        no_space = UsageError(error.strerror or "disk full", heading="unwritable-folder", hint="free some space")
+        drop_output()
+        no_space = UsageError(error.strerror or "disk full", heading="unwritable-directory", hint="free some space")
         print(no_space.line(), file=sys.stderr)
         return ExitStatus.USAGE
     except Exception as error:  # noqa: BLE001 - the last line of defence: an internal error, reported in short
         return _internal_error(error)
 
 
-def _drop_output() -> None:
-    """Send what stdout still holds nowhere; Python would complain again at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def drop_output(*streams: TextIO) -> None:
+    """Send what streams still hold nowhere, stdout without any; Python would complain again at its end."""
+    for stream in streams or (sys.stdout,):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _recover_lost_trainings(arguments: Sequence[str]) -> None:
-    """Recover killed trainings in the results folders into results, and report them."""
+    """Recover killed runs in the results directories into results, and report them."""
     from tprimat.record import folders
 
     journal_folders = [] if {"-h", "--help"} & set(arguments) else folders.with_journals(arguments)
@@ -140,21 +145,16 @@ def _go_on_in_own_environment() -> None:
 
 
 def _internal_error(error: Exception) -> int:
-    # Imported here: each --help would pay for them.
-    import tempfile
+    import tempfile  # here, since each --help would pay for them
     import traceback
 
     summary = " ".join(redacted(f"{type(error).__name__}: {error}").split())[:200]
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="tprimat-error-", suffix=".txt", delete=False, encoding="utf-8"
-        ) as file:
+        descriptor, where = tempfile.mkstemp(".txt", "tprimat-error-")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(redacted("".join(traceback.format_exception(error))))
-        where = file.name
     except OSError:
         where = "this line"  # no space for more
-    print(
-        f"internal error: {summary}\nhint:  please report it and attach {where}\nsee:   docs/troubleshooting.md#fault",
-        file=sys.stderr,
-    )
+    hint = f"hint:  please report it and attach {where}\nsee:   docs/troubleshooting.md#fault"
+    print(f"internal error: {summary}\n{hint}", file=sys.stderr)
     return ExitStatus.INTERNAL_ERROR

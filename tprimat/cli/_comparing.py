@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tprimat.log_import.load import Inputs
 from tprimat.log_import.sources import NO_LOG_BY_NAME
 from tprimat.report import plot
 from tprimat.report.verdict import Report
+from tprimat.store.history import TRIALS
 
 FOLDER, OLDEST_FOLDER = Path("output"), Path("benchmark_results")
 PLOT_ENDINGS = (".png", ".svg", ".pdf")
@@ -28,40 +30,45 @@ PLOT_ENDINGS = (".png", ".svg", ".pdf")
 def load(
     names: Sequence[str | Path], hint: str, option: str | None = None, given: GivenValues = NOTHING_GIVEN
 ) -> Inputs:
-    """Return the results and logs in files and folders; what was named and can't be read is printed.
+    """Return the results and logs in files and directories; what was named and can't be read is printed.
 
-    Raises UsageError, with the hint and the option that named them, where there are no results.
+    Raises UsageError, with the hint and the option that named them, if there are no results.
     """
     inputs = loader.load(map(str, names), given)
     for error in inputs.errors if inputs.files else inputs.errors[:-1]:
         console.error(error.line())
+    for note in (each for each in inputs.notes if loader.UNREAD in each):
+        console.error(f"note: {note}")
     if inputs.files:
         if option is None:
             check(given, names, inputs)
         return inputs
     if inputs.errors:
         raise inputs.errors[-1]
-    notes = [note for note in inputs.notes if not note.endswith(NO_LOG_BY_NAME)]
+    notes = [note for note in inputs.notes if not note.endswith(NO_LOG_BY_NAME)] or inputs.notes
     more = f", and {len(notes) - 1} more" if len(notes) > 1 and option is None else ""
     skipped = f" ({notes[0]}{more})" if notes else ""
-    raise UsageError(
-        f"{f'{option}: ' if option else ''}no benchmark results or logs in {', '.join(map(str, names))}{skipped}",
-        hint=hint,
-        heading="no-results",
-    )
+    for folder in map(Path, names):
+        if (folder / TRIALS).is_dir():
+            hint = f"run --tune again, or compare its trials: {folder / TRIALS}"
+        elif any(folder.glob("logs/[bt]*_*_*.log")):
+            hint = "no run there has left a result: repeat its ./benchmark.py command with --resume"
+    problem = f"no benchmark results or logs in {', '.join(map(str, names))}{skipped}"
+    raise UsageError(f"{option}: {problem}" if option else problem, hint=hint, heading="no-results")
 
 
 def check(given: GivenValues, names: Sequence[str | Path], *inputs: Inputs) -> None:
-    """Raise UsageError where one of the user's values is for no file that was named, or needed by none."""
+    """Raise UsageError if one of the user's values is for no file that was named, or needed by none."""
     files = [file for each in inputs for file in each.files]
     if not any(each.errors for each in inputs):
-        given.check([*map(str, names), *(file.name for file in files)], [run for file in files for run in file.runs])
+        known = [*map(str, names), *(file.name for file in files)]
+        given.check(known, [(file.name, run) for file in files for run in file.runs])
 
 
 def result_folders(folder: Path, hint: str) -> list[Path]:
-    """Return the folder of the results; where that is the usual one, also that of the oldest tool, if it is there.
+    """Return the directory of the results; if that is the usual one, also that of the oldest tool, if it is there.
 
-    Raises UsageError where there is none.
+    Raises UsageError if there is none.
     """
     folders = [each for each in (folder, OLDEST_FOLDER) if each.is_dir() and (each == folder or folder == FOLDER)]
     if not folders:
@@ -74,7 +81,7 @@ def files_apart(arguments: argparse.Namespace) -> list[str]:
     files = []
     for name, belongs in (("cost", prices.is_price), ("precision", _is_precision)):
         words = getattr(arguments, name, [])
-        apart = [word for word in words if not belongs(word) and Path(word).exists()]
+        apart = [word for word in words if not belongs(word) and os.path.exists(word)]  # noqa: PTH110, a name may be long
         setattr(arguments, name, [word for word in words if word not in apart])
         files += apart
     return files
@@ -92,10 +99,10 @@ def precisions(words: Sequence[str]) -> Options:
     pairs = [(name, precision.lower()) for name, _, precision in (word.rpartition("=") for word in words)]
     if pairs and not any(name for name, _ in pairs):
         if len(pairs) > 1:
-            raise UsageError("--precision: several precisions for all systems", heading="wrong-usage", hint=hint)
+            raise UsageError("--precision: more than one value for all systems", heading="wrong-usage", hint=hint)
         return Options(precision=pairs[0][1])
     if not all(name for name, _ in pairs) or len(dict(pairs)) < len(pairs):
-        raise UsageError("--precision: name each system once", heading="wrong-usage", hint=hint)
+        raise UsageError("--precision: a system is given twice", heading="wrong-usage", hint=hint)
     return Options(precisions=dict(pairs))
 
 
@@ -112,7 +119,7 @@ def options(arguments: argparse.Namespace) -> Options:
     if (arguments.cost_source or arguments.cost_date) and not arguments.cost:
         raise UsageError("--cost-source and --cost-date need --cost", heading="wrong-cost")
     electricity, pue = arguments.electricity, arguments.pue
-    if electricity is not None and not 0 <= electricity < math.inf:
+    if electricity is not None and not 0 <= electricity <= prices.MOST:
         raise UsageError("--electricity must be a price per kWh", hint="use e.g. 0.12", heading="wrong-cost")
     if pue is not None and not 1 <= pue < math.inf:
         raise UsageError("--pue must be at least 1", hint="use e.g. 1.3", heading="wrong-cost")
@@ -129,29 +136,23 @@ def priced(comparison: Comparison, arguments: argparse.Namespace) -> Comparison:
     are_files = bool(arguments.results) and all(Path(name).is_file() for name in arguments.results)
     stated = {"source": arguments.cost_source, "date": arguments.cost_date, "ordered": are_files}
     found = cost.with_prices(comparison, arguments.cost, **stated)
-    if note := cost.note_on_order(found, arguments.cost):
-        found = dataclasses.replace(found, notes=(*found.notes, note))
-        if not arguments.json:
-            console.note(note, weakens=True)
+    for doubt in found.notes[len(comparison.notes) + 1 :]:
+        console.error(f"warning: --cost: {doubt}")
     return found
 
 
 def plot_path(folder: Path, name: str) -> Path:
-    """Return where the plot of this name goes. Raises UsageError for a name that is no plot's."""
+    """Return the plot of this name in a directory, or the path if it has a directory. Raises UsageError."""
     path = Path(name)
-    if path.name and not path.suffix:
-        path = path.with_name(path.name + ".png")
+    path = path.with_name(path.name + ".png") if path.name and not path.suffix else path
     if path.suffix.lower() not in PLOT_ENDINGS:
-        raise UsageError(
-            f"--output: {name!r} is not a plot file",
-            hint=f"use a name that ends in {', '.join(PLOT_ENDINGS)}",
-            heading="wrong-usage",
-        )
-    return folder / path
+        hint = f"use a name that ends in {', '.join(PLOT_ENDINGS)}"
+        raise UsageError(f"--output: {name!r} is not a plot file", hint=hint, heading="wrong-usage")
+    return path if os.path.dirname(name) else folder / path  # noqa: PTH120, ./plot.png has a directory
 
 
 def draw(report: Report, path: Path, layout: plot.Layout = "standard") -> bytes | None:
-    """Return the plot; None, with one line on the standard error, where matplotlib is missing."""
+    """Return the plot; None, with one line on the standard error, if matplotlib is missing."""
     try:
         return plot.render(report, form=path.suffix.lower().removeprefix("."), layout=layout)
     except plot.NoMatplotlibError as error:

@@ -1,6 +1,6 @@
 """`benchmark --model encdec`: the encoder-decoder, started from here or by torchrun.
 
-Where RANK and WORLD_SIZE are set, this process is one of those that train. Where they aren't, it
+If RANK and WORLD_SIZE are set, this process is one of those that train. If they aren't, it
 starts them, watches, and sums up.
 """
 
@@ -70,7 +70,7 @@ def _start(options: argparse.Namespace) -> int:
     if options.dry_run:
         session.show(plan, machine)
         return ExitStatus.OK
-    return session.measure(plan, machine)[0]
+    return session.measure(dataclasses.replace(plan, arguments=options.argv), machine)[0]
 
 
 def _check_ranks(options: argparse.Namespace, process: Process) -> None:
@@ -90,6 +90,6 @@ def _check_ranks(options: argparse.Namespace, process: Process) -> None:
 
 
 def _check_packages() -> None:
-    """End here, with the command that brings it, where a package is missing; what looks for a GPU goes on without."""
+    """End here, with the command that brings it, if a package is missing; what looks for a GPU goes on without."""
     for package in ("numpy", "torch"):
         importlib.import_module(package)

@@ -23,7 +23,7 @@ Row = tuple[str, object, str | None]
 
 
 def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
-    """Print what was recognised, its line in the log, and the metrics."""
+    """Print what was recognized, its line in the log, and the metrics."""
     run, figures, steady = extracted.run, summary.performance, summary.steady
     training, spread = run.training_config, run.parallelism_config
     sizes = (
@@ -37,7 +37,7 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
         ("model", run.model and f"{run.model}{', full size' if run.scale == 'full' else ''}", "model"),
         ("GPUs", run.num_gpus, "num_gpus"),
         ("global batch size", training.global_batch_size, "global_batch_size"),
-        ("micro batch size", training.micro_batch_size, "micro_batch_size"),
+        ("micro-batch size", training.micro_batch_size, "micro_batch_size"),
         ("sequence length", training.sequence_length, "sequence_length"),
         ("parallelism", ", ".join(f"{name} {size}" for name, size in sizes if size), "tensor_model_parallel_size"),
         ("precision", training.precision, "precision"),
@@ -45,7 +45,7 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
     ]
     if figures.avg_step_time_seconds is not None:
         first, last = steady.first_step, steady.last_step
-        which = f"step {first} alone" if first == last else f"mean of steps {first} to {last}"
+        which = f"only step {first}" if first == last else f"mean of steps {first} to {last}"
         rows.append(("step time", f"{units.seconds(figures.avg_step_time_seconds)}, {which}", None))
     if figures.tokens_per_second_per_gpu is not None:
         rows.append(("throughput", f"{units.number(figures.tokens_per_second_per_gpu)} tokens/s/GPU", None))
@@ -65,7 +65,7 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
 
 
 def show_imported(result: ImportedResult) -> None:
-    """Print what was recognised and the metrics."""
+    """Print what was recognized and the metrics."""
     run, training = result.run, result.run.training_config
     if run.trace is not None and not run.steps:
         _show(result.title, f"{_log_format(run)}, {run.gpu_info.device_name or 'unknown GPU'}", run, (), {})
@@ -84,7 +84,8 @@ def show_imported(result: ImportedResult) -> None:
         ("step time", time, None),
         ("tokens/s/GPU", rate, None),
     ]
-    rows += [(f"share of {name}", units.seconds(value), None) for name, value in list(run.breakdown.items())[:12]]
+    parts = list(run.breakdown.items())[:12]
+    rows += [(f"part {shortened(name, 60)}", units.seconds(value), None) for name, value in parts]
     _show(result.title, _log_format(run), run, rows, {})
     _show_rest(run, result.summary, result.notes)
     info(f"Results saved to: {plain(str(result.path))}")

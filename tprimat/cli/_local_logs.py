@@ -28,9 +28,9 @@ MOST_NAMED = 6
 
 
 def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | None:
-    """Read the logs that are here, where that is what a command without options means.
+    """Read the logs that are here, if that is what a command without options means.
 
-    Returns the exit status; None where a measurement is requested or there is no log. Raises UnreadableError where
+    Returns the exit status; None if a measurement is requested or there is no log. Raises UnreadableError if
     LLAMA_LOG or its like names no file.
     """
     named = [model for model in models.names() if os.environ.get(find_logs.variable(model), "").strip()]
@@ -58,7 +58,7 @@ def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | No
         console.info("\nDry run: nothing was imported.")
         return ExitStatus.OK
     status, results = extract_primus.extract(
-        _logs(search, options.label), options.output_dir, bundle_path=options.bundle, anonymise=options.anonymise
+        _logs(search, options.label), options.output_dir, bundle_path=options.bundle
     )
     if results:
         console.info(f"\nNext:    {comparison_of(options.output_dir)}")
@@ -92,7 +92,7 @@ def _show(search: Search, requested: Sequence[str]) -> None:
 
 
 def _logs(search: Search, label: str | None) -> Iterator[tuple[str, GivenValues]]:
-    """Yield each log with its model where the log leaves it open, or the user says which it is; after a blank line."""
+    """Yield each log with its model if the log leaves it open, or the user says which it is; after a blank line."""
     for log in search.logs:
         console.info("")
         is_given = log.stated is None or log.why == find_logs.variable(log.model)

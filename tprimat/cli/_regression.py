@@ -19,27 +19,27 @@ _HEADING = "baseline-and-candidate"
 
 
 def is_requested(arguments: argparse.Namespace) -> bool:
-    """Return whether the regression check is requested. Raises UsageError where half of it is."""
+    """Return whether the regression check is requested. Raises UsageError if half of it is."""
     if arguments.baseline and arguments.candidate:
         if arguments.results:
             raise UsageError(
-                f"{arguments.results[0]} is neither --baseline nor --candidate",
+                f"{arguments.results[0]} is not assigned to --baseline or --candidate",
                 heading=_HEADING,
-                hint="name each result after one of them",
+                hint="pass each result after one of them",
             )
         if arguments.cost or arguments.reference is not None or arguments.efficiency:
             raise UsageError(
-                "--cost, --reference and --efficiency don't go with --baseline and --candidate",
+                "--cost, --reference and --efficiency cannot be combined with --baseline and --candidate",
                 heading=_HEADING,
-                hint="leave them out, or name the results without --baseline and --candidate",
+                hint="leave them out, or pass the results without --baseline and --candidate",
             )
         if arguments.format == "github" and (arguments.json or arguments.quiet):
-            hint = "give one of them"
-            raise UsageError("--format github has an output of its own", heading="wrong-usage", hint=hint)
+            problem = "--format github cannot be combined with --json or --quiet"
+            raise UsageError(problem, heading="wrong-usage", hint="use one of them")
         return True
-    hint = "name results for both"
+    hint = "pass results to both"
     if arguments.baseline or arguments.candidate:
-        raise UsageError("--baseline and --candidate go together", heading=_HEADING, hint=hint)
+        raise UsageError("--baseline and --candidate must be given together", heading=_HEADING, hint=hint)
     given = {
         "--max-slowdown": arguments.max_slowdown is not None,
         "--threshold": arguments.threshold,
@@ -66,7 +66,7 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
     thresholds = threshold.parse(arguments.max_slowdown, arguments.threshold)
     options = _comparing.options(arguments)
     given = _comparing.given_values(arguments)
-    hint = "name the results that ./benchmark.py wrote, or logs"
+    hint = "pass the results that ./benchmark.py wrote, or logs"
     baseline = _comparing.load(arguments.baseline, hint, "--baseline", given)
     candidate = _comparing.load(arguments.candidate, hint, "--candidate", given)
     _comparing.check(given, [*arguments.baseline, *arguments.candidate], baseline, candidate)
@@ -82,7 +82,9 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
     )
     status = baseline.status(candidate.status(check.status))
     if arguments.json:
-        console.echo(json_values.dumped({**json_values.regression_values(check), "status": int(status)}))
+        values = {"headline": report.verdict(check), **json_values.regression_values(check), "status": int(status)}
+        texts = {"caveats": report.caveat_texts(check), "next_step": report.next_step(check)}
+        console.echo(json_values.dumped({**values, **texts}))
     elif arguments.format == "github":
         # Nothing else: GitHub takes any line that begins with :: as a command, and names in a table are others' text.
         for line in (*map(github.of_error, [*baseline.errors, *candidate.errors]), *github.workflow_commands(check)):

@@ -22,13 +22,13 @@ _ONE = {"gpus": "--gpus", "num_nodes": "--nodes"}
 def configured(options: argparse.Namespace) -> tuple[argparse.Namespace, Tuning | None]:
     """Return the options with those of --config below them, and the search that chose them.
 
-    None where the command overrides any of them: then another configuration is measured than the one that was chosen.
+    None if the command overrides any of them: then another configuration is measured than the one that was chosen.
     """
     if options.config is None:
         return options, None
     if options.match is not None or options.tune:
         other = "--match" if options.match is not None else "--tune"
-        raise UsageError(f"--config and {other} can't be combined", heading="tuning")
+        raise UsageError(f"--config and {other} cannot be combined", heading="tuning")
     config = tuned_config.read(options.config)
     words = list(tuned_config.words(config.options))
     parser = benchmark_options.parser()
@@ -44,15 +44,15 @@ def configured(options: argparse.Namespace) -> tuple[argparse.Namespace, Tuning 
 def search(options: argparse.Namespace, machine: Machine) -> int:
     """Search for the fastest settings of each model."""
     if options.executor != "local" or frameworks.several(options.framework) is not None:
-        raise UsageError("--tune tunes one framework, on this machine", hint="name one: --framework", heading="tuning")
+        raise UsageError("--tune tunes one framework, on this machine", hint="choose it: --framework", heading="tuning")
     for name, flag in _ONE.items():
         if isinstance(getattr(options, name), tuple):
-            raise UsageError(f"--tune takes one value of {flag}", hint="tune each size by itself", heading="tuning")
+            raise UsageError(f"--tune takes one value of {flag}", hint="tune each value separately", heading="tuning")
     if (options.num_nodes or 1) > 1:
         raise UsageError("--tune searches on one node", hint="use --nodes 1", heading="several-nodes")
     if options.resume or options.retry_failed or options.only or options.profile:
         raise UsageError(
-            "--tune can't be combined with --resume, --retry-failed, --only and --profile", heading="tuning"
+            "--tune cannot be combined with --resume, --retry-failed, --only and --profile", heading="tuning"
         )
     framework = choose_framework(options, machine)
     notes: list[str] = []
@@ -73,7 +73,7 @@ def search(options: argparse.Namespace, machine: Machine) -> int:
         )
         if len(space.candidates) < 2:
             raise UsageError(
-                f"{model}: there is nothing to vary: each setting is given, or {framework.name} has no other that fits",
+                f"{model}: nothing to search: options fix every setting, or {framework.name} has one value that fits",
                 hint="remove options such as --micro-batch-size",
                 heading="tuning",
             )
@@ -81,7 +81,7 @@ def search(options: argparse.Namespace, machine: Machine) -> int:
         plan = plan_for(options, framework, requests, device.platform, (*machine.warnings, *notes))
         plans.append((dataclasses.replace(plan, output_dir=output_dir), space))
     if "precision" in plans[0][1].knobs:
-        console.note("precision is varied: a lower one changes what the model learns, not only how fast")
+        console.note("precision is part of the search: a lower precision changes the model, not only the speed")
     display.introduce(
         dataclasses.replace(plans[0][0], requests=tuple(s.candidates[0].request for _, s in plans)), machine
     )
@@ -89,7 +89,7 @@ def search(options: argparse.Namespace, machine: Machine) -> int:
     if options.dry_run:
         for _, space in plans:
             model = space.candidates[0].request.model
-            console.info(f"\n{model}: {len(space.candidates)} settings, {len(space.excluded)} excluded")
+            console.info(f"\n{model}: {len(space.candidates)} candidates, {len(space.excluded)} excluded")
             for knob, values in space.knobs.items():
                 console.info(f"  {knob}: {', '.join(map(str, values))}")
         console.info("\nNothing was run.")

@@ -29,25 +29,25 @@ def main(options: argparse.Namespace) -> int:
     sampler.choose(options.telemetry)
     if options.encdec:
         return _encdec.measure(options)
-    bundle.check(options.bundle, options.anonymise)
+    bundle.check(options.bundle)
     if options.executor == "slurm":
         return submit.submit(options)
     if unused := settings.given(options):
-        raise UsageError(f"{unused} is for a Slurm job", hint="add --executor slurm", heading="slurm")
+        raise UsageError(f"{unused} needs --executor slurm", hint="add --executor slurm", heading="slurm")
     options, tuning = _tuning.configured(options)
     machine = platforms.detect()
     if options.tune:
         return _tuning.search(options, machine)
     if options.budget is not None:
-        raise UsageError("--budget is the time of a search", hint="add --tune", heading="wrong-usage")
+        raise UsageError("--budget needs --tune", hint="add --tune", heading="wrong-usage")
     status = _local_logs.import_local_logs(options, machine)
     if status is not None:
         return status
     if isinstance(options.num_nodes, tuple):
         # Each machine runs the same command: all would train alone what one of them is to.
         raise UsageError(
-            "--nodes takes several values with --executor slurm alone",
-            hint="here, run each number of nodes by itself, on as many machines",
+            "--nodes takes several values only with --executor slurm",
+            hint="without Slurm, start one benchmark per number of nodes",
             heading="several-nodes",
         )
     points = list(sweep.points(options))
@@ -59,7 +59,7 @@ def main(options: argparse.Namespace) -> int:
         plan = merged([plan_of(point, framework, machine) for point in points])
         if framework.divides and under_torchrun():
             return torchrun.train_nemo(plan, machine)
-    plan = dataclasses.replace(sweep.of_options(plan, options), tuning=tuning)
+    plan = dataclasses.replace(sweep.of_options(plan, options), tuning=tuning, arguments=options.argv)
     if options.dry_run:
         show(plan, machine)
         if names is None and framework.name == NEMO:

@@ -47,7 +47,7 @@ def _print(report: verdict.Report, arguments: argparse.Namespace) -> None:
 
 
 def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | None) -> tuple[Comparison, Inputs]:
-    hint = "name the directory of your results with --results-dir"
+    hint = "set the directory of your results with --results-dir"
     given = _comparing.given_values(arguments)
     inputs = _comparing.load(_comparing.result_folders(folder, hint), hint, given=given)
     files = inputs.files

@@ -41,8 +41,8 @@ def lines(diagnosis: Diagnosis, *, quiet: bool = False, verbose: bool = False) -
             shown += ["", *_gpu_table(diagnosis.gpus)]
         shown += ["", f"Frameworks that can train here: {', '.join(diagnosis.can_train) or 'none'}."]
         if diagnosis.can_train:
-            shown.append(f"  ./benchmark.py --framework {diagnosis.can_train[0]} measures with the first one.")
-        shown.append("Without training: tprimat read imports logs, ./compare_results.py compares results.")
+            shown.append(f"To benchmark with the first one: ./benchmark.py --framework {diagnosis.can_train[0]}")
+        shown.append("Without training: python3 -m tprimat read imports logs, ./compare_results.py compares results.")
     reasons = [f"{name}: {reason}" for name, reason in diagnosis.cannot_train.items()]
     if quiet and (diagnosis.can_train or diagnosis.analyses_only):
         reasons = []

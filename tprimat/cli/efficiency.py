@@ -1,4 +1,4 @@
-"""efficiency: MFU, memory, energy, cost and time to train of results; enhanced-metrics is its older name."""
+"""efficiency: MFU, memory, energy, cost and time to train of results; alias: enhanced-metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def main(arguments: argparse.Namespace) -> int:
     arguments.results += _comparing.files_apart(arguments)
     names = arguments.results or ["output"]
     options = _comparing.options(arguments)
-    inputs = _comparing.load(names, "run ./benchmark.py first, or name results or logs")
+    given = _comparing.given_values(arguments)
+    inputs = _comparing.load(names, "run ./benchmark.py first, or pass results or logs", given=given)
     comparison = _comparing.priced(compare(inputs.files, notes=inputs.notes, options=options), arguments)
     notes = [*comparison.notes, *micro_batches(comparison)]
     tables = efficiency_tables(comparison)

@@ -25,7 +25,7 @@ def main(arguments: argparse.Namespace) -> int:
         console.echo(json_values.dumped(report.values(explanation)))
     else:
         show(report.document(explanation), arguments)
-    return ExitStatus.OK
+    return ExitStatus.OK if explanation.is_comparable else ExitStatus.NOT_COMPARABLE
 
 
 def _traced_run(name: str) -> Run:
@@ -36,7 +36,7 @@ def _traced_run(name: str) -> Run:
     runs = [run for file in inputs.files for run in file.runs if run.trace is not None]
     if len(runs) != 1:
         problem = f"{len(runs)} runs with a trace" if runs else "no profiler trace"
-        hint = "name one of them" if runs else "./benchmark.py --profile torch records one; docs/profiling.md"
+        hint = "pass one of them" if runs else "./benchmark.py --profile torch records one; docs/profiling.md"
         raise UnreadableError(name, problem, heading="profile", hint=hint)
     return runs[0]
 

@@ -21,7 +21,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Write one row per step. A named file that can't be read doesn't keep the others from being exported."""
     name = next(name for name in FORMATS if getattr(arguments, name))
     target = getattr(arguments, name)
-    inputs = _comparing.load(arguments.paths or ["output"], "run ./benchmark.py first, or name results or logs")
+    inputs = _comparing.load(arguments.paths or ["output"], "run ./benchmark.py first, or pass results or logs")
     comparison = compare(inputs.files, notes=inputs.notes)
     content = FORMATS[name](comparison)
     status = inputs.status(ExitStatus.OK)

@@ -26,14 +26,13 @@ def main(arguments: argparse.Namespace) -> int:
     if not arguments.log_file:
         raise UsageError("--log-file is required", hint="give a log file, or - for stdin", heading="wrong-usage")
     _check_output(arguments)
-    bundle.check(arguments.bundle, arguments.anonymise)
+    bundle.check(arguments.bundle)
     given = GivenValues(label=arguments.label, override=arguments.override)
     given = given.with_options(arguments.log_values or ())
     paths = inputs.named_files(arguments.log_file)
     given.check(paths)
     logs = ((path, given) for path in paths)
-    options = {"bundle_path": arguments.bundle, "anonymise": arguments.anonymise}
-    return extract(logs, arguments.output_dir, arguments.output, **options)[0]
+    return extract(logs, arguments.output_dir, arguments.output, arguments.bundle)[0]
 
 
 def extract(
@@ -41,7 +40,6 @@ def extract(
     output_dir: Path | str,
     output: str | None = None,
     bundle_path: Path | None = None,
-    anonymise: bool = False,
 ) -> tuple[ExitStatus, list[Path]]:
     """Make, save and show logs' results, under their usual names or in the file `output`; return status and files.
 
@@ -68,7 +66,7 @@ def extract(
             console.error(error.line())
             statuses.append(error.status)
     if bundle_path and results:
-        bundle.write_and_report(bundle_path, list(dict.fromkeys(results)), paths, anonymise)
+        bundle.write_and_report(bundle_path, list(dict.fromkeys(results)), paths)
     return most_severe(statuses), results
 
 
@@ -79,7 +77,7 @@ def _check_output(arguments: argparse.Namespace) -> None:
     path = Path(arguments.output)
     if path.is_dir():
         raise UsageError(
-            f"{path}: is a directory", hint="use --output FILE or --output-dir DIR", heading="output-is-no-result"
+            f"{path}: is a directory", hint="use --output FILE or --output-dir DIR", heading="output-is-not-a-result"
         )
     if path.exists():
         try:
@@ -88,7 +86,7 @@ def _check_output(arguments: argparse.Namespace) -> None:
             raise UsageError(
                 f"{path}: exists and is not a result file",
                 hint="choose another --output",
-                heading="output-is-no-result",
+                heading="output-is-not-a-result",
             ) from error
 
 

@@ -28,7 +28,7 @@ def main(options: argparse.Namespace) -> int:
     if processes is None:
         raise UsageError(
             "found none of nvidia-smi, amd-smi and rocm-smi",
-            hint="run it where the GPU driver is installed",
+            hint="run it on a machine with a GPU driver",
             heading="memory-held",
         )
     own = [process for process in processes if gpu_processes.can_terminate(process, host)]
@@ -66,7 +66,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _memory(states: Sequence[GpuState]) -> list[str]:
-    """Return a table of each GPU's memory and a blank line; nothing where the driver states no GPU."""
+    """Return a table of each GPU's memory and a blank line; nothing if the driver states no GPU."""
     rows = [
         [
             str(each.index),
@@ -81,7 +81,7 @@ def _memory(states: Sequence[GpuState]) -> list[str]:
 
 def _lines(processes: Sequence[GpuProcess], own: Sequence[GpuProcess]) -> list[str]:
     if not processes:
-        return ["No process uses GPU memory."]
+        return ["No processes are using GPU memory."]
     is_verbose = console.verbosity() is Verbosity.VERBOSE
     rows = [["GPU", "process", "user", "memory", *(["can be stopped"] if is_verbose else []), "command"]]
     for process in processes:
@@ -94,12 +94,12 @@ def _lines(processes: Sequence[GpuProcess], own: Sequence[GpuProcess]) -> list[s
 
 
 def _is_confirmed(processes: Sequence[GpuProcess]) -> bool:
-    """Ask the user. Raises UsageError where there is nobody to ask."""
+    """Ask the user. Raises UsageError if there is nobody to ask."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError("--kill needs a terminal to ask for confirmation", hint="add --yes", heading="memory-held")
     numbers = ", ".join(str(process.pid) for process in processes)
     noun = "process" if len(processes) == 1 else "processes"
-    # The question is for a person, also where the answer of the command is for a program.
+    # The question is for a person, also if the answer of the command is for a program.
     visible = console.verbosity() in (Verbosity.NORMAL, Verbosity.VERBOSE)
     with contextlib.nullcontext() if visible else contextlib.redirect_stdout(sys.stderr):
         answer = input(f"\nTerminate your {noun} {numbers}? [y/N] ")

@@ -38,6 +38,8 @@ def main(options: argparse.Namespace) -> int:
     if file is None:
         return ExitStatus.OK
     path = short_path(store.write(file, output_dir))
+    # With pseudonyms.
+    file = store.read(path) or file
     output = console.current()
     output.paths.append(str(path))
     output.values.update({**msgspec.to_builtins(file), "path": str(path)})
@@ -53,7 +55,7 @@ def _start(options: argparse.Namespace, output_dir: Path) -> PreflightFile:
     if machine.unusable_gpu:
         raise UsageError(
             machine.unusable_gpu,
-            hint="fix the GPU setup, or set CUDA_VISIBLE_DEVICES=-1 to measure the CPU",
+            hint="fix the GPU driver, or set CUDA_VISIBLE_DEVICES=-1 to measure the CPU",
             heading="unusable-gpu",
         )
     count = len(machine.devices)

@@ -65,7 +65,7 @@ def _show(training: PrimusTraining, *, is_outcome: bool) -> None:
     }
     title = f"{models.title(run.model)}, {training.precision}, {training.num_gpus} GPUs"
     console.info(f"{plain(str(training.configuration.path))}: {title}")
-    rows = [("", "in force", "set by")]
+    rows = [("", "value", "set by")]
     for label, name in SHOWN:
         setting = settings.get(name)
         shown = (plain(str(setting.value), 60), plain(setting.text)) if setting else (units.UNKNOWN, "")

@@ -1,4 +1,4 @@
-"""project: the throughput of more GPUs, from measured sizes."""
+"""project: the throughput of more GPUs, from measured GPU counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tprimat.report import json_values, projection
 
 def main(arguments: argparse.Namespace) -> int:
     """Project the curves of the results to a number of GPUs."""
-    hint = "name results or logs of two or more sizes"
+    hint = "pass results or logs of two or more GPU counts"
     arguments.results += _comparing.files_apart(arguments)
     inputs = _comparing.load(
         arguments.results or _comparing.result_folders(_comparing.FOLDER, hint),

@@ -28,22 +28,24 @@ MOST_SKIPPED = 4
 """Files skipped for one reason that are named; the rest is counted."""
 
 FULL_ACCOUNT = 3
-"""Up to so many trainings are shown in full; more are a table, and the warnings are in the results."""
+"""Up to so many runs are shown in full; more are a table, and the warnings are in the results."""
 
 
 @prints_outcome("results")
 def main(arguments: argparse.Namespace) -> int:
     """Read logs and write their results. What can't be read doesn't keep the rest from being read."""
+    bundle.check(arguments.bundle)
     if not arguments.paths:
         where = find_logs.folders(Path.cwd(), Path(arguments.output_dir), REPOSITORY, os.environ)
         found = find_logs.search(models.names(), where, os.environ).logs
-        arguments.paths = [each for each in find_logs.EARLIER_FOLDERS if Path(each).is_dir()]
+        earlier = (Path(parent, name) for parent in (".", "..") for name in find_logs.EARLIER_FOLDERS)
+        arguments.paths = [str(each) for each in earlier if each.is_dir()]
         arguments.paths += [str(log.path) for log in found]
         if not arguments.paths:
-            hint = "name a log file, a directory, or - for stdin"
-            text = "no log of a known model found here, in output/ or in logs/"
+            hint = "pass a log file, a directory, or - for stdin"
+            text = "no training log of a known model in this directory, output/ or logs/"
             raise UsageError(text, hint=hint, heading="not-a-training-log")
-    given = GivenValues(override=arguments.override, columns=arguments.columns and mapped.columns(arguments.columns))
+    given = GivenValues(override=arguments.override, columns=mapped.given(arguments.columns, arguments.pattern))
     given = given.with_options(arguments.log_values or ())
     names = inputs.named_files(arguments.paths)
     with contextlib.ExitStack() as stack:
@@ -58,19 +60,24 @@ def main(arguments: argparse.Namespace) -> int:
         batch.skipped += [dataclasses.replace(each, path=named(each.path)) for each in skipped]
         batch.errors += [(error.problem, error.hint) for error in errors]
         given.check([*names, *(path for source in logs for path in source.paths)])
+        packed: list[Path] = []
         with _progress(len(logs)) as advance:
             for source, outcome in sources.read_sources(logs, arguments.jobs, given):
                 title = named(source.title)
                 batch.add(source, load.under_names(outcome, named), title)
+                packed += map(Path, source.paths if isinstance(outcome, list) else ())
                 advance(title)
-    batch.save()
+        batch.save()
+        if arguments.bundle and batch.results:
+            logs_left = [path for path in packed if str(path) != inputs.STANDARD_INPUT]
+            bundle.write_and_report(arguments.bundle, [result.path for result in batch.results], logs_left)
     return _report(batch)
 
 
 def _unpacked(
     names: Sequence[str], stack: contextlib.ExitStack
 ) -> tuple[list[str], list[TensorPrimatError], Callable[[str], str]]:
-    """Return the names with a folder for each bundle, an error for each that is none, and what renames the folders."""
+    """Return the names, bundles as unpacked directories; an error for each broken bundle; a function to rename."""
     places: list[str] = []
     errors: list[TensorPrimatError] = []
     renames: list[Callable[[str], str]] = []
@@ -115,7 +122,7 @@ def _report(batch: LogImport) -> int:
         hinted = f"\nhint:  {plain(hint)}" if hint else ""
         console.error(f"error: {plain(problem)}{hinted}", see="not-a-training-log")
     if not batch.results and not batch.errors:
-        console.error("error: no training found", see="not-a-training-log")
+        console.error("error: no training log found", see="not-a-training-log")
     return ExitStatus.USAGE if batch.errors or not batch.results else ExitStatus.OK
 
 

@@ -31,8 +31,8 @@ MEASUREMENT_ITERATIONS = 200
 
 @prints_outcome("results")
 def main(options: argparse.Namespace) -> int:
-    """Check, train and read; return the status of the last training, or an ExitStatus where none was started."""
-    bundle.check(options.bundle, options.anonymise)
+    """Check, train and read; return the status of the last training, or an ExitStatus if none was started."""
+    bundle.check(options.bundle)
     installation = primus_installation.from_environment(os.environ, options.primus_path)
     if problem := installation.problem():
         raise UsageError(problem, heading="no-primus")
@@ -63,7 +63,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _trainings(options: argparse.Namespace, installation: Installation, machine: Machine) -> tuple[PrimusTraining, ...]:
-    """Return the trainings that are asked for, all of them planned before any is started."""
+    """Return the runs that are asked for, all of them planned before any is started."""
     config = own_configuration(options)
     names, own = models_of(options.model, config, installation, os.environ)
     matched = (store.read(options.match)[0], str(options.match)) if options.match is not None else None

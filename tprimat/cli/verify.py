@@ -1,16 +1,18 @@
-"""verify: recompute the values of a bundle from its logs, and say whether they are the same."""
+"""verify: recompute the values of a bundle from its logs, and report whether it can be accepted."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tprimat import console
+from tprimat.checks import CONTRADICTION
 from tprimat.errors import ExitStatus, UnreadableError
 from tprimat.files import unreadable
 from tprimat.log_import import bundle
-from tprimat.log_import.verify import Difference, Verification, verify
+from tprimat.log_import.verify import ADDED, CHANGED, MISSING, NO_SPEED, Difference, Verification, verify
 from tprimat.report import json_values
 from tprimat.text import counted, plain
 
@@ -25,7 +27,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise unreadable(path, FileNotFoundError())
     if not bundle.is_packed(path):
         raise UnreadableError(
-            path, f"not a bundle: its name ends in none of {', '.join(bundle.ENDINGS)}", heading="unreadable-file"
+            path, f"not a bundle: the name must end in one of {', '.join(bundle.ENDINGS)}", heading="unreadable-file"
         )
     found = verify(path)
     status, answer = _answer(found)
@@ -42,30 +44,58 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _answer(found: Verification) -> tuple[ExitStatus, str]:
     different = sum(len(run.differences) for run in found.runs)
-    if different or found.changed:
-        parts = [f"{counted(different, 'value')} differ{'s' if different == 1 else ''}"] if different else []
-        parts += [f"{counted(len(found.changed), 'file')} changed or missing"] if found.changed else []
-        return ExitStatus.IMPLAUSIBLE, f"NOT the same: {', '.join(parts)}."
+    findings = [each for run in found.runs for each in run.findings]
+    rules = [each.rule for each in findings]
+    wrong = {
+        f"{counted(different, 'value')} differ{'s' if different == 1 else ''}": different,
+        **{f"{counted(number, 'file')} {what}": number for what, number in _files(found.changed)},
+        "implausible": "error" in [each.severity for each in findings],
+        "private data": found.private,
+        f"{counted(len(found.foreign), 'file')} other than data": found.foreign,
+    }
+    if any(wrong.values()):
+        return ExitStatus.IMPLAUSIBLE, f"Not acceptable: {', '.join(text for text, is_so in wrong.items() if is_so)}."
     values = counted(sum(run.values for run in found.runs), "value")
-    without = [run for run in found.runs if run.log is None]
-    if without:
-        logs = f"{counted(len(without), 'run')} without a log in the bundle"
-        return ExitStatus.INCONCLUSIVE, f"Verified in part: {values} recomputed; {logs}, so its steps can't be checked."
-    return ExitStatus.OK, f"The same: {values} recomputed."
+    without = sum(run.log is None for run in found.runs)
+    speedless, inconsistent = rules.count(NO_SPEED), rules.count(CONTRADICTION)
+    unchecked = len(rules) - speedless - inconsistent
+    open_ = {
+        f"steps unchecked for {counted(without, 'run')} without a log in the bundle": without,
+        f"{counted(len(found.extra), 'log')} without a result": found.extra,
+        f"{counted(speedless, 'run')} without a speed": speedless,
+        f"{counted(inconsistent, 'inconsistent value')}": inconsistent,
+        f"{counted(unchecked, 'value')} that can't be checked": unchecked,
+    }
+    if any(open_.values()):
+        reasons = ", ".join(text for text, is_so in open_.items() if is_so)
+        return ExitStatus.INCONCLUSIVE, f"Undecided: {reasons} ({values} recomputed)."
+    return ExitStatus.OK, f"Can be accepted: {values} recomputed; plausible, no private data, no executable files."
+
+
+def _files(changed: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield what became of files since they were packed, with their number."""
+    for ending, what in ((CHANGED, "changed after packing"), (MISSING, "missing"), (ADDED, "added")):
+        if number := sum(each.endswith(ending) for each in changed):
+            yield what, number
 
 
 def _lines(found: Verification, most: int | None) -> list[str]:
     lines = [plain(each) for each in found.changed]
     for run in found.runs:
-        source = f"from {plain(run.log)}" if run.log else "from its own steps; its log is not in the bundle"
-        source += "" if run.original is not False else ", a copy that was decompressed, decoded or redacted"
+        source = plain(run.log) if run.log else "its own steps; its log is not in the bundle"
+        source += " (decompressed or redacted copy)" if run.original is False else ""
         same = run.values - len(run.differences)
-        lines.append(f"{plain(run.result)}, run {run.number}: {same:,} of {run.values:,} values are the same, {source}")
+        lines.append(f"{plain(run.result)}, run {run.number}: {same:,} of {run.values:,} values match {source}")
         shown = run.differences[:most]
         lines += [f"  {_described(each)}" for each in shown]
         if len(shown) < len(run.differences):
-            lines.append(f"  and {len(run.differences) - len(shown)} more (--verbose lists them)")
-    return lines
+            lines.append(f"  and {len(run.differences) - len(shown)} more with --verbose")
+        lines += [f"  {'implausible' if each.severity == 'error' else 'unclear'}: {each.text}" for each in run.findings]
+        lines += [f"  not in the log: {', '.join(run.unsupported)}"] if run.unsupported else []
+    for title, found_in in (("private", found.private), ("not data", found.foreign), ("without a result", found.extra)):
+        lines += [f"{title}: {plain(each)}" for each in found_in]
+    kinds = ", ".join(counted(number, kind) for kind, number in found.files.items() if number)
+    return [*lines, f"files: {kinds}; none was executed"]
 
 
 def _described(difference: Difference) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from tprimat import console
 from tprimat.cli import _comparing
 from tprimat.errors import ExitStatus, UnreadableError
+from tprimat.read import mapped
 from tprimat.report import json_values
 from tprimat.text import plain
 from tprimat.watch import lines
@@ -26,8 +28,9 @@ Show = Callable[[Update], None]
 def main(arguments: argparse.Namespace) -> int:
     """Follow a training until it ends, a condition is met, or Ctrl-C is pressed."""
     given = _comparing.given_values(arguments)
-    logs = GrowingLogs(arguments.log, given)
-    hint = "name results or a log"
+    named = mapped.given(arguments.columns, arguments.pattern)
+    logs = GrowingLogs(arguments.log, dataclasses.replace(given, columns=named))
+    hint = "pass results or a log"
     baseline = _comparing.load([arguments.baseline], hint, "--baseline", given).files if arguments.baseline else []
     conditions = Conditions(arguments.until_ci, arguments.max_slowdown, arguments.max_stall)
     update = Update(None, 0.0)
@@ -79,7 +82,7 @@ def _line_by_line(arguments: argparse.Namespace, logs: GrowingLogs) -> Show:
                 console.echo(_json_line(update))
         else:
             if due and not arguments.quiet:
-                text = lines.line(update.state) if update.state else f"waiting: {plain(logs.problem)}"
+                text = lines.line(update.state) if update.state else f"waiting, until Ctrl-C: {plain(logs.problem)}"
                 console.echo(f"{_now()}  {text}")
             for event in update.events:
                 console.echo(f"{_now()}  {plain(event)}")
@@ -108,7 +111,10 @@ def _finish(arguments: argparse.Namespace, logs: GrowingLogs, update: Update, st
 
 
 def _json_line(update: Update, **more: object) -> str:
-    known = lines.values(update.state) if update.state else {}
+    known: dict[str, object] = {}
+    state = update.state
+    if state:
+        known = {**lines.values(state), "account": json_values.account_values(state.run, state.summary)}
     values = {**known, "seconds_since_last_step": update.quiet_s, "events": update.events, **more}
     return json.dumps(json_values.plain(values), ensure_ascii=False)
 

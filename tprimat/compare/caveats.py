@@ -1,16 +1,19 @@
-"""What could overturn the answer of a comparison, or should be known with it: a row each, by its effect."""
+"""Caveats of a comparison, ordered by how much they could change the result."""
 
 from __future__ import annotations
 
 import itertools
 import re
+import statistics
 import textwrap
 from collections.abc import Iterator, Sequence
 
 from tprimat import units
+from tprimat.analysis.intervals import welch
 from tprimat.analysis.run_order import Order
-from tprimat.analysis.summary import NAMED_WARM_UP, OVER_BLOCKS
+from tprimat.analysis.summary import CUT, NAMED_WARM_UP, OVER_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
+from tprimat.compare.figures import trained_seconds
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.results.run import FROM_DESCRIPTION, MODEL_FROM_DIRECTORY
 from tprimat.settings.rows import NOT_CONFIGURED
@@ -29,12 +32,15 @@ CODES = (
     "precision-source",
     "model-source",
     "timer-differs",
+    "clock-differs",
     "tuning-differs",
     "bf16-emulated",
     "incomplete",
     "speed-changed",
     "unlike-blocks",
     "slow-start",
+    "unlike-sessions",
+    "steps-cut",
     "order-of-runs",
     "unlike-runs",
     "few-runs",
@@ -61,10 +67,10 @@ EVENTS = {
 
 LONGEST_CLAUSE = 44
 LONGEST_VALUE = 60
-LONGEST_LIST, LONGEST_NOTE = 130, 48
+LONGEST_LIST, LONGEST_NOTE = 78, 48
 MOST_VALUES = 4
-"""Characters of a setting's value, of a warning's settings (two lines of a screen), and of a note's (one line), which
-has values only where they are short; values of a setting."""
+"""Characters of a setting's value, of a warning's settings, and of a note's (each one line of a screen), which has
+values only where they are short; values of a setting."""
 
 SCOPES = {
     "data wait": "whole step with data wait",
@@ -72,14 +78,24 @@ SCOPES = {
 }
 """Short names of scopes whose first clause doesn't tell them apart."""
 
+UNLIKE_TOKENS = 0.01
+"""Difference of the mean tokens of a step, if the log counts them, that is named."""
+
 DISTURBED_SHARE = 0.05
 """Share of the CPU time in other hands, during a training on the CPU, from which it is named."""
 
+BREAK_S, SURE = 600.0, 0.01
+"""Runs before and after a break of so many seconds that differ at this p value are not runs of one program."""
+
 _ELSEWHERE = ("global batch", "step timer scope", "clock")
-"""Settings that have a caveat of their own where they matter."""
+"""Settings that have a caveat of their own if they matter."""
 
 OUTLIER_SHARE = 0.01
 """Share of a run's steady time that one record may take beyond the median before it is named."""
+
+
+OF_ONE = ("throttled", "shared", "disturbed", "device-errors", "slow-device", "bf16-emulated")
+"""Codes of what matters to a system that is compared with none, too."""
 
 
 def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Caveat, ...]:
@@ -90,7 +106,7 @@ def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Cav
     every = (*_of_settings(systems, pairs), *_of_events(systems), *_of_runs(systems), *_of_training(systems, pairs))
     for caveat in every:
         found.setdefault(caveat.code, caveat)
-    return tuple(found[code] for code in CODES if code in found)
+    return tuple(found[code] for code in (CODES if len(systems) > 1 else OF_ONE) if code in found)
 
 
 def contradictions(system: SystemResult) -> list[Finding]:
@@ -98,12 +114,17 @@ def contradictions(system: SystemResult) -> list[Finding]:
     return [finding for finding in system.findings if finding.rule == CONTRADICTION]
 
 
+def some_names(names: Sequence[str], systems: int) -> str:
+    """Return names for one line: one or two; of more, how many of so many systems they are."""
+    return join_names(names) if len(names) < 3 else f"{len(names)} of {systems} systems"
+
+
 def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
     on_gpu = [system for system in systems if system.run.platform != "cpu"]
     precisions = {system.name: system.run.training_config.precision for system in on_gpu}
     unknown = [name for name, precision in precisions.items() if precision is None]
     if unknown:
-        whose = "" if len(unknown) == len(systems) else f"of {join_names(unknown)} "
+        whose = "" if len(unknown) == len(systems) else f"of {some_names(unknown, len(systems))} "
         text = f"precision {whose}is unknown and could explain the difference"
         yield Caveat("precision-unknown", "warning", text)
     known = list(dict.fromkeys(precision.upper() for precision in precisions.values() if precision))
@@ -113,12 +134,12 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
         if (config := system.run.training_config).precision
         and (config.precision_detail or "").startswith(FROM_DESCRIPTION)
     )
-    source = f"{' and '.join(described)} from the system description, not the log"
+    whose, source = " and ".join(described), "from the system description, not the log"
     if len(known) > 1:
         text = f"precision differs: {' vs '.join(known)}"
-        yield Caveat("precision-differs", "warning", f"{text} ({source})" if described else text)
+        yield Caveat("precision-differs", "warning", f"{text} ({whose} {source})" if described else text)
     elif described:
-        yield Caveat("precision-source", "info", f"precision {source}")
+        yield Caveat("precision-source", "info", f"precision {whose} is {source}")
     guessed = [system for system in systems if any(w.startswith(MODEL_FROM_DIRECTORY) for w in system.run.warnings)]
     if guessed:
         whose = "" if len(guessed) == len(systems) else f" of {join_names([system.name for system in guessed])}"
@@ -149,12 +170,23 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
         rate = "samples/s" if systems[0].per_sample else "tokens/s"
         text = f"global batch differs: {texts} sequences; compare {rate}, not step time"
         yield Caveat("batch-differs", "warning", text)
+    logged = [
+        speed * time
+        for system in systems
+        if system.run.tokens_per_step is None
+        and (speed := system.value("tokens_per_second"))
+        and (time := system.value("avg_step_time_seconds"))
+    ]
+    if logged and max(logged) / min(logged) - 1 > UNLIKE_TOKENS:
+        texts = " vs ".join(f"{tokens:,.0f}" for tokens in logged[:4])
+        text = f"tokens per step differ: {texts}; longer sequences need more time per token"
+        yield Caveat("batch-differs", "warning", text)
     yield from _of_tuning(systems)
     yield from _of_config_diffs(systems, pairs)
 
 
 def _of_tuning(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
-    """Yield how much each system was tuned, where any was; settings of another device are no tuning of this one."""
+    """Yield how much each system was tuned, if any was; settings of another device are no tuning of this one."""
     efforts = {}
     trials = {}
     for system in systems:
@@ -180,7 +212,7 @@ def _of_tuning(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
 
 
 def _brief(covers: str) -> str:
-    """Return the first clause of what a step time covers, cut between two words where it is long."""
+    """Return the first clause of what a step time covers, cut between two words if it is long."""
     clause = plain(covers)
     if len(clause) > LONGEST_CLAUSE:
         clause = clause.partition(";")[0].partition(",")[0]
@@ -216,7 +248,7 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
         yield Caveat("configuration-differs", "info", f"settings differ: {_brief_list(shown, ', ', LONGEST_NOTE)}")
     unknown = dict.fromkeys(entry.title for pair in pairs for entry in pair.config_diff.of("unknown"))
     if unknown:
-        text = f"{counted(len(unknown), 'setting')} not reported in some results"
+        text = f"{counted(len(unknown), 'setting')} not reported by every system"
         yield Caveat("not-reported", "info", text)
 
 
@@ -226,7 +258,7 @@ def _versus(values: dict[int, str]) -> str:
 
 
 def _apart(first: str, second: str) -> tuple[str, str]:
-    """Return the parts of two lists that the other one lacks; the whole where one has no part of its own."""
+    """Return the parts of two lists that the other one lacks; the whole if one has no part of its own."""
     # What stands in brackets is no part of its own.
     parts = [re.split(r", (?![^(]*\))", text) for text in (first, second)]
     own = [", ".join(part for part in parts[i] if part not in parts[1 - i]) for i in (0, 1)]
@@ -266,13 +298,13 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         for system in systems
     }
     if texts := [f"{join_names(names)} of {system}" for system, names in slow.items() if names]:
-        yield Caveat("slow-device", "warning", f"slower than the others in the preflight: {'; '.join(texts)}")
+        yield Caveat("slow-device", "warning", f"slower than the other GPUs in the preflight: {'; '.join(texts)}")
 
 
 def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     # With a single run there is no interval, which the verdict itself says.
     if min(len(system.valid_runs) for system in systems) == 2:
-        yield Caveat("few-runs", "warning", "two runs of a system give a wide interval")
+        yield Caveat("few-runs", "warning", "only two runs per system, so the confidence interval is wide")
     disturbances = [
         result.run.disturbance for system in systems for result in system.valid_runs if result.run.platform == "cpu"
     ]
@@ -284,7 +316,7 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         if share > DISTURBED_SHARE
     ]
     if users:
-        yield Caveat("disturbed", "warning", f"{' and '.join(users)} while measuring")
+        yield Caveat("disturbed", "warning", f"{' and '.join(users)} during the measurement")
     changed = [
         f"{system.name} at step {after.first_step} ({units.seconds(before.mean)} → {units.seconds(after.mean)}"
         + (f", {after.cause.partition(':')[0]})" if after.cause else ")")
@@ -292,18 +324,19 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         for before, after in itertools.pairwise(system.segments)
     ]
     if changed:
-        yield Caveat(
-            "speed-changed", "warning", f"speed changed: {join_names(changed)}; the result depends on run length"
-        )
+        yield Caveat("speed-changed", "warning", f"speed changed: {join_names(changed)}")
     else:
         runs = [result.summary for system in systems for result in system.valid_runs]
         several = sum(len(summary.segments) > 1 for summary in runs)
         if several:
-            text = f"{several} of {counted(len(runs), 'run')} changed speed midway"
+            text = f"{several} of {counted(len(runs), 'run')} changed speed part-way through"
             yield Caveat("speed-changed", "info", text)
     for system in systems:
         for text in [each for each in system.value_warnings if each.startswith(OVER_BLOCKS)][:1]:
-            yield Caveat("unlike-blocks", "warning", f"{system.name}: {text}")
+            average, _, block = text.partition("; ")
+            # Of a single run nobody knows whether the next one has such a block.
+            told = f"{block.partition(': ')[0]}; measure more runs" if len(system.valid_runs) == 1 else average
+            yield Caveat("unlike-blocks", "warning", f"{system.name}: {told}")
     drifts = {
         system.name: max(abs(drift) for drift in known)
         for system in systems
@@ -316,6 +349,8 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     if skipped > NAMED_WARM_UP and not any(system.is_unsettled for system in systems):
         text = f"the first {skipped} steps of each run are excluded: the latest slow start takes as long"
         yield Caveat("slow-start", "info", text)
+    for text in (f"{each.name}: {text}" for each in systems for text in each.value_warnings if CUT in text):
+        yield Caveat("steps-cut", "info", text)
     unsteady = [
         system.name for system in systems if not all(result.summary.steady.found for result in system.valid_runs)
     ]
@@ -326,9 +361,9 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     ]
     if alone:
         whose = "each log" if len(alone) == len(systems) else f"the log of {join_names(alone)}"
-        yield Caveat("no-steady-state", "warning", f"{whose} has one record, so warm-up can't be excluded")
+        yield Caveat("no-steady-state", "warning", f"{whose} has a single averaged record, which may include warm-up")
     elif unsteady:
-        where = join_names(unsteady) if len(unsteady) < max(3, len(systems)) else "any system"
+        where = some_names(unsteady, len(systems)) if len(unsteady) < len(systems) else "any system"
         text = f"no steady state in {where}: the result may include warm-up"
         yield Caveat("no-steady-state", "info", text)
     shares = {system.name: share for system in systems if (share := _longest_step_share(system)) > OUTLIER_SHARE}
@@ -338,15 +373,39 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         yield Caveat("outlier", "info", text)
     for system in systems:
         if system.spread >= DOUBTFUL_SPREAD:
-            text = f"runs of {system.name} differ {system.spread:.2f}×: are they of one configuration?"
-            yield Caveat("unlike-runs", "warning", text)
+            text = f"runs of {system.name} differ {system.spread:.2f}×"
+            question = "" if system.is_one_session else ": are they of one configuration?"
+            yield Caveat("unlike-runs", "warning", text + question)
         if system.order is not None:
             yield Caveat("order-of-runs", "warning", _order_text(system.name, system.order))
-    incomplete = [
-        system.name for system in systems if not any(result.run.status == "complete" for result in system.valid_runs)
-    ]
-    if incomplete:
-        yield Caveat("incomplete", "warning", f"no run of {join_names(incomplete)} is complete")
+    if texts := [text for system in systems if (text := _sessions_text(system))]:
+        yield Caveat("unlike-sessions", "warning", "; ".join(texts))
+    if texts := [f"{system.name}: {text}" for system in systems if (text := incomplete_text(system))]:
+        yield Caveat("incomplete", "warning", "; ".join(texts))
+
+
+def incomplete_text(system: SystemResult) -> str:
+    """Return how far a system came that has no complete run; empty for another, whose other runs are not used."""
+    run = system.run
+    if not system.valid_runs or run.status == "complete":
+        return ""
+    done, planned = max(run.steps, default=0), run.training_config.max_steps or 0
+    return f"incomplete ({done:,} of {planned:,} steps)" if 0 < done < planned else "incomplete"
+
+
+def _sessions_text(system: SystemResult) -> str:
+    """Return how the runs after the longest break differ from those before; empty if they don't, or without a break."""
+    timed = ((each.run.started, trained_seconds(each.run), each.rate) for each in system.valid_runs)
+    known = sorted((began.timestamp(), seconds, rate) for began, seconds, rate in timed if began and rate)
+    breaks = [(late[0] - early[0] - early[1], i) for i, (early, late) in enumerate(itertools.pairwise(known), 1)]
+    pause, first = max(breaks, default=(0.0, 0))
+    before, after = ([rate for *_, rate in part] for part in (known[:first], known[first:]))
+    found = welch(after, before) if pause >= BREAK_S else None
+    if found is None or found.p() >= SURE:
+        return ""
+    change = statistics.fmean(after) / statistics.fmean(before) - 1
+    how = f"{abs(change):.1%} {'faster' if change > 0 else 'slower'}"
+    return f"{system.name}: the last {len(after)} runs, {units.duration(pause)} after the first {first}, are {how}"
 
 
 def _longest_step_share(system: SystemResult) -> float:
@@ -366,18 +425,15 @@ def _longest_step_share(system: SystemResult) -> float:
 def _order_text(name: str, order: Order) -> str:
     size = f"{abs(order.size):.1%}"
     if order.kind == "alternates":
-        return f"{name}: odd and even runs differ by {size}; interleave the runs of both systems"
-    return (
-        f"{name}: throughput {order.kind} from run to run ({size} between halves); interleave the runs of both systems"
-    )
+        return f"{name}: odd- and even-numbered runs differ by {size}"
+    return f"{name}: throughput {order.kind} from run to run, by {size} from half to half"
 
 
 def _of_training(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
     different = [pair for pair in pairs if pair.training.same is False]
     if different:
-        reasons = f" ({'; '.join(different[0].training.reasons)})" if len(pairs) == 1 else ""
-        text = f"training runs differ, so model quality is not compared{reasons}"
-        yield Caveat("training-differs", "info", text)
+        why = "; ".join(different[0].training.reasons) if len(pairs) == 1 else "data, learning rate or loss differ"
+        yield Caveat("training-differs", "info", f"model quality is not compared: {why}")
     synthetic: dict[str, list[str]] = {}
     for system in systems:
         for finding in system.findings:

@@ -1,16 +1,20 @@
-"""Which system costs less per token, and from which price on it is the other. Prices are the user's."""
+"""Cheapest system per token, and the break-even price. Prices are the user's."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import re
 import shlex
 from collections.abc import Sequence
 
 from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Efficiency
-from tprimat.catalog import prices
-from tprimat.compare.result import Comparison, Pair, SystemResult
+from tprimat.catalog import gpus, prices
+from tprimat.compare.result import Comparison, Pair, RunResult, SystemResult
+from tprimat.compare.systems import device_name
 from tprimat.errors import UsageError
+from tprimat.text import join_names, plain
 
 Form = tuple[float, float, float, float]
 """Factors of the prices of a pair: the faster one's low and high one, the slower one's low and high one."""
@@ -21,7 +25,7 @@ class Outcome:
     """Which one costs less per token, as linear forms of the prices: the page's script has no rule of its own.
 
     Attributes:
-        below_zero: the outcome holds where this form is below zero.
+        below_zero: the outcome holds if this form is below zero.
         savings: the share by which the cheaper one costs less, from and to: 1 minus the quotient of two forms.
         break_even: USD per GPU-hour at which the other would cost the same per token, from and to.
     """
@@ -33,7 +37,7 @@ class Outcome:
 
 
 def outcomes(low: float, high: float) -> tuple[Outcome, Outcome]:
-    """Return what a speedup between two bounds means in money; where neither outcome holds, cost is a tie.
+    """Return what a speedup between two bounds means in money; if neither outcome holds, cost is a tie.
 
     Per token the faster one costs at least its low price over the slower one's high price and `high`, relative to the
     slower one, and at most its high price over the slower one's low price and `low`.
@@ -62,7 +66,7 @@ class PairCost:
     Attributes:
         break_even: the faster one's price over the slower one's at which a token costs the same on both; it needs
             no price.
-        outcome: which one costs less per token; None without prices, or where the bounds include both.
+        outcome: which one costs less per token; None without prices, or if the bounds include both.
         saving: by which share the cheaper one costs less per token; None without it.
         break_even_price: USD per GPU-hour at which the other would cost the same per token as the cheaper one at its
             price; None without it.
@@ -83,7 +87,7 @@ class PairCost:
 
     @property
     def dearer(self) -> SystemResult:
-        """The one that isn't the cheaper one."""
+        """The more expensive system."""
         return self.pair.slower if self.cheaper is self.pair.faster else self.pair.faster
 
 
@@ -95,42 +99,62 @@ def with_prices(
     date: str | None = None,
     ordered: bool = True,
 ) -> Comparison:
-    """Return the comparison with the prices of its systems.
+    """Return the comparison with the prices of its systems; its notes end with one on them and any doubts about them.
 
     Args:
         comparison: prices without a name belong to its systems in the order of their files.
         arguments: see prices.parse, also for what it raises.
         source: of the prices.
         date: of the prices.
-        ordered: whether the files have an order of the user's; those of a directory have none, so that each of
-            several prices needs a name.
+        ordered: whether the user ordered the files; in a directory each of several prices needs a name.
     """
-    names = comparison.system_names
-    if not ordered and not _are_named(arguments) and len(arguments) == len(names) > 1:
-        named = " ".join(shlex.quote(f"{name}={price}") for name, price in zip(names, arguments, strict=True))
+    names, systems = comparison.system_names, comparison.systems
+    words = [word for argument in arguments for word in argument.split(",")]
+    are_named = any("=" in word for word in words)
+    # A system whose name leaves out what all share can still be called by its GPU.
+    known: dict[str, str] = {}
+    for system in systems:
+        known[system.name] = f"{known.get(system.name, '')} {system.gpu or ''} {system.full_name}"
+    if not ordered and not are_named and len(names) > 1 and all(map(prices.is_price, words)):
+        short = {system.name: device_name(system.gpu or system.name).split()[0] for system in systems}
+        called = [short[name] if prices.fitting_names(short[name], names, known) == [name] else name for name in names]
+        listed = itertools.zip_longest(called, words[: len(called)], fillvalue="USD")
         raise UsageError(
             "--cost: the files of a directory have no order for prices without names",
-            hint=f"give each price to its system: --cost {named}",
+            hint=f"give each price to its system: --cost {' '.join(shlex.quote(f'{a}={b}') for a, b in listed)}",
             heading="wrong-cost",
         )
-    note = f"prices per GPU-hour from the command line ({source or 'no source given'}, {date or 'no date given'})"
-    # A system whose name leaves out what all share can still be called by its GPU.
-    known = {system.name: f"{system.gpu or ''} {system.full_name}" for system in comparison.systems}
-    found = prices.parse(arguments, names, known)
-    return dataclasses.replace(comparison, prices=found, notes=(*comparison.notes, note))
+    notes = [f"prices per GPU-hour from the command line ({source or 'no source given'}, {date or 'undated'})"]
+    found, absent = prices.parse(arguments, names, known)
+    if not are_named and names != tuple(dict.fromkeys(system.name for system in systems)):
+        given = ", ".join(f"{name} {found[name]}" for name in names)
+        notes.append(f"prices are in the order of the files, not of the table: {given}")
+    unnamed = [system.runs[0] for system in systems if system.gpu is None]
+    unmatched: dict[str, list[str]] = {}
+    for name in absent:
+        hint = f"systems: {'; '.join(names[:5])}"
+        if (file := _file_of(name, unnamed)) is not None:
+            hint = f"if the log is from that GPU, add --gpu {shlex.quote(f'{file}={name}')}"
+        unmatched.setdefault(hint, []).append(repr(name))
+    for hint, each in unmatched.items():
+        prices_are = "its price is" if len(each) == 1 else "their prices are"
+        notes.append(f"no system matches {join_names(each)}, so {prices_are} not used; {hint}")
+    return dataclasses.replace(comparison, prices=found, notes=(*comparison.notes, *map(plain, notes)))
 
 
-def note_on_order(comparison: Comparison, arguments: Sequence[str]) -> str | None:
-    """Return a note where prices without names are in another order than the systems in a report."""
-    names, shown = comparison.system_names, tuple(dict.fromkeys(system.name for system in comparison.systems))
-    if _are_named(arguments) or shown == names:
-        return None
-    given = ", ".join(f"{name} {comparison.prices[name]}" for name in names)
-    return f"prices are in the order of the files, not of the table: {given}"
-
-
-def _are_named(arguments: Sequence[str]) -> bool:
-    return any("=" in word for word in arguments)
+def _file_of(name: str, unnamed: Sequence[RunResult]) -> str | None:
+    """Return a file without a GPU that may be from one of a name: one that says it, else one that says no other."""
+    every = "|".join(re.escape(row.short_name.split()[0]) for row in gpus.gpus())
+    silent = None
+    for each in unnamed:
+        text = f"{each.file} {each.run.framework_config.get('submission_platform')}"
+        said = {found.casefold() for found in re.findall(rf"(?i)(?:\b|_|\dx)({every})(?![a-z\d])", text)}
+        if gpus.denies(name, each.run.gpu_info.software_stack):
+            continue
+        if name.split()[0].casefold() in said:
+            return each.file
+        silent = silent or (None if said else each.file)
+    return silent
 
 
 def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficiency, ...]:
@@ -139,11 +163,12 @@ def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficien
         return ()
     options = dataclasses.replace(comparison.options, price=comparison.prices.get(system.name))
     results = system.valid_runs
-    return (efficiency.of_runs([each.run for each in results], [each.summary for each in results], options),)
+    runs, summaries = [each.run for each in results], [each.summary for each in results]
+    return (efficiency.of_runs(runs, summaries, options, [each.rate for each in results if each.per_sample]),)
 
 
 def cost(comparison: Comparison, pair: Pair) -> PairCost | None:
-    """Return what the speeds of a pair mean in money; None where these aren't known, or where both have one price."""
+    """Return what the speeds of a pair mean in money; None if these aren't known, or if both have one price."""
     if pair.speedup is None or pair.is_unsettled:
         return None
     low, high = pair.speedup.bounds

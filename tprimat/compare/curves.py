@@ -1,7 +1,7 @@
 """Systems that differ in the number of GPUs -> curves: throughput, efficiency and cost at each size.
 
 Sizes of one curve share model, scale, GPU, framework, precision, sequence length and label. The batch may differ: that
-tells strong from weak scaling. Where that leaves several setups of one size, the fastest one represents it.
+tells strong from weak scaling. If that leaves several setups of one size, the fastest one represents it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tprimat.checks.settings import framework, rows_of, texts
 from tprimat.compare import speedup
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.result import RATE, Comparison, ModelComparison, Ratio, SystemResult
-from tprimat.compare.systems import device, short_device
+from tprimat.compare.systems import device, device_name
 from tprimat.settings.rows import IDENTITY, LEDGER
 from tprimat.text import counted, join_names, plain
 
@@ -33,7 +33,7 @@ _PER_SIZE = ("num_gpus", "global_batch_size")
 _EXPECTED = {"data parallel", "optimizer"} | {
     row.title for row in LEDGER if row.identity or (row.role == "harmless" and row.configured and row.named)
 }
-"""Settings that differ between sizes by nature, are shown beside them, or cost no time."""
+"""Settings that always differ between GPU counts, have their own column, or don't affect speed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,10 +41,10 @@ class Size:
     """A system of a curve.
 
     Attributes:
-        nodes: machines; None where the results don't state them.
+        nodes: machines; None if the results don't state them.
         efficiency: its throughput per GPU over that of the smallest size; None for that one.
         per_dollar: tokens or samples per USD; None without a price.
-        per_joule: tokens per joule; None where no energy is known.
+        per_joule: tokens per joule; None if no energy is known.
     """
 
     system: SystemResult
@@ -134,7 +134,8 @@ def scaling_of(comparison: Comparison) -> Scaling:
             if system.exclusion is None and system.count is None:
                 uncounted += 1
             elif system.exclusion is not None or system.value(RATE) is None:
-                notes.append(f"{model.title}, {system.name} is not used: {_why_unusable(system)}")
+                why = f"excluded: {system.exclusion.text}" if system.exclusion else "throughput unknown"
+                notes.append(f"{model.title}, {system.name} is not used: {why}")
             else:
                 usable.append(system)
         groups: dict[tuple[object, ...], list[SystemResult]] = {}
@@ -145,19 +146,19 @@ def scaling_of(comparison: Comparison) -> Scaling:
         shown = {id(system) for line in sized for system in line}
         alone = [system for line in lines if len(line) == 1 for system in line]
         notes += [
-            f"{model.title}, {system.name} is not shown: it has no other size"
+            f"{model.title}, {system.name} is not shown: measured at one GPU count only"
             for system in alone
             if id(system) not in shown
         ]
         dropped = len(usable) - len(shown) - len([system for system in alone if id(system) not in shown])
         if dropped:
-            notes.append(f"{model.title}: {counted(dropped, 'slower configuration')} of a size not shown")
+            notes.append(f"{model.title}: {counted(dropped, 'slower configuration')} at the same GPU count not shown")
         names = _names(sized)
         found += [_curve(comparison, model, name, line) for name, line in zip(names, sized, strict=True)]
     if uncounted:
         whose = "1 system doesn't state its" if uncounted == 1 else f"{uncounted} systems don't state their"
-        how = "--num-gpus FILE=N, where FILE is a part of a log's path, once for each size"
-        notes.insert(0, f"{whose} number of GPUs; state it: {how}")
+        how = "--num-gpus FILE=N, where FILE is a part of a log's path, once per GPU count"
+        notes.insert(0, f"{whose} number of GPUs; set it with {how}")
     return Scaling(tuple(found), tuple(_crossovers(found)), tuple(notes))
 
 
@@ -289,7 +290,7 @@ def _names(lines: Sequence[Sequence[SystemResult]]) -> list[str]:
 
 
 def _device_text(system: SystemResult) -> str:
-    name, precision = short_device(system.gpu) if system.gpu else "unknown GPU", system.run.training_config.precision
+    name, precision = device_name(system.gpu) if system.gpu else "unknown GPU", system.run.training_config.precision
     return f"{name} ({precision.upper()})" if precision else name
 
 
@@ -304,15 +305,15 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
     single = [size.gpus for size in sizes if len(size.system.speeds) == 1]
     if single:
         unit = "processes" if sizes[0].system.run.platform == "cpu" else "GPUs"
-        where = "every size" if len(single) == len(sizes) else f"{join_names([*map(str, single)])} {unit}"
+        where = "every point" if len(single) == len(sizes) else f"{join_names([*map(str, single)])} {unit}"
         yield f"one run at {where}: run-to-run variation unknown"
     if sizes[0].system.run.training_config.precision is None:
-        yield "precision is unknown; it may differ between sizes"
+        yield "precision is unknown and may differ between GPU counts"
     batches = [size.batch for size in sizes if size.batch is not None]
     if len(set(batches)) > 1:
         low, high = min(batches), max(batches)
-        spread = f"the batch changes with the size ({low:,} to {high:,})"
-        yield f"{spread}: a larger one may need more samples to the same loss"
+        spread = f"the global batch changes with the number of GPUs ({low:,} to {high:,})"
+        yield f"{spread}; a larger batch may need more samples for the same loss"
     runs = [size.system.run for size in sizes]
     changing = []
     for setting in rows_of(runs):
@@ -321,11 +322,7 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
             shown = [plain(value, 24) if value else "unknown" for value in values]
             changing.append(f"{setting.title} ({', '.join(shown)})" if len(shown) <= 6 else setting.title)
     if changing:
-        yield f"settings change with the size: {'; '.join(changing)}"
-
-
-def _why_unusable(system: SystemResult) -> str:
-    return "throughput unknown" if system.exclusion is None else f"excluded: {system.exclusion.text}"
+        yield f"settings change with the number of GPUs: {'; '.join(changing)}"
 
 
 def _length(curve: Curve) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -13,6 +14,7 @@ from tprimat.checks import physics, training
 from tprimat.compare.result import RATE, SAMPLES_RATE, MetricValue, RunResult, SystemResult
 from tprimat.compare.systems import System
 from tprimat.results.account import Clock
+from tprimat.results.run import Run
 from tprimat.text import plain
 
 
@@ -39,8 +41,20 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
         value_warnings=_each_once([*warnings, *(finding.text for finding in findings if finding.severity != "info")]),
         run_warnings=_each_once([*statuses, *(warning for result in results for warning in result.run.warnings)]),
         findings=tuple(findings),
-        order=run_order.run_order_trend(rates),
+        order=None if _overlap([result.run for result in judged]) else run_order.run_order_trend(rates),
     )
+
+
+def _overlap(runs: Sequence[Run]) -> bool:
+    """Return whether a run began before half of another had passed: runs beside each other have no order."""
+    spans = sorted((run.started.timestamp(), trained_seconds(run)) for run in runs if run.started)
+    return any(later - begun < seconds / 2 for (begun, seconds), (later, _) in itertools.pairwise(spans))
+
+
+def trained_seconds(run: Run) -> float:
+    """Return the wall time of a run, or the sum of its step times, s."""
+    account = run.account()
+    return account.whole if account else sum(filter(None, run.step_times))
 
 
 def _of_typical_block(results: Sequence[RunResult], values: Mapping[str, MetricValue]) -> Iterator[str]:
@@ -59,14 +73,16 @@ PASSES = 3
 def aligned(systems: Sequence[SystemResult]) -> list[SystemResult]:
     """Return systems with values that can be compared: of one clock, and of the same steps.
 
-    The clock is one that all their runs have; where there is none, each keeps its own. The steps are those after the
+    The clock is one that all their runs have; if there is none, each keeps its own. The steps are those after the
     latest slow start of any run, up to the end of the shortest one, so that a pause or a checkpoint counts in all of
-    them or in none.
+    them or in none. What is excluded is compared with nothing, so each keeps its values then.
     """
+    if any(system.exclusion for system in systems):
+        return list(systems)
     runs = [result.run for system in systems for result in system.valid_runs]
     clock = common_clock(runs)
     systems = [system if clock is None else _summarized(system, clock) for system in systems]
-    # Where records are windows of steps, the bounds move to the next records: of one system, and then of the others.
+    # If records are windows of steps, the bounds move to the next records: of one system, and then of the others.
     before = None
     for _ in range(PASSES):
         summaries = [result.summary for system in systems for result in system.valid_runs]
@@ -93,7 +109,8 @@ def _summarized(system: SystemResult, clock: Clock | None, skip: int = 0, stop: 
     ):
         return system
     results = [
-        dataclasses.replace(each, summary=summarize(each.run, clock, skip=skip, stop=stop)) for each in system.runs
+        dataclasses.replace(each, summary=summarize(each.run, clock, skip=skip, stop=stop, earlier=each.summary))
+        for each in system.runs
     ]
     return system_result(system, results)
 

@@ -17,9 +17,9 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
     """Compare a system with the baseline; mode "same" rejects every difference of configuration."""
     config_diff = compute.config_diff(baseline.run, system.run, mode=mode)
     reason = (
-        _different_models(baseline.run, system.run)
-        or _no_values(baseline)
-        or _no_values(system)
+        _untimed(baseline, system)
+        or _different_models(baseline.run, system.run)
+        or _untimed(baseline, system, and_unexplained=True)
         or _excluded(baseline)
         or _excluded(system)
         or _unlike_runs(baseline)
@@ -28,6 +28,7 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         or _no_ratio(baseline, system)
     )
     ratio = None if reason else speedup.ratio(baseline, system)
+    runs = (*system.valid_runs, *baseline.valid_runs)
     single = len(baseline.valid_runs) == len(system.valid_runs) == 1
     return Pair(
         baseline,
@@ -37,16 +38,18 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         config_diff,
         training.same_training(baseline.run, system.run),
         windows.sensitivity(baseline.run, system.run, per_sample=system.per_sample) if ratio and single else (),
+        tuple(dict.fromkeys(clock for result in runs if (clock := result.summary.clock))),
+        any(result.summary.unsettled for result in runs),
     )
 
 
 def _excluded(system: SystemResult) -> str | None:
     finding = system.exclusion
-    return None if finding is None else f"{system.name} is excluded: {finding.text}"
+    return None if finding is None else f"{system.name}: {finding.text}"
 
 
 def _unlike_runs(system: SystemResult) -> str | None:
-    if system.spread < UNLIKE:
+    if system.spread < UNLIKE or system.is_one_session:
         return None
     return f"{system.name} has runs that differ {system.spread:.3g}×, so they are not of one configuration"
 
@@ -59,7 +62,7 @@ def _other_configuration(config_diff: ConfigDiff, mode: Mode) -> str | None:
 
 
 def _different_models(one: Run, other: Run) -> str | None:
-    """Return why the two trained something that can't be compared per token; None where they can be."""
+    """Return why the two trained something that can't be compared per token; None if they can be."""
     conflict = shape_conflict(one.model_config, other.model_config)
     if conflict:
         return f"the models differ in shape ({conflict})"
@@ -72,28 +75,39 @@ def _different_models(one: Run, other: Run) -> str | None:
     return None
 
 
-def _no_values(system: SystemResult) -> str | None:
-    name = system.name
-    if system.run.environment.emulated:
-        return f"{name} ran on an emulated device; its timings are not valid"
-    if system.value("avg_step_time_seconds") is None:
-        why = next((text for text in system.run_warnings if text.startswith("no step times: ")), None)
-        return f"{name} has {why.partition(';')[0] if why else f'no step times: its run {system.exit_summary}'}"
-    return None
+def _untimed(*systems: SystemResult, and_unexplained: bool = False) -> str:
+    """Return why systems have no valid step times; empty if all have, or their sources don't say why."""
+    untimed = [each for each in systems if each.run.environment.emulated or each.value("avg_step_time_seconds") is None]
+    is_said = and_unexplained or any(each.why_untimed != "has no step times" for each in untimed)
+    return "; ".join(f"{each.name} {each.why_untimed}" for each in untimed) if is_said else ""
+
+
+def different_work(one: SystemResult, other: SystemResult) -> str | None:
+    """Return why two systems did different work for a token, or a sample if these are compared; else None."""
+    lengths = [each.run.training_config.sequence_length for each in (one, other)]
+    if one.per_sample != other.per_sample or (lengths[0] != lengths[1] and not one.per_sample):
+        return f"workload mismatch: sequence length {lengths[0] or 'unknown'} vs {lengths[1] or 'unknown'}"
+    return _different_models(one.run, other.run)
 
 
 def _no_ratio(baseline: SystemResult, system: SystemResult) -> str | None:
     """Return why there is no ratio of throughputs. Step times are never compared: steps differ in work."""
-    lacking = [_why_no_rate(each) for each in (baseline, system) if each.value(RATE) is None]
+    lacking: dict[str, list[str]] = {}
+    for each in (baseline, system):
+        if each.value(RATE) is None:
+            lacking.setdefault(_why_no_rate(each), []).append(each.name)
     if lacking:
-        return f"{'; '.join(dict.fromkeys(lacking))}; throughput needs batch size and sequence length"
-    lengths = [each.run.training_config.sequence_length for each in (baseline, system)]
-    if lengths[0] != lengths[1] and not system.per_sample:
-        return f"workload mismatch: sequence length {lengths[0]} vs {lengths[1]}"
-    return None
+        unit = f"{'samples' if system.per_sample else 'tokens'}/s/GPU"
+        return "; ".join(
+            f"{unit}{'' if len(names) == 2 else f' of {names[0]}'} is unknown{why}" for why, names in lacking.items()
+        )
+    return different_work(baseline, system)
 
 
 def _why_no_rate(system: SystemResult) -> str:
+    """Return in brackets why a system has no rate, with a space before; empty if that is unknown."""
+    if system.per_sample:
+        sizes = {"batch size": system.run.training_config.global_batch_size, "number of GPUs": system.run.num_gpus}
+        return f" ({' and '.join(name for name, value in sizes.items() if not value)} unknown)"
     warning = next((warning for warning in system.value_warnings if WITHHELD in warning), None)
-    why = f" ({warning.removeprefix(WITHHELD).lstrip(': ')})" if warning else ""
-    return f"{'samples' if system.per_sample else 'tokens'}/s/GPU of {system.name} is unknown{why}"
+    return f" ({warning.removeprefix(WITHHELD).lstrip(': ')})" if warning else ""

@@ -36,7 +36,7 @@ def fill(files: Sequence[Loaded], options: Options, notes: list[str]) -> Sequenc
 
     completed = [Loaded(each.name, each.sha256, tuple(complete(run, each.name) for run in each.runs)) for each in files]
     notes += [
-        f"precision {precision} from the command line, where the result doesn't state it: {', '.join(names)}"
+        f"precision {precision} from the command line, since the result doesn't state it: {', '.join(names)}"
         for precision, names in filled.items()
     ]
     return completed
@@ -61,20 +61,23 @@ def _chosen(files: Sequence[Loaded], options: Options, notes: list[str]) -> dict
         for system, (key, run) in zip(named[model], runs.items(), strict=True)
     ]
     names = list(dict.fromkeys(system.name for system, _, _ in systems))
-    known = {system.name: f"{system.gpu or ''} {system.full_name}" for system, _, _ in systems}
+    # Systems of two models may share a name.
+    full = [f"{system.gpu or ''} {system.full_name}" for system, _, _ in systems]
     chosen: dict[tuple[object, ...], str] = {}
     for name, precision in options.precisions.items():
-        fitting = prices.fitting_names(name, names, known)
+        fitting = prices.fitting_names(name, names) or prices.fitting_names(name, full)
         if not fitting:
             problem = f"--precision: no system matches {plain(name)!r}"
             raise UsageError(problem, hint=f"available: {'; '.join(names[:5])}", heading="unknown-system")
         unstated = [
-            key for system, key, run in systems if system.name in fitting and run.training_config.precision is None
+            key
+            for (system, key, run), text in zip(systems, full, strict=True)
+            if (system.name in fitting or text in fitting) and run.training_config.precision is None
         ]
         if any(key in chosen for key in unstated):
             problem = f"--precision: {plain(name)!r} matches a system with another --precision"
             raise UsageError(problem, heading="wrong-usage", hint="use a longer part of its name")
         if not unstated:
-            notes.append(f"--precision {name}={precision} is not used: the results state their precision")
+            notes.append(f"--precision {name}={precision} is ignored: the results already state their precision")
         chosen |= dict.fromkeys(unstated, precision)
     return chosen

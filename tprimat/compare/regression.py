@@ -12,16 +12,19 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from tprimat.analysis import intervals
+from tprimat.analysis import intervals, metrics
 from tprimat.analysis.efficiency import Options
 from tprimat.analysis.intervals import Difference, Method
 from tprimat.checks.compute import Mode
-from tprimat.compare import NOTHING_KNOWN, WORKLOADS, Loaded, Pair, SystemResult, compare, precision, speedup
+from tprimat.compare import NOTHING_KNOWN, Loaded, Pair, SystemResult, compare, precision, speedup
 from tprimat.compare.caveats import contradictions
-from tprimat.compare.figures import aligned
+from tprimat.compare.figures import aligned, system_result
+from tprimat.compare.loss import losses
 from tprimat.compare.pairs import pair
-from tprimat.compare.systems import measurement
-from tprimat.compare.threshold import Threshold
+from tprimat.compare.result import SAMPLES_RATE
+from tprimat.compare.speedup import RATE
+from tprimat.compare.systems import measurement, occasion
+from tprimat.compare.threshold import LOSS, Threshold
 from tprimat.errors import ExitStatus, most_severe
 from tprimat.results.run import MemoryMetrics, Run
 from tprimat.settings.rows import IDENTITY
@@ -38,9 +41,14 @@ _STATUS: dict[Answer, ExitStatus] = {
 }
 
 ASSUMED_SPREAD = 0.01
-"""Relative spread of run means where there are too few runs to estimate it."""
+"""Relative spread of run means if there are too few runs to estimate it."""
 
 MOST_RUNS = 100
+
+LONGER = "train longer, or repeat: ./benchmark.py --steps N --runs 3"
+CHOOSE = "pass the results of one system to --baseline and to --candidate"
+IN_SAMPLES = "rates are in samples/s/GPU"
+_SAMPLES = dataclasses.replace(metrics.by_name(RATE), name=SAMPLES_RATE, unit="samples/s/GPU")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,15 +56,18 @@ class Check:
     """A metric of one setup.
 
     Attributes:
-        baseline, candidate: names of the systems; None where there is none.
+        baseline, candidate: names of the systems; None if there is none.
         text: why the answer is what it is, without a period.
-        threshold: None where nothing could be compared.
+        threshold: None if nothing could be compared.
         values: means over the runs of baseline and candidate, in the metric's unit.
         change: candidate over baseline, or minus it for a threshold in the metric's unit.
         low, high: its 95 % interval, by this method; None with too few runs.
         p: of a true change exactly as large as the threshold; None with too few runs.
         p_adjusted: the same after Holm's correction for all checks, which decides.
-        runs_needed: runs of each that would decide; None where it is decided, or where none up to a hundred would.
+        runs_needed: runs of each that would decide; None if it is decided, or if none up to a hundred would.
+        pair: what is compared; None if the candidate lacks it.
+        advice: what to do next, if the answer alone doesn't tell.
+        basis: steps or tokens that its values use; empty for those of each run's own steady state.
     """
 
     model: str
@@ -74,10 +85,13 @@ class Check:
     p: float | None = None
     p_adjusted: float | None = None
     runs_needed: int | None = None
+    pair: Pair | None = None
+    advice: str = ""
+    basis: str = ""
 
     @property
     def excess(self) -> float | None:
-        """How far the change is beyond the threshold: 0 or more where it is worse; None where it is unknown."""
+        """How far the change is beyond the threshold: 0 or more if it is worse; None if it is unknown."""
         if self.threshold is None or self.change is None:
             return None
         return (self.change - self.threshold.limit) * (-1 if self.threshold.falls else 1)
@@ -130,28 +144,36 @@ def check_regression(
         fail_on_inconclusive: whether an inconclusive check fails.
     """
     remarks = list(notes)
+    if all(each.metric.name != RATE for each in thresholds):
+        remarks.append("throughput is not checked: --max-slowdown does")
     files = precision.fill([*baseline, *candidate], options, remarks)
     options = dataclasses.replace(options, precision=None, precisions={})
     halves = files[: len(baseline)], files[len(baseline) :]
-    sets = [compare(half, model=model, options=options, per_sample=False) for half in halves]
+    sets = [compare(half, model=model, options=options) for half in halves]
     for kind, each in zip(("baseline", "candidate"), sets, strict=True):
-        # How each set alone would be ordered says nothing here.
-        remarks += [f"{kind}: {note}" for note in each.notes if WORKLOADS.partition("}")[2] not in note]
+        # In which unit each set alone would be compared says nothing here.
+        remarks += [f"{kind}: {note}" for note in each.notes if IN_SAMPLES not in note]
     # The title of a model is of all systems of a set, so that those of one model may differ.
     titles = {model.model: model.title for each in reversed(sets) for model in each.models}
-    before, after = ({titles[model.model]: model.systems for model in each.models} for each in sets)
+    before, after = ({titles[model.model]: _comparable(model.systems) for model in each.models} for each in sets)
     checks: list[Check] = []
     pairs: list[Pair] = []
     checked: set[int] = set()
     for title, systems in before.items():
         for system, other, reason in _matched_pairs(systems, after.get(title, [])):
             if other is None:
-                text = reason or "the candidate has no result with this setup"
-                checks.append(Check(title, system.name, None, "not comparable", text))
+                text = reason or "no candidate result for this configuration"
+                advice = CHOOSE if reason else "measure it for the candidate: ./benchmark.py --match RESULT"
+                checks.append(Check(title, system.name, None, "not comparable", text, advice=advice))
                 continue
-            matched = pair(*_disambiguated_names(*aligned([system, other])), mode=mode)
+            cut = aligned(own := _of_one_unit(system, other))
+            roles = zip(cut, ("baseline", "candidate"), strict=True)
+            named = [dataclasses.replace(each, name=f"{each.name} ({role})") for each, role in roles]
+            matched = pair(*named, mode=mode)
             pairs.append(matched)
-            checks += _checks(title, matched, thresholds)
+            if matched.ratio and matched.system.per_sample:
+                remarks.append(f"{title}: {IN_SAMPLES}, since the sequence length is unknown")
+            checks += _checks(title, matched, thresholds, _common_steps(own, cut))
             checked.add(id(other))
     for title, systems in after.items():
         new = ", ".join(system.name for system in systems if id(system) not in checked)
@@ -160,16 +182,24 @@ def check_regression(
     compared = {system.name: system for each in pairs for system in (each.baseline, each.system)}
     remarks += [f"{name}: {found.text}" for name, system in compared.items() for found in contradictions(system)]
     if not checks:
-        checks.append(Check("all results", None, None, "not comparable", "the baseline holds no result"))
+        checks.append(
+            Check("all results", None, None, "not comparable", "the baseline contains no result", advice=CHOOSE)
+        )
     return RegressionCheck(
         tuple(_decided(checks)), tuple(pairs), tuple(dict.fromkeys(map(plain, remarks))), fail_on_inconclusive
     )
 
 
+def _comparable(systems: Sequence[SystemResult]) -> Sequence[SystemResult]:
+    """Return the systems, or one that gives the reason if they can't be compared since nothing names their model."""
+    run = systems[0].run
+    return systems[:1] if run.model is None and run.model_config.num_layers is None else systems
+
+
 def _matched_pairs(
     systems: Sequence[SystemResult], others: Sequence[SystemResult]
 ) -> Iterator[tuple[SystemResult, SystemResult | None, str | None]]:
-    """For each system of the baseline its candidate, or why there is none.
+    """Return (baseline, candidate) pairs, or the reason why there is no candidate.
 
     Where each has one system, these are compared, whatever differs. Where there are several, only those with the
     same setup are, software and versions aside.
@@ -184,8 +214,8 @@ def _matched_pairs(
         elif len(same) == len(rivals) == 1:
             yield system, same[0], None
         else:
-            names = ", ".join(each.name for each in (*rivals, *same))
-            yield system, None, f"several systems have this setup ({names}); name the files of one"
+            both = f"{counted(len(rivals), 'baseline system')} and {len(same)} of the candidate"
+            yield system, None, f"{both} match this configuration"
 
 
 def _key(run: Run) -> tuple[object, ...]:
@@ -193,59 +223,103 @@ def _key(run: Run) -> tuple[object, ...]:
     return tuple(setting.of(run) for setting in IDENTITY)
 
 
-def _disambiguated_names(system: SystemResult, other: SystemResult) -> list[SystemResult]:
-    """Return the two with different names."""
-    titles = f"{system.name} (baseline)", f"{other.name} (candidate)"
-    return [dataclasses.replace(each, name=title) for each, title in zip((system, other), titles, strict=True)]
+def _of_one_unit(system: SystemResult, other: SystemResult) -> list[SystemResult]:
+    """Return the two with rates in tokens; in samples if these are of one length though it is unknown.
+
+    So are those of MLPerf, and those of steps with the same batch: the work of a step is the same then.
+    """
+    configs = [each.run.training_config for each in (system, other)]
+    is_mlperf = {run.run.framework for each in (system, other) for run in each.runs} == {"mlperf"}
+    lengths, batches = ({getattr(each, name) for each in configs} for name in ("sequence_length", "global_batch_size"))
+    in_samples = None in lengths and (is_mlperf or (len(lengths) == len(batches) == 1 and None not in batches))
+    return [
+        each
+        if each.per_sample == in_samples
+        else system_result(each, [dataclasses.replace(result, per_sample=in_samples) for result in each.runs])
+        for each in (system, other)
+    ]
 
 
-def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold]) -> list[Check]:
-    names = matched.baseline.name, matched.system.name
-    before = {measurement(result.run) for result in matched.baseline.valid_runs}
-    shared = next((result.file for result in matched.system.valid_runs if measurement(result.run) in before), None)
-    if shared:
-        return [Check(title, *names, "not comparable", f"baseline and candidate hold the same run ({shared})")]
+def _common_steps(own: Sequence[SystemResult], cut: Sequence[SystemResult]) -> str:
+    """Return which steps the speeds of systems use once they are cut to common ones; empty if nothing is cut."""
+    before, after = ([result.summary.steady for each in of for result in each.valid_runs] for of in (own, cut))
+    firsts, lasts = ([getattr(each, name) or 0 for each in after] for name in ("first_step", "last_step"))
+    is_cut = [each.last_step for each in before] != lasts or [each.first_step for each in before] != firsts
+    return f"Speeds use steps {max(firsts)}–{min(lasts)}, which all runs have." if is_cut and any(firsts) else ""
+
+
+def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: str) -> list[Check]:
+    check = Check(title, matched.baseline.name, matched.system.name, "not comparable", "", pair=matched)
+    before = {key(result.run) for result in matched.baseline.valid_runs for key in (measurement, occasion)} - {None}
+    for result in matched.system.valid_runs:
+        if before.isdisjoint((measurement(result.run), occasion(result.run))):
+            continue
+        times = "" if measurement(result.run) in before else " with other step times"
+        text = f"baseline and candidate contain the same run{times} ({result.file})"
+        return [dataclasses.replace(check, text=text, advice="pass the results of another measurement as --candidate")]
     if matched.ratio is None:
         exclusions = [system.exclusion for system in (matched.baseline, matched.system) if system.exclusion is not None]
         implausible = any(exclusion.severity == "error" for exclusion in exclusions)
         answer: Answer = "implausible" if implausible else "not comparable"
-        return [Check(title, *names, answer, matched.reason or "no values")]
-    return [_check(title, matched, each) for each in thresholds]
+        batches = [system.run.training_config.global_batch_size for system in (matched.baseline, matched.system)]
+        is_unknown = None in batches and not exclusions and all(each.metric.unit == "s" for each in thresholds)
+        text = "steps may differ in work: global batch unknown" if is_unknown else matched.reason or "no values"
+        return [dataclasses.replace(check, answer=answer, text=text)]
+    return [_check(check, matched, each, steps) for each in thresholds]
 
 
-def _check(title: str, matched: Pair, threshold: Threshold) -> Check:
+def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Check:
     """Return a check with its interval and p value, which are decided on when all checks are known."""
     systems, metric = (matched.baseline, matched.system), threshold.metric.name
-    names = matched.baseline.name, matched.system.name
-    baseline, candidate = (
-        [value for result in system.valid_runs if (value := result.value(metric)) is not None] for system in systems
-    )
-    missing = [name for name, values in zip(names, (baseline, candidate), strict=True) if not values]
-    if missing:
-        return Check(title, *names, "not comparable", f"{metric} of {' and '.join(missing)} is unknown", threshold)
-    if threshold.percent and min(baseline + candidate) <= 0:
-        text = f"{metric} is 0, so it has no relative change; give the threshold in {threshold.metric.unit}"
-        return Check(title, *names, "not comparable", text, threshold)
-    average = statistics.geometric_mean if threshold.percent else statistics.fmean
-    means = average(baseline), average(candidate)
-    change = means[1] / means[0] if threshold.percent else means[1] - means[0]
+    if metric == RATE and matched.system.per_sample:
+        threshold = dataclasses.replace(threshold, metric=_SAMPLES)
+    check = dataclasses.replace(check, threshold=threshold, advice=f"leave out --threshold {metric}")
     transform, inverse = (math.log, math.exp) if threshold.percent else (float, float)
-    difference = speedup.difference(matched.system.valid_runs, matched.baseline.valid_runs, metric, transform)
+    batches = [system.run.training_config.global_batch_size for system in systems]
+    if threshold.metric.unit == "s" and (batches[0] is None or batches[0] != batches[1]):
+        first, second = ("unknown" if batch is None else batch for batch in batches)
+        text = f"{metric}: steps differ in work (global batch {first} vs {second}); compare throughput"
+        return dataclasses.replace(check, text=text)
+    if metric == LOSS:
+        found = losses(matched, transform)
+        if found.means is None:
+            advice = LONGER if found.answer == "inconclusive" else check.advice
+            return dataclasses.replace(check, answer=found.answer, text=f"{LOSS}: {found.text}", advice=advice)
+        check, difference = dataclasses.replace(check, basis=found.text), found.difference
+        pairs = zip(systems, found.means, strict=True)
+        baseline, candidate = ([mean] * len(system.valid_runs) for system, mean in pairs)
+    else:
+        baseline, candidate = (speedup.values(each.valid_runs, metric) for each in systems)
+        both = {"the baseline": baseline, "the candidate": candidate}
+        missing = [name for name, values in both.items() if not values]
+        if missing:
+            return dataclasses.replace(check, text=f"{metric} of {' and '.join(missing)} is unknown")
+        if threshold.percent and min(baseline + candidate) <= 0:
+            advice = f"give the threshold in {threshold.metric.unit}: --threshold {metric}=AMOUNT"
+            return dataclasses.replace(check, text=f"{metric} is 0, so it has no relative change", advice=advice)
+        difference = speedup.difference(matched.system.valid_runs, matched.baseline.valid_runs, metric, transform)
+    average = statistics.geometric_mean if threshold.percent else statistics.fmean
+    means, runs = (average(baseline), average(candidate)), (len(baseline), len(candidate))
+    change = means[1] / means[0] if threshold.percent else means[1] - means[0]
     low, high, p = None, None, None
     if difference is not None:
         low, high = map(inverse, difference.interval())
         p = difference.p(transform(threshold.limit))
-    elif min(len(baseline), len(candidate)) > 1:
-        # Where neither system varies the change is exact: memory is often the same in every run.
+    elif min(runs) > 1 or metric == LOSS:
+        # If neither system varies the change is exact: memory is often the same in every run.
         low, high, p = change, change, 0.0
-    runs = len(baseline), len(candidate)
-    needed = _runs_needed(threshold, baseline, candidate, change, difference)
-    method = difference.method if difference else None
+    is_speed = metric not in (LOSS, *MemoryMetrics.__struct_fields__)
+    basis = steps if is_speed else check.basis
+    check = dataclasses.replace(check, answer="inconclusive", values=means, runs=runs, change=change, basis=basis)
     unsettled = [system.name for system in systems if system.is_unsettled]
-    if unsettled and metric not in MemoryMetrics.__struct_fields__:
+    if unsettled and is_speed:
         text = f"too short to compare: {' and '.join(unsettled)} did not reach a steady speed by the middle of a run"
-        return Check(title, *names, "inconclusive", text, threshold, means, runs, change)
-    return Check(title, *names, "inconclusive", "", threshold, means, runs, change, low, high, method, p, p, needed)
+        return dataclasses.replace(
+            check, text=text, advice="run longer (at least 200 steps, better 500): ./benchmark.py --steps 500"
+        )
+    needed = None if metric == LOSS else _runs_needed(threshold, baseline, candidate, change, difference)
+    method = difference.method if difference else None
+    return dataclasses.replace(check, low=low, high=high, method=method, p=p, p_adjusted=p, runs_needed=needed)
 
 
 def _decided(checks: Sequence[Check]) -> list[Check]:
@@ -270,10 +344,12 @@ def _answered(check: Check, excess: float, tests: int) -> Check:
     elif p is not None and p < 1 - intervals.CONFIDENCE:
         answer = "worse" if excess > 0 else "within"
     if answer == "inconclusive":
-        return dataclasses.replace(check, text=_why_inconclusive(check, excess, tests))
+        return _undecided(check, excess, tests)
     interval = "the change" if check.low == check.high else f"the {intervals.level()} CI"
     where = "beyond" if answer == "worse" else "within"
-    return dataclasses.replace(check, answer=answer, text=f"{interval} is {where} the threshold", runs_needed=None)
+    return dataclasses.replace(
+        check, answer=answer, text=f"{interval} is {where} the threshold", runs_needed=None, advice=""
+    )
 
 
 def _runs_needed(
@@ -298,25 +374,29 @@ def _runs_needed(
     return None if needed is None else max(needed, min(counts) + 1)
 
 
-def _why_inconclusive(check: Check, excess: float, tests: int) -> str:
-    """Return why a check is inconclusive, and how many runs of each would decide it."""
-    assert check.threshold is not None
+def _undecided(check: Check, excess: float, tests: int) -> Check:
+    """Return an inconclusive check with the reason, and with what would decide it."""
     if check.text:
-        return check.text
-    start = f"beyond the threshold of {check.threshold}, but " if excess > 0 else ""
-    if check.low is None or check.high is None:
-        start += f"with {runs_text(check)}, run-to-run variation is unknown"
+        return check
+    text = f"beyond the threshold of {check.threshold}, but " if excess > 0 else ""
+    if check.threshold is None or check.low is None or check.high is None:
+        text += f"with {runs_text(check)}, run-to-run variation is unknown"
     elif check.low <= check.threshold.limit <= check.high:
-        start += f"the {intervals.level()} CI includes the threshold"
+        text += f"the {intervals.level()} CI includes the threshold"
     else:
-        start += f"not significant after Holm's correction for {tests} checks"
-    if check.runs_needed is None:
-        return f"{start}; more than {MOST_RUNS} runs each would be needed: set a larger threshold"
-    spread = f" if runs vary by {ASSUMED_SPREAD:.0%}" if max(check.runs) == 1 else ""
-    whose = "candidate runs" if check.runs_needed <= check.runs[0] else "baseline runs"
-    if check.runs_needed > max(check.runs):
-        whose = "runs each"
-    return f"{start}; about {check.runs_needed} {whose} would decide{spread}"
+        text += f"not significant after Holm's correction for {tests} checks"
+    whose = "runs each, interleaved if possible"
+    if check.runs_needed is not None and check.runs_needed <= max(check.runs):
+        whose = "candidate runs" if check.runs_needed <= check.runs[0] else "baseline runs"
+    assumed = f" (if runs vary by {ASSUMED_SPREAD:.0%})" if max(check.runs) == 1 else ""
+    advice = f"measure {check.runs_needed} {whose}{assumed}: ./benchmark.py --runs {check.runs_needed}"
+    if check.threshold is not None and check.threshold.metric.name == LOSS:
+        advice = LONGER
+    elif check.runs_needed is None:
+        advice = f"make runs vary less (idle machine, fixed clocks): not even {MOST_RUNS} runs each would decide"
+        if check.threshold is not None and check.threshold.amount == 0:
+            advice = "set a threshold, such as --max-slowdown 3%: at 0%, an unchanged program is always inconclusive"
+    return dataclasses.replace(check, text=text, advice=advice)
 
 
 def runs_text(check: Check) -> str:

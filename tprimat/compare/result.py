@@ -1,4 +1,4 @@
-"""Comparison: what results say of the systems in them. Data alone; how it comes about is elsewhere."""
+"""Comparison: what results say of the systems in them. Data classes only; compare/__init__.py builds them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import dataclasses
 import functools
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from tprimat.analysis.efficiency import Options
 from tprimat.analysis.intervals import Method
 from tprimat.analysis.run_order import Order
-from tprimat.analysis.summary import SegmentMetrics, Summary
+from tprimat.analysis.summary import SHORT, SegmentMetrics, Summary
+from tprimat.catalog import gpus
 from tprimat.catalog.prices import Price
 from tprimat.checks import Finding, Severity
 from tprimat.checks.compute import ConfigDiff, Mode
@@ -29,12 +31,12 @@ DOUBTFUL_SPREAD, UNLIKE = 1.25, 2.0
 """Spreads of runs of one system: from the first on it is told, from the second on they are not of one configuration."""
 
 SAMPLES_RATE = "samples_per_second_per_gpu"
-"""Takes its place among MLPerf's logs of one benchmark where one doesn't state its sequence length."""
+"""Compare in samples/s/GPU: MLPerf logs of one benchmark, one without a sequence length."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RunResult:
-    """A run with its figures, the result file that holds it, and whether the system's figures are of it."""
+    """A run, its metrics and result file, and whether the system's values include it."""
 
     run: Run
     summary: Summary
@@ -53,7 +55,7 @@ class RunResult:
         return batch / seconds / gpus if batch and seconds and gpus else None
 
     def value(self, metric: str) -> float | None:
-        """A figure by the name of its metric, in the unit of its row; None where it is unknown."""
+        """A figure by the name of its metric, in the unit of its row; None if it is unknown."""
         holder = self.run.memory_metrics if metric in MemoryMetrics.__struct_fields__ else self.summary.performance
         return getattr(holder, metric, None)
 
@@ -64,7 +66,7 @@ class Caveat:
 
     Attributes:
         code: what it is about, the same in all outputs; one of caveats.CODES.
-        severity: "warning" where it could change the decision, "info" where it couldn't.
+        severity: "warning" if it could change the decision, "info" if it couldn't.
         text: a sentence without its period.
     """
 
@@ -88,11 +90,11 @@ class SystemResult(System):
     """A system of one model.
 
     Attributes:
-        values: by the name of the metric; what is unknown is not in it.
+        values: by the name of the metric; unknown metrics are omitted.
         value_warnings: warnings that bear on the values, each once.
         run_warnings: the other warnings of the runs, each once.
         findings: of the checks on the runs that count, each once.
-        order: how the runs follow their order, where they do.
+        order: how the runs follow their order, if they do.
     """
 
     runs: tuple[RunResult, ...]
@@ -104,7 +106,7 @@ class SystemResult(System):
 
     @functools.cached_property
     def exclusion(self) -> Finding | None:
-        """Why the system is excluded from every ranking; None where it isn't."""
+        """Why the system is excluded from every ranking; None if it isn't."""
         return next((each for each in self.findings if each.severity in ("error", "unverified")), None)
 
     @property
@@ -136,14 +138,27 @@ class SystemResult(System):
         """How many times as fast as its slowest run the fastest one is; 1 for a single run."""
         return max(self.speeds) / min(self.speeds) if self.speeds else 1.0
 
+    @functools.cached_property
+    def vendor(self) -> str | None:
+        """Who made its GPU; None on a CPU or if that is unknown."""
+        known = None if self.run.platform == "cpu" else gpus.vendor(self.run.gpu_info.device_name or "")
+        return known or {"nvd": "NVIDIA", "amd": "AMD"}.get(self.run.platform or "")
+
     @property
-    def exit_summary(self) -> str:
-        """How the first run ended, as the words that follow "the run"."""
+    def is_one_session(self) -> bool:
+        """Whether one session measured all runs that count, in one configuration however much they differ."""
+        return len({result.run.session or number for number, result in enumerate(self.valid_runs)}) == 1
+
+    @property
+    def why_untimed(self) -> str:
+        """Why it has no valid step times, as the words that follow its name."""
         run = self.runs[0].run
         if run.environment.emulated:
-            return "was emulated, and its times mean nothing"
-        words = {"failed": "failed", "incomplete": "is incomplete"}.get(run.status, "holds no step times")
-        return f"{words} ({plain(run.status_reason, 120)})" if run.status_reason else words
+            return "ran on an emulated device; its timings are not valid"
+        for text in (text for text in self.run_warnings if text.startswith("no step times: ")):
+            return f"has {text.partition(';')[0]}"
+        ended = {"failed": ": its run failed", "incomplete": ": its run is incomplete"}.get(run.status, "")
+        return f"has no step times{ended}" + (f" ({plain(run.status_reason, 120)})" if run.status_reason else "")
 
     @functools.cached_property
     def valid_runs(self) -> tuple[RunResult, ...]:
@@ -161,13 +176,12 @@ class SystemResult(System):
         return any(result.per_sample for result in self.runs)
 
     def figure(self, metric: str) -> MetricValue | None:
-        """A figure with its range; the rate of the comparison for RATE. None where it is unknown."""
+        """A figure with its range; the rate of the comparison for RATE. None if it is unknown."""
         return self.values.get(SAMPLES_RATE if metric == RATE and self.per_sample else metric)
 
     def value(self, metric: str) -> float | None:
-        """A figure's value, as figure() chooses it; None where it is unknown."""
-        figure = self.figure(metric)
-        return None if figure is None else figure.value
+        """A figure's value, as figure() chooses it; None if it is unknown."""
+        return figure.value if (figure := self.figure(metric)) else None
 
 
 SAME_PLACE = 10
@@ -200,7 +214,7 @@ def _averaged(segments: Sequence[SegmentMetrics]) -> SegmentMetrics:
 
 @dataclasses.dataclass(frozen=True)
 class SegmentRatio:
-    """The ratio of two systems' speeds while each kept one.
+    """Speed ratio of one segment of each system.
 
     Attributes:
         value: the system's rate over the baseline's.
@@ -221,10 +235,11 @@ class Ratio:
         low, high: bounds of its 95 % confidence interval; None with a single run of each, or one and two.
         method: how they were found: see intervals.Difference.
         minimum_detectable_effect: relative difference that so many runs detect with 80 % power.
-        runs_needed: runs of each that would confirm the difference; None where it is significant, or where no number
+        runs_needed: runs of each that would confirm the difference; None if it is significant, or if no number
             up to a hundred would.
-        segments: one for each pair of segments, where a system's speed changes (SystemResult.segments). Of many
+        segments: one for each pair of segments, if a system's speed changes (SystemResult.segments). Of many
             pairs the least and the largest.
+        is_too_wide: whether it has no interval because that would be wider than intervals.WIDEST.
     """
 
     value: float
@@ -234,6 +249,7 @@ class Ratio:
     minimum_detectable_effect: float | None = None
     runs_needed: int | None = None
     segments: tuple[SegmentRatio, ...] = ()
+    is_too_wide: bool = False
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -264,11 +280,13 @@ class Pair:
     """Two systems of one model.
 
     Attributes:
-        ratio: the system's rate over the baseline's; None where the two can't be compared.
-        reason: why there is no ratio; None where there is one.
+        ratio: the system's rate over the baseline's; None if the two can't be compared.
+        reason: why there is no ratio; None if there is one.
         config_diff: every setting that costs time, side by side.
         training: whether it was the same training.
         sensitivity: the ratio under the windows of steps that other tools use, by their names.
+        clocks: what measured the step times of the system and of the baseline: several if no clock is common to all.
+        is_short: whether a run of either is too short to have a steady speed.
     """
 
     baseline: SystemResult
@@ -278,42 +296,45 @@ class Pair:
     config_diff: ConfigDiff
     training: TrainingMatch
     sensitivity: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def clocks(self) -> tuple[Clock, ...]:
-        """What measured the step times of the system and of the baseline: several where no clock is common to all."""
-        runs = (*self.system.valid_runs, *self.baseline.valid_runs)
-        return tuple(dict.fromkeys(clock for result in runs if (clock := result.summary.clock)))
+    clocks: tuple[Clock, ...] = ()
+    is_short: bool = False
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether a run of either is too short to have a steady speed, so that the ratio says nothing."""
-        return self.system.is_unsettled or self.baseline.is_unsettled
+        """Whether the ratio says nothing: a run is too short to have a steady speed, or few runs differ too much."""
+        return self.is_short or self.lacks is not None
 
     @property
-    def is_inverted(self) -> bool:
-        """Whether the baseline is the faster one."""
-        return self.ratio is not None and self.ratio.value < 1
+    def lacks(self) -> Literal["steps", "runs"] | None:
+        """What there is too little of if the interval would be too wide to say anything; else None."""
+        too_wide = self.ratio is not None and self.ratio.is_too_wide
+        return None if not too_wide else "steps" if self.steps[0] < SHORT else "runs"
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """The least and the most steps of a run that counts."""
+        runs = (*self.system.valid_runs, *self.baseline.valid_runs)
+        return min(counts := [each.summary.performance.total_steps or 0 for each in runs]), max(counts)
 
     @property
     def faster(self) -> SystemResult:
         """The faster one of two that are compared; else the system."""
-        return self.baseline if self.is_inverted else self.system
+        return self.baseline if self.ratio is not None and self.ratio.value < 1 else self.system
 
     @property
     def slower(self) -> SystemResult:
         """The slower one of two that are compared; else the baseline."""
-        return self.system if self.is_inverted else self.baseline
+        return self.system if self.faster is self.baseline else self.baseline
 
     @property
     def speedup(self) -> Ratio | None:
-        """The faster one's rate over the slower one's, 1 or more: what reports show."""
-        return self.ratio.inverted() if self.ratio is not None and self.is_inverted else self.ratio
+        """The faster one's rate over the slower one's, 1 or more: what money depends on."""
+        return self.ratio.inverted() if self.ratio is not None and self.ratio.value < 1 else self.ratio
 
 
 @dataclasses.dataclass(frozen=True)
 class SettingRow:
-    """A setting of the systems of a group, with its values in their order; None where unknown."""
+    """A setting of the systems of a group, with its values in their order; None if unknown."""
 
     title: str
     values: tuple[str | None, ...]
@@ -336,10 +357,14 @@ class Group:
 
     Attributes:
         systems: the fastest first; those that are not compared last.
-        baseline: what the others are compared with: the one that was asked for, else the slowest.
+        baseline: what the others are compared with: the one that was asked for, else the fastest of another vendor than
+            the fastest system's, else the second fastest.
         pairs: one for each system but the baseline, in their order.
-        leaders: the fastest and the second fastest of those that are compared; None where none are.
+        leaders: the pair of the fastest system; if that is the baseline, of the fastest of another vendor, or of the
+            second fastest. None if none are compared.
         caveats: what could overturn the answer, or should be known with it, by its effect on the decision.
+        runner_up: the fastest system compared with the second fastest one; None if that is the baseline.
+        title: the model, with what tells the work of these systems from that of other groups.
     """
 
     systems: tuple[SystemResult, ...]
@@ -348,6 +373,8 @@ class Group:
     settings: tuple[SettingRow, ...]
     leaders: Pair | None = None
     caveats: tuple[Caveat, ...] = ()
+    runner_up: Pair | None = None
+    title: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -383,8 +410,8 @@ class Comparison:
         notes: about the results as a whole: what was skipped, counted once, or kept apart.
         files: what it rests on.
         system_names: each once, in the order of the files: prices without a name are in this order.
-        mode: "same" where every difference of configuration is rejected.
-        prices: by the name of a system; what nobody gave a price is not in it.
+        mode: "same" if every difference of configuration is rejected.
+        prices: by the name of a system; systems without a price are omitted.
         options: what the user knows and the results don't say.
     """
 
@@ -409,9 +436,9 @@ class Comparison:
 
     @property
     def status(self) -> ExitStatus:
-        """OK with a ratio or with a single system; IMPLAUSIBLE where all that could be compared is.
+        """OK with a ratio or with a single system; IMPLAUSIBLE if all that could be compared is.
 
-        NOT_COMPARABLE otherwise, and in mode "same" where the settings of any pair differ.
+        NOT_COMPARABLE otherwise, and in mode "same" if the settings of any pair differ.
         """
         pairs = self.pairs
         other = self.mode == "same" and any(pair.config_diff.verdict == "not comparable" for pair in pairs)
@@ -420,5 +447,4 @@ class Comparison:
         if any(system.exclusion and system.exclusion.severity == "error" for system in self.systems):
             return ExitStatus.IMPLAUSIBLE
         identities = {(system.gpu, system.count, system.framework, system.parts) for system in self.systems}
-        alone = len(identities) == 1 and not pairs
-        return ExitStatus.OK if alone else ExitStatus.NOT_COMPARABLE
+        return ExitStatus.OK if len(identities) == 1 and not pairs else ExitStatus.NOT_COMPARABLE

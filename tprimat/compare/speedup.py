@@ -1,4 +1,4 @@
-"""The ratio of two systems' rates: by the means of their runs, and by segments where a speed changes."""
+"""The ratio of two systems' rates: by the means of their runs, and by segments if a speed changes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ PAIRED_ROUNDS = 4
 
 
 def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
-    """Return how many times as fast as the baseline a system is; None where a rate is missing.
+    """Return how many times as fast as the baseline a system is; None if a rate is missing.
 
     The ratio is of the systems' rates (figures.over_runs), its interval of the geometric means of the runs. Change
     points and drift never take its interval away: they are part of what varies from run to run. A run that is still
-    starting up does: its doubt is no variation.
+    starting up does: its doubt is no variation. So does an interval that is too wide to say anything: one
+    that excludes that both are equally fast says that.
     """
     if not system.speeds or not baseline.speeds:
         return None
@@ -36,14 +37,24 @@ def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
     found = difference(system.valid_runs, baseline.valid_runs)
     if found is None:
         return Ratio(value, None, None, segments=segments)
-    low, high = map(math.exp, found.interval())
+    bounds = interval(found)
+    low, high = bounds or map(math.exp, found.interval())
     needed = None
     if low <= 1 <= high:
         spread = found.spread(len(system.speeds), len(baseline.speeds))
         if found.method != "paired":
             spread = max(spread, *map(_spread, (system.speeds, baseline.speeds)))
         needed = intervals.runs_needed(abs(value - 1), spread)
-    return Ratio(value, low, high, found.method, found.minimum_detectable_effect, needed, segments)
+    effect = found.minimum_detectable_effect
+    if bounds is None:
+        return Ratio(value, None, None, None, effect, needed, segments, is_too_wide=True)
+    return Ratio(value, low, high, found.method, effect, needed, segments)
+
+
+def interval(found: Difference) -> tuple[float, float] | None:
+    """Return the bounds of a ratio, given the difference of logarithms; None if they are too wide to say anything."""
+    low, high = map(math.exp, found.interval())
+    return None if low <= 1 <= high and intervals.is_too_wide(math.log(high / low)) else (low, high)
 
 
 def speed(system: SystemResult) -> float:
@@ -60,21 +71,29 @@ def difference(
     """Return the difference of a metric of two systems' runs, by default of its logarithm; None with too few runs.
 
     Welch's t decides; with four or more rounds of one session, in which the two took turns in being first, the paired
-    differences of the rounds do: what drifts with time then meets both alike.
+    differences of the rounds do: drift over time then affects both systems equally.
     """
     rounds = _rounds(system, baseline)
     if len(rounds) >= PAIRED_ROUNDS:
-        logs = [_values(each, metric, transform) for each in zip(*rounds, strict=True)]
+        logs = [values(each, metric, transform) for each in zip(*rounds, strict=True)]
         paired = intervals.paired(*logs) if all(len(each) == len(rounds) for each in logs) else None
         if paired is not None:
             return paired
     of_system, of_baseline = (rounding_variance([each.summary for each in results]) for results in (system, baseline))
-    floors = (of_system, of_baseline) if metric == RATE else (0.0, 0.0)
-    values = (_values(each, metric, transform) for each in (system, baseline))
-    return intervals.difference(*values, floors=floors)
+    found = (values(each, metric, transform) for each in (system, baseline))
+    if metric != RATE:
+        return intervals.difference(*found)
+    return intervals.difference(*found, floors=(of_system, of_baseline), within=within(system, baseline))
 
 
-def _values(results: Sequence[RunResult], metric: str, transform: Callable[[float], float]) -> list[float]:
+def within(*systems: Sequence[RunResult]) -> float:
+    """Return half the interval within the only run of one of two systems, of the logarithm of its rate; else 0."""
+    single = [results[0].summary.within for results in systems if len(results) == 1]
+    return max((math.log(each.interval()[1] / each.value) for each in single if each), default=0.0)
+
+
+def values(results: Sequence[RunResult], metric: str, transform: Callable[[float], float] = float) -> list[float]:
+    """Return a metric of each run that has one, transformed; if that is the logarithm, of those above zero."""
     known = (result.rate if metric == RATE else result.value(metric) for result in results)
     return [transform(value) for value in known if value is not None and (value > 0 or transform is not math.log)]
 
@@ -109,7 +128,7 @@ def steps(segment: SegmentMetrics) -> str:
 
 
 def _by_segment(baseline: SystemResult, system: SystemResult) -> tuple[SegmentRatio, ...]:
-    """Return the ratio of each segment of one system to each of the other; none where neither changes its speed."""
+    """Return the ratio of each segment of one system to each of the other; none if neither changes its speed."""
     if not system.segments and not baseline.segments:
         return ()
     found = [

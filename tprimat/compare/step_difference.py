@@ -15,10 +15,10 @@ from tprimat.analysis.traces.products import Product
 from tprimat.catalog import gpus
 from tprimat.catalog.gpus import Gpu
 from tprimat.results.run import Run
-from tprimat.results.trace import COMMUNICATION, Trace, TracedStep, TracedWork
+from tprimat.results.trace import COMMUNICATION, COMPUTATION, KINDS, Trace, TracedStep, TracedWork
 
 Limit = Literal["gpu", "communication", "idle_host_launch", "idle_data", "idle_synchronisation", "idle_other"]
-"""What takes most of a step: GPU work, exposed communication, or a cause of idle time."""
+"""The limiting factor of a step: GPU work, exposed communication, or idle time by cause."""
 
 _CAUSES: tuple[Limit, ...] = ("idle_host_launch", "idle_data", "idle_synchronisation", "idle_other")
 
@@ -27,6 +27,15 @@ LIMITING_SHARE = 0.5
 
 UNEQUAL = 2 * products.UNKNOWN_SHARE
 """From this relative difference of the matrix products' FLOPs on, two traces don't do the same work."""
+
+HOST_SHARE = 0.8
+"""Share of the step from which idle time in both traces makes a comparison one of hosts."""
+
+UNIFORM, LARGE = 0.25, 0.02
+"""How far, relative to the mean change, those of kinds of computation with this share of the step may differ."""
+
+PRESENT, ABSENT = 0.05, 0.1
+"""Share of the computation from which a kind is part of a model, and share of that below which another has none."""
 
 
 _VENDORS = re.compile(
@@ -41,7 +50,7 @@ class Traced:
 
     Attributes:
         name: what reports call it.
-        gpu: its row; None where it is unknown.
+        gpu: its row; None if it is unknown.
     """
 
     name: str
@@ -59,8 +68,19 @@ class Traced:
         return statistics.fmean([step.overlapped_communication for step in self.trace.steps])
 
     @property
+    def idle(self) -> float:
+        """The share of the step in which the GPU is idle."""
+        return sums(mean_parts(self.trace.steps))["idle"] / self.seconds
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The shares of the parts in the computation."""
+        parts = {part: value for part, value in mean_parts(self.trace.steps).items() if part in COMPUTATION}
+        return {part: value / sum(parts.values()) for part, value in parts.items() if value}
+
+    @property
     def limit(self) -> Limit:
-        """What limits the step: the largest cause of idle time, or communication, where either takes half of it."""
+        """What limits the step: the largest cause of idle time, or communication, if either takes half of it."""
         parts = mean_parts(self.trace.steps)
         whole = sums(parts)
         if whole["idle"] >= LIMITING_SHARE * self.seconds:
@@ -75,7 +95,7 @@ class Achieved:
     Attributes:
         tflops, terabytes_per_s: achieved; bytes count each matrix once.
         of_peak, of_bandwidth: shares of the card's dense peak in that precision, and of its memory bandwidth; None
-            where these are unknown, as for fp32, which may have run as tf32.
+            if these are unknown, as for fp32, which may have run as tf32.
     """
 
     tflops: float
@@ -90,8 +110,8 @@ class Operator:
 
     Attributes:
         name: such as aten::mm; of GPU work without one, its kernel.
-        shapes: of its inputs; empty where they are unknown.
-        before, after: its GPU work in each trace, the longest first; empty where it has none there.
+        shapes: of its inputs; empty if they are unknown.
+        before, after: its GPU work in each trace, the longest first; empty if it has none there.
         product: what it multiplies, if it is a matrix product of known size.
     """
 
@@ -126,7 +146,7 @@ class Bar:
 
     Attributes:
         before, after: mean seconds in each trace.
-        interval: 95 % interval of the difference over steps, or ranks; None with one of either.
+        interval: 95 % interval of the difference over steps, or ranks; None with a single step or rank.
         operators: behind it, those that differ most first.
     """
 
@@ -148,7 +168,7 @@ class Explanation:
 
     Attributes:
         bars: sorted by the size of their difference; their differences add up to that of the steps.
-        products: FLOPs of all matrix products per step in each trace; None where sizes are missing.
+        products: FLOPs of all matrix products per step in each trace; None if sizes are missing.
     """
 
     before: Traced
@@ -169,21 +189,57 @@ class Explanation:
 
     @property
     def unequal_work(self) -> float | None:
-        """FLOPs of the second's matrix products over those of the first, where they differ; else None."""
+        """FLOPs of the second's matrix products over those of the first, if they differ; else None."""
         first, second = self.products
         return second / first if first and second and abs(second / first - 1) > UNEQUAL else None
+
+    @property
+    def other_kind(self) -> tuple[str, tuple[float, float]] | None:
+        """A part that only one of the models has, with its shares of the computation in both traces; else None.
+
+        What no rule recognizes may be that part too. Products of known and equal size are the same work.
+        """
+        if None not in self.products:
+            return None
+        shares = [each.shares for each in (self.before, self.after)]
+        for kind in KINDS:
+            first, second = (sum(each.get(part, 0.0) for part in kind) for each in shares)
+            least = min(first + shares[0].get("other", 0.0), second + shares[1].get("other", 0.0))
+            if max(first, second) >= PRESENT and least < ABSENT * max(first, second):
+                return kind[0], (first, second)
+        return None
+
+    @property
+    def is_of_hosts(self) -> bool:
+        """Whether the GPU waits for most of the step in both traces."""
+        return min(self.before.idle, self.after.idle) >= HOST_SHARE
+
+    @property
+    def uniform(self) -> float | None:
+        """By which factor all computation takes longer in the second trace, where it is one on the same GPU."""
+        large = [bar for bar in self.bars if bar.part in COMPUTATION and bar.before >= LARGE * self.before.seconds]
+        if len(large) < 3 or self.before.gpu != self.after.gpu or self.limits != ("gpu", "gpu"):
+            return None
+        mean = sum(bar.after for bar in large) / sum(bar.before for bar in large)
+        is_one = all(abs(bar.after / bar.before - mean) <= UNIFORM * abs(mean - 1) for bar in large)
+        return mean if is_one and abs(mean - 1) >= 0.01 else None
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether both may do the same work, and aren't the same trace."""
+        return self.unequal_work is None and self.other_kind is None and self.before.trace != self.after.trace
 
     @property
     def first_look(self) -> Bar | None:
         """The part to look at first.
 
-        That is the idle time or communication that limits a step. Where GPU work limits both, it is the computation
-        in which the slower of the two loses most; where it loses none, the part that differs most.
+        That is the idle time or communication that limits a step. If GPU work limits both, it is the computation
+        in which the slower of the two loses most; if it loses none, the part that differs most.
         """
         slower, limit = (1, self.limits[1]) if self.delta >= 0 else (0, self.limits[0])
         for each in (limit, *self.limits):
             if each != "gpu":
-                bars = [bar for bar in self.bars if _limits(bar.part, each)]
+                bars = [bar for bar in self.bars if is_limited(bar.part, each)]
                 return max(bars, key=lambda bar: bar.after + bar.before, default=None)
         lost = [bar for bar in self.bars if (bar.delta if slower else -bar.delta) > 0]
         return lost[0] if lost else self.bars[0] if self.bars else None
@@ -214,7 +270,8 @@ def explain(before: Traced, after: Traced) -> Explanation:
     return Explanation(before, after, tuple(bars), whole, flops)
 
 
-def _limits(part: str, limit: Limit) -> bool:
+def is_limited(part: str, limit: Limit) -> bool:
+    """Return whether a part of the step is, or belongs to, what limits it."""
     return part.startswith(COMMUNICATION) if limit == "communication" else part == limit
 
 
@@ -261,7 +318,7 @@ def _longest_first(work: Sequence[TracedWork]) -> tuple[TracedWork, ...]:
 
 
 def _own_name(name: str, works: tuple[list[TracedWork], list[TracedWork]]) -> str:
-    """Return what both traces call an operator; where they differ, its name without the vendor's part."""
+    """Return what both traces call an operator; if they differ, its name without the vendor's part."""
     names = {each.operator or each.kernel for work in works for each in work}
     return names.pop() if len(names) == 1 else name
 
@@ -272,7 +329,7 @@ def _product(shapes: tuple[tuple[int, ...], ...], works: tuple[list[TracedWork],
 
 
 def _achieved(product: Product | None, work: Sequence[TracedWork], gpu: Gpu | None) -> Achieved | None:
-    """Return the speed of a matrix product; None where it is unknown, or above what the GPU can do."""
+    """Return the speed of a matrix product; None if it is unknown, or above what the GPU can do."""
     seconds = sum(each.seconds for each in work)
     if product is None or not seconds:
         return None
@@ -282,8 +339,5 @@ def _achieved(product: Product | None, work: Sequence[TracedWork], gpu: Gpu | No
     if gpu and (ceiling := gpu.ceiling_tflops(product.precision)) and peak and tflops > ceiling:
         return None
     return Achieved(
-        tflops,
-        terabytes,
-        tflops / peak if peak else None,
-        terabytes / (gpu.bandwidth_gb_per_s / 1e3) if gpu else None,
+        tflops, terabytes, tflops / peak if peak else None, terabytes / (gpu.bandwidth_gb_per_s / 1e3) if gpu else None
     )

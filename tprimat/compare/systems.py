@@ -12,18 +12,23 @@ import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from tprimat.checks.settings import framework, joined, read, text_of
-from tprimat.results.run import Run, setup_key
+from tprimat.catalog import gpus
+from tprimat.checks.settings import framework, read, text_of
+from tprimat.results.run import GpuInfo, Run, setup_key
 from tprimat.settings.rows import LEDGER
 from tprimat.text import plain
 
-LONGEST_PART = 60
+LONGEST_PART = 120
 """Characters of one part of a system's name; longer device names and labels are cut."""
 
 TELLING_RECORDS = 20
 """Two runs may have fewer equal step times by chance, rounded as they are printed."""
 
 _TRADE_WORDS = re.compile(r"\((?:R|TM|tm)\)|\bNVIDIA\b|\bAMD\b|\bInstinct\b|\bCPU\b|\bProcessor\b|@ [\d.]+ ?GHz")
+_SOFTWARE_WORDS = re.compile(r"\b(?:NVIDIA|Framework|Release)\b ?")
+
+_VERSIONS = (r"\d+\.\d+", r"\d[^+\s]*", r"\d.*")
+"""How much of a version a name has, the shortest first: 2.6, 2.6.0a0, 2.6.0a0+gitfc899bf."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,10 +36,10 @@ class System:
     """A system under test: hardware and software in one configuration.
 
     Attributes:
-        gpu: the device as the driver names it; the processor on a CPU; None where unknown.
+        gpu: the device as the driver names it; the processor on a CPU; None if unknown.
         count: devices that trained.
-        name: short: only what tells the systems of this comparison apart. Unique within a model.
-        parts: all that is known of what it is, as text.
+        name: short: only what tells it from the other systems of its model. Unique within a model.
+        parts: what is known of what it is, as text; of the GPU the short name.
     """
 
     gpu: str | None
@@ -46,11 +51,12 @@ class System:
     @property
     def full_name(self) -> str:
         """All that is known of what it is."""
-        return " · ".join(self.parts)
+        name = self.gpu and _counted(self.gpu, self.count, short_device)
+        return " · ".join((name, *self.parts[1:]) if name else self.parts)
 
 
 def device(run: Run) -> str | None:
-    """What trained: the GPU's name, or the processor's where there is none."""
+    """What trained: the GPU's name, or the processor's if there is none."""
     name = run.gpu_info.device_name or (run.environment.cpu if run.platform == "cpu" else None)
     return plain(name, LONGEST_PART) or None if name else None
 
@@ -58,6 +64,12 @@ def device(run: Run) -> str | None:
 def short_device(name: str) -> str:
     """A device's name without its maker and trade marks: H100 80GB HBM3."""
     return " ".join(_TRADE_WORDS.sub(" ", name).split()) or name
+
+
+def device_name(name: str) -> str:
+    """Return what names a device if no other is near: a GPU's short name in the catalog, such as H100."""
+    gpu = gpus.match(GpuInfo(device_name=name)).gpu
+    return gpu.short_name if gpu else short_device(name)
 
 
 def same_system(run: Run) -> tuple[object, ...]:
@@ -68,18 +80,25 @@ def same_system(run: Run) -> tuple[object, ...]:
 def measurement(run: Run) -> tuple[object, ...]:
     """Return the identity of a measurement: two runs with the same one are copies, whatever else their files say.
 
-    It includes the timestamp where the run has so few records that two runs may have the same by chance.
+    It includes the timestamp if the run has so few records that two runs may have the same by chance.
     """
-    few = sum(time is not None for time in run.step_times) < TELLING_RECORDS
-    times = run.step_times or run.timeline
+    count = sum(time is not None for time in run.step_times)
+    few, times = count < TELLING_RECORDS, run.step_times if count else run.timeline
     return times, hash(tuple(run.loss_values)), run.session, run.round, run.timestamp if few else None
+
+
+def occasion(run: Run) -> tuple[object, ...] | None:
+    """Return what no other run has, whatever its step times: start, timeline and losses; None if unknown."""
+    own = run.timestamp, run.timeline, hash(tuple(run.loss_values)), run.session, run.round
+    return own if all(own[:2]) else None
 
 
 def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None, list[System]]:
     """Names for the systems of a comparison, as short as tells those of each model apart.
 
-    The same parts are shown for all models, so that a system is called the same everywhere. Where
-    nothing that has a title tells two setups apart they have a number.
+    The GPU stands in all names where it differs in any model, and a label, since it was given to be seen. Each name
+    has of other parts those alone without which another system of its model would fit it too. If nothing that has
+    a title tells two setups apart they have a number.
 
     Args:
         models: for each model one run of each of its systems.
@@ -88,34 +107,41 @@ def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None,
         For each model its systems, in the same order.
     """
     runs = [run for group in models.values() for run in group]
-    parts = _telling_parts(runs, [model for model, group in models.items() for _ in group])
-    systems: dict[str | None, list[System]] = {}
-    for model, group in models.items():
-        systems[model] = []
-        seen: collections.Counter[str] = collections.Counter()
-        for run in group:
-            name = _name(run, parts)
-            seen[name] += 1
-            systems[model].append(
-                System(
-                    gpu=device(run),
-                    count=run.num_gpus,
-                    framework=run.framework,
-                    name=name if seen[name] == 1 else f"{name}, setup {seen[name]}",
-                    parts=tuple(text for part in (*_IDENTITY, _PRECISION) if (text := _known_text(part, run))),
-                )
+    always = [part for part in (_GPU, _LABEL) if len({_part_text(part, run) for run in runs}) > 1]
+    return {model: _systems(group, always) for model, group in models.items()}
+
+
+def _systems(runs: Sequence[Run], always: Sequence[Part]) -> list[System]:
+    seen: collections.Counter[str] = collections.Counter()
+    systems = []
+    for run, parts in zip(runs, _telling_parts(runs, always), strict=True):
+        name = _name(run, parts)
+        seen[name] += 1
+        systems.append(
+            System(
+                gpu=device(run),
+                count=run.num_gpus,
+                framework=run.framework,
+                name=name if seen[name] == 1 else f"{name}, configuration {seen[name]}",
+                parts=tuple(
+                    _part_text(part, run) or "" for part in (*_IDENTITY, _PRECISION) if part.read(run) is not None
+                ),
             )
+        )
     return systems
 
 
 def _name(run: Run, parts: Sequence[Part]) -> str:
     """Return what a run's system is called. A GPU's precision belongs to it: 8×B200 (FP4)."""
-    if run.platform == "cpu":
-        return ", ".join(text for part in parts if (text := _part_text(part, run))) or _device_text(run)
-    told = [part for part in parts if part is not _PRECISION]
+    told = parts if run.platform == "cpu" else [part for part in parts if part is not _PRECISION]
+    gpu = device(run)
+    if _GPU in told and gpu and _LABEL.read(run) in (gpu, short_device(gpu), device_name(gpu)):
+        told = [part for part in told if part is not _LABEL]
     name = ", ".join(text for part in told if (text := _part_text(part, run))) or _device_text(run)
     precision = run.training_config.precision
-    if precision and (not told or _GPU in told or _PRECISION in parts):
+    if run.platform == "cpu":
+        return name
+    if precision and (not told or {_GPU, _DEVICE, _PRECISION} & {*parts}):
         return f"{name} ({precision.upper()})"
     return f"{name} (precision unknown)" if _PRECISION in parts else name
 
@@ -127,13 +153,39 @@ def _work(run: Run) -> str | None:
     return f"batch {batch or 'unknown'}×{length or 'unknown'}"
 
 
-def _device_text(run: Run) -> str:
+def _device_text(run: Run, short: Callable[[str], str] = device_name) -> str:
     name, count = device(run), run.num_gpus
     if name is None:
         kind = "CPU" if run.platform == "cpu" else "GPU"
         return f"unknown {kind}" if count is None else f"{count}× unknown {kind}"
-    short = short_device(name)
-    return short if count is None or (run.platform == "cpu" and count == 1) else f"{count}×{short}"
+    return short(name) if run.platform == "cpu" and count == 1 else _counted(name, count, short)
+
+
+def _counted(name: str, count: int | None, short: Callable[[str], str] = device_name) -> str:
+    """Return a number of devices with their name, such as 8×H100."""
+    return short(name) if count is None else f"{count}×{short(name)}"
+
+
+def _software(run: Run, index: int, version: str) -> str | None:
+    """Return the name and version of a part of the software that a log calls its framework: NeMo 24.09, ROCm 6.4."""
+    stated = plain(run.environment.versions.get("framework", "")).split(", ")[index:]
+    if not stated or not stated[0]:
+        return None
+    text = _SOFTWARE_WORDS.sub("", stated[0]).strip() or stated[0]
+    found = re.search(version, text)
+    return text[: found.end()] if found else text
+
+
+def _swept(run: Run) -> str | None:
+    """Return in words the setting that a run's label states as sweeps and --tune do: micro-batch 2 for micro2."""
+    for row in LEDGER:
+        if len(row.tuned) > len("{}") and run.label == row.tuned.format(value := read(row, run)):
+            return f"{row.title} {value}"
+    return None
+
+
+def _version(run: Run, name: str) -> str | None:
+    return text_of(run.environment.versions.get(name))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +198,7 @@ class Part:
 
 _GPU = Part("GPU", _device_text)
 _SCALE = Part("scale", lambda run: text_of(run.scale))
-_LABEL = Part("label", lambda run: text_of(run.label))
+_LABEL = Part("label", lambda run: text_of(_swept(run) or run.label))
 _IDENTITY = (
     _GPU,
     _LABEL,
@@ -155,74 +207,82 @@ _IDENTITY = (
     _SCALE,
 )
 
+_DEVICE = Part("GPU", functools.partial(_device_text, short=short_device))
 _PRECISION = Part(
     "precision", lambda run: text_of(run.training_config.precision or run.training_config.precision_detail)
 )
-_NAMES_BEYOND_IDENTITY = (
+_TELLING = (
+    *_IDENTITY[2:4],
     _PRECISION,
+    Part("MLPerf", lambda run: text_of(run.framework_config.get("mlperf_round"))),
+    Part("submitter", lambda run: text_of(run.framework_config.get("submitter"))),
+    *(
+        Part("software", functools.partial(_software, index=index, version=version))
+        for version in _VERSIONS
+        for index in (0, 1)
+    ),
+    Part("batch", lambda run: f"batch {batch}" if (batch := run.training_config.global_batch_size) else None),
     Part("batch", _work),
+    _DEVICE,
     Part("platform", lambda run: text_of(run.framework_config.get("submission_platform"))),
     *(
         Part(setting.title, functools.partial(read, setting))
         for setting in LEDGER
         if setting.named and setting.title != "precision"
     ),
-    Part("versions", lambda run: text_of(joined(*(f"{k} {v}" for k, v in sorted(run.environment.versions.items()))))),
-    Part("date", lambda run: text_of(run.timestamp[:10]) if run.timestamp else None),
+    _SCALE,
 )
-_SELF_EXPLAINING = {
-    "GPU",
-    "label",
-    "framework",
-    "stack",
-    "precision",
-    "batch",
-    "parallelism strategy",
-    "platform",
-    "versions",
-    "date",
-}
+"""What tells systems apart, in order of how well a reader knows it; then their packages, then the date."""
+
+_DATE = Part("date", lambda run: text_of(run.timestamp[:10]) if run.timestamp else None)
+
+_CLEAR = {each.title for each in (*_IDENTITY[:4], _PRECISION, _DATE)}
+_CLEAR |= {"software", "batch", "platform", "parallelism strategy"}
 """Parts of a name whose value says what it is; of the others the title stands before it."""
-
-
-def _known_text(part: Part, run: Run) -> str | None:
-    return None if part.read(run) is None else _part_text(part, run)
 
 
 def _part_text(part: Part, run: Run) -> str | None:
     value = part.read(run)
     if value is None:
-        return None if part.title == "label" else f"{part.title} unknown" if part not in _IDENTITY else None
+        return None if part in _IDENTITY or part.title == "software" else f"{part.title} unknown"
     value = plain(value, LONGEST_PART)
     if part is _PRECISION and run.platform != "cpu":
         value = value.upper()
-    return value if part.title in _SELF_EXPLAINING else f"{part.title} {value}"
+    return value if part.title in _CLEAR else f"{part.title} {value}"
 
 
-def _telling_parts(runs: Sequence[Run], model_of: Sequence[str | None]) -> list[Part]:
-    """The fewest parts, in order of how well a reader knows them, that tell the systems apart."""
-    chosen: list[Part] = []
+def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence[Part]]:
+    """Return for each run the parts of its name: those that all have, and the fewest that tell it from its like."""
+    packages = sorted({name for run in runs for name in run.environment.versions} - {"framework"})
+    versions = [Part(name, functools.partial(_version, name=name)) for name in packages]
+    texts: dict[int, list[str | None]] = {}
+    found: list[Sequence[Part]] = [always] * len(runs)
 
-    def extend(keys: list[tuple[object, ...]], part: Part, *, wanted: bool = False) -> list[tuple[object, ...]]:
-        """Choose a part that tells more systems apart."""
-        extended = [(*key, _part_text(part, run)) for key, run in zip(keys, runs, strict=True)]
-        if len(set(extended)) == len(set(keys)) and not wanted:
-            return keys
-        chosen.append(part)
-        return extended
+    def fitting(parts: Sequence[Part], indices: Sequence[int]) -> list[tuple[object, ...]]:
+        """Return what each of some runs has for its parts."""
+        for part in parts:
+            texts.setdefault(id(part), [_part_text(part, run) for run in runs])
+        return [tuple(texts[id(part)][index] for part in parts) for index in indices]
 
-    # What a system is must be told over all models: one name is one machine everywhere.
-    keys: list[tuple[object, ...]] = [() for _ in runs]
-    for part in _IDENTITY:
-        if part is _SCALE and any(run.scale is None for run in runs):
-            # Logs don't state it, and what tells models apart is no name for a system.
-            continue
-        # A label was given to be seen, even where the GPU already tells the systems apart.
-        keys = extend(keys, part, wanted=part is _LABEL and len({run.label for run in runs}) > 1)
-    # How it was set up need only be told within a model.
-    keys = [(model, *key) for model, key in zip(model_of, keys, strict=True)]
-    # A system is rather called by what every system states than by "precision unknown".
-    for part in sorted((*_NAMES_BEYOND_IDENTITY, _SCALE), key=lambda part: any(part.read(run) is None for run in runs)):
-        if len(set(keys)) < len(runs):
-            keys = extend(keys, part)
-    return chosen
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for index, key in enumerate(fitting(always, range(len(runs)))):
+        alike.setdefault(key, []).append(index)
+    for indices in (each for each in alike.values() if len(each) > 1):
+        chosen: list[Part] = []
+        # A system is rather called by what every system states than by "precision unknown".
+        candidates = [*_TELLING, *versions, _DATE]
+        stated = {id(part): all(part.read(runs[index]) for index in indices) for part in candidates}
+        for part in sorted(candidates, key=lambda part: not stated[id(part)]):
+            kinds = len(set(fitting(chosen, indices)))
+            if kinds < len(indices) and len(set(fitting([*chosen, part], indices))) > kinds:
+                chosen.append(part)
+        counts = functools.cache(lambda parts, of=indices: collections.Counter(fitting(parts, of)))
+        for index in indices:
+            kept = tuple(chosen)
+            for part in reversed(chosen):
+                fewer = tuple(each for each in kept if each is not part)
+                if counts(fewer)[fitting(fewer, [index])[0]] == counts(kept)[fitting(kept, [index])[0]]:
+                    kept = fewer
+            # A longer name of the GPU replaces its short name.
+            found[index] = [part for part in always if part is not _GPU or _DEVICE not in kept] + [*kept]
+    return found

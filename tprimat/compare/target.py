@@ -1,4 +1,4 @@
-"""Time to the target: what a training needs to a quality, and what makes the ratio of two.
+"""Time to the target: what a training needs to a quality, or to its end, and what makes the ratio of two.
 
 Of MLPerf's logs the target is the benchmark's, and the score of a set of runs follows its rule (mlcommons/logging,
 result_summarizer.py and rcp_checker.py): the mean time from run_start to run_stop without the fastest and the slowest
@@ -13,10 +13,13 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from tprimat.analysis import account, flops, intervals
+from tprimat.analysis import flops, intervals, records
 from tprimat.analysis.efficiency.subject import Value
+from tprimat.analysis.run_account import account_of
 from tprimat.checks.training import nature_of_data
-from tprimat.compare.result import RunResult, SystemResult
+from tprimat.compare.result import Pair, RunResult, SystemResult
+from tprimat.compare.speedup import within
+from tprimat.results.account import PARTS
 from tprimat.results.run import Run
 
 RUNS = {"llama2_70b_lora": 10, "llama31_8b": 10, "gpt3": 3, "llama31_405b": 3}
@@ -28,8 +31,12 @@ LEAST_RUNS = 3
 AVERAGED = 10
 """Records whose mean loss must reach the target: single ones are lower by chance."""
 
+UNTIMED = 0.1
+"""Share of the printed steps by which those with a wall time may differ where speed and samples explain a ratio."""
+
 Need = Mapping[str, float]
-"""What a run needs to the target: seconds, steps, samples, tokens; training: seconds of it without the rest."""
+"""What a run needs to the target: seconds, steps, samples, tokens; training: seconds of it without the rest, warm-up
+included; seconds of the other parts of its account, by name."""
 
 _PARTS = {
     "time": ("seconds", None),
@@ -51,8 +58,9 @@ class Target:
         counted: those of which the mean is taken.
         mean: over these; what isn't known of all is not in it.
         scaling: factor of scaling.json beside MLPerf's logs; None without it.
-        official_minutes: MLPerf's score; None where the runs are no submission.
+        official_minutes: MLPerf's score; None if the runs are no submission.
         notes: what these don't mean.
+        is_to_target: whether the runs are of a benchmark with a target, or to the user's loss; else to their ends.
     """
 
     loss: float | None
@@ -62,6 +70,7 @@ class Target:
     scaling: float | None = None
     official_minutes: float | None = None
     notes: tuple[str, ...] = ()
+    is_to_target: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,9 +78,9 @@ class TargetRatio:
     """How much sooner than the baseline a system is at the target, and why.
 
     Attributes:
-        factors: by name, above 1 where the system needs less, with 95 % intervals where there are some. `time` is the
+        factors: by name, above 1 if the system needs less, with 95 % intervals if there are some. `time` is the
             product of `speed`, `samples` and `rest`, and `official` that of `time` and `normalisation`.
-        reason: why there are none; None where there are.
+        reason: why there are none, or that of the time alone; None if there are.
         notes: what they don't mean.
     """
 
@@ -81,12 +90,12 @@ class TargetRatio:
 
 
 def target(system: SystemResult, loss: float | None = None) -> Target | None:
-    """Return what a system's runs need to a training loss, or without one to MLPerf's target; None where none does."""
+    """Return what a system's runs need to a training loss, or without one to MLPerf's target; None if none does."""
     name = benchmark(system.run)
     if loss is None and name is None:
         return None
     results = system.runs if loss is None else system.valid_runs
-    needs = tuple(_official(each.run) if loss is None else _to_loss(each, loss) for each in results)
+    needs = tuple(_official(each) if loss is None else _to_loss(each, loss) for each in results)
     reached = sorted(filter(None, needs), key=lambda need: need["seconds"] if loss is None else need["steps"])
     if not reached:
         return None
@@ -98,13 +107,13 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
     is_olympic = len(needs) >= LEAST_RUNS and failed <= 1
     is_official = is_olympic and len(needs) == expected
     if not is_official:
-        asked = f"{expected} runs, of which one may fail" if expected else "a number of runs that isn't known here"
+        asked = f"{expected} runs, of which one may fail" if expected else "a number of runs that is unknown here"
         notes.append(f"no official score: MLPerf's needs {asked}; these are {len(needs)}")
     factors = {each.run.native_metrics.get("scaling_factor") for each in results}
     known = factors.pop() if len(factors) == 1 else None
     scaling = known if isinstance(known, float) else None
     if scaling is None:
-        notes.append("normalisation unknown: no scaling.json beside the logs; counted as 1")
+        notes.append("normalization unknown: no scaling.json next to the logs; counted as 1")
     counted = tuple(reached[1 : len(needs) - 1] if is_olympic else reached)
     mean = _mean(counted)
     official = mean["seconds"] / 60 * (scaling or 1.0) if is_official else None
@@ -112,25 +121,18 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
 
 
 def ratio(baseline: SystemResult, system: SystemResult, loss: float | None = None) -> TargetRatio | None:
-    """Return how much sooner a system is at the target than the baseline; None where there is no target."""
+    """Return how much sooner a system is at the target than the baseline; None if there is no target."""
     one, other = target(baseline, loss), target(system, loss)
     if loss is not None and (reason := _unlike_losses(baseline.run, system.run)):
         return TargetRatio({}, reason)
     if one is None or other is None:
         return None if loss is None else TargetRatio({}, f"not both reach a loss of {loss:g}")
-    names, targets = zip(*((benchmark(each.run), _accuracy(each.run)) for each in (baseline, system)), strict=True)
-    if loss is None and (names[0] != names[1] or (None not in targets and targets[0] != targets[1])):
+    runs = baseline.run, system.run
+    names, targets = map(benchmark, runs), [run.native_metrics.get("target_accuracy") for run in runs]
+    if loss is None and (len(set(names)) > 1 or (None not in targets and targets[0] != targets[1])):
         return TargetRatio({}, "their benchmarks or targets differ")
-    factors = {}
-    for name, parts in (_PARTS if loss is None else _LOSS_PARTS).items():
-        needed = [_per(each.mean, *parts) for each in (one, other)]
-        if needed[0] and needed[1]:
-            logs = [
-                [math.log(per) for need in each.runs if need and (per := _per(need, *parts))] for each in (one, other)
-            ]
-            difference = intervals.difference(*logs)
-            low, high = (None, None) if difference is None else map(math.exp, difference.interval())
-            factors[name] = Value(needed[0] / needed[1], low, high)
+    error = within(baseline.valid_runs, system.valid_runs)
+    factors = _factors(one, other, _PARTS if loss is None else _LOSS_PARTS, error)
     if loss is None:
         factors["normalisation"] = Value((one.scaling or 1.0) / (other.scaling or 1.0))
     if one.official_minutes and other.official_minutes:
@@ -139,19 +141,74 @@ def ratio(baseline: SystemResult, system: SystemResult, loss: float | None = Non
     return TargetRatio(factors, notes=tuple(notes))
 
 
+def spent(system: SystemResult) -> Target | None:
+    """Return what a system's runs need to MLPerf's target, else to their end; None if no source has a clock."""
+    needs = tuple(_spent(each) for each in system.runs)
+    known = tuple(filter(None, needs))
+    is_live = any(result.run.source and result.run.source.kind == "live" for result in system.runs)
+    notes = ("wall time begins with the recording: starting the process and imports are not included",) * is_live
+    return target(system) or (
+        Target(None, needs, known, _mean(known), notes=notes, is_to_target=False) if known else None
+    )
+
+
+def times(pair: Pair, loss: float | None = None) -> TargetRatio | None:
+    """Return the ratio of the times of a pair's systems; without a target to the end of as many steps; else None."""
+    found = ratio(pair.baseline, pair.system, loss)
+    one, other = spent(pair.baseline), spent(pair.system)
+    if found is not None or loss is not None or one is None or other is None:
+        return found
+    if pair.ratio is None or one.is_to_target or other.is_to_target:
+        return TargetRatio({}, pair.reason or "not both have a target")
+    if one.mean.get("steps") != other.mean.get("steps"):
+        return TargetRatio({}, "no target, and their numbers of steps differ")
+    factors = _factors(one, other, _PARTS, within(pair.baseline.valid_runs, pair.system.valid_runs))
+    runs = zip((*pair.baseline.runs, *pair.system.runs), (*one.runs, *other.runs), strict=True)
+    if any(_is_unclear(result.run, need or {}) for result, need in runs):
+        return TargetRatio({"time": factors["time"]}, "no speed and samples: much of the time is warm-up or unknown")
+    return TargetRatio(factors)
+
+
+def _is_unclear(run: Run, need: Need) -> bool:
+    """Return whether more time is warm-up or unknown than training, or steps have no time."""
+    if need.get("warm-up", 0.0) + need.get("unknown", 0.0) > parts_of(need).get("training", 0.0):
+        return True
+    return abs(need.get("steps", 0.0) - (printed := records.recorded_steps(run))) > UNTIMED * printed > 0
+
+
+def parts_of(need: Need) -> dict[str, float]:
+    """Return the seconds of each part of the wall time, which they add up to."""
+    found = {name: need[name] for name in PARTS if name in need}
+    return found | {"training": found["training"] - found.get("warm-up", 0.0)} if "training" in found else found
+
+
 def benchmark(run: Run) -> str | None:
     """Return MLPerf's name of the benchmark that a run is of; None for no run of MLPerf."""
     dialect = run.source.dialect if run.source and run.framework == "mlperf" else None
     return (dialect or "").removeprefix("mlperf").strip(" ()") or None
 
 
-def _accuracy(run: Run) -> object:
-    return run.native_metrics.get("target_accuracy")
+def _factors(one: Target, other: Target, parts: Mapping[str, tuple[str, str | None]], error: float) -> dict[str, Value]:
+    """Return the factors; the error within a single run is one of its speed, and so of its time."""
+    factors = {}
+    for name, quotient in parts.items():
+        needed = [_per(each.mean, *quotient) for each in (one, other)]
+        if needed[0] and needed[1]:
+            logs = [
+                [math.log(per) for need in each.runs if need and (per := _per(need, *quotient))]
+                for each in (one, other)
+            ]
+            difference = intervals.difference(*logs, within=error if name in ("time", "speed") else 0.0)
+            low, high = (None, None) if difference is None else map(math.exp, difference.interval())
+            factors[name] = Value(needed[0] / needed[1], low, high)
+    return factors
 
 
 def _mean(needs: Sequence[Need]) -> Need:
-    names = [name for name in needs[0] if all(name in need for need in needs)]
-    return {name: statistics.fmean(need[name] for need in needs) for name in names}
+    """Return the mean over runs; a part of the time that a run has not is zero, other values must be known of all."""
+    names = dict.fromkeys(name for need in needs for name in need)
+    known = [name for name in names if name in PARTS or all(name in need for need in needs)]
+    return {name: statistics.fmean(need.get(name, 0.0) for need in needs) for name in known}
 
 
 def _per(need: Need, name: str, other: str | None) -> float | None:
@@ -160,18 +217,29 @@ def _per(need: Need, name: str, other: str | None) -> float | None:
 
 
 def _known(**values: float | None) -> Need:
-    return {name: value for name, value in values.items() if value}
+    return {name: value for name, value in values.items() if value and value > 0}
 
 
-def _official(run: Run) -> Need | None:
-    """Return what a run of MLPerf needs to its target; None where it doesn't reach it."""
-    minutes = run.native_metrics.get("time_to_train_minutes")
-    if run.status != "complete" or not isinstance(minutes, float):
+def _spent(result: RunResult) -> Need | None:
+    """Return what a run needs as long as it is; None if its source has no clock."""
+    found = account_of(result.run, result.summary)
+    if found is None or not found.is_whole or found.whole <= 0:
         return None
-    steps = max((entry.last_step or 0 for entry in run.timeline), default=0)
-    training = math.fsum(block.duration for block in account.blocks(run))
-    samples = steps * (run.training_config.global_batch_size or 0)
-    return _known(seconds=minutes * 60, training=training, steps=steps, samples=samples)
+    timeline = result.run.timeline
+    steps = max((entry.last_step or 0 for entry in timeline), default=0)
+    steps -= min((entry.first_step for entry in timeline if entry.first_step), default=1) - 1
+    training = found.parts.get("training", 0.0) + found.parts.get("warm-up", 0.0)
+    samples = steps * (result.run.training_config.global_batch_size or 0)
+    values = {"seconds": found.whole, "training": training, "steps": steps, "samples": samples}
+    return _known(**{**found.parts, **values})
+
+
+def _official(result: RunResult) -> Need | None:
+    """Return what a run of MLPerf needs to its target; None if it doesn't reach it."""
+    minutes = result.run.native_metrics.get("time_to_train_minutes")
+    if result.run.status != "complete" or not isinstance(minutes, float) or minutes <= 0:
+        return None
+    return {**(_spent(result) or {}), "seconds": minutes * 60}
 
 
 def _to_loss(result: RunResult, loss: float) -> Need | None:
@@ -187,7 +255,7 @@ def _to_loss(result: RunResult, loss: float) -> Need | None:
 
 
 def _unlike_losses(one: Run, other: Run) -> str | None:
-    """Return why a loss of one run isn't the same quality as that of another; None where data and vocabulary agree."""
+    """Return why a loss of one run isn't the same quality as that of another; None if data and vocabulary agree."""
     if (name := benchmark(one)) and name == benchmark(other):
         return None
     for run in (one, other):

@@ -9,13 +9,20 @@ from collections.abc import Sequence
 
 from tprimat.analysis import metrics
 from tprimat.analysis.metrics import Metric
+from tprimat.compare.result import SAMPLES_RATE
 from tprimat.compare.speedup import RATE as RATE
 from tprimat.errors import UsageError
 
 HEADING = "wrong-threshold"
 
-CHECKED = tuple(metric for metric in metrics.METRICS if metric.name not in ("final_loss", "steps_per_second"))
-"""Metrics that can be checked. A loss isn't one: which training is better depends on more than speed."""
+LOSS = "final_loss"
+
+CHECKED = tuple(
+    dataclasses.replace(metric, title="Final loss") if metric.name == LOSS else metric
+    for metric in metrics.METRICS
+    if metric.name != "steps_per_second"
+)
+"""Metrics that can be checked. The loss is that after the same tokens, not at the end: see compare.loss."""
 
 _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)")
 
@@ -45,15 +52,17 @@ class Threshold:
         return "%" if self.percent else self.metric.unit
 
     def __str__(self) -> str:
-        sign = "" if self.amount == 0 else "-" if self.falls else "+"
-        return f"{sign}{self.amount:g}{'%' if self.percent else f' {self.metric.unit}'}"
+        text = f"{self.amount:g}{'%' if self.percent else f' {self.metric.unit}'}"
+        if self.amount == 0 or not self.falls:
+            return text if self.amount == 0 else f"+{text}"
+        return f"{text} {'lower' if self.metric.name not in (RATE, SAMPLES_RATE) else 'slower'}"
 
 
 def parse(slower: str | None, others: Sequence[str]) -> tuple[Threshold, ...]:
-    """Return the thresholds of a check; that of throughput per GPU is always the first.
+    """Return the thresholds of a check: those that are named, that of throughput per GPU first; it alone if none is.
 
     Args:
-        slower: the text after --max-slowdown, such as 3%; None is 0%.
+        slower: the text after --max-slowdown, such as 3%; None is 0% if there are no others.
         others: the texts after each --threshold: NAME=3% or NAME=0.5, in the metric's unit.
 
     Raises:
@@ -71,13 +80,14 @@ def parse(slower: str | None, others: Sequence[str]) -> tuple[Threshold, ...]:
         metric = next((each for each in CHECKED if each.name == name.strip()), None)
         if not equals or metric is None:
             names = ", ".join(each.name for each in CHECKED)
-            hint = f"use NAME=3% or NAME=0.5; NAME is one of {names}"
-            raise UsageError(f"--threshold: {text!r} names no metric and amount", heading=HEADING, hint=hint)
+            hint = f"use METRIC=3% or METRIC=0.5; METRIC is one of {names}"
+            raise UsageError(f"--threshold: {text!r} is not METRIC=AMOUNT", heading=HEADING, hint=hint)
         if metric.name in found:
-            raise UsageError(f"--threshold: {metric.name} has two thresholds", heading=HEADING, hint="give one")
+            raise UsageError(f"--threshold: {metric.name} is given twice", heading=HEADING, hint="use one")
         found[metric.name] = Threshold(metric, *_amount(f"--threshold {metric.name}", value))
-    rate = found.pop(RATE, None) or Threshold(metrics.by_name(RATE), True, 0.0)
-    return (rate, *found.values())
+    if not found:
+        found[RATE] = Threshold(metrics.by_name(RATE), True, 0.0)
+    return tuple(sorted(found.values(), key=lambda each: each.metric.name != RATE))
 
 
 def _amount(option: str, text: str) -> tuple[bool, float]:

@@ -33,7 +33,7 @@ WINDOWS = (
 def sensitivity(baseline: Run, system: Run, *, per_sample: bool = False) -> tuple[tuple[str, float], ...]:
     """The ratio of throughputs by each window that both runs are long enough for.
 
-    Above 1 where the system is faster; of samples where these are compared. Empty where a rate is unknown, a record
+    Above 1 if the system is faster; of samples if these are compared. Empty if a rate is unknown, a record
     averages steps, or not all steps are timed.
     """
     work = []

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from tprimat.errors import INSTALL, UsageError, missing_package
 from tprimat.frameworks.framework import REQUIRED, Framework
 from tprimat.results.run import Platform
+from tprimat.text import suggestion
 
 _PREFERRED = ("megatron_bridge", "nemo", "primus", "lightning", "transformers", "fsdp", "deepspeed")
-"""Folders whose rows come first; the others follow by name."""
+"""Directories whose rows come first; the others follow by name."""
 
 
 def _rows() -> Iterator[Framework]:
-    """Yield the rows of all folders here that have some: the `ROWS` of their __init__.py, which imports nothing heavy.
+    """Yield the rows of all directories here: the `ROWS` of their __init__.py, which imports nothing heavy.
 
     Nothing else lists a framework.
     """
@@ -33,8 +34,14 @@ GROUPS = {"deepspeed": tuple(framework.name for framework in FRAMEWORKS if frame
 
 
 def by_name(name: str) -> Framework:
-    """Return the row of a name, in which a dash may stand for an underscore. Raises KeyError for an unknown name."""
-    return {_plain(framework.name): framework for framework in FRAMEWORKS}[_plain(name)]
+    """Return the row of a name, in which a dash may stand for an underscore. Raises UsageError for an unknown name."""
+    rows = {_plain(framework.name): framework for framework in FRAMEWORKS}
+    if _plain(name) not in rows:
+        hint = suggestion(
+            name.lower(), [*(each.name for each in FRAMEWORKS), *GROUPS], f"choose from {', '.join(names())}"
+        )
+        raise UsageError(f"unknown framework {name!r}", hint=hint, heading="no-framework")
+    return rows[_plain(name)]
 
 
 def _plain(name: str) -> str:
@@ -52,7 +59,7 @@ def names() -> tuple[str, ...]:
 
 
 def several(name: str | None) -> tuple[str, ...] | None:
-    """Return the names that a user's words mean, where they may be more than one; None for a single framework.
+    """Return the names that a user's words mean, if they may be more than one; None for a single framework.
 
     `all` stays as it is: which those are depends on what can run.
     """
@@ -64,7 +71,7 @@ def several(name: str | None) -> tuple[str, ...] | None:
 
 
 def none_can_train(reasons: str) -> UsageError:
-    """Return the error where no framework can train: missing packages, where those are what to do something about."""
+    """Return the error if no framework can train: missing packages, if those are what to do something about."""
     absent = [package for package in REQUIRED if importlib.util.find_spec(package) is None]
     if absent:
         return missing_package(absent[0], INSTALL, "training")
@@ -80,7 +87,7 @@ def choose(
 ) -> Framework:
     """Return the framework of a name, or the first that can run here and suits; if none suits, the first.
 
-    With `to_show` nothing will be run, so that one which only can't run here may be used. Raises UsageError where
+    With `to_show` nothing will be run, so that one which only can't run here may be used. Raises UsageError if
     none can be used; it lists those that can.
     """
     reasons = {framework.name: framework.unavailable() for framework in FRAMEWORKS}
@@ -93,10 +100,7 @@ def choose(
         cannot = "".join(f"; {each}: {reason}" for each, reason in reasons.items() if reason is not None)
         named = "".join(f"; --framework {framework.name} can" for framework in able)
         raise none_can_train(f"no framework can train here{cannot}{named}")
-    try:
-        chosen = by_name(name)
-    except KeyError:
-        raise UsageError(f"unknown framework {name!r}", hint=available, heading="no-framework") from None
+    chosen = by_name(name)
     if chosen in able or (to_show and chosen.launcher.plans_anywhere):
         return chosen
     raise UsageError(f"{chosen.name} is not available: {reasons[chosen.name]}", hint=available, heading="no-framework")

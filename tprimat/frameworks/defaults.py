@@ -32,6 +32,6 @@ def precision(device: Device) -> str:
 
 
 def has_bf16(device: Device) -> bool:
-    """Return whether a GPU has bf16 matrix units; true where its architecture is unknown."""
+    """Return whether a GPU has bf16 matrix units; true if its architecture is unknown."""
     version = re.fullmatch(r"sm_(\d+)[a-z]?", device.architecture or "")
     return version is None or int(version[1]) >= FIRST_WITH_BF16

@@ -22,7 +22,7 @@ class Clone:
     """A framework's program.
 
     Attributes:
-        variable: names the folder of its clone.
+        variable: names the directory of its clone.
         title: of the framework, for messages.
         script: a file that such a clone has.
         data: what it trains on, as a clause.
@@ -34,7 +34,7 @@ class Clone:
     data: str
 
     def folder(self) -> Path:
-        """Return the clone. Raises UsageError where the variable names none."""
+        """Return the clone. Raises UsageError if the variable names none."""
         text = os.environ.get(self.variable, "").strip()
         folder = Path(text).expanduser().absolute()
         if text and (folder / self.script).is_file():
@@ -45,7 +45,7 @@ class Clone:
         raise UsageError(problem, heading="no-framework")
 
     def unavailable(self) -> str | None:
-        """Return why it can't train here and what to do; None where it can."""
+        """Return why it can't train here and what to do; None if it can."""
         if not any(Path(each).exists() for files in DRIVER_FILES.values() for each in files):
             return f"{self.title} needs a GPU, and this machine has none"
         try:
@@ -61,7 +61,7 @@ class Clone:
 
 
 class ExternalResolver(Resolver):
-    """The choices of such a framework: shown for made-up GPUs where there are none."""
+    """The choices of such a framework: shown for made-up GPUs if there are none."""
 
     clone: Clone
 
@@ -83,5 +83,5 @@ class LoggedTraining(Loop[Request]):
     plans_anywhere = True
 
     def unavailable(self) -> str | None:
-        """Return why it can't train here and what to do; None where it can."""
+        """Return why it can't train here and what to do; None if it can."""
         return self.clone.unavailable()

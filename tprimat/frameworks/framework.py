@@ -1,4 +1,4 @@
-"""The interface of a framework: a row of data in its folder, and the Launcher in the folder's launch.py."""
+"""The interface of a framework: a row of data in its directory, and the Launcher in the directory's launch.py."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REQUIRED = ("torch", "lightning", "transformers")
 """Packages that INSTALL brings."""
 
 OUR_TOKENS, OUR_PAIRS = "markov", "pairs"
-"""Data that loops of ours train on: the tokens that all embedded frameworks share, and the encoder-decoder's."""
+"""Data that loops of ours train on: the tokens that all built-in frameworks share, and the encoder-decoder's."""
 
 
 class Choices(Protocol):
@@ -48,19 +48,19 @@ class Choices(Protocol):
     def __init__(self, framework: Framework, model: Model, requested: RequestedConfig, device: Device) -> None: ...
 
     def resolve(self, output_dir: Path) -> Request:
-        """Return the request with every choice made. Raises UsageError where the framework can't train that."""
+        """Return the request with every choice made. Raises UsageError if the framework can't train that."""
 
     def bytes_needed(self, shape: ModelConfig) -> float:
         """Return what a model takes of one GPU, without activations."""
 
 
 class Launcher(abc.ABC, Generic[AnyRequest]):
-    """How a framework trains. The default is loops.launch.Loop; a class in the folder's launch.py overrides it.
+    """How a framework trains. The default is loops.launch.Loop; a class in the directory's launch.py overrides it.
 
     Attributes:
         logged: whether a training is measured by its log.
         full_size_only: whether it trains no other scale than the full one.
-        plans_anywhere: whether it can show what it would run on a machine where it can't.
+        plans_anywhere: whether it can show what it would run on a machine if it can't.
         profiles: whether a profiler can watch it: its training calls loops/profiled.py.
         resolver: makes the choices that the user left open.
     """
@@ -72,7 +72,7 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
     resolver: type[Choices]
 
     def unavailable(self) -> str | None:
-        """Return why it can't run here, beyond missing packages, and what to do; None where it can."""
+        """Return why it can't run here, beyond missing packages, and what to do; None if it can."""
         return None
 
     @abc.abstractmethod
@@ -84,7 +84,7 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
         return PreflightResult()
 
     def prepare(self, request: AnyRequest, say: Callable[[str], None]) -> AnyRequest:
-        """Make what all trainings of a request need, such as data; return the request that they are started with."""
+        """Make what all runs of a request need, such as data; return the request that they are started with."""
         return request
 
     def start(self, request: AnyRequest, machine: Machine, log: Path) -> Launch:
@@ -117,8 +117,8 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
 class Framework:
     """A framework that can train, as a row: what --help and the documentation say of it.
 
-    Its folder is named after it, up to a dash. It holds `loop.py`, the training's program where that is ours, and
-    `launch.py` with LAUNCHER, an instance of its Launcher, where that isn't loops.launch.Loop.
+    Its directory is named after it, up to a dash. It holds `loop.py`, the training's program if that is ours, and
+    `launch.py` with LAUNCHER, an instance of its Launcher, if that isn't loops.launch.Loop.
 
     Attributes:
         name: what a user types, and what a result states.
@@ -129,9 +129,9 @@ class Framework:
         automatic_on: platforms on which it may be used when no framework is named.
         division: whether it divides a model over GPUs: as options request it, only as a result to match has it, or not.
         data: what it trains on by default, as a result states it.
-        recomputes: how much of the activations it recomputes where the user can't choose; None where a configuration
+        recomputes: how much of the activations it recomputes if the user can't choose; None if a configuration
             of its own decides, as it does on the optimizer.
-        room: its folder where that isn't named after it.
+        room: its directory if that isn't named after it.
     """
 
     name: str
@@ -148,7 +148,7 @@ class Framework:
 
     @property
     def folder(self) -> str:
-        """Its folder in tprimat/frameworks/."""
+        """Its directory in tprimat/frameworks/."""
         return self.room or self.name.partition("-")[0]
 
     @property
@@ -181,13 +181,13 @@ class Framework:
         return self.launcher.logged
 
     def unavailable(self) -> str | None:
-        """Return why it can't run here and what to do; None where it can. Imports no torch."""
+        """Return why it can't run here and what to do; None if it can. Imports no torch."""
         missing = [package for package in self.packages if importlib.util.find_spec(package) is None]
         if missing:
             further = [package for package in missing if package not in REQUIRED]
             commands = [INSTALL] if len(further) < len(missing) else []
             commands += [f"pip install {' '.join(further)}"] if further else []
-            return f"it needs {', '.join(missing)}: {' && '.join(commands)}"
+            return f"needs {', '.join(missing)}: {' && '.join(commands)}"
         return self.launcher.unavailable()
 
     def resolver(self, model: str, requested: RequestedConfig, device: Device) -> Choices:
@@ -199,7 +199,7 @@ class Framework:
     ) -> tuple[Request, tuple[str, ...]]:
         """Make every choice that the user left open; return the request, and notes for the user.
 
-        Raises UsageError where the framework can't train that, with the nearest value that it can.
+        Raises UsageError if the framework can't train that, with the nearest value that it can.
         """
         resolver = self.resolver(model, requested, device)
         return resolver.resolve(output_dir), tuple(resolver.notes)

@@ -24,13 +24,13 @@ _OTHER_ARCHITECTURES = {"num_experts": "a mixture of experts", "key_value_lora_r
 def requested_config(run: Run, named: object, framework: Framework) -> tuple[str, RequestedConfig]:
     """Return the model and the setup of a result, as the request for a training here.
 
-    `named` is the result's file, for messages. How the model was divided is matched where the framework can.
-    Raises NotComparableError where the result doesn't state enough, or describes a model that can't be built.
+    `named` is the result's file, for messages. How the model was divided is matched if the framework can.
+    Raises NotComparableError if the result doesn't state enough, or describes a model that can't be built.
     """
     model = models.find(run.model) or models.with_shape(run.model_config) or models.recognize(run.model or "")
     problem = _problem(run, model, framework)
     if model is None or problem:
-        raise NotComparableError(f"{named}: can't be matched, {problem}", heading="cant-match")
+        raise NotComparableError(f"{named}: cannot be matched, {problem}", heading="cant-match")
     eager = run.framework_config.get("torch_compile") is False or None
     taken = {setting.request: _taken(setting, run, framework) for setting in _MATCHED}
     origins = dict.fromkeys(taken, str(named))
@@ -38,10 +38,10 @@ def requested_config(run: Run, named: object, framework: Framework) -> tuple[str
 
 
 def _taken(setting: Setting, run: Run, framework: Framework) -> Any:
-    """Return a setting of a result as a training here can have it; None where it is unknown or can't."""
+    """Return a setting of a result as a training here can have it; None if it is unknown or can't."""
     value = setting.of(run)
     if setting.request in DIVISION:
-        return value if _divides(framework) else None
+        return value if framework.division != "none" else None
     if setting.request in EMBEDDED:
         return value if _takes(setting.request, value, framework) else None
     return None if setting.request == "seed" and value is not None and value < 0 else value
@@ -51,20 +51,16 @@ def _takes(name: str, value: object, framework: Framework) -> bool:
     return framework.embedded and value in EMBEDDED[name]
 
 
-def _divides(framework: Framework) -> bool:
-    return framework.division != "none"
-
-
 def _problem(run: Run, model: Model | None, framework: Framework) -> str | None:
     """Return why a result can't be matched."""
     shape, training = run.model_config, run.training_config
-    if model is None:
+    if model is None or model.name not in models.names():
         return f"{run.model or 'its model, which it does not name,'} is not one of {', '.join(models.names())}"
     missing = [name for name in SIZES if getattr(shape, name) is None]
     missing += [name for name in ("global_batch_size", "sequence_length") if getattr(training, name) is None]
     if missing:
         options = "--model, --scale, --global-batch-size, --sequence-length"
-        return f"it doesn't state {', '.join(missing)}: give these sizes as options instead ({options})"
+        return f"it lacks {', '.join(missing)}: pass these sizes as options ({options})"
     other = next((text for field, text in _OTHER_ARCHITECTURES.items() if getattr(shape, field)), None)
     if shape.gated_ffn is False:
         other = "a feed-forward part without gate"
@@ -93,15 +89,15 @@ def differences(run: Run, framework: Framework, num_gpus: int, data_kind: str | 
     fields = (*DIVISION, "expert_model_parallel_size")
     sizes = {name.partition("_")[0]: getattr(run.parallelism_config, name) for name in fields}
     unknown = [kind for kind, size in sizes.items() if size is None]
-    if _divides(framework) and unknown:
-        yield f"it doesn't state its {', '.join(unknown)} parallelism: the defaults here are kept"
+    if framework.division != "none" and unknown:
+        yield f"it doesn't state its {', '.join(unknown)} parallelism: the defaults are used"
     if run.num_gpus is not None and run.num_gpus != num_gpus:
-        yield f"{run.num_gpus} processes trained there, {num_gpus} here: the global batch is the same"
+        yield f"{run.num_gpus} processes in the result, {num_gpus} here; the global batch is unchanged"
     seed, recomputation = run.training_config.seed, run.training_config.recomputation
     if seed is not None and seed < 0:
         yield f"seed {seed} there: here seeds are 0 or more"
     for kind, size in sizes.items():
-        if not _divides(framework) and (size or 1) > 1:
+        if framework.division == "none" and (size or 1) > 1:
             yield f"{kind} parallelism of {size}: here there is data parallelism only"
     own_recomputation = recomputation if _takes("recomputation", recomputation, framework) else framework.recomputes
     if None not in (recomputation, own_recomputation) and recomputation != own_recomputation:
@@ -112,13 +108,13 @@ def differences(run: Run, framework: Framework, num_gpus: int, data_kind: str | 
     own = run.optimizer if framework.recomputes is None else recipe.hyperparameters(run.model_config)
     for field, there in run.optimizer.known().items():
         here = getattr(own, field)
-        if here != there and _spelled(here) != _spelled(there):
+        if here != there and spelled(here) != spelled(there):
             yield f"optimizer: {field.replace('_', ' ')} {there} there, {here} here"
     data_kind = data_kind or framework.data
     if run.data.kind is not None and run.data.kind != data_kind:
-        yield f"it was trained on {run.data.kind}, and here on {data_kind} tokens: losses can't be compared"
+        yield f"it was trained on {run.data.kind}, and here on {data_kind} tokens: losses cannot be compared"
 
 
-def _spelled(value: object) -> str:
-    # Megatron's "adam" is AdamW: its weight decay is decoupled.
+def spelled(value: object) -> str:
+    """Return a setting of an optimizer as it is compared: Megatron's "adam" is AdamW, with decoupled weight decay."""
     return re.sub("^adam$", "adamw", str(value).lower())

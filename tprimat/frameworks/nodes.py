@@ -37,7 +37,7 @@ def of_training(rendezvous: str, number: int) -> str:
 
 
 def this_node(environ: Mapping[str, str], count: int) -> Node:
-    """Return which of `count` machines this is. Raises UsageError where the environment doesn't say so."""
+    """Return which of `count` machines this is. Raises UsageError if the environment doesn't say so."""
     in_step = "SLURM_STEP_ID" in environ
     rank, number = ("SLURM_NODEID", "SLURM_STEP_NUM_NODES") if in_step else ("NODE_RANK", "NNODES")
     stated = environ.get(number, "").strip() or str(count)

@@ -28,8 +28,8 @@ class Program:
     Attributes:
         origin: how it gets on a machine.
         options: words between its name and the training's command.
-        newest: that of the options which older releases lack; None where all have them all.
-        trace: path of what it leaves: a file or a folder. Here and in the options, {prefix} is where traces go.
+        newest: that of the options which older releases lack; None if all have them all.
+        trace: path of what it leaves: a file or a directory. Here and in the options, {prefix} is where traces go.
     """
 
     platform: Platform
@@ -69,11 +69,11 @@ TRACE = "TPRIMAT_TRACE"
 """The environment variable with the path, without ending, of a training's trace."""
 
 FOLDER = "profile"
-"""Below the output folder."""
+"""Below the output directory."""
 
 
 def check(request: Request, framework: Framework, *, torchrun: bool, dry_run: bool) -> None:
-    """Raise UsageError where a request's profiler can't profile its training.
+    """Raise UsageError if a request's profiler can't profile its training.
 
     `torchrun` says that the user has started the processes, `dry_run` that the profiler's program needn't be here.
     """
@@ -84,16 +84,16 @@ def check(request: Request, framework: Framework, *, torchrun: bool, dry_run: bo
         problem = f"watches {able}, and {framework.name} trains here: name one with --framework, or leave it out"
     elif program and program.platform != request.platform and not is_emulated():
         fits = next((other for other, row in PROGRAMS.items() if row.platform == request.platform), TORCH)
-        problem = f"{kind} is {PROFILERS[kind or TORCH]}: say --profile {fits} here"
+        problem = f"{kind} is {PROFILERS[kind or TORCH]}: use --profile {fits} here"
     elif program and (request.num_nodes > 1 or torchrun):
         problem = (
             f"{kind} must start the training itself, which doesn't work "
-            f"{'under torchrun' if torchrun else 'on several nodes'}: say --profile torch"
+            f"{'under torchrun' if torchrun else 'on several nodes'}: use --profile torch"
         )
     elif program and not dry_run and shutil.which(program.name) is None:
-        problem = f"{kind} needs {program.name}, which isn't on the PATH: {program.origin}; or say --profile torch"
+        problem = f"{kind} needs {program.name}, which isn't on the PATH: {program.origin}; or use --profile torch"
     elif program and not dry_run and _lacks_newest(program):
-        problem = f"{kind} needs {program.name} with {program.newest}, which this one lacks; or say --profile torch"
+        problem = f"{kind} needs {program.name} with {program.newest}, which this one lacks; or use --profile torch"
     elif request.steps < LEAST_STEPS:
         problem = (
             f"profiles {WINDOW} steps after the measured ones, when the training is steady: "
@@ -110,7 +110,7 @@ def _lacks_newest(program: Program) -> bool:
 
 
 def around(request: Request, launch: Launch) -> Launch:
-    """Return the command with the request's profiler around it; the same where it has none."""
+    """Return the command with the request's profiler around it; the same if it has none."""
     if request.profile is None:
         return launch
     prefix, program = free_prefix(request), PROGRAMS.get(request.profile)

@@ -25,10 +25,10 @@ RECOMPUTATION = ("none", "full")
 """How much of a layer's forward pass is computed again in the backward pass, instead of kept in memory."""
 
 ATTENTION = ("sdpa", "eager")
-"""Attention of the embedded frameworks' models, by transformers' names: torch's fused kernels, or plain products."""
+"""Attention of the built-in frameworks' models, by transformers' names: torch's fused kernels, or plain products."""
 
 EMBEDDED = {"recomputation": RECOMPUTATION, "attention": ATTENTION}
-"""Settings that the embedded frameworks alone take, and what they take."""
+"""Settings that the built-in frameworks alone take, and what they take."""
 
 USER, LAUNCHER, TUNE, DEFAULT = "user", "launcher", "--tune", "default"
 """Origins of a setting; that of a setting that --match takes over is the result's file."""
@@ -54,17 +54,17 @@ class Request:
 
     Attributes:
         framework, model: names in FRAMEWORKS and in models.py.
-        scale: a name in scales.py, or its OTHER where `shape` says it all.
-        precision, data, profile: one of PRECISIONS, DATA and PROFILERS; no data where the framework has one kind only.
+        scale: a name in scales.py, or its OTHER if `shape` says it all.
+        precision, data, profile: one of PRECISIONS, DATA and PROFILERS; no data if the framework has one kind only.
         steps: optimizer steps.
         global_batch_size, micro_batch_size: sequences.
         sequence_length: tokens.
         seed: of the weights and the data.
         num_gpus: processes that train; one for each GPU, or on the CPU.
-        output_dir: folder for the result, absolute.
+        output_dir: directory for the result, absolute.
         time_limit_s: seconds for the steps, after which the training ends early; None for no limit.
-        label: the user's name for this setup.
-        shape: of the model where no scale gives it.
+        label: the user's name for this configuration.
+        shape: of the model if no scale gives it.
         num_nodes: machines that train together.
         node_index: which of them this is, from 0.
         result_node: which of them makes the result.
@@ -74,10 +74,10 @@ class Request:
         settings: fields of the framework's own recipe, each as path=value.
         compiled: whether torch.compile makes its kernels; False for eager PyTorch.
         finds_micro_batch: whether the training takes the largest micro-batch that fits instead of micro_batch_size.
-        recipe: name of the framework's own recipe, where it has several for a model.
-        recomputation, attention: one of RECOMPUTATION and ATTENTION, where the framework takes them.
-        max_connections: queues of a GPU to the host where communication overlaps computation.
-        origins: where settings are from, by field; the others are the framework's defaults. None where nobody knows.
+        recipe: name of the framework's own recipe, if it has several for a model.
+        recomputation, attention: one of RECOMPUTATION and ATTENTION, if the framework takes them.
+        max_connections: queues of a GPU to the host if communication overlaps computation.
+        origins: where settings are from, by field; the others are the framework's defaults. None if nobody knows.
             No part of the training.
     """
 
@@ -193,13 +193,13 @@ class Request:
 
     @property
     def result_elsewhere(self) -> str | None:
-        """Why another machine makes the result; None where this one does."""
+        """Why another machine makes the result; None if this one does."""
         return None if self.node_index == self.result_node else f"the result is written on node {self.result_node}"
 
 
 @dataclasses.dataclass(frozen=True)
 class RequestedConfig:
-    """The user's options for a training, as in Request; None where not given.
+    """The user's options for a training, as in Request; None if not given.
 
     `shape` is that of a result which is to be matched, `preset` a name under which a framework keeps defaults;
     `eager` says that nothing is compiled; `origins` names where fields are from that aren't the user's own options.
@@ -231,7 +231,7 @@ class RequestedConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """The machine that is to train, as far as a choice depends on it; None where unknown, or on a CPU.
+    """The machine that is to train, as far as a choice depends on it; None if unknown, or on a CPU.
 
     Attributes:
         devices: GPUs, or processor cores on a CPU.
@@ -256,7 +256,7 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """A command that runs a training, in a folder, with variables beyond those of this process's environment."""
+    """A command that runs a training, in a directory, with variables beyond those of this process's environment."""
 
     argv: tuple[str, ...]
     env: dict[str, str]

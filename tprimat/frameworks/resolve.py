@@ -37,7 +37,7 @@ class Resolver:
 
     Attributes:
         requested, device: what the user asked for, and what trains; prepare() may replace them.
-        row: where micro batch and sequence length come from if the user leaves them open: of choose_defaults().
+        row: where micro-batch and sequence length come from if the user leaves them open: of choose_defaults().
         full_size: whether the model is trained at full size if the user leaves its scale open.
         compiles: whether torch.compile makes the training's kernels on a GPU.
         finds_micro_batch: whether it takes the largest micro-batch that fits a GPU: it calls loops/compile_and_fit.py.
@@ -62,7 +62,7 @@ class Resolver:
         self.notes: list[str] = []
 
     def resolve(self, output_dir: Path) -> Request:
-        """Return the request with every choice made. Raises UsageError where the framework can't train that."""
+        """Return the request with every choice made. Raises UsageError if the framework can't train that."""
         self.prepare()
         self.check_embedded()
         precision = self.precision()
@@ -95,16 +95,15 @@ class Resolver:
             "finds_micro_batch": self.finds_micro_batch and not on_cpu and requested.micro_batch_size is None,
             "origins": {name: requested.origins.get(name, USER) for name in stated},
         }
-        request = Request(**choices)
-        return self.complete(request, shape)
+        return self.complete(Request(**choices), shape)
 
     def check_embedded(self) -> None:
-        """Raise UsageError where a setting that the embedded frameworks alone take was requested of another one."""
+        """Raise UsageError if a setting that the built-in frameworks alone take was requested of another one."""
         name = next((name for name in EMBEDDED if getattr(self.requested, name) is not None), None)
         if name is not None and not self.framework.embedded:
             raise UsageError(
-                f"{self.framework.name} takes no --{name}: its own configuration sets it",
-                hint=f"remove --{name}, or choose an embedded framework such as --framework lightning",
+                f"{self.framework.name} does not support --{name}; its own configuration sets it",
+                hint=f"remove --{name}, or choose a built-in framework such as --framework lightning",
                 heading="tuning",
             )
 
@@ -112,15 +111,15 @@ class Resolver:
         """Refuse what this framework can't train at all."""
 
     def show_for_gpus(self, title: str) -> None:
-        """Make the choices for NVIDIA's GPUs where there are none."""
+        """Make the choices for NVIDIA's GPUs if there are none."""
         if self.device.platform == "cpu":
             number = self.requested.num_gpus or 1
             there = f"{title} needs a GPU, and this machine has none"
-            self.notes.append(f"{there}: shown is what would run on {number} of NVIDIA's")
+            self.notes.append(f"{there}; this dry run is for {number} of NVIDIA's")
             self.device = Device("nvd", number, None)
 
     def default_precision(self) -> str:
-        """Return the precision where the user leaves it open: the only one, or that of the device."""
+        """Return the precision if the user leaves it open: the only one, or that of the device."""
         known = self.framework.precisions
         return known[0] if len(known) == 1 else defaults.precision(self.device)
 
@@ -152,7 +151,7 @@ class Resolver:
 
     @property
     def capability(self) -> int | None:
-        """Compute capability × 10 of an NVIDIA GPU; None where it is unknown."""
+        """Compute capability × 10 of an NVIDIA GPU; None if it is unknown."""
         version = (self.device.architecture or "").removeprefix("sm_").rstrip("abcdef")
         return int(version) if self.device.platform == "nvd" and version.isdigit() else None
 
@@ -170,7 +169,7 @@ class Resolver:
         return scale, scales.shape(self.model, scale)
 
     def default_scale(self) -> Scale:
-        """Return the size where the user leaves it open: one for all GPUs that hold it, the smallest for a CPU."""
+        """Return the size if the user leaves it open: one for all GPUs that hold it, the smallest for a CPU."""
         if self.full_size:
             return scales.by_name(scales.FULL)
         if self.device.platform == "cpu":
@@ -183,7 +182,7 @@ class Resolver:
         if self.device.free_bytes is not None:
             self.notes.append(
                 f"scale {largest.name} is trained: {self.model.title} at {common.name}, the default on larger GPUs, "
-                f"takes {gigabytes(needed / GB)} before activations, and a GPU here has "
+                f"takes {gigabytes(needed / GB)} before activations; this GPU has "
                 f"{gigabytes(self.device.free_bytes / GB)} free"
             )
         return largest
@@ -212,7 +211,7 @@ class Resolver:
         return self.bytes_per_parameter() * scales.parameters(self.model, shape)
 
     def largest_that_fits(self) -> Scale:
-        """Return the largest scale that fits into a GPU; the smallest where none does."""
+        """Return the largest scale that fits into a GPU; the smallest if none does."""
         return scales.largest_that_fits(self.model, self.device.free_bytes or 0.0, self.bytes_needed)
 
     def choose_defaults(self, scale: Scale | None, precision: str) -> Any:
@@ -220,7 +219,7 @@ class Resolver:
         return scale or scales.SCALES[0]
 
     def default_batch(self, unit: int, gpus: int) -> int:
-        """Return the global batch where the user leaves it open: a multiple of unit."""
+        """Return the global batch if the user leaves it open: a multiple of unit."""
         return unit * int(self.row.gradient_accumulation_steps)
 
     def processes(self) -> tuple[int, int]:
@@ -241,7 +240,7 @@ class Resolver:
         if micro is None:
             micro = int(self.row.micro_batch_size)
             if batch is not None:
-                # The largest micro batch that divides the requested global one.
+                # The largest micro-batch that divides the requested global one.
                 share = batch // replicas
                 micro = next((size for size in range(min(micro, share), 0, -1) if share % size == 0), 1)
         if batch is None:
@@ -260,10 +259,15 @@ class Resolver:
         named = f"{title} at scale {scale}" if request.shape is None else f"the matched shape of {title}"
         needed = self.bytes_needed(shape)
         self.note_tight(check_memory(named, needed, self.device, self.advise_scale), needed)
+        size, length = request.micro_batch_size, request.sequence_length
+        # Two bytes per value. Neither sharded weights nor recomputed activations make it smaller.
+        output = 2.0 * size * length * (shape.hidden_size or 0) / request.context_parallel_size
+        named, advice = f"a micro-batch of {size} × {length} tokens", "use a smaller micro-batch or --sequence-length"
+        check_memory(named, output, self.device, lambda: advice, "the output of one layer")
         return request
 
     def advise_scale(self) -> str:
-        """Return what to do where the model is too large."""
+        """Return what to do if the model is too large."""
         largest, free = self.largest_that_fits(), self.device.free_bytes or 0.0
         if self.bytes_needed(scales.shape(self.model, largest)) > free:
             return "no scale fits; tprimat gpu-memory lists the processes that hold memory"
@@ -273,21 +277,21 @@ class Resolver:
         return f"{shard}--scale {largest.name} is the largest that fits"
 
     def note_tight(self, what: str, needed: float) -> None:
-        """Note where memory suffices and may run out all the same."""
+        """Add a note if memory suffices and may run out all the same."""
         memory = self.device.free_bytes or 0.0
         if needed > memory * (1 - scales.SPARE):
-            effect = "activations are recomputed where they don't fit" if self.recomputes(needed) else "it may run out"
+            effect = "activations are recomputed if they don't fit" if self.recomputes(needed) else "it may run out"
             self.notes.append(f"{what} of {gigabytes(memory / GB)}: less than {scales.SPARE:.0%} is left, {effect}")
 
 
 def check_nodes(gpus: int, nodes: int) -> None:
-    """Raise UsageError where machines can't have as many GPUs each."""
+    """Raise UsageError if machines can't have as many GPUs each."""
     if gpus % nodes:
-        raise UsageError(f"{gpus} GPUs can't be divided evenly among {nodes} nodes", heading="several-nodes")
+        raise UsageError(f"{gpus} GPUs cannot be divided evenly among {nodes} nodes", heading="several-nodes")
 
 
 def check_processes(processes: int, device: Device) -> None:
-    """Raise UsageError where a machine hasn't a GPU, or a processor core, for each process."""
+    """Raise UsageError if a machine hasn't a GPU, or a processor core, for each process."""
     number = device.devices
     if processes > number:
         is_cpu = device.platform == "cpu"
@@ -297,14 +301,15 @@ def check_processes(processes: int, device: Device) -> None:
         )
 
 
-def check_memory(
-    named: str, needed: float, device: Device, advice: Callable[[], str], states: str = "AdamW's states"
-) -> str:
-    """Return what a model takes, in words. Raises UsageError where the device is known to have less.
+_STATES = "weights, gradients and AdamW's states"
+
+
+def check_memory(named: str, needed: float, device: Device, advice: Callable[[], str], use: str = _STATES) -> str:
+    """Return what a model takes, in words. Raises UsageError if the device is known to have less.
 
     `needed` are bytes of one GPU, or of the machine on a CPU, without activations; `advice` returns what would fit.
     """
-    what = f"{named} takes {gigabytes(needed / GB)} for weights, gradients and {states}"
+    what = f"{named} takes {gigabytes(needed / GB)} for {use}"
     if device.free_bytes is not None and needed > device.free_bytes:
         has = gigabytes(device.free_bytes / GB)
         there = f"this machine has {has}" if device.platform == "cpu" else f"a GPU here has {has} free"
@@ -313,13 +318,13 @@ def check_memory(
 
 
 def check_batch(batch: int, micro: int, replicas: int, replica: str = "replica") -> None:
-    """Raise UsageError where a global batch is no multiple of its replicas' micro batches."""
+    """Raise UsageError if a global batch is no multiple of its replicas' micro-batches."""
     unit = micro * replicas
     if batch % unit:
         below, above = batch // unit * unit, -(-batch // unit) * unit
-        nearest = f"the nearest are {below} and {above}" if below else f"the least is {above}"
+        nearest = f"the nearest are {below} and {above}" if below else f"the smallest is {above}"
         raise UsageError(
-            f"global batch size {batch} is not a multiple of {unit} (micro batch {micro} × "
+            f"global batch size {batch} is not a multiple of {unit} (micro-batch {micro} × "
             f"{counted(replicas, replica)}): {nearest}",
             heading="batch-sizes",
         )

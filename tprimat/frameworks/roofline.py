@@ -19,7 +19,7 @@ PRODUCTS, ATTENDED = 0.9, 0.45
 """Of the matrix product that a GPU sustains at best, the share of a training's products and of fused attention."""
 
 SUSTAINED, BANDWIDTH = {"NVIDIA": 0.75, "AMD": 0.6}, {"NVIDIA": 0.85, "AMD": 0.75}
-"""Share of its peak that a GPU sustains at best, where nobody measured it, and of its data sheet's bandwidth."""
+"""Share of its peak that a GPU sustains at best, if nobody measured it, and of its data sheet's bandwidth."""
 
 HIDDEN_BYTES, WIDTH_BYTES = 64, 20
 """Memory traffic of the other compiled kernels of a layer, forward and backward, for each value of the hidden state and
@@ -47,7 +47,7 @@ class Expected(NamedTuple):
         seconds: of a step.
         mfu: from 0 to 1, of the dense peak, with causal attention.
         memory_bytes: at the peak of a step.
-        micro_batch: sequences; the largest that fits, where the training chooses it.
+        micro_batch: sequences; the largest that fits, if the training chooses it.
         recomputes: whether activations are computed again, as not even one sequence fits otherwise.
     """
 
@@ -84,7 +84,7 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
     logits = min(LOGITS_AT_ONCE, tokens) * (shape.vocab_size or 0) * LOGIT_BYTES
 
     def memory(sequences: int, values: float) -> float:
-        """Return the bytes at the peak where so many half-precision values of a token are kept."""
+        """Return the bytes at the peak if so many half-precision values of a token are kept."""
         return CONTEXT_BYTES + states + logits + 2 * values * sequences * length
 
     # The training tries eager layers first, which keep the most.

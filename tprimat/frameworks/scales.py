@@ -18,6 +18,7 @@ from tprimat.catalog.models import Model
 from tprimat.errors import UsageError
 from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import SIZES
+from tprimat.text import suggestion
 
 FULL = "full"
 OTHER = "other"
@@ -30,7 +31,7 @@ SPARE = 0.2
 """Share of a device's memory that is left to activations, logits and the allocator."""
 
 LEAST_SPARE = 0.1
-"""What is enough of it where activations are recomputed if need be. Those of Llama at scale 1b, 2048 tokens, take
+"""What is enough of it if activations are recomputed if need be. Those of Llama at scale 1b, 2048 tokens, take
 4.3 GB (autograd's saved tensors counted on a CPU), so a card of 24 GB recomputes them."""
 
 
@@ -68,7 +69,6 @@ SCALES = (
 )
 """From the smallest to the largest. On a CPU of two cores a step of `tiny` takes some 0.1 s."""
 
-
 COMMON = "1b"
 """Trained on every GPU that holds it, unless the user says otherwise, so that results compare: some 10⁹ parameters,
 whose states take 17 to 20 GB, so that a card of 24 GB holds them, in layers wide enough for the largest GPUs."""
@@ -87,7 +87,8 @@ def by_name(name: str) -> Scale:
     for scale in SCALES:
         if scale.name == name:
             return scale
-    raise UsageError(f"unknown scale {name!r}", hint=f"choose from {', '.join(names())}", heading="unknown-scale")
+    hint = suggestion(name, names(), f"choose from {', '.join(names())}")
+    raise UsageError(f"unknown scale {name!r}", hint=hint, heading="unknown-scale")
 
 
 def shape(model: Model, scale: Scale) -> ModelConfig:
@@ -128,7 +129,7 @@ def parameters(model: Model, config: ModelConfig) -> int:
 
 
 def bytes_sharded(processes: int) -> float:
-    """Return the bytes of a parameter on each GPU where FSDP2 shards weights and AdamW's states.
+    """Return the bytes of a parameter on each GPU if FSDP2 shards weights and AdamW's states.
 
     Until the last micro-batch of a step, whose backward pass reduces them, it adds gradients up unsharded, in fp32. As
     much is in use before sharding: the model is built whole.
@@ -137,7 +138,7 @@ def bytes_sharded(processes: int) -> float:
 
 
 def largest_that_fits(model: Model, memory_bytes: float, needed: Callable[[ModelConfig], float]) -> Scale:
-    """Return the largest scale that leaves SPARE of a device's memory free; the smallest one where none does.
+    """Return the largest scale that leaves SPARE of a device's memory free; the smallest one if none does.
 
     `needed` returns the bytes that a shape takes of it.
     """
@@ -146,7 +147,7 @@ def largest_that_fits(model: Model, memory_bytes: float, needed: Callable[[Model
 
 
 def of_shape(model: Model, config: ModelConfig) -> Scale | None:
-    """Return the scale at which the model has this very shape; None where no row gives it."""
+    """Return the scale at which the model has this very shape; None if no row gives it."""
     for scale in SCALES:
         scaled = shape(model, scale)
         is_same = all(getattr(scaled, size) == getattr(config, size) for size in SIZES)
@@ -156,7 +157,7 @@ def of_shape(model: Model, config: ModelConfig) -> Scale | None:
 
 
 def _sizes(config: ModelConfig) -> tuple[int, ...]:
-    """Return SIZES of a shape. Raises ValueError where one is unknown."""
+    """Return SIZES of a shape. Raises ValueError if one is unknown."""
     sizes = tuple(getattr(config, size) for size in SIZES)
     if None in sizes:
         raise ValueError("a size of the model's shape is unknown")

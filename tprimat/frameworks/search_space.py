@@ -1,7 +1,7 @@
 """Search space of --tune: the settings of a framework that change its speed and not its work, as far as they fit.
 
 The global batch and the sequence length stay as they are, so that each setting trains the same steps; gradient
-accumulation follows from the micro-batch. Precision is varied only where several are requested: it changes what is
+accumulation follows from the micro-batch. Precision is varied only if several are requested: it changes what is
 learnt, not only how fast.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ class Space:
     excluded: Mapping[str, str]
 
     def request(self, candidate: Candidate, output_dir: Path, **changes: Any) -> Request:
-        """Return the request for a training of a setting in another folder, with changes such as other steps."""
+        """Return the request for a training of a setting in another directory, with changes such as other steps."""
         requested = dataclasses.replace(candidate.requested, **changes)
         return self.framework.resolve_config(candidate.request.model, requested, self.device, output_dir)[0]
 
@@ -81,9 +82,9 @@ def space_of(
     output_dir: Path,
     micro_batches: Sequence[int] = (),
 ) -> Space:
-    """Return the space of a model. Raises UsageError where not even the untuned configuration can be trained.
+    """Return the space of a model. Raises UsageError if not even the untuned configuration can be trained.
 
-    A setting that was requested is not varied. Of precisions, two or more are; of micro-batches, those or, where none
+    A setting that was requested is not varied. Of precisions, two or more are; of micro-batches, those or, if none
     is given, all that divide the batch.
     """
     default, _ = framework.resolve_config(model, requested, device, output_dir)
@@ -111,7 +112,7 @@ def space_of(
             continue
         found.append(Candidate(setting, asked, request))
     if not default.finds_micro_batch:
-        found.sort(key=lambda each: not _is_same(each.request, default))
+        found.sort(key=lambda each: dataclasses.replace(each.request, label=default.label) != default)
     else:
         # The training chooses its micro-batch itself: a setting of its own.
         own = {knob: values[0] for knob, values in knobs.items() if knob != "micro_batch_size"}
@@ -134,15 +135,9 @@ def memory_at_least(framework: Framework, request: Request, requested: Requested
     if request.recomputation == "none" and not request.compiled:
         values = 4 * hidden + 2 * width
     size = 4 if request.precision == "fp32" else 1 if request.precision.startswith(("fp8", "mx", "nv")) else 2
-    divided = 1
-    for name in DIVISION:
-        divided *= getattr(request, name)
+    divided = math.prod(getattr(request, name) for name in DIVISION)
     activations = request.micro_batch_size * request.sequence_length * layers * values * size / divided
     return float(activations + (resolver.bytes_needed(shape) if framework.embedded else 0.0))
-
-
-def _is_same(request: Request, default: Request) -> bool:
-    return dataclasses.replace(request, label=default.label) == default
 
 
 def _knobs(
@@ -156,7 +151,8 @@ def _knobs(
         for name in DIVISION:
             if getattr(requested, name) is None:
                 first = getattr(default, name)
-                knobs[name] = (first, *(size for size in _powers(default.num_gpus) if size != first))
+                powers = (1 << power for power in range(default.num_gpus.bit_length()))
+                knobs[name] = (first, *(size for size in powers if size != first))
     if requested.micro_batch_size is None:
         share = max(1, default.global_batch_size // default.data_parallel_size)
         sizes = [size for size in range(1, share + 1) if share % size == 0]
@@ -167,10 +163,3 @@ def _knobs(
     if default.compiled and requested.eager is None:
         knobs["eager"] = (False, True)
     return knobs
-
-
-def _powers(most: int) -> Iterator[int]:
-    size = 1
-    while size <= most:
-        yield size
-        size *= 2

@@ -17,7 +17,7 @@ from tprimat.text import plain
 
 
 def joined(runs: Sequence[ImportedRun]) -> tuple[list[ImportedRun], list[tuple[str, str]]]:
-    """Return the trainings of a directory with their attempts joined, and each file that was, with the one it joins."""
+    """Return the runs of a directory with their attempts joined, and each file that was, with the one it joins."""
     kept: list[ImportedRun] = []
     files: list[tuple[str, str]] = []
     for each in sorted(runs, key=lambda each: (each.began or (0.0, None))[0]):
@@ -90,7 +90,7 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
 
 
 def _timelines(former: ImportedRun, later: ImportedRun) -> tuple[Entry, ...]:
-    """Return the timelines of two attempts as one, with what was lost; none where one of them has no clock."""
+    """Return the timelines of two attempts as one, with what was lost; none if one of them has no clock."""
     one, other = former.run.timeline, later.run.timeline
     if not (blocks(former.run) and blocks(later.run)) or former.began is None or later.began is None:
         return ()

@@ -7,47 +7,51 @@ import gzip
 import hashlib
 import io
 import itertools
-import os
 import re
-import socket
+import stat
+import sys
 import tarfile
 import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, BinaryIO
 
 import msgspec
 
 from tprimat import __version__, console, files, read
 from tprimat.errors import TensorPrimatError, UnreadableError, UsageError
 from tprimat.frameworks.primus import start_record
-from tprimat.log_import.anonymise import Pseudonyms
 from tprimat.log_import.extract import NOTHING_GIVEN, extract
-from tprimat.log_import.inputs import CHUNK, FAULTS, MOST_TIMES, UNPACKED_FREELY, Log, decompressed
+from tprimat.log_import.inputs import CHUNK, FAULTS, MOST_TIMES, UNPACKED_FREELY, Log, decompressed, zstd_errors
 from tprimat.read.parsing.text import clean, decoded
-from tprimat.redaction import REMOVED, redacted
+from tprimat.redaction import REMOVED, Names, names_stay, redacted
+from tprimat.results.result_file import ResultFile, encode, without_names
 from tprimat.results.run import SERIES, Run
-from tprimat.store import store
+from tprimat.store import hosts, store
+from tprimat.store.hosts import Hosts
 from tprimat.text import counted
 
 ENDINGS = (".tar.gz", ".tgz", ".zip")
-MOST_MEMBERS = 10_000
-LARGEST_HEADER = 1 << 20
-"""Bytes of what an archive states of a member: longer than any path and its attributes."""
+MOST_MEMBERS, MOST_VALUES = 10_000, 2_000_000
+"""Files, and values of a result, which is decoded at once: some 60 bytes each. 10⁵ steps have a quarter as many."""
+LARGEST_HEADER, LARGEST_HEADERS, LARGEST_DIRECTORY = 8 << 10, 16 << 20, 2 << 20
+"""Bytes of what a tar archive states of a member (a path takes 4096; tarfile may take their square), and of all, and
+of what a zip states of all, which zipfile keeps twenty times as large."""
 
 _GZIP = b"\x1f\x8b"
 _COMPRESSED = re.compile(r"\.(?:gz|bz2|xz|zst)$")
+_LONG_NUMBER = re.compile(rb"\d{100}")
+"""In a header: tarfile looks for what follows a number from each of its digits."""
+
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)
 """Names that are devices on Windows, whatever their ending."""
 
 
-def check(path: Path | None, anonymise: bool = False) -> None:
-    """Raise UsageError where no bundle can be written under this name, or there is none to anonymise."""
+def check(path: Path | None) -> None:
+    """Raise UsageError if no bundle can be written under this name."""
     if path is None:
-        if anonymise:
-            raise UsageError("--anonymise needs --bundle FILE", hint="add --bundle FILE.tar.gz", heading="wrong-usage")
         return
     if not path.name.lower().endswith(ENDINGS):
         raise UsageError(
@@ -59,19 +63,19 @@ def check(path: Path | None, anonymise: bool = False) -> None:
         raise UsageError(f"--bundle {path}: already exists", heading="wrong-usage", hint="choose another name")
 
 
-def write(path: Path, results: Sequence[Path], logs: Sequence[Path], anonymise: bool = False) -> tuple[str, list[str]]:
+def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[str, list[str]]:
     """Write a bundle; return what was done, and what is not in the bundle or changed in it, a line each.
 
     The ending of `path` says how it is packed. Logs may be compressed; the record of a start beside one goes with it.
-    Raises UsageError where it can't be written.
+    Raises UsageError if it can't be written.
     """
     check(path)
     members: dict[str, bytes] = {}
     left_out: list[str] = []
+    every = [run for result in results for run in store.read(result)]
     for result in results:
-        runs = store.read(result)
         members[_free(f"results/{result.name}", members)] = _redacted(result.read_bytes())
-        members[_free(f"environment/{result.stem}.json", members)] = _environment(runs)
+        members[_free(f"environment/{result.stem}.json", members)] = _environment(store.read(result))
     for log in logs:
         try:
             content = _copy(log)
@@ -84,17 +88,23 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path], anonymise: 
         record = start_record.path_for(log)
         if record.is_file():
             members[_free(f"environment/{record.name}", members)] = _redacted(record.read_bytes())
-    if anonymise:
-        members, replaced = _anonymised(members)
-        left_out += replaced
-    members["README.txt"] = _readme(members).encode()
+    replaced = "nothing (--include-host)"
+    if not names_stay():
+        known = hosts.Hosts(results[0].parent)
+        names = hosts.names(known.number, every)
+        names.keeps_devices = False
+        members, changed = _without_names(members, names, known)
+        left_out += changed
+        replaced = names.replaced()
+    members["README.txt"] = _readme(members, replaced).encode()
     files.write_output(path, _packed(path, members), "--bundle")
-    return f"Bundle:  {path} ({path.stat().st_size / 1e6:.1f} MB, {len(members)} files): send this one", left_out
+    done = f"Bundle:  {path} ({path.stat().st_size / 1e6:.1f} MB, {len(members)} files; send this one)"
+    return f"{done}\n         names replaced: {replaced}; check it: names in other forms may remain", left_out
 
 
-def write_and_report(path: Path, results: Sequence[Path], logs: Sequence[Path], anonymise: bool = False) -> None:
+def write_and_report(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> None:
     """Write a bundle and say so, and at any verbosity what is not in it. Args and raises as of write()."""
-    done, left_out = write(path, results, logs, anonymise)
+    done, left_out = write(path, results, logs)
     for line in left_out:
         console.info(f"note: {line}")
         console.warn(line)
@@ -108,9 +118,10 @@ def is_packed(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def unpacked(path: Path) -> Iterator[tuple[Path, Callable[[str], str]]]:
-    """Unpack a bundle for a while; yield the folder, and what puts the bundle's name in its place in a text.
+def unpacked(path: Path, odd: list[str] | None = None) -> Iterator[tuple[Path, Callable[[str], str]]]:
+    """Unpack a bundle for a while; yield the directory, and what puts the bundle's name in its place in a text.
 
+    With a list for `odd`, its environment is unpacked too, and the list gets the names of links, devices and programs.
     Errors within name the bundle too. Raises UnreadableError for what is no archive, or unpacks to more than logs do.
     """
     with tempfile.TemporaryDirectory() as temporary:
@@ -122,7 +133,7 @@ def unpacked(path: Path) -> Iterator[tuple[Path, Callable[[str], str]]]:
 
         folder.mkdir(parents=True)
         try:
-            _unpack(path, folder)
+            _unpack(path, folder, odd)
             yield folder, named
         except TensorPrimatError as error:
             error.reword(named)
@@ -130,31 +141,39 @@ def unpacked(path: Path) -> Iterator[tuple[Path, Callable[[str], str]]]:
 
 
 _UNREADABLE: tuple[type[Exception], ...] = (
-    *(tarfile.TarError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError),
+    *(tarfile.TarError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, MemoryError),
     *FAULTS,
 )
 
 
-def _unpack(path: Path, folder: Path) -> None:
-    """Write the results and logs of a bundle into an empty folder."""
+def _unpack(path: Path, folder: Path, odd: list[str] | None) -> None:
+    """Write the results and logs of a bundle into an empty directory. Args as of unpacked()."""
     left = room = max(UNPACKED_FREELY, MOST_TIMES * path.stat().st_size)
     try:
-        for number, (name, content) in enumerate(_members(path, room)):
+        for number, (name, content, is_odd) in enumerate(_members(path, room)):
             if number >= MOST_MEMBERS:
                 raise _too_large(path)
             target = place_of(name, folder)
-            # What the environment says is in the results too.
-            if content is None or target == folder or target.parent.name == "environment":
+            if is_odd and odd is not None:
+                odd.append(name)
+            # What the environment says is in the results too, and the list is for verify.
+            is_about = target.parent.name == "environment" or target.name == "README.txt"
+            if content is None or target == folder or (odd is None and is_about):
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
+            values = MOST_VALUES if target.suffix == ".json" else sys.maxsize
             with target.open("wb") as file:
                 for piece in content:
-                    left -= len(piece)
+                    left, values = left - len(piece), values - piece.count(b",")
                     if left < 0:
                         raise _too_large(path)
+                    if values < 0:
+                        problem = f"a result in it has more than {MOST_VALUES:,} values"
+                        raise UnreadableError(path, problem, heading="unreadable-file", hint="pass the log instead")
                     file.write(piece)
-    except _UNREADABLE as error:
-        raise UnreadableError(path, f"not a readable archive: {error}", heading="unreadable-file") from error
+    except (*_UNREADABLE, *zstd_errors()) as error:
+        why = getattr(error, "strerror", None) or str(error) or "it needs more memory than there is"
+        raise UnreadableError(path, f"not a readable archive: {why}", heading="unreadable-file") from error
 
 
 def _too_large(path: Path) -> UnreadableError:
@@ -162,69 +181,117 @@ def _too_large(path: Path) -> UnreadableError:
 
 
 def place_of(name: str, folder: Path) -> Path:
-    """Return where a member of an archive is written: below the folder, whatever its name says, on any system."""
+    """Return where a member of an archive is written: below the directory, whatever its name says, on any system."""
     parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..")]
     plain = (re.sub(r"[^\w.+ -]|[. ]$", "_", part) for part in parts)
     return folder.joinpath(*(f"_{part}" if _DEVICE.match(part) else part for part in plain))
 
 
-def _members(path: Path, room: int) -> Iterator[tuple[str, Iterator[bytes] | None]]:
-    """Yield the name of each member of an archive, with its content in pieces if it is a plain file."""
-    if path.name.lower().endswith(".zip"):
-        with zipfile.ZipFile(path) as archive:
-            for entry in archive.infolist():
-                yield entry.filename, None if entry.is_dir() else _pieces(archive.open(entry))
-        return
+def _members(path: Path, room: int) -> Iterator[tuple[str, Iterator[bytes] | None, bool]]:
+    """Yield each member of an archive: name, content in pieces if it is a plain file, and whether it is more than data.
+
+    A program, by its mode, is; so are links and devices.
+    """
     with files.open_plain(path) as raw:
-        archived = _Archive(path, decompressed(raw, str(path)), room)
+        if path.name.lower().endswith(".zip"):
+            with zipfile.ZipFile(_Zip(path, raw)) as archive:
+                for entry in archive.infolist():
+                    # Of bzip2 and LZMA, zipfile unpacks at once what a piece holds: gigabytes.
+                    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                        raise zipfile.BadZipFile("it is not packed with deflate")
+                    mode = entry.external_attr >> 16
+                    is_odd = not entry.is_dir() and (stat.S_ISLNK(mode) or bool(mode & 0o111))
+                    yield entry.filename, None if entry.is_dir() else pieces(archive.open(entry)), is_odd
+            return
+        archived = _Tar(path, decompressed(raw, str(path)), room)
         with tarfile.open(fileobj=archived, mode="r:") as packed:  # type: ignore[call-overload]
             for member in packed:
-                archived.after()
-                content = packed.extractfile(member) if member.isfile() else None
-                yield member.name, None if content is None else map(archived.after, _pieces(content))
+                archived.header = 0
+                if member.issparse():
+                    raise tarfile.ReadError("a file in it is sparse")
+                is_odd = not member.isdir() and (not member.isfile() or bool(member.mode & 0o111))
+                yield member.name, archived.content(member) if member.isfile() else None, is_odd
+                # It would keep the headers of all members.
+                packed.members.clear()
+                packed.pax_headers.clear()
 
 
-def _pieces(content: IO[bytes]) -> Iterator[bytes]:
+def pieces(content: IO[bytes]) -> Iterator[bytes]:
+    """Yield what a stream holds, and close it."""
     with content:
         while piece := content.read(CHUNK):
             yield piece
 
 
-class _Archive:
+class _Zip(io.BufferedReader):
+    """A zip whose directory is bounded: it states its own length, and zipfile reads it at once."""
+
+    def __init__(self, path: Path, stream: BinaryIO) -> None:
+        super().__init__(stream)  # type: ignore[arg-type]
+        self._path = path
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return the next bytes."""
+        if size is not None and size > LARGEST_DIRECTORY:
+            raise _too_large(self._path)
+        return super().read(size)
+
+
+class _Tar:
     """A decompressed tar archive that is read forward and no further than `room`.
 
-    A header states its own length, and tarfile reads it at once: between two files no more than LARGEST_HEADER is read.
+    A header states its own length, and tarfile reads it at once: `header` is what was read of it so far.
     """
 
     def __init__(self, path: Path, stream: IO[bytes], room: int) -> None:
         self._path, self._stream, self._room = path, stream, room
-        self._header = 0
-        self.tell = stream.tell
+        self.header = self._headers = self._position = 0
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes."""
-        self._header += size
-        if not 0 <= size <= self._header <= LARGEST_HEADER or self.tell() > self._room:
+        """Return the next bytes of a header."""
+        self.header, self._headers = self.header + size, self._headers + size
+        if not 0 <= size <= self.header <= LARGEST_HEADER or self._headers > LARGEST_HEADERS:
             raise _too_large(self._path)
-        return self._stream.read(size)
+        if _LONG_NUMBER.search(content := self._next(size)):
+            raise tarfile.ReadError("a number in a header is too long")
+        return content
+
+    def content(self, member: tarfile.TarInfo) -> Iterator[bytes]:
+        """Yield the content of a file, whose header has just been read."""
+        self.seek(member.offset_data)
+        end = self._position + member.size
+        while piece := self._next(min(CHUNK, end - self._position)):
+            yield piece
 
     def seek(self, position: int) -> int:
         """Go forward to a position. Raises ReadError for an earlier one, which a wrong header names."""
-        if position < self.tell():
+        if position < self._position:
             raise tarfile.ReadError("its members overlap")
-        if position > self._room:
-            raise _too_large(self._path)
-        return self._stream.seek(position)
+        while self._position < position and self._next(min(CHUNK, position - self._position)):
+            pass
+        return self._position
 
-    def after(self, piece: bytes = b"") -> bytes:
-        """Return a piece of a file: what was read so far is no header."""
-        self._header = 0
-        return piece
+    def _next(self, size: int) -> bytes:
+        content = self._stream.read(size)
+        self._position += len(content)
+        if self._position > self._room:
+            raise _too_large(self._path)
+        return content
 
 
 def bare(name: str) -> str:
     """Return the name of a log, which may be a path of any system, without the ending of its compression."""
     return _COMPRESSED.sub("", re.split(r"[\\/]", name)[-1])
+
+
+def log_names(run: Run) -> frozenset[str]:
+    """Return the names of the logs of a run, without the number that a bundle adds to the second one of a name."""
+    files = run.source.files if run.source else ()
+    return frozenset(re.sub(r"^([^.]*?)_\d+(?=\.|$)", r"\1", bare(file.path)) for file in files)
 
 
 def _redacted(content: bytes) -> bytes:
@@ -240,7 +307,7 @@ def _copy(log: Path) -> bytes:
     content = b"".join(Log(str(log)).chunks())
     if read.file_format_of(content[: read.HEAD]) is None:
         text = decoded(content)
-        # Colours, which may stand before a value, stay where they hide nothing.
+        # Colors, which may stand before a value, stay if they hide nothing.
         shown = clean(text)
         return (text if (changed := redacted(shown)) == shown else changed).encode("utf-8", "replace")
     changed_bytes = _redacted(content)
@@ -256,40 +323,43 @@ def _environment(runs: Iterable[Run]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(stated), indent=2) + b"\n"
 
 
-def _anonymised(members: dict[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
-    """Return the members with pseudonyms, and what was replaced or left out, a line each.
-
-    Raises UsageError where a log would read otherwise.
-    """
+def _without_names(members: dict[str, bytes], names: Names, known: Hosts) -> tuple[dict[str, bytes], list[str]]:
+    """Return the members with pseudonyms, and which logs are left out, a line each: those that would read otherwise."""
     left_out = []
     plain = {name: gzip.decompress(each) if each.startswith(_GZIP) else each for name, each in members.items()}
-    names = Pseudonyms(
-        (each.decode("utf-8", "replace") for each in plain.values()),
-        hosts=[socket.gethostname()],
-        users=[os.environ.get("USER", "")],
-    )
+    for content in plain.values():
+        names.learn(content.decode("utf-8", "replace"))
     result: dict[str, bytes] = {}
     for name, content in plain.items():
+        # A log has the machines' own names, be they like pseudonyms.
+        names.number = known.number if name.startswith("logs/") else known.number_unless_given
+        shown = names.text(name)
         if not name.startswith("logs/"):
-            result[_free(names.text(name), result)] = names.json(content)
+            result[_free(shown, result)] = json_without_names(content, names)
             continue
-        changed = names.log(content)
-        if changed != content and b"\0" in content:
-            left_out.append(f"not in the bundle: {names.text(name)}: a binary file with names to replace")
-            continue
-        if _values(content) != _values(changed):
-            raise UsageError(
-                f"--anonymise: {name} would no longer give the same values",
-                hint="a host or user has the name of something in the log: bundle without --anonymise",
-                heading="wrong-usage",
-            )
-        result[_free(names.text(name), result)] = gzip.compress(changed, mtime=0)
-    counts = ", ".join(counted(number, kind) for kind, number in names.replaced.items()) or "nothing found"
-    return result, [*left_out, f"replaced: {counts}. Check the bundle: names in other forms may remain"]
+        changed = names.text(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        if changed == content:
+            result[_free(shown, result)] = members[name]
+        elif b"\0" in content:
+            left_out.append(f"not in the bundle: {shown}: a binary file with names; --include-host keeps them")
+        elif _values(content) != _values(changed):
+            left_out.append(f"not in the bundle: {shown}: reads otherwise without names; --include-host keeps them")
+        else:
+            result[_free(shown, result)] = gzip.compress(changed, mtime=0)
+    return result, left_out
+
+
+def json_without_names(content: bytes, names: Names) -> bytes:
+    """Return a result, or what else is JSON, with pseudonyms; numbers and their notation stay."""
+    with contextlib.suppress(ValueError):
+        file = msgspec.json.decode(content, type=ResultFile)
+        return content if (changed := without_names(file, names)) is file else encode(changed)
+    value = without_names(msgspec.json.decode(content), names)
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
 def _values(content: bytes) -> str:
-    """Return what a log states of settings and steps, to compare (NaN equals NaN); nothing where it has no training."""
+    """Return what a log states of settings and steps, to compare (NaN equals NaN); nothing if it has no training."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "log")
         file.write_bytes(content)
@@ -301,14 +371,15 @@ def _values(content: bytes) -> str:
     return repr([[getattr(run, name) for name in parts] for run in runs])
 
 
-def _readme(members: dict[str, bytes]) -> str:
+def _readme(members: dict[str, bytes], replaced: str) -> str:
     listed = "\n".join(f"  {hashlib.sha256(content).hexdigest()}  {name}" for name, content in sorted(members.items()))
     return (
         f"Benchmark results with their logs, packed by TensorPrimat {__version__}.\n\n"
         "To compare it with the results of the other machine:\n"
         "  python3 compare_results.py THIS_BUNDLE THE_OTHER_FOLDER\n\n"
         f"Logs are copies: decompressed, in UTF-8, with {REMOVED} for what looks like a secret.\n"
-        "The sha256 in a result is that of the original log.\n\n"
+        "The sha256 in a result is that of the original log.\n"
+        f"Names replaced: {replaced}.\n\n"
         f"sha256 of each file:\n{listed}\n"
     )
 
@@ -331,7 +402,7 @@ def _packed(path: Path, members: dict[str, bytes]) -> bytes:
 
 
 def _free(name: str, members: dict[str, bytes]) -> str:
-    """Return a name that no member has, on systems that ignore case too: results of two folders may share one."""
+    """Return a name that no member has, on systems that ignore case too: results of two directories may share one."""
     stem, dot, ending = name.partition(".")
     names = itertools.chain([name], (f"{stem}_{number}{dot}{ending}" for number in itertools.count(2)))
     taken = {each.casefold() for each in members}

@@ -1,4 +1,4 @@
-"""Convert parsed logs and the user's values to trainings, with what lies beside a log: the record of a Primus or
+"""Convert parsed logs and the user's values to runs, with what lies beside a log: the record of a Primus or
 Megatron training's start, the description of an MLPerf system.
 """
 
@@ -16,7 +16,8 @@ from typing import Any
 
 import msgspec
 
-from tprimat import read
+from tprimat import console, read
+from tprimat.analysis import flops
 from tprimat.catalog import gpus, models
 from tprimat.errors import UsageError
 from tprimat.frameworks.primus import start_record
@@ -27,7 +28,7 @@ from tprimat.read.parsing.events import Moment
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import json_object, number
 from tprimat.results.result_file import without_secrets
-from tprimat.results.run import MODEL_FROM_DIRECTORY, PLATFORMS, STACKS, VENDORS, GpuInfo, Run
+from tprimat.results.run import MODEL_FROM_DIRECTORY, PLATFORMS, STACKS, VENDORS, GpuInfo, ModelConfig, Run
 from tprimat.settings.rows import SETTINGS
 from tprimat.units import GB, GIB
 
@@ -41,15 +42,15 @@ _OPTIONS = {
 
 SCALING = "scaling.json"
 SYSTEM_LEVELS = 5
-"""How many folders up `systems` is looked for: results/<system>/<benchmark>/<folder of a run>/result.txt."""
+"""How many directories up `systems` is looked for: results/<system>/<benchmark>/<directory of a run>/result.txt."""
 
 
 @dataclasses.dataclass(frozen=True)
 class GivenValues:
-    """Values from the user for a log: used where it leaves them open, or in any case with `override`.
+    """Values from the user for a log: used if it leaves them open, or in any case with `override`.
 
-    `columns` says which column of a table is what, by mapped.VALUES. `by_file` has values for some of several logs:
-    part of a path or a label, field, value.
+    `columns` says which column of a table or part of a line is what, by mapped.VALUES. `by_file` has values for
+    some of several logs: part of a path or a label, field, value.
     """
 
     model: str | None = None
@@ -61,12 +62,16 @@ class GivenValues:
     columns: Mapping[str, str] | None = None
     gpu: str | None = None
     precision: str | None = None
+    model_shape: ModelConfig | None = None
     by_file: tuple[tuple[str, str, Any], ...] = ()
 
     def with_options(self, values: Iterable[tuple[str, str, Any]]) -> GivenValues:
         """Return these values and those of options, each (part of a log's path or label, option, value)."""
         field_of = {option: field for field, (option, _) in _OPTIONS.items()}
         named = [(file, field_of[option], value) for file, option, value in values]
+        if several := next((value for _, field, value in named if field == "gpu" and "," in value), None):
+            hint = "use one name, or FILE=GPU for each log"
+            raise UsageError(f"--gpu: {several!r} is not a GPU", heading="wrong-usage", hint=hint)
         general = {field: value for file, field, value in named if not file}
         return dataclasses.replace(self, **general, by_file=tuple(each for each in named if each[0]))
 
@@ -78,19 +83,24 @@ class GivenValues:
         path, label = _comparable(path), _comparable(self.label or "")
         return [each for each in self.by_file if _comparable(each[0]) in path or _comparable(each[0]) == label]
 
-    def check(self, paths: Iterable[str], runs: Collection[Run] = ()) -> None:
-        """Raise UsageError where a value is for a file that is not among these, or each of the runs states another."""
+    def check(self, paths: Iterable[str], runs: Collection[tuple[str, Run]] = ()) -> None:
+        """Raise UsageError if a value is for none of these files, or each run (with its file) states another."""
         fitting = {each for path in paths for each in self._for(path)}
         for each in self.by_file:
             if each not in fitting:
                 option = _OPTIONS[each[1]][0]
-                hint = "FILE in FILE=VALUE is a part of a log's path"
+                hint = "FILE in FILE=VALUE must be part of a log's path"
                 raise UsageError(f"{option}: no log has '{each[0]}' in its path", heading="wrong-usage", hint=hint)
-        for field, (option, what) in _OPTIONS.items():
-            value = getattr(self, field)
-            if value is not None and runs and not any(_agrees(field, value, _stated(run, field)) for run in runs):
-                text = f"{option} {value} is not used: each result or log states {what} itself, with another value"
+        for part, field, value in (*(("", field, getattr(self, field)) for field in _OPTIONS), *self.by_file):
+            meant = [run for path, run in runs if _comparable(part) in _comparable(path)]
+            if value is not None and meant and not any(_agrees(field, value, _stated(run, field)) for run in meant):
+                (option, what), given = _OPTIONS[field], f"{part}={value}" if part else value
+                text = f"{option} {given} is not used: each result or log states {what} itself, with another value"
                 raise UsageError(text, heading="option-against-log", hint="remove the option")
+        named = [self.gpu, *(value for _, field, value in self.by_file if field == "gpu")]
+        for gpu in dict.fromkeys(filter(None, named)):
+            if nearest := gpus.suggested(gpu):
+                console.error(f"note: --gpu {gpu} is not a known GPU; {nearest}")
 
 
 NOTHING_GIVEN = GivenValues()
@@ -125,7 +135,7 @@ class ImportedRun:
 
 
 def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
-    """Return the trainings of a log, with the record of their start where that is beside it.
+    """Return the runs of a log, with the record of their start if that is beside it.
 
     Raises:
         UnreadableError: it can't be read, or holds no training.
@@ -138,7 +148,7 @@ def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
 
 
 def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
-    """Return the trainings of a log with what the record of their start, if beside it, and their machine add.
+    """Return the runs of a log with what the record of their start, if beside it, and their machine add.
 
     Raises UnreadableError for a record that can't be read.
     """
@@ -149,7 +159,10 @@ def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
         record, doubts = None, (f"{path.name} beside the log ignored: it belongs to another run",)
     completed_runs = []
     for each in trainings:
-        run = start_record.applied(each.run, record) if record else each.run
+        try:
+            run = start_record.applied(each.run, record) if record else each.run
+        except ValueError as error:
+            raise start_record.not_one(path, error) from error
         run = run if run.gpu_info.device_name else with_inferred_gpu(run)
         run = msgspec.structs.replace(run, warnings=(*run.warnings, *doubts))
         completed_runs.append(dataclasses.replace(each, run=run))
@@ -168,7 +181,7 @@ def imported(
     overrides: dict[str, str] = {}
     warnings = []
     for name, (_, what) in _OPTIONS.items():
-        if name in ("gpu", "precision"):
+        if name in ("gpu", "precision", "model_shape"):
             continue
         value, statement = getattr(given, name), parsed.stated.get(name)
         if value is None or (statement is not None and _agrees(name, value, statement.value)):
@@ -210,7 +223,8 @@ def _with_directory_model(run: Run, path: str) -> Run:
     if row is None:
         return run
     warning = f"{MODEL_FROM_DIRECTORY} '{name}': {row.title}; the log doesn't state it"
-    return msgspec.structs.replace(run, model=row.name, warnings=(warning, *run.warnings))
+    warnings = (each for each in run.warnings if "doesn't name its model" not in each)
+    return msgspec.structs.replace(run, model=row.name, warnings=(warning, *warnings))
 
 
 def _overriding(given: GivenValues, field: str, stated: object, place: str, quoted: str = "") -> str:
@@ -219,6 +233,7 @@ def _overriding(given: GivenValues, field: str, stated: object, place: str, quot
     Raises UsageError if `override` is not set.
     """
     (option, what), value = _OPTIONS[field], getattr(given, field)
+    value = value.source if isinstance(value, ModelConfig) else value
     if not given.override:
         raise UsageError(
             f"{place}: the log gives {what} as {stated}{quoted}, {option} as {value}",
@@ -233,6 +248,12 @@ def _checked(run: Run, given: GivenValues, name: str) -> Run:
 
     Raises UsageError when the log has others and `override` is not set.
     """
+    shape, own = given.model_shape, _stated(run, "model_shape")
+    if shape and own and not _agrees("model_shape", shape, own):
+        _overriding(given, "model_shape", "another", name)
+        run = msgspec.structs.replace(
+            run, model_config=shape, warnings=(f"the model shape was overridden: {shape.source}", *run.warnings)
+        )
     named: dict[str, str | None] = {"gpu": None, "precision": None}
     for field in named:
         value, stated = getattr(given, field), _stated(run, field)
@@ -249,7 +270,7 @@ def _checked(run: Run, given: GivenValues, name: str) -> Run:
 def with_inferred_gpu(run: Run) -> Run:
     """Return a run, whose GPU its log doesn't name, with that of this machine where the log was written here.
 
-    Otherwise with the only AMD GPU of so much memory; unchanged where there are several.
+    Otherwise with the only AMD GPU of so much memory; unchanged if there are several.
     """
     name = why = None
     if (host := run.environment.hostname) and host.split(".")[0] == socket.gethostname().split(".")[0]:
@@ -265,11 +286,26 @@ def with_inferred_gpu(run: Run) -> Run:
 
 
 def completed(run: Run, given: GivenValues) -> Run:
-    """Return a run with the user's values for what it leaves open, and a warning for each."""
+    """Return a run with the user's values for what it leaves open, and a warning for each.
+
+    Raises UsageError for a GPU that the run's software doesn't run on, unless `override` is set.
+    """
     used = {field: value for field in _OPTIONS if (value := getattr(given, field)) and _stated(run, field) is None}
     if not used:
         return run
+    if "gpu" in used and not given.override and gpus.denies(used["gpu"], run.gpu_info.software_stack):
+        raise UsageError(
+            f"--gpu {used['gpu']}: the training ran on {'ROCm' if run.gpu_info.software_stack == 'rocm' else 'CUDA'}",
+            heading="option-against-log",
+            hint="remove the option, or add --override",
+        )
     sizes = {field: value for field, value in used.items() if field in run.training_config.__struct_fields__}
+    if shape := used.get("model_shape"):
+        known = {name: getattr(run.model_config, name) for name in ("num_parameters", "trainable_parameters")}
+        run = msgspec.structs.replace(
+            run, model_config=msgspec.structs.replace(shape, **{n: v for n, v in known.items() if v is not None})
+        )
+        used["model_shape"] = shape.source
     warnings = (
         f"{_OPTIONS[name][1]} ({value}) is from the command line; the source doesn't state it"
         for name, value in used.items()
@@ -293,39 +329,44 @@ def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
     stack = next((STACKS[each] for each in VENDORS if VENDORS[each] == gpus.vendor(gpu)), run.gpu_info.software_stack)
     platform = PLATFORMS.get(stack or "", run.platform)
     info = msgspec.structs.replace(run.gpu_info, device_name=gpu, software_stack=stack)
+    if info.gpu_cores is None and (row := gpus.match(info).gpu):
+        info = msgspec.structs.replace(info, gpu_cores=row.cores)
     unknown = "the source doesn't state the GPU's name"
     warnings = tuple(warning for warning in run.warnings if warning != unknown)
     return msgspec.structs.replace(run, platform=platform, gpu_info=info, warnings=warnings)
 
 
 def _stated(run: Run, field: str) -> Any:
-    """Return what a run states in the place of an option; None where it leaves that open."""
+    """Return what a run states in the place of an option; None if it leaves that open."""
     if field == "model":
         return run.model
+    if field == "model_shape":
+        return run.model_config if run.model_config.num_layers is not None else None
     return run.gpu_info.device_name if field == "gpu" else getattr(run.training_config, field)
 
 
 def _agrees(name: str, value: Any, stated: Any) -> bool:
     """Return whether an option says the same as a log or a result, if less exactly."""
+    if name == "model_shape" and stated is not None:
+        return flops.flops_per_token(value, 1) == flops.flops_per_token(stated, 1)
     if name not in ("model", "gpu") or stated is None:
         return bool(value == stated)
     if name == "gpu":
         rows = [set(gpus.match(GpuInfo(device_name=each)).candidates) for each in (value, stated)]
         return bool(rows[0] & rows[1]) or value.lower() in stated.lower()
     row = models.recognize(value)
-    # "llama" is no contradiction of llama3.2_1B, whose name the log gives more exactly.
+    # "llama" does not contradict the more specific llama3.2_1B.
     plain = [re.sub(r"[^a-z0-9]", "", str(each).lower()) for each in (value, stated)]
     return (row is not None and row.name == stated) or (bool(plain[0]) and plain[1].startswith(plain[0]))
 
 
 def with_system(run: Run, log: Path) -> Run:
-    """Return an MLPerf run completed from the files of its submission beside its log; any other run unchanged.
+    """Return an MLPerf run with what its path and the files of its submission say; any other run unchanged.
 
-    scaling.json lies beside the logs of a set and normalises their score. Of the system descriptions one is taken:
+        scaling.json lies beside the logs of a set and normalizes their score. Of the system descriptions one is taken:
 
-    A folder `systems` is looked for beside the log and in the folders above; a description may lie
-    beside the log itself too. Which file belongs to the log follows from the names alone, and
-    nothing is taken where several may.
+    A directory `systems` is looked for beside the log and in the directories above; a description may lie beside the
+    log itself too. Which file belongs to the log follows from the names alone, and nothing is taken if several may.
     """
     if run.framework != "mlperf":
         return run
@@ -333,6 +374,8 @@ def with_system(run: Run, log: Path) -> Run:
     factor = json_object((read_small(log.parent / SCALING) or b"").decode("utf-8-sig", "replace")) or {}
     if (value := number(factor.get("scaling_factor"))) is not None and 0 < value < math.inf:
         run = msgspec.structs.replace(run, native_metrics={**run.native_metrics, "scaling_factor": value})
+    if of_round := mlperf_system.round_of(log):
+        run = msgspec.structs.replace(run, framework_config={**run.framework_config, "mlperf_round": of_round})
     for place in (log.parent, *(folder / "systems" for folder in log.parents[:SYSTEM_LEVELS])):
         chosen = mlperf_system.choose(log, sorted(path for path in place.glob("*.json") if path.is_file()))
         content = read_small(Path(chosen)) if chosen else None

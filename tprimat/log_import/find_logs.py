@@ -1,4 +1,4 @@
-"""Find the logs of trainings: by environment variable, by name, and by content.
+"""Find the logs of runs: by environment variable, by name, and by content.
 
 A name alone is no proof: the model that a log states decides.
 """
@@ -24,7 +24,7 @@ HEAD_LINES = 20_000
 """Lines searched for a log's arguments: package installation may fill the first 1000."""
 
 MOST_LOOKS = 100
-"""How many files, the newest first, are opened where no name matches."""
+"""How many files, the newest first, are opened if no name matches."""
 
 MOST_FILES = 5000
 _DEEPEST = 4
@@ -33,7 +33,7 @@ EARLIER_FOLDERS = ("amd-logs", "nvi-logs")
 
 _WORKSPACE = Path("/workspace")
 _NO_LOGS = ("checkpoints", "tensorboard", "wandb", "pre_trainer", "torch_profiler")
-"""Folders below Primus' own output that hold other things, or one log for each rank."""
+"""Directories below Primus' own output that hold other things, or one log for each rank."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class LocalLog:
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """One log for each model found, reasons for those that were not used, and the folders that were searched."""
+    """One log for each model found, reasons for those that were not used, and the directories that were searched."""
 
     logs: tuple[LocalLog, ...]
     skipped: tuple[str, ...]
@@ -58,7 +58,7 @@ class Search:
 
 @dataclasses.dataclass(frozen=True)
 class _LogProbe:
-    """The models of a log's trainings, those that it states and those that it only names; or why it is no log."""
+    """The models of a log's runs, those that it states and those that it only names; or why it is no log."""
 
     stated: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ def variable(model: str) -> str:
 
 
 def folders(working: Path, output: Path, clone: Path, environ: Mapping[str, str]) -> dict[Path, bool]:
-    """Return the folders to search for logs, with whether those below count too: the working one, the results' one,
+    """Return the directories to search for logs, with whether those below count too: the working one, the results' one,
     this clone and Primus'.
     """
     own = (working, working / "output", working / "logs", output, clone, clone / "output", clone / "logs")
@@ -84,9 +84,9 @@ def folders(working: Path, output: Path, clone: Path, environ: Mapping[str, str]
 
 
 def search(models: Sequence[str], where: Mapping[Path, bool], environ: Mapping[str, str]) -> Search:
-    """Look for the newest log of each model in folders(); LLAMA_LOG and its like go before all else.
+    """Look for the newest log of each model in directories(); LLAMA_LOG and its like go before all else.
 
-    Raises UnreadableError where an environment variable names a file that isn't there.
+    Raises UnreadableError if an environment variable names a file that isn't there.
     """
     files = _files(where)
     searcher = _Searcher()
@@ -127,7 +127,7 @@ class _Searcher:
     def nearest(self, model: str, files: Mapping[Path, float], *, by_name: bool) -> LocalLog | None:
         """Return the newest file that is a log of a model, else the newest of a related model, such as a smaller one.
 
-        With `by_name` all files have the model in their name, which decides where a log doesn't state its model.
+        With `by_name` all files have the model in their name, which decides if a log doesn't state its model.
         """
         nearest: LocalLog | None = None
         relative: LocalLog | None = None
@@ -160,7 +160,7 @@ def _why_skipped(probe: _LogProbe, model: str, related: str | None, *, by_name: 
     """Return why a log is not the one of a model; None for other files under names that say nothing."""
     called = ", ".join(probe.stated or probe.named)
     if not by_name:
-        of_model = f"a {called} run" if called else "does not name its model"
+        of_model = f"a {called} run" if called else "does not state its model"
         return of_model if probe.problem is None else None
     if probe.problem is not None:
         return probe.problem
@@ -201,7 +201,7 @@ def _files(where: Mapping[Path, bool]) -> dict[Path, float]:
 
 
 def _modified(path: Path) -> float | None:
-    """Return when a file was last written, s since the epoch; None where it is gone."""
+    """Return when a file was last written, s since the epoch; None if it is gone."""
     try:
         status = path.stat()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Save imported trainings as result files, merging sources of one training."""
+"""Save imported runs as result files, merging sources of one training."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class LogImport:
         if isinstance(outcome, list):
             self._waiting += outcome
             if not outcome:
-                self.skipped.append(SkippedFile(title, "no training data in it"))
+                self.skipped.append(SkippedFile(title, "no training log in it"))
             return
         if source.named:
             self.errors.append(outcome)
@@ -77,7 +77,7 @@ class LogImport:
             self.skipped.append(SkippedFile(title, reason if title in path else outcome[0]))
 
     def save(self) -> None:
-        """Save the trainings collected from one directory."""
+        """Save the runs collected from one directory."""
         waiting, self._waiting = merged(self._waiting, self.skipped), []
         for each in waiting:
             run = msgspec.structs.replace(each.run, label=self._label) if self._label else each.run
@@ -109,9 +109,9 @@ class LogImport:
 
 
 def merged(waiting: list[ImportedRun], skipped: list[SkippedFile], *, ranks: bool = True) -> list[ImportedRun]:
-    """Return the trainings of a directory, each once: the structured source's, completed from the others.
+    """Return the runs of a directory, each once: the structured source's, completed from the others.
 
-    Where `ranks` is not set, logs of several ranks stay apart unless their step times are the same.
+    If `ranks` is not set, logs of several ranks stay apart unless their step times are the same.
 
     A source that another one describes better, or that is another attempt, is added to `skipped`.
     """
@@ -122,7 +122,7 @@ def merged(waiting: list[ImportedRun], skipped: list[SkippedFile], *, ranks: boo
     order = sorted(range(len(waiting)), key=lambda i: (not waiting[i].structured, -len(waiting[i].run.steps)))
     for index in order:
         each = waiting[index]
-        # Two trainings of one log were told apart by its reader.
+        # Two runs of one log were told apart by its reader.
         place, same, name = index, None, PROCESS.sub("", each.title)
         for i, one in kept.items():
             is_rank = ranks and PROCESS.sub("", one.title) == name
@@ -136,8 +136,7 @@ def merged(waiting: list[ImportedRun], skipped: list[SkippedFile], *, ranks: boo
         first, second = (each, same) if untimed else (same, each)
         run = merge.fill_gaps(first.run, second.run, plain(Path(second.title).name, 80))
         kept[place] = dataclasses.replace(same, run=run, notes=(*same.notes, *each.notes))
-        reason = f"same run as {same.title}; missing fields were merged"
-        skipped.append(SkippedFile(each.title, reason))
+        skipped.append(SkippedFile(each.title, f"same run as {same.title}; missing fields were merged"))
     return [kept[index] for index in sorted(kept)]
 
 

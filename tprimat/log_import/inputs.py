@@ -29,8 +29,11 @@ STANDARD_INPUT = "-"
 CHUNK = 1 << 18
 """Read size, bytes."""
 
+LARGEST_WHOLE, HEAD, TAIL = 64_000_000, 4_000_000, 12_000_000
+"""Bytes of a log that is read again whenever it grows, in some 10 s; and what is read of a larger one."""
+
 LOOK_AHEAD = 512
-"""Bytes that are looked at to recognise a compressed file. More than this is read past their buffer, uncopied."""
+"""Bytes that are looked at to recognize a compressed file. More than this is read past their buffer, uncopied."""
 
 HASHED_ASIDE = 32 << 20
 """Bytes of a file after which a thread of its own hashes it."""
@@ -44,18 +47,25 @@ MOST_TIMES = 100
 """A compressed file may unpack to so many bytes, or to so many times its own size if that is more. The
 text of logs is packed to a tenth of its size or so; what goes beyond this was made to fill a machine."""
 
+LARGEST_DICTIONARY = 130 << 20
+"""Bytes that a decompressor may take. xz -9 needs 65 MiB, zstd --ultra as much as this; a header can state 4 GiB."""
+
 
 def named_files(names: Sequence[str]) -> list[str]:
     """Return the files for names and for patterns that the shell did not expand.
 
-    Raises UnreadableError for an empty name, and for a pattern that nothing matches.
+    Raises UnreadableError for an empty or too long name, and for a pattern that nothing matches.
     """
     paths: list[str] = []
     for name in names:
         if not name:
             # A variable of a script that is not set; as a path it would be the working directory.
             raise UnreadableError('""', "the name is empty", heading="unreadable-file")
-        if name == STANDARD_INPUT or not glob.has_magic(name) or Path(name).exists():
+        try:
+            is_there = Path(name).exists()
+        except OSError as error:
+            raise files.unreadable(name, error) from error
+        if is_there or name == STANDARD_INPUT or not glob.has_magic(name):
             paths.append(name)
             continue
         # Path.glob takes no absolute pattern.
@@ -67,7 +77,7 @@ def named_files(names: Sequence[str]) -> list[str]:
 
 
 def read_small(path: Path) -> bytes | None:
-    """Return what a small file beside a log holds; None where it can't be read. It is cut after CHUNK bytes."""
+    """Return what a small file beside a log holds; None if it can't be read. It is cut after CHUNK bytes."""
     try:
         with files.open_plain(path) as stream:
             return stream.read(CHUNK)
@@ -80,11 +90,13 @@ class Log:
 
     Attributes:
         name: for messages.
+        end: bytes of a plain file that is being written, faster perhaps than it is read. Beyond them nothing is read,
+            and of more than LARGEST_WHOLE the whole lines of the first HEAD and the last TAIL. None for all of it.
         cut: why a compressed file could not be read to its end, or None.
     """
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, end: int | None = None) -> None:
+        self.path, self.end = path, end
         self.name = "standard input" if path == STANDARD_INPUT else path
         self.cut: str | None = None
         self._content: _HashedStream | None = None
@@ -127,10 +139,16 @@ class Log:
 
     def _of(self, stream: BinaryIO) -> Iterator[bytes]:
         self._content = _HashedStream(stream)
-        raw = io.BufferedReader(self._content, LOOK_AHEAD)
+        raw: BinaryIO = io.BufferedReader(self._content, LOOK_AHEAD)
         unpacked = decompressed(raw, self.name)
         if unpacked is raw:
-            while chunk := raw.read(CHUNK):
+            end, done = sys.maxsize if self.end is None else self.end, 0
+            while chunk := raw.read(min(CHUNK, end - done)):
+                done += len(chunk)
+                if LARGEST_WHOLE < end < sys.maxsize and HEAD <= done < end - TAIL:
+                    chunk = chunk[: chunk.rfind(b"\n") + 1]
+                    raw, done = stream, stream.seek(end - TAIL)
+                    done += len(stream.readline(TAIL))
                 yield chunk
             return
         read = getattr(unpacked, "read1", unpacked.read)
@@ -142,7 +160,7 @@ class Log:
                     self.cut = f"it unpacks to more than {MOST_TIMES} times its size"
                     break
                 yield chunk
-        except (*FAULTS, *_zstd_errors()) as error:
+        except (*FAULTS, *zstd_errors()) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             self.cut = str(error) or type(error).__name__
@@ -156,13 +174,34 @@ FAULTS: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, lzma.LZMAE
 
 
 def decompressed(raw: Any, name: str) -> Any:
-    """Return what a buffered stream holds, decompressed; the stream itself where it isn't compressed.
+    """Return what a buffered stream holds, decompressed; the stream itself if it isn't compressed.
 
-    Raises UsageError where that needs a package.
+    Raises UsageError if that needs a package.
     """
     head = raw.peek()
     decompress = next((opener for sign, opener in _COMPRESSIONS if head.startswith(sign)), None)
     return raw if decompress is None else decompress(raw, name)
+
+
+class Chunks(io.RawIOBase):
+    """A stream of chunks, which can be read once."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer as far as a chunk does; return the number of bytes."""
+        if not self._rest:
+            self._rest = memoryview(next(self._chunks, b""))
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
 
 
 def is_handed_over(path: str, mode: int) -> bool:
@@ -215,6 +254,22 @@ class _HashedStream(io.RawIOBase):
             hashing.result()
 
 
+def _unpacked_xz(raw: Any) -> Iterator[bytes]:
+    """Yield what an xz file holds: LZMAFile would allocate whatever dictionary the file states."""
+    content = raw.read(CHUNK)
+    while content:
+        stream = lzma.LZMADecompressor(memlimit=LARGEST_DICTIONARY)
+        while not stream.eof:
+            if stream.needs_input and not content and not (content := raw.read(CHUNK)):
+                raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+            if piece := stream.decompress(content, CHUNK):
+                yield piece
+            content = b""
+        content = stream.unused_data
+        while not (content := content.lstrip(b"\0")) and (content := raw.read(CHUNK)):
+            pass
+
+
 def _zstd(raw: Any, name: str) -> Any:
     """Return a stream of what a zstd file holds.
 
@@ -228,10 +283,11 @@ def _zstd(raw: Any, name: str) -> Any:
         package = importlib.import_module("zstandard")
     except ImportError:
         raise missing_package("zstandard", "pip install zstandard", f"reading {name}") from None
-    return package.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+    return package.ZstdDecompressor(max_window_size=LARGEST_DICTIONARY).stream_reader(raw, read_across_frames=True)
 
 
-def _zstd_errors() -> tuple[type[Exception], ...]:
+def zstd_errors() -> tuple[type[Exception], ...]:
+    """Return what a decompressor of zstd that is in use may raise."""
     loaded = [sys.modules.get(name) for name in ("compression.zstd", "zstandard")]
     return tuple(module.ZstdError for module in loaded if module is not None)
 
@@ -239,7 +295,7 @@ def _zstd_errors() -> tuple[type[Exception], ...]:
 _COMPRESSIONS: tuple[tuple[bytes, Callable[[Any, str], Any]], ...] = (
     (b"\x1f\x8b", lambda raw, name: gzip.GzipFile(fileobj=raw)),
     (b"BZh", lambda raw, name: bz2.BZ2File(raw)),
-    (b"\xfd7zXZ\x00", lambda raw, name: lzma.LZMAFile(raw)),  # noqa: SIM115 - its reader is done with the log
+    (b"\xfd7zXZ\x00", lambda raw, name: io.BufferedReader(Chunks(_unpacked_xz(raw)), CHUNK)),
     (b"\x28\xb5\x2f\xfd", _zstd),
 )
 """First bytes of compressed files, and their decompressors."""

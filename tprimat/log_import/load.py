@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,9 +16,11 @@ from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError, Usage
 from tprimat.log_import import bundle, importer, sources
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, completed
 from tprimat.log_import.inputs import STANDARD_INPUT, named_files, read_small
+from tprimat.redaction import PSEUDONYM, shown_paths
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
-from tprimat.store import store
+from tprimat.store import hosts, store
+from tprimat.text import counted
 
 
 @dataclasses.dataclass
@@ -25,32 +28,39 @@ class Inputs:
     """What was loaded.
 
     Attributes:
-        files: results, and logs with the trainings in them, in the order of the names.
-        notes: what was skipped in folders, and what could not be read.
+        files: results, and logs with the runs in them, in the order of the names.
+        notes: what was skipped in directories, and what could not be read.
         errors: one for each name that could not be read.
+        hides: whether names are replaced.
+        logs: the names of those files that are logs.
     """
 
     files: list[Loaded] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
     errors: list[TensorPrimatError] = dataclasses.field(default_factory=list)
+    hides: bool = True
+    logs: set[str] = dataclasses.field(default_factory=set)
 
     def status(self, status: ExitStatus) -> ExitStatus:
         """Return the exit status of a command that would exit with `status` had all names been read."""
         return most_severe((status, *(error.status for error in self.errors)))
 
 
-def load(names: Iterable[str], given: GivenValues = NOTHING_GIVEN, jobs: int | None = None) -> Inputs:
-    """Load results and logs: files, folders with all below them, patterns, bundles, and - for standard input.
+def load(
+    names: Iterable[str], given: GivenValues = NOTHING_GIVEN, jobs: int | None = None, *, hides: bool = True
+) -> Inputs:
+    """Load results and logs: files, directories (recursive), globs, bundles, and - for standard input.
 
-    NAME=PATH gives all runs in a path the label NAME. A folder's logs are read where it holds no results: beside
-    results lie the logs that they were made of.
+    NAME=PATH gives all runs in a path the label NAME. Logs are read next to results, except those that the results were
+    made of, and those in a directory with measured results, whose runs leave logs and records.
 
     Args:
-        names: of files and folders.
-        given: used where a log leaves it open.
+        names: of files and directories.
+        given: used if a log leaves it open.
         jobs: logs that are read at a time; None: one for each CPU. Other processes import the caller's main module.
+        hides: whether names are replaced, unless --include-host keeps them.
     """
-    inputs = Inputs()
+    inputs = Inputs(hides=hides)
     # A training's files may be named one after the other.
     logs: list[str] = []
     values = given
@@ -73,16 +83,75 @@ def load(names: Iterable[str], given: GivenValues = NOTHING_GIVEN, jobs: int | N
             _load_logs(logs, values, jobs, inputs)
             logs = []
             inputs.files += results
+            if Path(name).is_dir():
+                _load_logs([name], values, jobs, inputs, results)
     _load_logs(logs, values, jobs, inputs)
-    inputs.files = list({file.name: file for file in inputs.files}.values())
+    every = {file.name: file for file in inputs.files}.values()
+    inputs.files = _told_apart(list(_without_evidence(every, inputs)))
     inputs.notes += [f"not read: {error.problem}" for error in inputs.errors]
     return inputs
 
 
+def keys(run: Run, is_packed: bool) -> set[tuple[object, ...]]:
+    """Return what a run has in common with the result that was made of its log: the steps, and hashes or names."""
+    hashes = frozenset(file.sha256 for file in run.source.files) if run.source else frozenset()
+    return {(each, tuple(run.steps)) for each in (hashes, is_packed and bundle.log_names(run)) if each}
+
+
+def _without_evidence(files: Iterable[Loaded], inputs: Inputs) -> Iterator[Loaded]:
+    """Yield files without the runs of logs that results among them were made of: they are the same runs.
+
+    Such a log has the hash that the result states. The copy in a bundle has the name, as verify finds it.
+    """
+    packed = not inputs.hides
+    known = {key for file in files if file.name not in inputs.logs for run in file.runs for key in keys(run, packed)}
+    for file in files:
+        runs = tuple(run for run in file.runs if file.name not in inputs.logs or not keys(run, packed) & known)
+        if len(runs) < len(file.runs):
+            inputs.notes.append(f"skipped: {file.name}: a result was made of it")
+        if runs:
+            yield dataclasses.replace(file, runs=runs)
+
+
+def _hidden(file: Loaded, inputs: Inputs, *, are_results: bool = False) -> Loaded:
+    """Return what was loaded with pseudonyms for the machines in its directory, unless names stay."""
+    if not inputs.hides:
+        return file
+    known = hosts.of_process(Path(file.name).parent)
+    # What has a pseudonym was written without names.
+    runs = (
+        run if are_results and _has_pseudonym(run) else hosts.hidden(run, known, are_results=are_results)
+        for run in file.runs
+    )
+    return dataclasses.replace(file, runs=tuple(runs))
+
+
+def _has_pseudonym(run: Run) -> bool:
+    return PSEUDONYM.fullmatch(run.environment.hostname or "") is not None
+
+
+def _told_apart(files: list[Loaded]) -> list[Loaded]:
+    """Return files whose pseudonyms of machines, which count in one directory, differ for several directories."""
+    folder_of = {
+        file.name: str(Path(file.name).absolute().parent) for file in files if any(map(_has_pseudonym, file.runs))
+    }
+    shown = shown_paths(folder_of.values())
+
+    def named(run: Run, file: Loaded) -> Run:
+        if not _has_pseudonym(run):
+            return run
+        name = f"{shown[folder_of[file.name]]}/{run.environment.hostname}"
+        return msgspec.structs.replace(run, environment=msgspec.structs.replace(run.environment, hostname=name))
+
+    if len(shown) < 2:
+        return files
+    return [dataclasses.replace(file, runs=tuple(named(run, file) for run in file.runs)) for file in files]
+
+
 def _apart(word: str) -> tuple[str | None, str]:
-    """Return the name and the path in NAME=PATH; no name where that is itself a file."""
+    """Return the name and the path in NAME=PATH; no name if that is itself a file."""
     name, _, path = word.partition("=")
-    if not name or not path or re.search(r"[/\\]", name) or Path(word).exists() or glob.glob(word):  # noqa: PTH207
+    if not name or not path or re.search(r"[/\\]", name) or os.path.exists(word) or glob.glob(word):  # noqa: PTH110, PTH207
         return None, word
     # As it is typed elsewhere: macOS gives names of files with accents apart from their letters.
     name = unicodedata.normalize("NFC", name)
@@ -91,7 +160,7 @@ def _apart(word: str) -> tuple[str | None, str]:
 
 
 def _results(name: str, given: GivenValues, jobs: int | None, inputs: Inputs) -> list[Loaded] | None:
-    """Return the results in a file, a folder or a bundle; None for what may hold logs."""
+    """Return the results in a file, a directory or a bundle; None for what may hold logs."""
     path, is_ours = Path(name), True
     if name == STANDARD_INPUT or not path.is_dir():
         if bundle.is_packed(path):
@@ -109,7 +178,14 @@ def _results(name: str, given: GivenValues, jobs: int | None, inputs: Inputs) ->
         return []
     if results:
         inputs.notes += notes
-    return [_completed(file, given) for file in results] or None
+    return [_hidden(_completed(file, given), inputs, are_results=True) for file in results] or None
+
+
+UNREAD = "not read beside results"
+"""In the note on logs that are left alone."""
+
+_OF_A_MEASUREMENT = re.compile(r"_\d{8}_\d{6}\w{0,99}\.log")
+"""How the name of a log of benchmark.py ends."""
 
 
 def _completed(file: Loaded, given: GivenValues) -> Loaded:
@@ -124,21 +200,41 @@ def _unpacked(path: Path, given: GivenValues, jobs: int | None, inputs: Inputs) 
     """Return what a bundle holds, under names within it."""
     try:
         with bundle.unpacked(path) as (folder, named):
-            found = load([str(folder)], given, jobs)
+            found = load([str(folder)], given, jobs, hides=False)
     except UnreadableError as error:
         inputs.errors.append(error)
         return []
     inputs.notes += map(named, found.notes)
     if not found.files:
         inputs.errors.append(UnreadableError(path, "no results or logs in it", heading="not-a-result"))
-    return [
-        Loaded(named(file.name), file.sha256, tuple(moved(run, named) for run in file.runs)) for file in found.files
-    ]
+    files = (
+        Loaded(named(each.name), each.sha256, tuple(moved(run, named) for run in each.runs)) for each in found.files
+    )
+    return [_hidden(file, inputs, are_results=True) for file in files]
 
 
-def _load_logs(names: Sequence[str], given: GivenValues, jobs: int | None, inputs: Inputs) -> None:
+def _load_logs(
+    names: Sequence[str], given: GivenValues, jobs: int | None, inputs: Inputs, beside: Sequence[Loaded] = ()
+) -> None:
     logs, skipped, errors = sources.log_sources(names)
     inputs.errors += errors
+    if beside:
+        origins = [run.source for file in beside for run in file.runs if run.source]
+        # A log of several files has the size of all.
+        known = {
+            (Path(file.path).name, size)
+            for source in origins
+            for file in source.files
+            for size in (file.bytes, sum(each.bytes or 0 for each in source.files))
+        }
+        logs = [log for log in logs if (Path(log.paths[0]).name, log.size) not in known]
+        skipped = []
+        if any(source.kind == "live" for source in origins):
+            left = [log for log in logs if not _OF_A_MEASUREMENT.search(log.paths[0])]
+            if left:
+                which = f"{counted(len(left), 'file')} that may be logs {UNREAD}, such as {left[0].paths[0]}"
+                inputs.notes.append(f"{which}: name logs to compare them")
+            return
     groups: dict[str, list[ImportedRun]] = {}
     for source, outcome in sources.read_sources(logs, jobs, given):
         if isinstance(outcome, list):
@@ -152,8 +248,13 @@ def _load_logs(names: Sequence[str], given: GivenValues, jobs: int | None, input
         for title in dict.fromkeys(each.title for each in merged):
             found = tuple(each.run for each in merged if each.title == title)
             hashes = [file.sha256 for run in found if run.source for file in run.source.files]
-            inputs.files.append(Loaded(title, hashes[0] or "", found))
-    inputs.notes += [f"skipped: {each.path}: {each.reason}" for each in skipped]
+            inputs.logs.add(title)
+            inputs.files.append(_hidden(Loaded(title, hashes[0] or "", found), inputs))
+    for reason in dict.fromkeys(each.reason for each in skipped):
+        first, *more = [each.path for each in skipped if each.reason == reason]
+        # The description of a system is used: its logs have what it says.
+        label = "" if reason == sources.MLPERF_SYSTEM else "skipped: "
+        inputs.notes.append(f"{label}{first}{f' and {len(more)} more' if more else ''}: {reason}")
 
 
 def under_names(outcome: sources.Outcome, named: Callable[[str], str]) -> sources.Outcome:

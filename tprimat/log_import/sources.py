@@ -1,6 +1,6 @@
-"""Find the log sources in files and folders, and read them, in several processes where that pays.
+"""Find the log sources in files and directories, and read them, in several processes if that pays.
 
-A source is a log, or the files of a folder that belong to one training. Sources are read in their own
+A source is a log, or the files of a directory that belong to one training. Sources are read in their own
 processes, so results are plain data.
 """
 
@@ -16,20 +16,22 @@ import os
 import re
 import stat
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from tprimat import read
 from tprimat.errors import INSTALL_ANALYSIS, TensorPrimatError, UnreadableError, missing_package
 from tprimat.files import unreadable
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, imported, with_start
-from tprimat.log_import.inputs import STANDARD_INPUT, Log, is_handed_over, read_small
+from tprimat.log_import.inputs import STANDARD_INPUT, Chunks, Log, is_handed_over, read_small
 from tprimat.read import mapped
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile
 from tprimat.store.history import files_below
+from tprimat.text import is_binary
 
 PARALLEL_FROM = 1 << 23
 """Bytes; less than this is read before other processes have started."""
@@ -53,12 +55,12 @@ _OURS = (b'"schema_version"', b'"performance_metrics"')
 _CODE = re.compile(
     r"\.(?:py|pyc|ipynb|sh|js|ts|c|cc|cpp|cu|h|md|rst|html?|tsv|png|jpe?g|gif|svg|pdf|so|o)$", re.IGNORECASE
 )
-"""Names of files that a folder holds beside logs: left alone there, and read when they are named."""
+"""Names of files that a directory holds beside logs: left alone there, and read when they are named."""
 
 NO_LOG_BY_NAME = "not a log by its name: name it explicitly to import it"
 
 MLPERF_SYSTEM = "part of an MLPerf submission, read with the logs that it belongs to"
-"""Why such a file is no source, whether a folder holds it or the user names it."""
+"""Why such a file is no source, whether a directory holds it or the user names it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,16 +68,18 @@ class LogSource:
     """A log, or several files of one training.
 
     Attributes:
-        paths: files; more than one where they belong to one training.
-        group: the folder whose sources may describe one training twice.
-        named: whether the user named it, rather than a folder that holds it.
+        paths: files; more than one if they belong to one training.
+        group: the directory whose sources may describe one training twice.
+        named: whether the user named it, rather than a directory that holds it.
         size: bytes; None for a pipe.
+        growing: whether it is being written, so that a log of lines is read as far as `size`, a large one in part.
     """
 
     paths: tuple[str, ...]
     group: str
     named: bool
     size: int | None
+    growing: bool = False
 
     @property
     def title(self) -> str:
@@ -94,13 +98,13 @@ class SkippedFile:
 
 
 Outcome = list[ImportedRun] | tuple[str, str | None]
-"""What was read from a source: its trainings, or why there are none, and a hint."""
+"""What was read from a source: its runs, or why there are none, and a hint."""
 
 
 def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile], list[TensorPrimatError]]:
-    """Return the log sources in files and folders, in the order of the names, and within a folder by path.
+    """Return the log sources in files and directories, in the order of the names, and within a directory by path.
 
-    With them come what is skipped in folders, and an error for each name that is nothing.
+    With them come what is skipped in directories, and an error for each name that is nothing.
     """
     sources: dict[object, LogSource] = {}
     skipped: list[SkippedFile] = []
@@ -170,7 +174,7 @@ def _source(path: Path, *, named: bool) -> tuple[object, LogSource]:
 
 
 def _head(chunks: Iterable[bytes]) -> bytes:
-    """Return the first chunks, enough to recognise the file."""
+    """Return the first chunks, enough to recognize the file."""
     head = b""
     for chunk in chunks:
         head += chunk
@@ -189,28 +193,27 @@ def is_result(head: bytes) -> bool:
 
 
 def _why_no_log(path: Path, head: bytes) -> str | None:
-    """Return why a file in a folder is no log; None where it may be one."""
+    """Return why a file in a directory is no log; None if it may be one."""
     if not head:
         return "is empty"
     first = head.lstrip()[:1]
     if is_result(head):
-        return "already a result: compare reads it"
+        return "already a result; pass it to compare_results.py"
     if first == b"{" and any(sign in head for sign in (b'"accelerator_model_name"', b'"scaling_factor"')):
         return MLPERF_SYSTEM
     if first == b"[" and path.suffix == ".json":
-        return "JSON of another kind"
-    if _CODE.search(path.name):
-        return NO_LOG_BY_NAME
+        return "JSON, but not a result or log"
     # UTF-16 has a NUL in every other byte and says so with its mark.
-    if head.count(0) > len(head) // 3 and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "unknown binary file"
-    return None
+    is_utf_16 = head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if not is_utf_16 and (head.count(0) > len(head) // 3 or is_binary(head[:200].decode(errors="replace"))):
+        return "a binary file, such as an image, not a log"
+    return NO_LOG_BY_NAME if _CODE.search(path.name) else None
 
 
 def read_sources(
     sources: list[LogSource], jobs: int | None, given: GivenValues = NOTHING_GIVEN
 ) -> Iterator[tuple[LogSource, Outcome]]:
-    """Yield each source with its outcome, in order; `jobs` are read at a time, one for each CPU where it is None."""
+    """Yield each source with its outcome, in order; `jobs` are read at a time, one for each CPU if it is None."""
     workers = min(jobs or os.cpu_count() or 1, len(sources))
     is_piped = any(source.size is None for source in sources)
     if workers < 2 or is_piped or sum(source.size or 0 for source in sources) < PARALLEL_FROM:
@@ -218,8 +221,7 @@ def read_sources(
             yield source, read_source(source, given)
         return
     # A forked process would inherit locks of whatever the parent runs at the time.
-    context = multiprocessing.get_context("spawn")
-    pool = concurrent.futures.ProcessPoolExecutor(workers, mp_context=context)
+    pool = concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _end_with_parent)
     waiting: deque[tuple[LogSource, concurrent.futures.Future[Outcome]]] = deque()
     try:
         # A few more than there are workers: what has been read waits in memory until its turn comes.
@@ -233,6 +235,18 @@ def read_sources(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
+def _end_with_parent() -> None:
+    """Have this worker end when its parent is killed; it would wait for the next log for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
 def _finished(source: LogSource, future: concurrent.futures.Future[Outcome]) -> tuple[LogSource, Outcome]:
     try:
         return source, future.result()
@@ -241,7 +255,7 @@ def _finished(source: LogSource, future: concurrent.futures.Future[Outcome]) -> 
 
 
 def read_source(source: LogSource, given: GivenValues = NOTHING_GIVEN) -> Outcome:
-    """Read a log source, with the user's values where it leaves them open.
+    """Read a log source, with the user's values if it leaves them open.
 
     Errors that a user can fix are returned as the reason, not raised.
     """
@@ -254,10 +268,12 @@ def read_source(source: LogSource, given: GivenValues = NOTHING_GIVEN) -> Outcom
             raise
         missing = missing_package(str(error.name), INSTALL_ANALYSIS, source.title)
         return missing.problem, missing.hint
+    except MemoryError as error:
+        return unreadable(source.title, error).problem, None
 
 
 def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
-    logs = [Log(path) for path in source.paths]
+    logs = [Log(path, source.size if source.growing else None) for path in source.paths]
     contents: list[Iterator[bytes]] = [log.chunks() for log in logs]
     head = _head(contents[0])
     contents[0] = itertools.chain([head], contents[0])
@@ -265,10 +281,12 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
     if file_format is None:
         parsed_logs = read.parse_chunks(contents[0], logs[0].name)
         return with_start([imported(source.title, parsed, logs, given) for parsed in parsed_logs], logs[0])
+    for log in logs:
+        log.end = None
     beside = _beside(file_format, source.paths[0]) if source.size is not None else {}
     with contextlib.ExitStack() as stack:
         streams: list[BinaryIO] = [
-            io.BufferedReader(_Chunks(content), STREAMED)
+            io.BufferedReader(Chunks(content), STREAMED)
             if file_format.is_streamed
             else _spooled(log.name, content, stack)
             for log, content in zip(logs, contents, strict=True)
@@ -282,34 +300,15 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
 
 
 def _beside(file_format: FileFormat, path: str) -> dict[str, bytes]:
-    """Return the small files that help to read a source, by their path in its folder."""
+    """Return the small files that help to read a source, by their path in its directory."""
     folder = Path(file_format.together(path) if file_format.together else Path(path).parent)
     files = (file for pattern in file_format.beside for file in sorted(folder.glob(pattern)) if file.is_file())
     contents = {str(file.relative_to(folder)): read_small(file) for file in itertools.islice(files, MOST_BESIDE)}
     return {name: content for name, content in contents.items() if content is not None}
 
 
-class _Chunks(io.RawIOBase):
-    """A stream of chunks, which can be read once."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if not self._rest:
-            self._rest = memoryview(next(self._chunks, b""))
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
-
-
 def _spooled(name: str, chunks: Iterable[bytes], stack: contextlib.ExitStack) -> BinaryIO:
-    """Return a seekable stream: in memory, or in a temporary file where it is large."""
+    """Return a seekable stream: in memory, or in a temporary file if it is large."""
     stream: BinaryIO = io.BytesIO()
     size = 0
     for chunk in chunks:

@@ -1,29 +1,46 @@
-"""Verify a bundle: recompute the values of its results from its logs."""
+"""Verify a bundle: recompute the values of its results from its logs, and check what its publication needs."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from tprimat.analysis.summary import rounded, summarize
+from tprimat.checks import CONTRADICTION, Finding, physics
 from tprimat.errors import UnreadableError
-from tprimat.log_import import bundle, importer, sources
+from tprimat.log_import import bundle, importer, inspection, sources
 from tprimat.log_import.inputs import Log
+from tprimat.log_import.load import keys
 from tprimat.results.result_file import RecordedRepetition, ResultFile, runs_of
 from tprimat.results.run import SERIES, PerformanceMetrics, Run, Steady
 from tprimat.store import store
 from tprimat.text import plain
 
 _SERIES = ("window_steps", "step_times", "loss_values", "learning_rates", "grad_norms")
-_SECTIONS = ("gpu_info", "model_config", "training_config", "parallelism_config", "optimizer", "memory_metrics")
+_SECTIONS = (
+    "gpu_info",
+    "model_config",
+    "training_config",
+    "parallelism_config",
+    "optimizer",
+    "memory_metrics",
+    "timing",
+)
 _FIGURES = ("performance_metrics", "steady", "memory_metrics", "energy_metrics", "native_metrics", "breakdown")
 _LISTED = re.compile(r"^  ([0-9a-f]{64})  (\S.*)$", re.MULTILINE)
 """A line of a bundle's README.txt: the SHA-256 of a file, and its name."""
+NO_SPEED = "no-speed"
+"""The rule of a finding on a run without a speed to publish."""
+MISSING, CHANGED, ADDED = "is missing", "was changed after it was packed", "is not in README.txt"
+"""What became of a file since a bundle was packed: the end of a sentence about it."""
+_LARGEST_README = 2 << 20
+"""Bytes: as many lines as a bundle may have members."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,9 +65,11 @@ class VerifiedRun:
     Attributes:
         result: the result's file name.
         number: of the run in it, from 1.
-        log: the log that its steps were read from again; None where the bundle holds none that has it.
+        log: the log that its steps were read from again; None if the bundle holds none that has it.
         original: whether that log has the hash that the result states: it was packed as it is; None without a log.
         values: how many were compared.
+        findings: what is impossible, contradicts itself, or can't be checked.
+        unsupported: settings and metrics that the log doesn't state, such as a GPU from the command line.
     """
 
     result: str
@@ -59,6 +78,8 @@ class VerifiedRun:
     original: bool | None
     values: int
     differences: tuple[Difference, ...]
+    findings: tuple[Finding, ...]
+    unsupported: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,11 +87,19 @@ class Verification:
     """The outcome of checking a bundle.
 
     Attributes:
-        changed: files whose content is not that which the bundle's README.txt lists, or which are missing.
+        changed: files whose content is not that which the bundle's README.txt lists, or which only one of both has.
+        private: the secrets and names left in it, by file.
+        foreign: files that are more than data, or that no bundle has, each with what it is.
+        files: the number of files of each kind.
+        extra: logs with a run that no result has: it is shown unchecked.
     """
 
     runs: tuple[VerifiedRun, ...]
     changed: tuple[str, ...]
+    private: tuple[str, ...]
+    foreign: tuple[str, ...]
+    files: dict[str, int]
+    extra: tuple[str, ...]
 
 
 def verify(path: Path) -> Verification:
@@ -78,31 +107,54 @@ def verify(path: Path) -> Verification:
 
     Raises UnreadableError for what is no bundle, or holds no results.
     """
-    with bundle.unpacked(path) as (folder, _):
+    odd: list[str] = []
+    with bundle.unpacked(path, odd) as (folder, _):
         results = sorted(folder.rglob("results/*.json"))
         if not results:
             raise UnreadableError(path, "no results in it", heading="not-a-result")
         found, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
         each_read = [each for _, runs in sources.read_sources(found, 1) if isinstance(runs, list) for each in runs]
-        # What a result was made of lay in one folder or in several, which a bundle doesn't say.
-        logs = [each.run for each in (*each_read, *importer.merged(each_read, []))]
+        # What a result was made of lay in one directory or in several, which a bundle doesn't say.
+        merged = importer.merged(each_read, [])
+        logs = [each.run for each in (*each_read, *merged)]
         packed = (Log(str(each)) for each in folder.rglob("logs/*.gz") if each.is_file())
-        hashes = {hashlib.sha256(b"".join(log.chunks())).hexdigest() for log in packed}
+        hashes = {_sha256(log.chunks()) for log in packed}
         runs = tuple(each for result in results for each in _verified(result, logs, hashes))
-        return Verification(runs, tuple(_changed(folder)))
+        kinds = inspection.kinds(folder)
+        foreign = [*(f"{name}: a link, a device or a program" for name in odd)]
+        foreign += [f"{name}: {kind}" for name, kind in kinds.items() if kind not in inspection.KINDS]
+        stated = [run for result in results for run in store.read(result)]
+        known = {key for run in stated for key in keys(run, is_packed=True)}
+        is_live = any(run.source and run.source.kind == "live" for run in stated)
+        extra = [_name(each.run) for each in merged if not is_live and not keys(each.run, is_packed=True) & known]
+        counts = {kind: [*kinds.values()].count(kind) for kind in inspection.KINDS}
+        private = tuple(inspection.private(folder))
+        return Verification(runs, tuple(_changed(folder)), private, tuple(foreign), counts, tuple(extra))
+
+
+def _sha256(chunks: Iterable[bytes]) -> str:
+    content = hashlib.sha256()
+    for chunk in chunks:
+        content.update(chunk)
+    return content.hexdigest()
 
 
 def _changed(folder: Path) -> Iterator[str]:
+    # Many names may lead to one large file.
+    digest_of = functools.cache(lambda file: _sha256(bundle.pieces(file.open("rb"))))
+    unlisted = {file for file in folder.rglob("*") if file.is_file()}
     for readme in folder.rglob("README.txt"):
-        for digest, name in _LISTED.findall(readme.read_text(encoding="utf-8", errors="replace")):
-            # Of the environment nothing is unpacked: the results state it too.
-            if name.startswith("environment/"):
-                continue
+        with readme.open(encoding="utf-8", errors="replace") as stream:
+            listed = _LISTED.findall(stream.read(_LARGEST_README))
+        unlisted.discard(readme)
+        for digest, name in listed:
             file = bundle.place_of(name, readme.parent)
+            unlisted.discard(file)
             if not file.is_file():
-                yield f"{name} is missing"
-            elif hashlib.sha256(file.read_bytes()).hexdigest() != digest:
-                yield f"{name} was changed after it was packed"
+                yield f"{name} {MISSING}"
+            elif digest_of(file) != digest:
+                yield f"{name} {CHANGED}"
+    yield from (f"{file.relative_to(folder).as_posix()} {ADDED}" for file in sorted(unlisted))
 
 
 def _verified(path: Path, logs: Sequence[Run], hashes: Collection[str]) -> Iterator[VerifiedRun]:
@@ -126,11 +178,27 @@ def _verified(path: Path, logs: Sequence[Run], hashes: Collection[str]) -> Itera
         log = _log_of(run, logs)
         if log is not None:
             compared += _with_log(run, log)
-        differences = tuple(each for each in compared if each is not None)
+        differences = [each for each in compared if each is not None]
         files = run.source.files if run.source else ()
         original = None if log is None else all(file.sha256 in hashes for file in files)
         name = None if log is None else _name(log)
-        yield VerifiedRun(path.name, number, name, original, len(compared), differences)
+        findings = [
+            each
+            for each in physics.findings(run, summary)
+            if each.severity in ("error", "unverified") or each.rule == CONTRADICTION
+        ]
+        if summary.performance.avg_step_time_seconds is None:
+            text = "no speed: the run failed" if run.status == "failed" else "no speed: too few steps"
+            findings.append(Finding("unverified", NO_SPEED, text))
+        # The user set another value than the log's. A directory may have named the model, and a copy has none.
+        is_named = _is_model_given(run) or (original is False and log and log.model_config.num_layers)
+        given = {*(run.source.overrides if run.source else ()), *(["model"] if is_named else [])}
+        open_ = [each for each in differences if each.field.partition(".")[2] in given]
+        texts = (f"{each.field}: {each.stored} in the result, {each.recomputed} in {name}" for each in open_)
+        findings += [Finding("unverified", "override", text) for text in texts]
+        differences = [each for each in differences if each not in open_]
+        found = tuple(differences), tuple(findings), _unsupported(run, log) if log else ()
+        yield VerifiedRun(path.name, number, name, original, len(compared), *found)
 
 
 def _top_level(file: ResultFile) -> Difference | None:
@@ -145,15 +213,9 @@ def _top_level(file: ResultFile) -> Difference | None:
 
 def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
     """Return what was read from the log of a run: the training most like it of those in logs of its name."""
-    names = _names(run)
-    same = [log for log in logs if names & _names(log)]
+    names = bundle.log_names(run)
+    same = [log for log in logs if names & bundle.log_names(log)]
     return min(same, key=lambda log: sum(each is not None for each in _with_log(run, log)), default=None)
-
-
-def _names(run: Run) -> set[str]:
-    """Return the names of the logs of a run, without the number that a bundle adds to the second one of a name."""
-    files = run.source.files if run.source else ()
-    return {re.sub(r"^([^.]*?)_\d+(?=\.|$)", r"\1", bundle.bare(file.path)) for file in files}
 
 
 def _name(log: Run) -> str:
@@ -161,16 +223,18 @@ def _name(log: Run) -> str:
 
 
 def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
-    name, overridden = _name(log), run.source.overrides if run.source else {}
+    name = _name(log)
     for section in _SECTIONS:
-        stated = {key: value for key, value in getattr(log, section).known().items() if key not in overridden}
+        stated = getattr(log, section).known()
         stored = {key: value for key, value in getattr(run, section).known().items() if key in stated}
         yield from _fields(section, stored, stated, name)
-    # A model from the command line is another name for what the log states, or no statement of it.
-    is_given = any(warning.startswith("the model (") for warning in run.warnings)
-    names = ("framework", *(() if is_given or "model" in overridden else ("model",)))
+    # A model from the command line may be another name of the shape, which is compared.
+    is_compared = not (log.model_config.num_layers and _is_model_given(run))
+    names = ("framework", "timestamp", "status", *(("model",) if is_compared else ()))
     stated = {key: value for key in names if (value := getattr(log, key)) is not None}
     yield from _fields("run", {key: getattr(run, key) for key in stated}, stated, name)
+    stated = {key: value for key, value in log.framework_config.items() if key in run.framework_config}
+    yield from _fields("framework_config", {key: run.framework_config[key] for key in stated}, stated, name)
     series = {each: (getattr(run, each), getattr(log, each)) for each in _SERIES}
     for key, values in run.native_metrics.items():
         again, field = log.native_metrics.get(key), f"native_metrics.{key}"
@@ -192,6 +256,24 @@ def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
             yield _compared(f"{field}, step {step}", values[index], again[other], place)
     for step in places:
         yield Difference(f"steps, step {step}", None, step, name)
+
+
+def _is_model_given(run: Run) -> bool:
+    return any(warning.startswith("the model (") for warning in run.warnings)
+
+
+def _unsupported(run: Run, log: Run) -> tuple[str, ...]:
+    """Return the fields that a result states and its log doesn't: nothing in the bundle confirms them."""
+
+    def stated(run: Run) -> list[str]:
+        sections = {name: getattr(run, name).known() for name in _SECTIONS}
+        sections["run"] = {name: getattr(run, name) for name in ("model", "timestamp", "framework")}
+        sections |= {"energy_metrics": run.energy_metrics, "versions": run.environment.versions}
+        sections |= {"framework_config": run.framework_config, "native_metrics": run.native_metrics}
+        return [f"{name}.{key}" for name, each in sections.items() for key in each if each[key] is not None]
+
+    known = {*stated(log)}
+    return tuple(name for name in stated(run) if name not in known)
 
 
 def _compared(field: str, stored: object, recomputed: object, place: str) -> Difference | None:

@@ -1,6 +1,6 @@
 """AMD's GPUs: read from the amdgpu driver's files, through the library amdsmi, or through amd-smi and rocm-smi.
 
-The files come first where they state a value: the kernel fixes their form and units (docs.kernel.org, gpu/amdgpu/),
+The files come first if they state a value: the kernel fixes their form and units (docs.kernel.org, gpu/amdgpu/),
 while those of amdsmi changed between releases of ROCm. Processes are known to amdsmi and the tools alone. ROCm brings
 amdsmi (rocm.docs.amd.com/projects/amdsmi); the package of that name on PyPI is not AMD's.
 """
@@ -53,13 +53,13 @@ class _Amdsmi(VendorLibrary):
 
 
 def states(host: Host) -> tuple[GpuState, ...]:
-    """Return all GPUs in the order of their PCI addresses; none where neither driver nor amdsmi answers."""
+    """Return all GPUs in the order of their PCI addresses; none if neither driver nor amdsmi answers."""
     with _Amdsmi(host) as smi:
         return _known_states(host, smi)
 
 
 def processes(host: Host) -> tuple[GpuProcess, ...] | None:
-    """Return the processes that hold memory, in the order of their GPUs; None where nothing answers."""
+    """Return the processes that hold memory, in the order of their GPUs; None if nothing answers."""
     # rocm-smi doesn't state on which GPU a process runs.
     for read in (_library_processes, _amd_smi_processes, _rocm_smi_processes):
         if (listed := read(host)) is not None:
@@ -68,13 +68,13 @@ def processes(host: Host) -> tuple[GpuProcess, ...] | None:
 
 
 def driver_version(host: Host) -> str | None:
-    """Return the driver's version, such as "amdgpu 6.10.5"; None where nothing states it."""
+    """Return the driver's version, such as "amdgpu 6.10.5"; None if nothing states it."""
     version = (host.read("/sys/module/amdgpu/version") or "").strip()
     return f"amdgpu {version}" if version else None
 
 
 def peak_clock_mhz(host: Host) -> float | None:
-    """Return the highest clock of this machine's GPUs where they agree, MHz: older torch doesn't state it."""
+    """Return the maximum clock of this machine's GPUs if they agree, MHz: older torch doesn't state it."""
     clocks = {int(node.get("max_engine_clk_fcompute", 0)) for node in _gpu_nodes(host)}
     return float(clocks.pop()) if len(clocks) == 1 and 0 not in clocks else None
 
@@ -95,7 +95,7 @@ def _gpu_nodes(host: Host) -> Iterator[Mapping[str, str]]:
 
 
 def partition(host: Host) -> str | None:
-    """Return the compute and memory partition of this machine's GPUs, such as SPX/NPS1; None where they differ."""
+    """Return the compute and memory partition of this machine's GPUs, such as SPX/NPS1; None if they differ."""
     found = set()
     for path in host.path(_PCI).glob("*/current_compute_partition"):
         names = [host.read(f"{_PCI}/{path.parent.name}/current_{which}_partition") for which in ("compute", "memory")]
@@ -217,7 +217,7 @@ def _driver_state(host: Host, index: int, address: str) -> GpuState:
         clock_max_mhz=max(map(float, clocks), default=None),
         id=address.lower(),
         utilisation_percent=_read(host, f"{base}/gpu_busy_percent"),
-        # The first is an average, where the driver has one; the second what is drawn now.
+        # The first is an average, if the driver has one; the second what is drawn now.
         power_w=_read(host, f"{hwmon}/power1_average", 1e-6) or _read(host, f"{hwmon}/power1_input", 1e-6),
         energy_j=_read(host, f"{hwmon}/energy1_input", 1e-6),
         counter_is_shared=(host.read(f"{base}/device") or "").strip() in _TWO_DIES,
@@ -235,7 +235,7 @@ def _whole(number: float | None) -> int | None:
 
 
 def _read(host: Host, name: str, factor: float = 1.0) -> float | None:
-    """Return the number that a file holds, scaled; None where it holds none."""
+    """Return the number that a file holds, scaled; None if it holds none."""
     text = (host.read(name) or "").strip()
     return int(text) * factor if re.fullmatch(r"\d{1,18}", text) else None
 
@@ -247,7 +247,7 @@ def _handles(smi: VendorLibrary) -> list[tuple[str, Any]]:
 
 
 def _activity(smi: VendorLibrary, handle: Any) -> float | None:
-    # "N/A" where the firmware doesn't state it.
+    # "N/A" if the firmware doesn't state it.
     value = (smi.ask("amdsmi_get_gpu_activity", handle) or {}).get("gfx_activity")
     return float(value) if isinstance(value, (int, float)) else None
 
@@ -349,7 +349,7 @@ def _rocm_smi_processes(host: Host) -> list[GpuProcess] | None:
 
 
 def _json(text: str | None) -> Any:
-    """Decode the JSON that a tool prints, after warnings or not; None where there is none."""
+    """Decode the JSON that a tool prints, after warnings or not; None if there is none."""
     start = re.search(r"[\[{]", text or "")
     try:
         return json.loads((text or "")[start.start() :]) if start else None

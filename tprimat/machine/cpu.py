@@ -37,7 +37,7 @@ class CpuState(msgspec.Struct, frozen=True, omit_defaults=True):
         programs: used since the first reading by the processes of others that used most, by name and number.
         stalled_s: time in which tasks waited for cpu, memory or io, on the whole machine.
         held_back_s: time in which the control group had used up its quota.
-        energy_j, energy_range_j: of each package and its memory, and where the counter starts anew.
+        energy_j, energy_range_j: of each package and its memory, and where the counter starts again.
     """
 
     total_s: float = 0.0
@@ -81,7 +81,7 @@ class CpuReader:
         self._packages = self._find_packages()
 
     def read(self, *, last: bool = False) -> CpuState | None:
-        """Return the counters now; None where the system states none. The last reading looks at the processes too."""
+        """Return the counters now; None if the system states none. The last reading looks at the processes too."""
         import psutil
 
         try:
@@ -154,7 +154,7 @@ class CpuReader:
         return max(known, default=None)
 
     def _find_packages(self) -> list[tuple[str, str]]:
-        """Return names and files of the counters: the packages, and their memory where that isn't part of them."""
+        """Return names and files of the counters: the packages, and their memory if that isn't part of them."""
         self._ranges: dict[str, float] = {}
         found, refused = [], False
         # AMD's CPUs are under this name too. intel-rapl-mmio:0 is a second view of the same package.

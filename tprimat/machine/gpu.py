@@ -25,7 +25,7 @@ class Device:
 
     Attributes:
         partition: which part of a GPU it is (MIG slice, CPX partition, …); None for a whole one.
-        id: what tells it from all others, as GpuState.id does; empty where torch doesn't state it.
+        id: what tells it from all others, as GpuState.id does; empty if torch doesn't state it.
         memory_held_gb: what others held when this was read.
         is_integrated: whether its memory is the system's and its driver states nothing of it (GB10, Jetson).
     """
@@ -39,7 +39,7 @@ class Device:
 
 
 class GpuState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One GPU as its driver states it; None where it doesn't. Counters count up from an unknown start.
+    """One GPU as its driver states it; None if it doesn't. Counters count up from an unknown start.
 
     Attributes:
         memory_used_gb: by all processes.
@@ -48,16 +48,16 @@ class GpuState(msgspec.Struct, frozen=True, omit_defaults=True):
         clock_mhz, clock_max_mhz: of the compute units, now and at most.
         partitioned: whether it is cut into parts (MIG).
         id: the UUID without GPU- (NVIDIA) or the PCI address (AMD); lower case.
-        utilisation_percent: share of the time in which at least one kernel ran, as the vendor defines it.
+        utilization_percent: share of the time in which at least one kernel ran, as the vendor defines it.
         power_w: the newest reading; power_is_average: whether it averages the time since the last one (False: it
             covers a part of the time only, as on A100 and H100; None: unknown).
-        energy_j: counter of the energy; energy_range_j: where it starts anew.
+        energy_j: counter of the energy; energy_range_j: where it starts again.
         counter_is_shared: whether one of the dies of a package counts the energy of both (MI250, MI250X).
         throttle: why the clock is low: power-cap, thermal, hardware-slowdown, power-brake, clock-setting, sync-boost.
         ecc_corrected, ecc_uncorrected, retired_pages, pcie_replays, link_errors: counters.
         pcie_width, pcie_width_max: lanes.
         xids: NVIDIA's codes of errors since the last reading.
-        pids: processes that compute on it; None where the driver doesn't tell.
+        pids: processes that compute on it; None if the driver doesn't tell.
     """
 
     index: int
@@ -100,14 +100,14 @@ class GpuState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclasses.dataclass(frozen=True)
 class GpuProcess:
-    """A process that holds GPU memory, as the driver states it; None where it doesn't.
+    """A process that holds GPU memory, as the driver states it; None if it doesn't.
 
     Attributes:
         pid: its number; in a container it may mean another process.
         gpu: the vendor's number of the GPU.
         gpu_id: the GpuState.id of the GPU.
         user, command: of the process that has this number here.
-        started: its start time, seconds since the epoch, to recognise a reused number.
+        started: its start time, seconds since the epoch, to recognize a reused number.
     """
 
     pid: int
@@ -144,7 +144,7 @@ class VendorLibrary:
         self.ask(self.stop)
 
     def ask(self, function: str, *arguments: Any) -> Any:
-        """Return the library's answer; None where it can't or may not tell."""
+        """Return the library's answer; None if it can't or may not tell."""
         if self.module is None or None in arguments:
             return None
         try:

@@ -25,7 +25,7 @@ _DEVICES = ("/dev/nvidia", "/dev/dri/renderD", *(file for files in DRIVER_FILES.
 
 
 def list_processes(host: Host) -> tuple[GpuProcess, ...] | None:
-    """Return the processes on all GPUs, in the order of their GPUs; None where no vendor's library or tool answers."""
+    """Return the processes on all GPUs, in the order of their GPUs; None if no vendor's library or tool answers."""
     for vendor in (nvidia, amd):
         held = vendor.processes(host)
         if held is not None:

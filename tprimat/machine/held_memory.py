@@ -38,7 +38,7 @@ _READ: dict[str, float | None] = {}
 """What this process has read before it held memory itself, for those that it starts, and for later."""
 
 OWN_CONTEXT_GB = 1.0
-"""What this process's own context may take, GB: some 0.3 to 0.8 on today's GPUs. Where only torch
+"""What this process's own context may take, GB: some 0.3 to 0.8 on today's GPUs. If only torch
 states what is in use, less than this can't be distinguished from it."""
 
 
@@ -61,7 +61,7 @@ def with_held_memory(
     in_use = bool(torch.cuda.is_initialized()) and any(torch.cuda.memory_reserved(device.index) for device in read)
     states = (nvidia if platform == "nvd" else amd).states(host) if read else ()
     used_gb = {state.id: state.memory_used_gb for state in states}
-    # NVIDIA's driver states what this process holds, where it knows it by our number; AMD's doesn't.
+    # NVIDIA's driver states what this process holds, if it knows it by our number; AMD's doesn't.
     listed = nvidia.processes(host) or () if in_use and platform == "nvd" else ()
     own_gb = {process.gpu_id: process.memory_gb for process in listed if process.pid == os.getpid()}
     # Partitions of one card share its address: what is in use is then the whole card's.
@@ -81,7 +81,7 @@ def with_held_memory(
     if not in_use:
         _READ.update({_key(device): held[device.index] for device in devices if device.index in held})
     unknown = [str(index) for index, gigabytes in held.items() if gigabytes is None]
-    why = "no more is in use than this process's own context takes"
+    why = "memory in use is no more than this process's context"
     why = "this process itself already holds some" if in_use else why
     return (
         tuple(dataclasses.replace(device, memory_held_gb=held.get(device.index)) for device in devices),
@@ -90,18 +90,18 @@ def with_held_memory(
 
 
 def handed_over() -> dict[str, str]:
-    """Return the variable for a process that this one starts; none where this one has read nothing."""
+    """Return the variable for a process that this one starts; none if this one has read nothing."""
     return {VARIABLE: msgspec.json.encode(_READ).decode()} if _READ else {}
 
 
 def most_held_gb(devices: Sequence[Device]) -> float | None:
-    """Return what others hold of the fullest device, GB; None where it is known of none."""
+    """Return what others hold of the fullest device, GB; None if it is known of none."""
     held = [device.memory_held_gb for device in devices if device.memory_held_gb is not None]
     return round_figure(max(held)) if held else None
 
 
 def held_memory_warning(devices: Sequence[Device], platform: Platform, host: Host) -> str | None:
-    """Return the warning about memory that others hold; None where they hold next to none."""
+    """Return the warning about memory that others hold; None if they hold next to none."""
     amounts, ids = [], set()
     for device in devices:
         held, total = device.memory_held_gb or 0.0, device.info.total_memory_gb or 0.0
@@ -134,7 +134,7 @@ def _key(device: Device) -> str:
 
 
 def _seen_by_torch(torch: Any, device: Device) -> float | None:
-    """Return what torch sees in use beyond its own allocations, GB; None where that is but a context's size."""
+    """Return what torch sees in use beyond its own allocations, GB; None if it is no more than a context."""
     try:
         free, total = torch_build.memory_info(torch.cuda, device.index)
     except RuntimeError:

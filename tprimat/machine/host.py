@@ -58,7 +58,7 @@ def is_emulated() -> bool:
 
 
 def run_bounded(argv: Sequence[str]) -> str | None:
-    """Return what a command prints, or None where it is missing, fails, or takes longer than COMMAND_SECONDS."""
+    """Return what a command prints, or None if it is missing, fails, or takes longer than COMMAND_SECONDS."""
     try:
         quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": COMMAND_SECONDS}
         done = subprocess.run(list(argv), **quiet, encoding="utf-8", errors="replace")
@@ -68,7 +68,7 @@ def run_bounded(argv: Sequence[str]) -> str | None:
 
 
 def installed_version(package: str) -> str | None:
-    """Return the version of a distribution, or None where it isn't installed. Imports nothing."""
+    """Return the version of a distribution, or None if it isn't installed. Imports nothing."""
     # Imported here: each --help would pay for it.
     from importlib import metadata
 
@@ -79,7 +79,7 @@ def installed_version(package: str) -> str | None:
 
 
 def vendor_library(name: str) -> Any | None:
-    """Import pynvml or amdsmi; None where it isn't installed or can't load the vendor's library."""
+    """Import pynvml or amdsmi; None if it isn't installed or can't load the vendor's library."""
     rocm = str(Path(os.environ.get("ROCM_PATH", "/opt/rocm"), ROCM_LIBRARIES))
     sys.path.append(rocm)
     try:
@@ -107,7 +107,7 @@ class Host:
         return self.root / name.lstrip("/")
 
     def read(self, name: str) -> str | None:
-        """Return a system file's text, or None where it is missing or not readable."""
+        """Return a system file's text, or None if it is missing or not readable."""
         try:
             return self.path(name).read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -129,7 +129,7 @@ def versions(host: Host) -> dict[str, str]:
 
 
 def cpu_name(host: Host) -> str | None:
-    """Return the CPU's name, or None where the system states only its architecture."""
+    """Return the CPU's name, or None if the system states only its architecture."""
     if name := _stated(r"^model name\s*:\s*(.+)$", host.read("/proc/cpuinfo")):
         return name
     if sys.platform == "darwin":
@@ -152,7 +152,7 @@ def cpu_threads(host: Host) -> int | None:
 
 
 def cpu_instructions(host: Host) -> tuple[str, ...] | None:
-    """Return those of CPU_INSTRUCTIONS that the CPU has, or None where the system doesn't state them."""
+    """Return those of CPU_INSTRUCTIONS that the CPU has, or None if the system doesn't state them."""
     if flags := _stated(r"^(?:flags|Features)\s*:\s*(.+)$", host.read("/proc/cpuinfo")):
         return tuple(name for name in CPU_INSTRUCTIONS if name in flags.split())
     if sys.platform == "darwin" and platform.machine() == "arm64":
@@ -179,7 +179,7 @@ def available_bytes() -> int:
 
 
 def memory_limit_gb(host: Host) -> float | None:
-    """Return what the control group (a container, a Slurm job) may use, GB of 10⁹ bytes; None where unbounded."""
+    """Return what the control group (a container, a Slurm job) may use, GB of 10⁹ bytes; None if unbounded."""
     levels = control_groups(host, "memory", "memory.max", "memory.limit_in_bytes")
     limit = min((int(word) for words in levels for word in words if word.isdigit()), default=None)
     # The first version of control groups says "unbounded" with a number near 2⁶³.
@@ -187,7 +187,7 @@ def memory_limit_gb(host: Host) -> float | None:
 
 
 def free_space(folder: Path) -> tuple[float | None, Path]:
-    """Return the free space where a folder is or would be, GB (None: unknown), and the directory there that exists."""
+    """Return the free space of a directory, GB (None if unknown), and the existing directory that it is in."""
     where = next(each for each in (folder, *folder.absolute().parents) if each.is_dir() or not each.name)
     try:
         return shutil.disk_usage(where).free / GB, where
@@ -203,7 +203,7 @@ def operating_system(host: Host) -> str:
 
 
 def container(host: Host) -> str | None:
-    """Return the kind of container that this runs in, with its image where one is stated; None outside of any."""
+    """Return the kind of container that this runs in, with its image if one is stated; None outside of any."""
     environ = host.environ
     podman = host.read("/run/.containerenv")
     apptainer = environ.get("APPTAINER_CONTAINER") or environ.get("SINGULARITY_CONTAINER") or ""
@@ -225,7 +225,7 @@ def container(host: Host) -> str | None:
 
 
 def commit(host: Host, repository: Path) -> str | None:
-    """Return a clone's git commit, ending in -dirty with local changes; None where it is no clone or git is missing."""
+    """Return a clone's git commit, ending in -dirty with local changes; None if it is no clone or git is missing."""
     if not (repository / ".git").exists():
         return None
     # A clone that is mounted into a container belongs to another user, which git would refuse.
@@ -238,7 +238,7 @@ def commit(host: Host, repository: Path) -> str | None:
 
 
 def numa_balancing(host: Host) -> bool | None:
-    """Return whether Linux moves memory between NUMA nodes on its own; None where it doesn't say."""
+    """Return whether Linux moves memory between NUMA nodes on its own; None if it doesn't say."""
     text = (host.read("/proc/sys/kernel/numa_balancing") or "").strip()
     return text != "0" if text.isdigit() else None
 

@@ -62,7 +62,7 @@ class _Nvml(VendorLibrary):
 
 
 def states(host: Host) -> tuple[GpuState, ...]:
-    """Return all GPUs in the driver's order; none where neither NVML nor nvidia-smi answers."""
+    """Return all GPUs in the driver's order; none if neither NVML nor nvidia-smi answers."""
     with _Nvml(host) as nvml:
         devices = _handles(nvml)
         if devices and None not in devices:
@@ -76,8 +76,7 @@ def processes(host: Host, *, graphics: bool = False) -> tuple[GpuProcess, ...] |
     """Return the processes that compute, and by NVML those that draw, in the order of their GPUs; None: no answer."""
     kinds = ("Compute", "Graphics") if graphics else ("Compute",)
     with _Nvml(host) as nvml:
-        devices = _handles(nvml)
-        by_device = [_processes(nvml, index, handle, kinds) for index, handle in enumerate(devices)]
+        by_device = [_processes(nvml, index, handle, kinds) for index, handle in enumerate(_handles(nvml))]
     known = tuple(process for each in by_device if each is not None for process in each)
     # A GPU in MIG mode shows its processes to root alone.
     if by_device and None not in by_device:
@@ -87,7 +86,7 @@ def processes(host: Host, *, graphics: bool = False) -> tuple[GpuProcess, ...] |
 
 
 def driver_version(host: Host) -> str | None:
-    """Return the driver's version, such as "NVIDIA 550.54.15"; None where nothing states it."""
+    """Return the driver's version, such as "NVIDIA 550.54.15"; None if nothing states it."""
     text = host.read("/proc/driver/nvidia/version") or ""
     match = _DRIVER_VERSION.search(text)
     if not match:
@@ -144,6 +143,11 @@ def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
     )
     mig = nvml.ask("nvmlDeviceGetMigMode", handle)
     name = nvml.ask("nvmlDeviceGetName", handle) or "unknown GPU"
+    rates = nvml.ask("nvmlDeviceGetUtilizationRates", handle)
+    # Ampere and later remap rows; (corrected, uncorrected, pending, failed).
+    remapped = nvml.ask("nvmlDeviceGetRemappedRows", handle)
+    counters = [_field(nvml, handle, getattr(nvml.module, name, None)) for name in _LINK_COUNTERS]
+    link_errors = [count for count in counters if count is not None]
     running = nvml.ask("nvmlDeviceGetComputeRunningProcesses", handle)
     return GpuState(
         index=index,
@@ -157,24 +161,24 @@ def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
         clock_max_mhz=clock_max,
         partitioned=bool(mig and mig[0]),
         id=_id(nvml.ask("nvmlDeviceGetUUID", handle)),
-        utilisation_percent=_utilisation(nvml, handle),
+        utilisation_percent=None if rates is None else float(rates.gpu),
         **_power(nvml, handle, name),
         temperature_c=nvml.ask("nvmlDeviceGetTemperature", handle, _TEMPERATURE),
         memory_clock_mhz=nvml.ask("nvmlDeviceGetClockInfo", handle, _MEMORY_CLOCK),
         throttle=_throttle_reasons(nvml, handle),
         ecc_corrected=nvml.ask("nvmlDeviceGetTotalEccErrors", handle, _CORRECTED, _SINCE_LOADED),
         ecc_uncorrected=nvml.ask("nvmlDeviceGetTotalEccErrors", handle, _UNCORRECTED, _SINCE_LOADED),
-        retired_pages=_retired_rows(nvml, handle),
+        retired_pages=None if remapped is None else int(remapped[0]) + int(remapped[1]),
         pcie_replays=nvml.ask("nvmlDeviceGetPcieReplayCounter", handle),
         pcie_width=nvml.ask("nvmlDeviceGetCurrPcieLinkWidth", handle),
         pcie_width_max=nvml.ask("nvmlDeviceGetMaxPcieLinkWidth", handle),
-        link_errors=_link_errors(nvml, handle),
+        link_errors=sum(link_errors) if link_errors else None,
         pids=None if running is None else tuple(each.pid for each in running),
     )
 
 
 def _power(nvml: VendorLibrary, handle: Any, name: str) -> dict[str, Any]:
-    """Return the energy counter and the power, averaged over a second where the driver has that."""
+    """Return the energy counter and the power, averaged over a second if the driver has that."""
     energy = nvml.ask("nvmlDeviceGetTotalEnergyConsumption", handle)
     known = {"energy_j": None if energy is None else energy / 1000}
     average = _field(nvml, handle, _POWER_AVERAGE)
@@ -195,23 +199,6 @@ def _throttle_reasons(nvml: VendorLibrary, handle: Any) -> tuple[str, ...]:
     # Its name before the package's release 12.
     bits = nvml.ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle) if bits is None else bits
     return tuple(sorted({name for bit, name in _REASONS.items() if (bits or 0) & bit}))
-
-
-def _retired_rows(nvml: VendorLibrary, handle: Any) -> int | None:
-    # Ampere and later remap rows; (corrected, uncorrected, pending, failed).
-    rows = nvml.ask("nvmlDeviceGetRemappedRows", handle)
-    return None if rows is None else int(rows[0]) + int(rows[1])
-
-
-def _link_errors(nvml: VendorLibrary, handle: Any) -> int | None:
-    counters = [_field(nvml, handle, getattr(nvml.module, name, None)) for name in _LINK_COUNTERS]
-    known = [count for count in counters if count is not None]
-    return sum(known) if known else None
-
-
-def _utilisation(nvml: VendorLibrary, handle: Any) -> float | None:
-    rates = nvml.ask("nvmlDeviceGetUtilizationRates", handle)
-    return None if rates is None else float(rates.gpu)
 
 
 def _processes(nvml: VendorLibrary, index: int, handle: Any, kinds: Sequence[str]) -> list[GpuProcess] | None:

@@ -16,7 +16,7 @@ MIN_SHARE = 0.01
 
 
 def cached_share(files: Sequence[Path]) -> float | None:
-    """Return the share of the files' pages that is in the page cache, 0 … 1; None where that isn't known."""
+    """Return the share of the files' pages that is in the page cache, 0 … 1; None if that isn't known."""
     if sys.platform != "linux":
         return None
     import numpy as np
@@ -44,7 +44,7 @@ def cached_share(files: Sequence[Path]) -> float | None:
 def drop_caches(files: Sequence[Path]) -> str | None:
     """Drop the files from the page cache; return why that didn't succeed, or None."""
     if not hasattr(os, "posix_fadvise"):
-        return f"{sys.platform} can't drop files from the page cache"
+        return f"{sys.platform} cannot drop files from the page cache"
     for path in files:
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -1,7 +1,7 @@
 """Detect the platform (CUDA, ROCm or CPU), the devices, and memory held by others.
 
-Never fails: what is unknown is None, with a reason among the warnings. Leaves no CUDA context behind where the
-vendor's library or tool answers: the process that only starts trainings takes no memory from them.
+Never fails: what is unknown is None, with a reason among the warnings. Leaves no CUDA context behind if the
+vendor's library or tool answers: the process that only starts runs takes no memory from them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Machine:
 
 
 def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
-    """Return what this machine trains on, seen through another torch (None: without torch) or host where given."""
+    """Return what this machine trains on, seen through another torch (None: without torch) or host if given."""
     host = host or Host()
     warnings: list[str] = []
     if torch is INSTALLED:
@@ -76,7 +76,7 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
 
 
 def states(host: Host) -> tuple[GpuState, ...]:
-    """Return the state of all GPUs of this machine, without torch, NVIDIA's first; none where no driver answers."""
+    """Return the state of all GPUs of this machine, without torch, NVIDIA's first; none if no driver answers."""
     return (*nvidia.states(host), *amd.states(host))
 
 
@@ -90,7 +90,7 @@ def refreshed(machine: Machine, host: Host | None = None) -> Machine:
 
 
 def held_by_others(machine: Machine, host: Host | None = None) -> str | None:
-    """Return the warning before a run when other processes hold device memory; None where they hold next to none."""
+    """Return the warning before a run when other processes hold device memory; None if they hold next to none."""
     return held_memory.held_memory_warning(machine.devices, machine.platform, host or Host())
 
 
@@ -108,7 +108,7 @@ def _devices(torch: Any, stack: SoftwareStack, host: Host) -> tuple[tuple[Device
             properties = [torch.cuda.get_device_properties(index) for index in range(count)]
             failure = torch_build.without_kernels(torch, properties) if stack == "cuda" else None
         except (RuntimeError, AssertionError) as error:
-            failure = f"torch found a GPU but can't use it: {first_line(error)}"
+            failure = f"torch found a GPU but cannot use it: {first_line(error)}"
     if failure or not properties:
         signs = {} if failure else signs_of_gpus(stack, host)
         reasons = [failure] if failure else _why_no_gpu(torch, stack, signs, host)
@@ -198,7 +198,7 @@ def _has_gpu(stack: SoftwareStack, signs: Iterable[SoftwareStack], host: Host) -
 
 
 def _without_torch(host: Host, warnings: list[str]) -> Machine:
-    """Describe a machine where nothing can be trained: the platform by the signs of its GPUs."""
+    """Describe a machine if nothing can be trained: the platform by the signs of its GPUs."""
     warnings = warnings or ["torch is not installed: nothing can be trained here"]
     hints = [tool for tool in ("nvidia-smi", "amd-smi", "rocm-smi") if host.finds(tool)]
     stack, sign = next(iter(signs_of_gpus("cpu", host).items()), (None, ""))

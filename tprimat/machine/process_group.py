@@ -70,7 +70,7 @@ class ProcessGroup:
         except OSError as error:
             self._stop_watchdog()
             raise UsageError(
-                f"{argv[0]} can't be started: {error.strerror or error}", heading="training-failed"
+                f"{argv[0]} cannot be started: {error.strerror or error}", heading="training-failed"
             ) from error
         assert self._process.stdout is not None
         assert self._process.stderr is not None
@@ -162,7 +162,7 @@ class ProcessGroup:
 
 
 def _check(program: str, env: Mapping[str, str], cwd: Path) -> None:
-    """Raise OSError where the program can't be started; the shell in between would only print that."""
+    """Raise OSError if the program can't be started; the shell in between would only print that."""
     named = str(cwd / program) if Path(program).name != program else program
     if shutil.which(named, path=env.get("PATH")) is None:
         there = Path(named).is_file()

@@ -26,7 +26,7 @@ def import_torch() -> tuple[Any, str | None]:
             return None, f"torch is installed but lacks the package {error.name}: install it again"
         return None, NOT_INSTALLED
     except (ImportError, OSError) as error:
-        return None, f"torch is installed but can't be loaded ({first_line(error)}): install it again"
+        return None, f"torch is installed but cannot be loaded ({first_line(error)}): install it again"
     return torch, None
 
 
@@ -44,7 +44,7 @@ def platform_of_gpus(torch: Any) -> Platform:
 
 
 def device_of(torch: Any, stack: SoftwareStack, index: int, properties: Any, peak_clock_mhz: float | None) -> Device:
-    """Return a GPU from what torch.cuda.get_device_properties() states, and its peak clock where torch states none."""
+    """Return a GPU from what torch.cuda.get_device_properties() states, and its peak clock if torch states none."""
     units = getattr(properties, "multi_processor_count", None)
     clock = getattr(properties, "clock_rate", None)
     architecture = f"sm_{properties.major}{properties.minor}"
@@ -60,7 +60,7 @@ def device_of(torch: Any, stack: SoftwareStack, index: int, properties: Any, pea
         pytorch_version=str(torch.__version__),
         compute_units=units,
         architecture=architecture or None,
-        # torch states kHz, and 0 where the driver states nothing.
+        # torch states kHz, and 0 if the driver states nothing.
         clock_mhz=clock / 1e3 if clock else peak_clock_mhz,
     )
     uuid = str(getattr(properties, "uuid", "") or "").removeprefix("GPU-").lower()
@@ -78,7 +78,7 @@ def memory_info(cuda: Any, device: Any) -> tuple[int, int]:
 
 
 def without_kernels(torch: Any, properties: Sequence[Any]) -> str | None:
-    """Return which GPU a CUDA build of torch has no kernels for, and what to do; None where it has them, or is silent.
+    """Return which GPU a CUDA build of torch has no kernels for, and what to do; None if it has them, or is silent.
 
     Binaries (sm_…) run on later GPUs of their generation too, PTX (compute_…) on all later ones.
     """

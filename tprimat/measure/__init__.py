@@ -1,1 +1,1 @@
-"""Measurement: trainings as child processes."""
+"""Measurement: runs as child processes."""

@@ -1,4 +1,4 @@
-"""A session in a Slurm job: the trainings that it has started, and the results of an earlier attempt of the job.
+"""A session in a Slurm job: the runs that it has started, and the results of an earlier attempt of the job.
 
 Slurm may requeue a job, after a preemption or the failure of a node. The next attempt is the same session: its
 complete runs stand, the interrupted one stays as that, and what is missing is run.
@@ -22,7 +22,7 @@ from tprimat.results.run import Run, Tuning
 from tprimat.store import store
 
 JOB = "TPRIMAT_JOB"
-"""The environment variable with the folder of the job, which all its machines share."""
+"""The environment variable with the directory of the job, which all its machines share."""
 
 TRAININGS = "trainings.jsonl"
 REQUEUED = "Slurm requeued the job"
@@ -35,7 +35,7 @@ class Training(msgspec.Struct, frozen=True):
         request: its arguments, without what the framework's own kind of request adds.
         logged: whether its log makes the result.
         digest: of the requested configuration, as its result states it.
-        tuning: how the configuration was chosen; None where it wasn't.
+        tuning: how the configuration was chosen; None if it wasn't.
     """
 
     round: int
@@ -67,7 +67,7 @@ def begin(
     *,
     logged: bool,
 ) -> None:
-    """Note that a training begins. Raises UsageError where the folder can't be written."""
+    """Note that a training begins. Raises UsageError if the directory can't be written."""
     plain = Request(**{field.name: getattr(request, field.name) for field in dataclasses.fields(Request)})
     training = Training(number, tuple(plain.to_arguments()), str(log), logged, digest, tuning)
     line = msgspec.json.encode(training) + b"\n"
@@ -79,7 +79,7 @@ def begin(
 
 
 def begun(folder: Path) -> list[Training]:
-    """Return the trainings that a job has begun, in their order; a torn last line is none."""
+    """Return the runs that a job has begun, in their order; a torn last line is none."""
     try:
         lines = (folder / TRAININGS).read_bytes().split(b"\n")
     except OSError:
@@ -94,7 +94,7 @@ def begun(folder: Path) -> list[Training]:
 
 
 def runs_of(session: str, output_dir: Path) -> list[tuple[Run, Path]]:
-    """Return the runs of a session among the results of a folder, with their files."""
+    """Return the runs of a session among the results of a directory, with their files."""
     found = []
     for path in sorted(output_dir.glob("*.json")):
         try:
@@ -118,7 +118,7 @@ def failed(request: Request, why: str | None, /, **known: Any) -> Run:
 
 
 def close(session: str, output_dir: Path, why: str) -> list[tuple[Run, Path]]:
-    """Write results for trainings of a session whose processes have ended, with the reason; return all its runs."""
+    """Write results for runs of a session whose processes have ended, with the reason; return all its runs."""
     recovery.recover(output_dir, ended=session)
     return [with_reason(run, path, why) for run, path in runs_of(session, output_dir)]
 

@@ -1,4 +1,4 @@
-"""The end of a session: a table of what was measured, the comparison of it, and what should be known of the runs."""
+"""Summary of a session: results, comparison, warnings."""
 
 from __future__ import annotations
 
@@ -30,29 +30,38 @@ MOST_NAMES = 3
 """Runs that are named; of more, the number is printed."""
 
 
-def results(plan: Plan, groups: Sequence[Group], files: Sequence[Path]) -> None:
-    """Print a row for each request and who is faster, as compare_results.py has it: of all runs in the files."""
+def results(plan: Plan, groups: Sequence[Group], files: Sequence[Path], without: str = "failed") -> None:
+    """Print a row for each request and who is faster, as compare_results.py has it: of all runs in the files.
+
+    A run that left no result has the status `without`.
+    """
     comparison = compare(store.find(files)[0])
     systems = [system for model in comparison.models for system in model.systems]
     by_run = {store.fingerprint(result.run): system for system in systems for result in system.runs}
-    named = len(comparison.system_names) > 1
+    several = len(comparison.system_names) > 1
+    named = several or len({(request.model, request.framework) for request, _ in groups}) < len(groups)
     rows, reached = [], []
     for request, runs in groups:
         system = next((by_run[mark] for run, _ in runs if (mark := store.fingerprint(run)) in by_run), None)
-        statuses = [run.status for run, _ in runs] + ["failed"] * (plan.runs - len(runs))
+        statuses = [run.status for run, _ in runs] + [without] * (plan.runs - len(runs))
         row = {"model": request.model, **framework_cell(plan, request)}
         if named:
-            row["system"] = system.name if system else request.label or request.precision
-        row |= {"runs": f"{statuses.count('complete')}/{plan.runs}", "steps": _steps(runs)}
+            row["system"] = system.name if system and several else request.label or request.precision
+        counts = sorted(summary.performance.total_steps or 0 for _, summary in runs)
+        steps = "–".join(dict.fromkeys(map(str, (counts[0], counts[-1])))) if counts else units.UNKNOWN
+        asked = max((run.training_config.max_steps or 0 for run, _ in runs), default=0)
+        steps += f" of {asked}" if counts and asked > counts[-1] else ""
+        row |= {"runs": f"{statuses.count('complete')}/{plan.runs}", "steps": steps}
         step_time = system.value("avg_step_time_seconds") if system else None
         row["step time"] = units.seconds(step_time) if step_time else units.UNKNOWN
         row[rate_unit(systems) if systems else "tokens/s"] = rate_of(system) if system else units.UNKNOWN
         row["status"] = next((status for status in statuses if status != "complete"), "complete")
         if system is not None and system.exclusion is not None:
             row["status"] = "excluded"
-        earlier = len(system.valid_runs) - statuses.count("complete") if system else 0
+        valid = [store.fingerprint(result.run) for result in system.valid_runs] if system else []
+        earlier = len(valid) - sum(store.fingerprint(run) in valid for run, _ in runs)
         if earlier > 0:
-            row["runs"] += f" + {earlier} earlier"
+            row["runs"] += f" and {counted(earlier, 'earlier run')}"
         rows.append(row)
         if system is not None and (text := _beside_calculated(comparison, request, system)):
             reached.append(f"{plan.name_of(request)}: {text}")
@@ -67,7 +76,7 @@ def results(plan: Plan, groups: Sequence[Group], files: Sequence[Path]) -> None:
 
 
 def _beside_calculated(comparison: Comparison, request: Request, system: SystemResult) -> str | None:
-    """Return the MFU of a system beside the calculated one; None where either is unknown."""
+    """Return the MFU of a system beside the calculated one; None if either is unknown."""
     gpu = gpus.match(system.run.gpu_info).gpu
     held_bytes = 1e9 * (system.run.environment.memory_held_by_others_gb or 0.0)
     expected = None if gpu is None else roofline.expected(request, gpu, held_bytes)
@@ -78,17 +87,12 @@ def _beside_calculated(comparison: Comparison, request: Request, system: SystemR
 
 
 def _answer(comparison: Comparison) -> None:
-    """Print which system is faster, by how much and how sure that is, where there are two to compare."""
+    """Print which system is faster, by how much and how sure that is, if there are two to compare."""
     if any(len(group.systems) > 1 for model in comparison.models for group in model.groups):
         console.info("")
         found = document.on_screen(report(comparison))
         text = terminal.write(found, width=console.terminal_size()[0], verbosity=Verbosity.QUIET)
         console.info(text.rstrip("\n"))
-
-
-def _steps(runs: Sequence[tuple[Run, Summary]]) -> str:
-    counts = sorted(summary.performance.total_steps or 0 for _, summary in runs)
-    return "–".join(dict.fromkeys(map(str, (counts[0], counts[-1])))) if counts else units.UNKNOWN
 
 
 def findings(plan: Plan, groups: Sequence[Group]) -> list[str]:

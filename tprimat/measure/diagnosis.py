@@ -18,12 +18,11 @@ from tprimat.machine.platforms import Machine
 from tprimat.measure import shared_memory
 
 LEAST_FREE_GB = 5.0
-"""GB that a folder of results and logs should have; checkpoints are never written."""
+"""GB that a directory of results and logs should have; checkpoints are never written."""
 
 REPORTS = {
     "matplotlib": "plots",
     "jinja2": "the HTML report",
-    "plotly": "charts in the HTML report",
     "rich": "tables in the terminal",
     "scipy": "intervals",
     "openpyxl": "trace reports as workbooks",
@@ -89,7 +88,7 @@ def _facts(host: Host, machine: Machine, free: float | None, where: Path) -> dic
     return {
         "System": hosts.operating_system(host),
         "Container": hosts.container(host) or "none",
-        "Processor": f"{processor}, {units.gigabytes(hosts.memory_gb())} of memory",
+        "CPU": f"{processor}, {units.gigabytes(hosts.memory_gb())} of memory",
         "GPUs": ", ".join(f"{count}× {name}" for name, count in names.items()) or "none",
         "Driver": ", ".join(drivers) or "none found",
         "CUDA or ROCm": stack,
@@ -111,6 +110,6 @@ def _doubts(host: Host, machine: Machine, gpus: Sequence[GpuState], free: float 
     for gpu in gpus:
         if gpu.is_capped:
             cap = f"{gpu.power_cap_w:.0f} W, below its {gpu.power_default_w:.0f} W"
-            yield f"GPU {gpu.index} power is capped at {cap}; it will be slower than the same GPU without a cap"
+            yield f"GPU {gpu.index} power limit lowered to {cap}; expect lower performance"
     if free is not None and free < LEAST_FREE_GB:
         yield f"only {units.gigabytes(free)} free at {where}; results and logs may not fit"

@@ -1,8 +1,9 @@
-"""Console output of a session, before, during and after its trainings."""
+"""Console output of a session, before, during and after its runs."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,13 +20,19 @@ from tprimat.machine.platforms import Machine
 from tprimat.measure.output import OnLine, OnMessage
 from tprimat.measure.plan import Plan, device_of
 from tprimat.record.progress import Message, Step
+from tprimat.report import recommendations
 from tprimat.results.run import Environment, Run
 from tprimat.settings import Setting
 from tprimat.settings.rows import SETTINGS
 from tprimat.text import counted, plain
 
 SMOKE_TEST_BELOW = defaults.STEPS_ON_CPU
-"""Recorded steps, as few as a default training has. With fewer, a run's interval covers far less than it promises."""
+"""Minimum recorded steps for a reliable within-run CI."""
+
+LONGEST_LINE = 76
+"""Characters of a line of a command, before its continuation."""
+
+_WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|\S)+""")
 
 NARROWEST_BAR = 10
 """Columns of the bar that moves; the text beside it gives way."""
@@ -39,8 +46,8 @@ def show(plan: Plan) -> None:
         command = framework.launch(request).shell_line()
         result = plan.output_dir / framework.launcher.result_name(request)
         place = f"{number}. " if len(plan.requests) > 1 else ""
-        console.info(f"\n{place}{plan.name_of(request)}, run {counted(plan.runs, 'time')}:")
-        console.info(command)
+        console.info(f"\n{place}{plan.name_of(request)}: {counted(plan.runs, 'run')}")
+        console.info(_continued(command))
         console.summary(command)
         is_taken = result in named
         named.add(result)
@@ -53,8 +60,18 @@ def show(plan: Plan) -> None:
         shown |= {"settings": settings} if settings else {}
         values = {"model": request.model, "framework": request.framework, **shown}
         console.current().values.setdefault("commands", []).append(values)
-        console.info(f"result: {result}{', with the setting that differs in its name' if is_taken else ''}")
+        console.info(f"result: {result}{' (the shorter name is taken)' if is_taken else ''}")
     console.info("\nNothing was run.")
+
+
+def _continued(command: str) -> str:
+    """Return a shell command as lines of a screen, which can be copied as they are."""
+    lines = [""]
+    for word in _WORD.findall(command):
+        if len(lines[-1]) + len(word) > LONGEST_LINE:
+            lines.append(" ")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return " \\\n".join(lines)
 
 
 def introduce(plan: Plan, machine: Machine) -> None:
@@ -102,7 +119,7 @@ def introduce_requests(plan: Plan, environment: Environment) -> None:
 
 
 def note_smoke_test(plan: Plan, steps: int) -> None:
-    """Print a note on trainings that are too short."""
+    """Print a note on runs that are too short."""
     if steps < SMOKE_TEST_BELOW:
         console.note(
             plan.advice
@@ -111,7 +128,7 @@ def note_smoke_test(plan: Plan, steps: int) -> None:
 
 
 def shows_lines(plan: Plan) -> bool:
-    """Return whether what the trainings print is shown, instead of a line for each of them."""
+    """Return whether what the runs print is shown, instead of a line for each of them."""
     if console.verbosity() is Verbosity.VERBOSE:
         return True
     return not console.has_progress_bar() if plan.training_lines is None else plan.training_lines
@@ -127,7 +144,7 @@ def following(
         title: of the training.
         request: what it was asked for.
         lines: whether its own lines are shown; otherwise a terminal shows a bar, with the time left.
-        rest: returns the seconds that the trainings after it will take, if it takes so many.
+        rest: returns the seconds that the runs after it will take, if it takes so many.
     """
     if lines:
         console.info(f"\n{title}")
@@ -202,8 +219,15 @@ def figures(rows: Sequence[tuple[str, str]]) -> None:
         console.info("\n" + "\n".join(console.table(rows)))
 
 
+def next_command(plan: Plan, *, is_interrupted: bool) -> str:
+    """Return the command that finishes an interrupted session, or compares what a complete one measured."""
+    if is_interrupted and plan.arguments is not None:
+        return recommendations.command(plan.arguments, ["--resume"])
+    return comparison_of(plan.output_dir)
+
+
 def comparison_of(output_dir: Path) -> str:
-    """Return the command that compares what a folder holds."""
+    """Return the command that compares what a directory holds."""
     folder = short_path(Path.cwd() / output_dir)
     return shlex.join(["python3", "compare_results.py", *([] if folder == Path("output") else [str(folder)])])
 
@@ -220,7 +244,7 @@ def print_table(rows: Sequence[Mapping[str, str]]) -> None:
 
 
 def _settings(plan: Plan, request: Request) -> Iterator[tuple[Setting, object, str]]:
-    """Yield what a user can choose of a training, its value, and where that is from; nothing where nobody knows."""
+    """Yield what a user can choose of a training, its value, and where that is from; nothing if nobody knows."""
     takes_all = plan.framework_of(request).embedded
     for row in SETTINGS if request.origins is not None else ():
         name = row.request
@@ -253,5 +277,5 @@ def _setup(plan: Plan, request: Request) -> dict[str, str]:
 
 
 def framework_cell(plan: Plan, request: Request) -> dict[str, str]:
-    """Return a cell with the framework, where there is more than one."""
+    """Return a cell with the framework, if there is more than one."""
     return {"framework": request.framework} if len(plan.frameworks) > 1 else {}

@@ -37,7 +37,7 @@ class Output:
             its closing.
 
     Attributes:
-        trouble: why the log holds no more, in a few words; None where it does.
+        trouble: why the log holds no more, in a few words; None if it does.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Output:
 
 
 def _without_message(line: str, on_message: OnMessage) -> str | None:
-    """Return the line to show; None where it held only a message."""
+    """Return the line to show; None if it held only a message."""
     # Another process may have printed half a line before the mark.
     text, mark, rest = line.partition(progress.MARK)
     message = progress.decode(mark + rest) if mark else None

@@ -30,28 +30,28 @@ from tprimat.units import GB
 
 COOLDOWN_ON_GPU = 30.0
 BF16_IN_SOFTWARE = (
-    "this CPU has no BF16 instructions; BF16 is emulated in software, about 20 times slower than FP32 with AVX2 alone"
+    "this CPU has no BF16 instructions; BF16 is emulated in software, about 20 times slower than FP32 with only AVX2"
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The trainings to run.
+    """The runs to run.
 
     Attributes:
         requests: one for each configuration, in the order of the models and precisions.
-        output_dir: folder of results and logs, as the user named it.
+        output_dir: directory of results and logs, as the user named it.
         runs: of each configuration.
         bundle: file for results and logs together; None for none.
-        anonymise: whether the bundle has pseudonyms for hosts, users and paths.
         limit_s: seconds after which a training is stopped; None to derive it from the request's time limit.
         stops_at_failure: whether nothing more is run after a training that failed.
-        tuning: how the configuration was chosen that --config brings; None where it wasn't.
-        advice: warning for too short trainings; None for the default one.
+        tuning: how the configuration was chosen that --config brings; None if it wasn't.
+        arguments: of the command, which the results keep so that it can be repeated; None for another command's.
+        advice: warning for too short runs; None for the default one.
         resumes: whether what the output directory holds of it isn't run again, except what was interrupted.
         retries_failed: whether what failed is run again then.
         keeps_failures: whether a training that failed before it could write a result leaves one all the same.
-        training_lines: whether what the trainings print is shown; None: where no progress bar can be drawn.
+        training_lines: whether what the runs print is shown; None: where no progress bar can be drawn.
     """
 
     frameworks: tuple[Framework, ...]
@@ -61,7 +61,6 @@ class Plan:
     cooldown_s: float = 0.0
     notes: tuple[str, ...] = ()
     bundle: Path | None = None
-    anonymise: bool = False
     limit_s: float | None = None
     stops_at_failure: bool = False
     advice: str | None = None
@@ -70,13 +69,14 @@ class Plan:
     retries_failed: bool = False
     keeps_failures: bool = False
     tuning: Tuning | None = None
+    arguments: tuple[str, ...] | None = None
 
     def framework_of(self, request: Request) -> Framework:
         """Return the framework that trains a request."""
         return next((each for each in self.frameworks if each.name == request.framework), self.frameworks[0])
 
     def name_of(self, request: Request) -> str:
-        """Return what messages call a request: with its label where nothing else tells it from another."""
+        """Return what messages call a request: with its label if nothing else tells it from another."""
         name = self._usual_name(request)
         alike = [each for each in self.requests if self._usual_name(each) == name]
         return f"{name}, {request.label}" if len(alike) > 1 and request.label else name
@@ -85,7 +85,7 @@ class Plan:
         parts = [request.model, request.precision]
         alike = [each for each in self.requests if each.model == request.model]
         if len({each.micro_batch_size for each in alike}) > 1:
-            parts.append(f"micro batch {request.micro_batch_size}")
+            parts.append(f"micro-batch {request.micro_batch_size}")
         if len({each.num_gpus for each in alike}) > 1:
             parts.append(f"on {counted(request.num_gpus, 'process' if request.platform == 'cpu' else 'GPU')}")
         if len({each.num_nodes for each in alike}) > 1:
@@ -95,7 +95,7 @@ class Plan:
         return " ".join(parts)
 
     def order(self) -> Iterator[tuple[int, int]]:
-        """Yield trainings as (number of the run, index of the request): AB BA AB, model by model.
+        """Yield runs as (number of the run, index of the request): AB BA AB, model by model.
 
         One run of each configuration comes before the next of any, so that whatever drifts with time, such as the
         temperature, meets all alike. The frameworks and precisions of a model change places from run to run, since
@@ -114,7 +114,7 @@ def device_of(machine: Machine) -> Device:
     if machine.platform == "cpu":
         limits = [limit for limit in (gpu.total_memory_gb, memory_limit_gb(Host())) if limit is not None]
         return Device("cpu", environment.cpu_threads or 1, min(limits) * GB if limits else None)
-    # Where the GPUs differ, the smallest bounds what each of them can hold, and the fullest what is free.
+    # If the GPUs differ, the smallest bounds what each of them can hold, and the fullest what is free.
     sizes = [(each.info.total_memory_gb, each.memory_held_gb or 0.0) for each in machine.devices]
     known = [(size * GB, held * GB) for size, held in sizes or [(gpu.total_memory_gb, 0.0)] if size is not None]
     memory = min((size for size, _ in known), default=None)
@@ -141,7 +141,6 @@ def plan_for(
         cooldown_s=default if options.cooldown is None else options.cooldown,
         notes=tuple(dict.fromkeys(notes)),
         bundle=getattr(options, "bundle", None),
-        anonymise=getattr(options, "anonymise", False),
         **settings,
     )
 
@@ -151,7 +150,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     if machine.unusable_gpu and framework.on_cpu:
         raise UsageError(
             machine.unusable_gpu,
-            hint="fix the GPU setup, or set CUDA_VISIBLE_DEVICES=-1 to benchmark the CPU",
+            hint="fix the GPU driver, or set CUDA_VISIBLE_DEVICES=-1 to benchmark the CPU",
             heading="unusable-gpu",
         )
     notes: list[str] = []
@@ -162,10 +161,10 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     resolved = _resolved(options, framework, device, names, requested)
     trained = {request.scale for request, _ in resolved}
     if len(trained) > 1 and requested.shape is None:
-        # What one model has room for says little where the others need less of it.
+        # What one model has room for says little if the others need less of it.
         smallest = _smallest(trained)
         notes += [each for request, said in resolved if request.scale == smallest for each in said]
-        notes.append(f"scale {smallest} for all trainings, the largest at which each of them fits")
+        notes.append(f"scale {smallest} for all runs, the largest at which every run fits")
         resolved = _resolved(options, framework, device, names, dataclasses.replace(requested, scale=smallest))
     notes += [each for _, said in resolved for each in said]
     requests = [request for request, _ in resolved]
@@ -214,7 +213,7 @@ def _resolved(
 def this_node(options: argparse.Namespace) -> Node | None:
     """Return which machine of several this is; None for one, and where torchrun has started the processes.
 
-    Raises UsageError where the environment doesn't say so.
+    Raises UsageError if the environment doesn't say so.
     """
     if (options.num_nodes or 1) == 1 or under_torchrun():
         return None
@@ -224,7 +223,7 @@ def this_node(options: argparse.Namespace) -> Node | None:
 def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework:
     """Return the framework that the options name, or the one that trains what they request on this machine.
 
-    Raises UsageError where it can't run here.
+    Raises UsageError if it can't run here.
     """
     is_full = options.scale in (None, scales.FULL, scales.LARGEST)
     if options.framework is None and options.match is not None:
@@ -247,7 +246,7 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
     everything = tuple(names) == (frameworks.ALL,)
     if frameworks.ALL in names and not everything:
         raise UsageError(
-            f"--framework {options.framework}: 'all' can't be combined with other names", heading="wrong-usage"
+            f"--framework {options.framework}: 'all' cannot be combined with other names", heading="wrong-usage"
         )
     notes: list[str] = []
     plans = []
@@ -315,14 +314,14 @@ def requested_config(
     if options.match is None:
         return options.model or framework.models, RequestedConfig(**stated)
     if options.scale is not None:
-        raise UsageError("--scale and --match can't be combined: the result defines the scale", heading="cant-match")
+        raise UsageError("--scale and --match cannot be combined: the result defines the scale", heading="cant-match")
     run = store.read(options.match)[0]
     model, matched = match.requested_config(run, options.match, framework)
     if options.precision is None:
         match.check_precision(run, options.match, framework)
     elif options.precision != (matched.precision,):
         reference = matched.precision or "an unknown precision"
-        notes.append(f"{options.match}: {reference} there, {', '.join(options.precision)} here, as you asked")
+        notes.append(f"{options.match}: {reference} there, {', '.join(options.precision)} here, as requested")
     num_gpus = options.gpus or (1 if device.platform == "cpu" else device.devices) * (options.num_nodes or 1)
     notes += [f"{options.match}: {note}" for note in match.differences(run, framework, num_gpus, options.data)]
     if options.model not in (None, (model,)):
@@ -332,7 +331,7 @@ def requested_config(
     for field, value in stated.items():
         reference = getattr(matched, field)
         if field in matched.origins and reference not in (None, value):
-            notes.append(f"{options.match}: {field.replace('_', ' ')} {reference} there, {value} here, as you asked")
+            notes.append(f"{options.match}: {field.replace('_', ' ')} {reference} there, {value} here, as requested")
     own = {*stated, "precision"} if options.precision else {*stated}
     theirs = {name: origin for name, origin in matched.origins.items() if name not in own}
     return (model,), dataclasses.replace(matched, **stated | {"origins": theirs | stated.get("origins", {})})

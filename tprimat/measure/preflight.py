@@ -43,14 +43,13 @@ SPARE_SHARE = 0.1
 def measure(machine: Machine, processes: int, output_dir: Path, *, quick: bool) -> PreflightFile:
     """Measure every device in a process of its own.
 
-    Raises UsageError where nothing can be measured or written, TrainingFailedError where a process fails.
+    Raises UsageError if nothing can be measured or written, TrainingFailedError if a process fails.
     """
     if machine.platform != "cpu":
         shared_memory.check(processes)
     files.check_writable(output_dir)
     began = time.monotonic()
-    plan = plan_of(machine.platform, quick=quick)
-    limit_s = START_S + 4 * plan.seconds(processes)
+    limit_s = START_S + 4 * plan_of(machine.platform, quick=quick).seconds(processes)
     measured = _start(machine.platform, processes, output_dir, quick=quick, limit_s=limit_s)
     return _as_file(machine.platform, measured, output_dir, quick=quick, began=began)
 
@@ -65,7 +64,7 @@ def measure_here(process: Process, platform: Platform, output_dir: Path, *, quic
 
 
 def check_torch() -> None:
-    """Raise UsageError where torch can't be imported."""
+    """Raise UsageError if torch can't be imported."""
     _, problem = torch_build.import_torch()
     if problem:
         raise UsageError(
@@ -75,8 +74,7 @@ def check_torch() -> None:
 
 def _start(platform: Platform, processes: int, output_dir: Path, *, quick: bool, limit_s: float) -> Measured:
     """Start the processes and return what they wrote."""
-    logs = output_dir / "logs"
-    log = logs / f"preflight_{datetime.datetime.now():%Y%m%d_%H%M%S_%f}.log"
+    log = output_dir / "logs" / f"preflight_{datetime.datetime.now():%Y%m%d_%H%M%S_%f}.log"
     with tempfile.TemporaryDirectory(prefix="tensorprimat-") as folder:
         result = Path(folder, "measured.json")
         launcher = loops.torchrun_here(processes) if processes > 1 else ()
@@ -112,7 +110,7 @@ def _as_file(platform: Platform, measured: Measured, output_dir: Path, *, quick:
 
 
 def measure_disk(folder: Path, size: int) -> Disk:
-    """Write a file of random bytes to a folder, drop it from the page cache, and read it.
+    """Write a file of random bytes to a directory, drop it from the page cache, and read it.
 
     The file is never larger than a tenth of the free space, and removed at the end.
     """
@@ -122,23 +120,20 @@ def measure_disk(folder: Path, size: int) -> Disk:
         return Disk(bytes=0, unknown="too little space is free")
     # Random bytes: some disks and file systems compress.
     chunk = os.urandom(CHUNK)
-    handle, name = tempfile.mkstemp(prefix=".preflight-", suffix=".part", dir=folder)
-    path = Path(name)
     try:
-        with os.fdopen(handle, "wb", buffering=0) as file:
+        # It has no name: it is gone even if this process is killed.
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             began = time.perf_counter()
             for _ in range(size // CHUNK):
                 file.write(chunk)
             os.fsync(file.fileno())
             write = size / (time.perf_counter() - began) / GB
-        if (cached := page_cache.drop_caches([path])) is not None:
-            return Disk(bytes=size, write_gb_per_s=write, unknown=f"reading is not measured: {cached}")
-        began = time.perf_counter()
-        with path.open("rb", buffering=0) as file:
+            if (cached := page_cache.drop_caches([Path(f"/proc/self/fd/{file.fileno()}")])) is not None:
+                return Disk(bytes=size, write_gb_per_s=write, unknown=f"read speed not measured: {cached}")
+            file.seek(0)
+            began = time.perf_counter()
             while file.read(CHUNK):
                 pass
-        return Disk(bytes=size, write_gb_per_s=write, read_gb_per_s=size / (time.perf_counter() - began) / GB)
+            return Disk(bytes=size, write_gb_per_s=write, read_gb_per_s=size / (time.perf_counter() - began) / GB)
     except OSError as error:
         return Disk(bytes=size, unknown=f"{error.strerror or error}")
-    finally:
-        path.unlink(missing_ok=True)

@@ -35,7 +35,7 @@ class ProcessResult:
         interrupted: by Ctrl-C, SIGTERM or a hang-up of this process.
         overdue: it exceeded its time limit and was stopped.
         tail: the last lines that it printed.
-        log_trouble: why the log doesn't hold all of it; None where it does.
+        log_trouble: why the log doesn't hold all of it; None if it does.
     """
 
     status: int
@@ -66,9 +66,9 @@ def run(
     """Run a command to its end.
 
     All that it prints goes to the log; lines of its standard output and messages of progress are also handed on.
-    Libraries warn on the standard error, where they can be left alone. When this process is interrupted the child is
+    Libraries warn on the standard error, if they can be left alone. When this process is interrupted the child is
     asked to end, and killed with its whole group after the grace, in which it can write its result, or at once on a
-    second Ctrl-C. After limit_s it is taken for hung; None is for ever. Raises UsageError when the program can't be
+    second Ctrl-C. After limit_s it counts as hung; None means no limit. Raises UsageError when the program can't be
     started or the log can't be written; one that is there must be empty. The variables are set for the child and are
     no part of the command that the log shows. Once `stops` returns True, the child is asked to end too.
     """

@@ -1,4 +1,4 @@
-"""A measurement session: the trainings of one command, by any framework, shown, or run in turn and summed up."""
+"""A measurement session: the runs of one command, by any framework, shown, or run in turn and summed up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -32,7 +31,7 @@ from tprimat.measure.display import short_path
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
 from tprimat.record import nodes, outcome, progress, recovery, telemetry
-from tprimat.record.progress import Message, Saved, Step
+from tprimat.record.progress import Known, Message, Saved, Step
 from tprimat.results.run import Run
 from tprimat.store import preflight, store
 from tprimat.store.history import HISTORY
@@ -46,11 +45,11 @@ START_SECONDS = 900.0
 torch from a slow disk and drawing eight billion weights both take minutes."""
 
 KILLING = tuple(getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGKILL", "SIGHUP"))
-"""Signals by which a training is ended from outside, and not by its own fault."""
+"""Signals sent from outside: the run counts as interrupted, not failed."""
 
 
 class Session:
-    """The trainings of one command.
+    """The runs of one command.
 
     Args:
         plan: what to run.
@@ -60,10 +59,10 @@ class Session:
     Attributes:
         runs: results with their summaries, by the index of their request.
         files: result files, each once, in the order in which they were first written.
-        failures: trainings that ended in any other way than by their last step.
+        failures: runs that ended in any other way than by their last step.
         interrupted: whether the user has ended it.
-        status: of the process that trained last, as a shell says it; TRAINING_FAILED where that ended well and left
-            no complete run, INTERRUPTED where the user ended the session after it.
+        status: of the process that trained last, as a shell says it; TRAINING_FAILED if that ended well and left
+            no complete run, INTERRUPTED if the user ended the session after it.
     """
 
     def __init__(self, plan: Plan, machine: Machine, stops: Callable[[Step], bool] = lambda step: False) -> None:
@@ -103,7 +102,7 @@ class Session:
         return not errors
 
     def run(self) -> None:
-        """Run one training after the other. Raises UsageError where results or what they need can't be written."""
+        """Run one training after the other. Raises UsageError if results or what they need can't be written."""
         plan = self._plan
         for index, request in enumerate(self._requests):
             if request.platform != "cpu":
@@ -112,7 +111,7 @@ class Session:
             self._requests[index] = plan.framework_of(request).launcher.prepare(request, console.info)
         earlier = self._earlier()
         if (first := self._requests[0]).rendezvous is not None:
-            # For the results of trainings on several machines.
+            # For the results of runs on several machines.
             nodes.state(self._nodes_folder(), first.node_index, self._machine, os.environ)
         if plan.resumes:
             self._resume()
@@ -139,7 +138,7 @@ class Session:
                 break
 
     def _resume(self) -> None:
-        """Adopt the results in the output folder, and leave only the other trainings to run."""
+        """Adopt the results in the output directory, and leave only the other runs to run."""
         sweep.recover(self._plan.output_dir, self._digests)
         runs = sweep.found(self._plan, self._machine)
         again: dict[Path, set[str]] = {}
@@ -155,13 +154,14 @@ class Session:
                 if not sweep.is_done(each.run, retries_failed=self._plan.retries_failed):
                     again.setdefault(each.path, set()).add(store.fingerprint(each.run))
         known = [each.run for there in runs.values() for each in there]
-        # Rounds that were cut in two are paired all the same: what changed meanwhile widens the interval.
+        # Interrupted rounds are still paired; changes in between widen the interval.
         if known and attempt.JOB not in os.environ:  # a job is collected by its own session
             self._id = max(known, key=lambda run: run.timestamp or "").session or self._id
         for path, marks in again.items():
             store.withdraw(path, marks)
+            console.note(f"{counted(len(marks), 'partial run')} in {short_path(path)} moved to {HISTORY}/, to be rerun")
         if done := len(self._order) - len(left):
-            console.info(f"{done} of {counted(len(self._order), 'run')} already done")
+            console.info(f"{done} of {counted(len(self._order), 'run')} already complete")
         self._order = left
 
     def sum_up(self) -> None:
@@ -169,10 +169,13 @@ class Session:
         groups = [pair for pair in zip(self._requests, self.runs, strict=True) if pair[0].result_elsewhere is None]
         if groups:
             console.info("")
-            closing.results(self._plan, groups, self.files)
+            closing.results(self._plan, groups, self.files, "not run" if self.interrupted else "failed")
             for note in closing.findings(self._plan, groups):
                 console.note(note, weakens=True)
+        command = display.next_command(self._plan, is_interrupted=self.interrupted)
         if not self.files:
+            if self.interrupted:
+                console.info(f"\nNext:    {command}")
             return
         shortest = min(summary.performance.total_steps or 0 for runs in self.runs for _, summary in runs)
         if self._plan.runs == 1 and shortest < min(request.steps for request in self._requests):
@@ -183,8 +186,8 @@ class Session:
         if self._logs:
             console.info(f"Logs:    {short_path(self._logs[0].parent)}")
         if self._plan.bundle is not None:
-            bundle.write_and_report(self._plan.bundle, self.files, self._logs, self._plan.anonymise)
-        console.info(f"Next:    {display.comparison_of(self._plan.output_dir)}")
+            bundle.write_and_report(self._plan.bundle, self.files, self._logs)
+        console.info(f"Next:    {command}")
 
     def _earlier(self) -> list[tuple[Run, Path]]:
         """Return the runs of earlier attempts of this job; one node makes results of what they left."""
@@ -225,7 +228,7 @@ class Session:
         if (job := os.environ.get(attempt.JOB)) and request.node_index == request.result_node:
             noted = self._digests[index], self._plan.tuning
             attempt.begin(Path(job), self._round, request, log, *noted, logged=framework.logged)
-        # The other frameworks' trainings start one of their own.
+        # The other frameworks' runs start one of their own.
         sampler = Sampler(request.platform, self._machine.devices[: request.num_gpus]) if framework.logged else None
         began = time.perf_counter()
         try:
@@ -247,7 +250,7 @@ class Session:
             if not self.status or self.interrupted:
                 return
         elif sampler is not None:
-            known = self._known(index)
+            known = progress.given(self._variables(index))
 
             def complete(run: Run) -> Run:
                 host, processes = self._machine.environment.hostname, request.num_gpus
@@ -329,9 +332,7 @@ class Session:
                 on_line = training_files.follower(on_line, on_message)
             console.debug(f"command: {launch.shell_line()}")
             console.debug(f"log: {short_path(log)}")
-            variables = {progress.SESSION: f"{self._id}/{self._round}", progress.REQUEST: self._digests[index]}
-            if self._plan.tuning is not None:
-                variables[progress.TUNING] = msgspec.json.encode(self._plan.tuning).decode()
+            variables = self._variables(index)
             if request.rendezvous is not None:
                 variables |= nodes.variables(request.num_nodes, self._nodes_folder())
             child = process.run(
@@ -377,16 +378,16 @@ class Session:
         console.record(run, short_path(path))
         return summary
 
-    def _known(self, index: int) -> dict[str, Any]:
-        """Return the fields of a Run that its log doesn't state."""
-        request = self._digests[index]
-        return {"session": self._id, "round": self._round, "request": request, "tuning": self._plan.tuning}
+    def _variables(self, index: int) -> dict[str, str]:
+        """Return what tells a run, by its environment, the fields of its result that only the command knows."""
+        known = Known(self._digests[index], self._plan.tuning, self._plan.arguments)
+        return {progress.SESSION: f"{self._id}/{self._round}", progress.KNOWN: msgspec.json.encode(known).decode()}
 
     def _keep_failure(self, index: int, why: str | None) -> None:
         """Write the result of a training that failed before it could, so that --resume knows of it."""
         request = self._requests[index]
         info = msgspec.structs.replace(self._machine.gpu_info, device_count=request.num_gpus)
-        run = attempt.failed(request, why, gpu_info=info, **self._known(index))
+        run = attempt.failed(request, why, gpu_info=info, **progress.given(self._variables(index)))
         self._keep(index, run, store.save(run, request.output_dir).path)
 
     def _judge_complete(self, request: Request, path: Path, child: ProcessResult, log: Path, title: str) -> None:
@@ -396,7 +397,7 @@ class Session:
             self.failures += 1
             console.error(
                 f"error: {title}: {short_path(request.output_dir)} can't be written; the result is in {path}",
-                see="unwritable-folder",
+                see="unwritable-directory",
             )
         elif child.status:
             console.note(
@@ -405,16 +406,16 @@ class Session:
             self.failures += self._plan.stops_at_failure
 
     def _rest_s(self, seconds: float) -> float:
-        """Return how long the trainings after the current one will take, if that takes so many seconds."""
+        """Return how long the runs after the current one will take, if that takes so many seconds."""
         each = statistics.fmean([*self._durations, seconds])
         return self._left * (each + self._plan.cooldown_s)
 
     def _cool_down(self) -> bool:
-        """Rest; return False where the user interrupts it."""
+        """Rest; return False if the user interrupts it."""
         seconds = self._plan.cooldown_s
         if not seconds:
             return True
-        console.info(f"cooling down for {seconds:g} s")
+        console.info(f"waiting {seconds:g} s")
         try:
             time.sleep(seconds)
         except KeyboardInterrupt:
@@ -430,7 +431,7 @@ def show(plan: Plan, machine: Machine) -> None:
 
 
 def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
-    """Run the trainings of a plan; the exit status and the result files.
+    """Run the runs of a plan; the exit status and the result files.
 
     Of the tasks of a Slurm step, which print into one log, the first one prints, and its status counts: it sees each
     training fail too.
@@ -446,5 +447,4 @@ def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
     session.run()
     session.sum_up()
     failed = is_first and (session.interrupted or session.failures)
-    status = ExitStatus.TRAINING_FAILED if failed else ExitStatus.OK
-    return status, session.files
+    return ExitStatus.TRAINING_FAILED if failed else ExitStatus.OK, session.files

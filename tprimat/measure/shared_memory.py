@@ -10,7 +10,7 @@ PATH = "/dev/shm"
 
 LEAST_MB = 128.0
 EACH_MB = 32.0
-"""What each GPU's process may take, MB of 10⁶ bytes: NCCL makes segments of 9.6 MB there, one for each neighbour and
+"""What each GPU's process may take, MB of 10⁶ bytes: NCCL makes segments of 9.6 MB there, one for each neighbor and
 direction, and loaders hand their micro-batches over. Docker and Kubernetes give a container 64 MiB."""
 
 HINT = "start the container with --ipc=host, or with --shm-size=8g"
@@ -26,6 +26,6 @@ def problem(host: Host, gpus: int) -> str | None:
 
 
 def check(gpus: int) -> None:
-    """Raise UsageError where NCCL would fail after minutes of starting."""
+    """Raise UsageError if NCCL would fail after minutes of starting."""
     if found := problem(Host(), gpus):
         raise UsageError(found, hint=HINT, heading="shared-memory")

@@ -75,7 +75,7 @@ def of_options(plan: Plan, options: argparse.Namespace) -> Plan:
 
 
 def digest(request: Request, machine: Machine) -> str:
-    """Return the digest of a requested configuration: a hash of its settings and the device, without its folder."""
+    """Return the digest of a requested configuration: a hash of its settings and the device, without its directory."""
     # Defaults say nothing: a field that a later version adds leaves the digests of earlier results alone.
     fields = (field for field in dataclasses.fields(Request) if field.name not in _OF_A_SESSION)
     stated = [(each.name, value) for each in fields if (value := getattr(request, each.name)) != each.default]
@@ -85,7 +85,7 @@ def digest(request: Request, machine: Machine) -> str:
 
 
 def recover(folder: Path, digests: Collection[str]) -> None:
-    """Write results for killed trainings, after waiting for trainings of these digests that still run."""
+    """Write results for killed runs, after waiting for runs of these digests that still run."""
     deadline, waiting = time.monotonic() + STILL_ENDING_S, False
     while True:
         for each in recovery.recover(folder):
@@ -93,15 +93,15 @@ def recover(folder: Path, digests: Collection[str]) -> None:
         if not recovery.running(folder, digests) or time.monotonic() > deadline:
             return
         if not waiting:
-            console.info("waiting for a training that is still running")
+            console.info("waiting for another run to finish")
             waiting = True
         time.sleep(0.5)
 
 
 def found(plan: Plan, machine: Machine) -> dict[Key, list[Found]]:
-    """Return the runs of each training of a plan that its folder holds: the latest first, complete ones before others.
+    """Return the runs of each request of a plan in its directory: the latest first, complete ones before others.
 
-    More than one where the whole plan was measured again.
+    More than one if the whole plan was measured again.
     """
     if not plan.output_dir.is_dir():
         return {}
@@ -122,7 +122,7 @@ def is_done(run: Run, *, retries_failed: bool) -> bool:
 
 
 def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]]) -> None:
-    """Print how many trainings a plan has, how many are done, and the time and GPU hours of the others."""
+    """Print how many runs a plan has, how many are done, and the time and GPU hours of the others."""
     digests = [digest(request, machine) for request in plan.requests]
     order = list(plan.order())
     left = [
@@ -146,6 +146,8 @@ def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]])
             hours = sum(request.num_gpus * (request.time_limit_s or 0.0) for request in left) / 3600
             values["gpu_hours_at_most"] = hours
             text += f" and {units.number(hours)} GPU hours"
-        parts.append(f"{text}, without start-up")
+        parts.append(f"{text}, plus start-up time")
     console.current().values["plan"] = values
     console.info(f"plan: {', '.join(parts)}")
+    if "seconds_at_most" in values:
+        console.info("(the sum of all time limits, --time-limit; a run that has done its steps ends sooner)")

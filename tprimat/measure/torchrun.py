@@ -1,4 +1,4 @@
-"""Trainings whose processes the user's torchrun has started: this process is one of them, and trains itself."""
+"""Runs whose processes the user's torchrun has started: this process is one of them, and trains itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from tprimat.store import store
 def train_nemo(plan: Plan, machine: Machine) -> int:
     """Train with NeMo in this process; the exit status. Raises UsageError for more than one training."""
     if len(plan.requests) * plan.runs > 1:
-        raise UsageError("torchrun starts a single training: use one --model and --runs 1", heading="nemo-options")
+        raise UsageError("torchrun starts a single run: use one --model and --runs 1", heading="nemo-options")
+    from tprimat.frameworks.loops import processes
     from tprimat.frameworks.nemo import training as nemo_training
 
     request = plan.requests[0]
@@ -35,7 +36,7 @@ def train_nemo(plan: Plan, machine: Machine) -> int:
     if first:
         for note in filter(None, (*plan.notes, platforms.held_by_others(machine))):
             console.note(note)
-    status = nemo_training.main(request.to_arguments())
+    status = processes.main(request.to_arguments(), nemo_training.train)
     usual = Path(plan.framework_of(request).launcher.result_name(request)).stem
     output = console.current()
     output.is_main_process = first
@@ -78,7 +79,7 @@ def train_encdec(requested: RequestedEncDec, process: Process, output_dir: Path)
 
 
 def device_of_rank(process: Process) -> Device:
-    """Return the device of one of several processes; raises UsageError where it has no GPU.
+    """Return the device of one of several processes; raises UsageError if it has no GPU.
 
     It asks torch alone: eight processes that ask the drivers take seconds.
     """

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from tprimat import console
-from tprimat.errors import TensorPrimatError
-from tprimat.files import unwritable
+from tprimat.errors import TensorPrimatError, UsageError
+from tprimat.files import lock_folder, unwritable
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.primus import start_record
@@ -34,6 +34,7 @@ from tprimat.record.progress import Saved, Step
 from tprimat.redaction import redacted
 from tprimat.results.run import Data, Run
 from tprimat.store import store
+from tprimat.store.history import UNFINISHED
 
 
 def recover(request: Request, earlier: set[str]) -> tuple[Run, Path] | None:
@@ -48,9 +49,9 @@ def recover(request: Request, earlier: set[str]) -> tuple[Run, Path] | None:
 
 
 def log_path(framework: Framework, request: Request) -> Path:
-    """Make a new log: beside the results where a copy of the newest is kept there, else in a folder of logs.
+    """Make a new log: beside the results if a copy of the newest is kept there, else in a directory of logs.
 
-    Raises UsageError where it can't be written.
+    Raises UsageError if it can't be written.
     """
     beside_results = framework.launcher.latest_log(request) is not None
     folder = request.output_dir if beside_results else request.output_dir / "logs"
@@ -84,12 +85,14 @@ def keep_latest(log: Path, latest: Path) -> None:
     for source, target in ((log, latest), (start_record.path_for(log), start_record.path_for(latest))):
         if not source.exists():
             continue
-        part = target.with_name(f".{target.name}.part")
+        part = target.with_name(f".{target.name}{UNFINISHED}")
         try:
-            shutil.copy2(source, part)
-            os.replace(part, target)
-        except OSError as error:
-            console.note(f"{target}: can't be written: {error.strerror or error}; the log is in {source}", weakens=True)
+            with lock_folder(target.parent):
+                shutil.copy2(source, part)
+                os.replace(part, target)
+        except (OSError, UsageError) as error:
+            why = getattr(error, "strerror", None) or error
+            console.note(f"{target}: can't be written: {why}; the log is in {source}", weakens=True)
 
 
 def read_back(saved: list[Saved]) -> tuple[Run, Path] | None:
@@ -125,7 +128,7 @@ def follower(on_line: OnLine, on_step: OnMessage) -> OnLine:
 def read_log(
     framework: Framework, request: Request, log: Path, machine: Machine, succeeded: bool, complete: Callable[[Run], Run]
 ) -> tuple[Run, Path] | None:
-    """Read a log and write its results; the last run, or None, with an error, where it holds no training.
+    """Read a log and write its results; the last run, or None, with an error, if it holds no training.
 
     `succeeded` says whether the training's process did; `complete` adds what no log states to a Run.
     """

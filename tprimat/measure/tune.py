@@ -45,7 +45,7 @@ FINALISTS = 3
 """Settings that are confirmed, beside the untuned one."""
 
 RUNS = 3
-"""Of each finalist, where the user doesn't say."""
+"""Of each finalist, if the user doesn't say."""
 
 _ASKED = 20
 """How often optuna is asked for a setting that wasn't tried, before the next untried one is taken."""
@@ -72,7 +72,8 @@ class Tuner:
         self._began = time.monotonic()
         self._default = space.candidates[0]
         self._path = tuned_config.path_of(self._default.request, plan.output_dir)
-        self._folder = _new_folder(self._path)
+        folders = (self._path.with_name(f"{self._path.stem}_trials{number}") for number in itertools.count(1))
+        self._folder = next(folder for folder in folders if not folder.exists())
         self._optuna = _optuna()
         self._tried: dict[str, Trial] = {}
         self.interrupted = False
@@ -84,9 +85,9 @@ class Tuner:
         self._study = self._optuna.create_study(sampler=sampler, pruner=pruner)
 
     def run(self) -> Path | None:
-        """Search, confirm, write the file of the configuration and return it; None where the user interrupts it.
+        """Search, confirm, write the file of the configuration and return it; None if the user interrupts it.
 
-        Raises TrainingFailedError where no setting can be trained.
+        Raises TrainingFailedError if no setting can be trained.
         """
         for name, reason in self._space.excluded.items():
             console.debug(f"excluded: {name}: {reason}")
@@ -193,7 +194,7 @@ class Tuner:
         if not measured:
             reasons = dict.fromkeys(each.reason or each.status for each in self._tried.values())
             raise TrainingFailedError(
-                f"{self._default.request.model}: none of {counted(len(self._tried), 'setting')} can be trained: "
+                f"{self._default.request.model}: none of {counted(len(self._tried), 'candidate')} could be trained: "
                 f"{'; '.join(list(reasons)[:3])}",
                 hint=f"{display.short_path(self._folder)} has the logs",
                 heading="tuning",
@@ -204,7 +205,7 @@ class Tuner:
         return [each for name in names for each in self._space.candidates if each.name == name]
 
     def _confirm(self, finalists: list[Candidate]) -> Session:
-        """Measure the finalists in full, interleaved; fewer of them, or fewer runs, where the budget ends before."""
+        """Measure the finalists in full, interleaved; fewer of them, or fewer runs, if the budget ends before."""
         runs = self._plan.runs if self._plan.runs > 1 else RUNS
         left = self._budget_s - self._elapsed_s
 
@@ -220,7 +221,7 @@ class Tuner:
         requests = [self._space.request(each, folder) for each in finalists]
         plan = dataclasses.replace(self._plan, requests=tuple(requests), output_dir=folder, runs=runs)
         console.info(
-            f"confirming {counted(len(requests), 'setting')}, {counted(runs, 'run')} each, interleaved, "
+            f"confirming {counted(len(requests), 'candidate')}, {counted(runs, 'run')} each, interleaved, "
             f"about {units.duration(seconds())}"
         )
         session = Session(plan, self._machine)
@@ -250,12 +251,11 @@ class Tuner:
         best = max(confirmed, key=lambda each: each.tokens_per_second_per_gpu or 0.0)
         if not best.runs:
             raise TrainingFailedError(
-                "no setting could be confirmed by a full run",
+                "no candidate completed a full run",
                 hint=f"{display.short_path(self._folder)} has the logs",
                 heading="tuning",
             )
-        chosen = next(each for each in finalists if each.name == best.name)
-        return self._write(chosen, confirmed)
+        return self._write(next(each for each in finalists if each.name == best.name), confirmed)
 
     def _write(self, chosen: Candidate | None, confirmed: Sequence[Confirmed]) -> Path:
         """Write the file of the configuration; as long as none is chosen, the trials beside their results."""
@@ -288,7 +288,7 @@ class Tuner:
 
 
 class _Pruning:
-    """Reports a trial's steps to optuna, and ends it where optuna says so.
+    """Reports a trial's steps to optuna, and ends it if optuna says so.
 
     At a third and two thirds of the steps, which all trials reach, so that they are compared at the same ones.
     """
@@ -314,7 +314,7 @@ def _trial_of(candidate: Candidate, run: Run | None, pruning: _Pruning, seconds:
     times = times or pruning.times
     # The first quarter is warm-up.
     median = statistics.median(times[max(1, len(times) // 4) :]) if len(times) > 1 else None
-    reason = run.status_reason if run is not None else "it left no result"
+    reason = run.status_reason if run is not None else "no result was written"
     status = "failed"
     if run is not None and run.status == "complete" and median is not None:
         status, reason = "complete", run.status_reason
@@ -335,12 +335,6 @@ def _trial_of(candidate: Candidate, run: Run | None, pruning: _Pruning, seconds:
 
 def _time(trial: Trial) -> float:
     return trial.step_time_seconds or float("inf")
-
-
-def _new_folder(path: Path) -> Path:
-    """Return a folder for the trials of a file that isn't there yet."""
-    folders = (path.with_name(f"{path.stem}_trials{number}") for number in itertools.count(1))
-    return next(folder for folder in folders if not folder.exists())
 
 
 @contextlib.contextmanager
@@ -373,8 +367,7 @@ def tune(plans: Sequence[tuple[Plan, Space]], machine: Machine, budget_s: float)
         first = dataclasses.replace(plan, requests=(request,))
         if not Session(first, machine).is_ready():
             return ExitStatus.USAGE
-        tuner = Tuner(plan, space, machine, budget_s)
-        path = tuner.run()
+        path = Tuner(plan, space, machine, budget_s).run()
         if path is None:
             console.error("interrupted: no configuration was chosen")
             status = ExitStatus.TRAINING_FAILED

@@ -17,7 +17,6 @@ from tprimat.settings.rows import IDENTITY
 from tprimat.store.history import TRIALS, UNFINISHED, keep_in_history
 
 VERSION = 1
-LARGEST_FILE = 64 << 20
 FLAGS = ("--eager",)
 _WORKLOAD = tuple(row for row in IDENTITY if row.flag and row.key not in ("label", "num_gpus"))
 ALLOWED = {"--model", *(row.option for row in _WORKLOAD), *OPTIONS.values()}
@@ -83,7 +82,7 @@ def options_of(request: Request, setting: Setting) -> dict[str, str | bool]:
 
 
 def path_of(request: Request, output_dir: Path) -> Path:
-    """Return the file of a model's configuration, below a folder of results."""
+    """Return the file of a model's configuration, below a directory of results."""
     return output_dir / TRIALS / f"tuned_{request.platform}_{request.framework}_{request.model}.json"
 
 
@@ -103,12 +102,10 @@ def write(config: TunedConfig, path: Path, *, keeps_earlier: bool) -> None:
 def read(path: Path) -> TunedConfig:
     """Return the configuration of a file. Raises UnreadableError, and UsageError for anything else in it."""
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise _not_a_config(path, "it is too large")
         config = msgspec.json.decode(files.read_plain(path), type=TunedConfig)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         # msgspec's errors are ValueErrors, as is a name with a zero byte.
-        if isinstance(error, msgspec.MsgspecError | UnicodeDecodeError):
+        if isinstance(error, msgspec.MsgspecError | UnicodeDecodeError | RecursionError):
             raise _not_a_config(path, str(error).replace("`", "'")) from error
         raise files.unreadable(path, error) from error
     if config.tuned_config > VERSION:
@@ -122,7 +119,7 @@ def read(path: Path) -> TunedConfig:
 def _not_a_config(path: Path, why: str) -> UsageError:
     return UsageError(
         f"{path}: not a configuration of --tune: {why}",
-        hint="name a tuned_….json; for a result, use --match",
+        hint="pass a tuned_….json; for a result, use --match",
         heading="tuning",
     )
 

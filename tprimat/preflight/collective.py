@@ -22,7 +22,7 @@ _Value = TypeVar("_Value")
 
 
 class Peers:
-    """This process among all: barriers and answers, which cost nothing where it is alone."""
+    """This process among all: barriers and answers, which cost nothing if it is alone."""
 
     def __init__(self, process: Process) -> None:
         self.process = process

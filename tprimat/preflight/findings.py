@@ -17,7 +17,7 @@ SLOW_MADS = 3.0
 
 MOST_ON_CPU = 0.5
 """On a CPU other programs may hit any of the processes: a process must be slower by more than their share of the CPU
-time, or by this much where they took more."""
+time, or by this much if they took more."""
 
 DROPPED = 0.05
 """Of a GPU's rate, from the first to the last quarter of its time, from which heat or power limits are named."""
@@ -43,7 +43,7 @@ def odd_ones_out(rates: Sequence[float], errors: Sequence[float], least: float =
 
     A device is too slow when it is below the median of the others by more than the least share, by more than
     SLOW_MADS robust standard deviations of the others' rates, and SLOW_MADS times the largest error. Of two devices
-    the slower one is named, though the other may be the odd one; of more, none where that holds for half of them.
+    the slower one is named, though the other may be the odd one; of more, none if that holds for half of them.
     """
     odd = {}
     for index, rate in enumerate(rates):
@@ -120,7 +120,7 @@ def _differing(file: PreflightFile) -> Iterator[Finding]:
         versions = {node.versions.get(package, "none") for node in file.nodes}
         if len(versions) > 1:
             yield Finding(code="versions_differ", text=f"{package} differs: {join_names(sorted(versions))}")
-    yield from _clocks(file, "highest clock", [device.clock_max_mhz for device in file.devices])
+    yield from _clocks(file, "maximum clock", [device.clock_max_mhz for device in file.devices])
     yield from _clocks(file, "clock under load", [device.clock_under_load_mhz for device in file.devices])
 
 

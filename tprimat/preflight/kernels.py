@@ -24,8 +24,8 @@ class Kernel:
 def product(torch: Any, device: Any, precision: str, m: int, n: int, k: int) -> Kernel:
     """Return a matrix product of normally distributed values: on zeros a GPU draws less power and clocks higher.
 
-    Raises RuntimeError or AttributeError where this torch or device lacks the precision. Sets torch's precision of
-    fp32 products where the precision is fp32 or tf32.
+    Raises RuntimeError or AttributeError if this torch or device lacks the precision. Sets torch's precision of
+    fp32 products if the precision is fp32 or tf32.
     """
     work, shape = 2 * m * n * k / TERA, f"{m}×{n}×{k}"
 

@@ -165,7 +165,7 @@ class _Worker:
         chosen = self._peers.of_first(best)
         kernel = None
         if chosen is None:
-            self._unknown.setdefault(precision, "the first process can't compute it")
+            self._unknown.setdefault(precision, "rank 0 cannot compute it")
         else:
             kernel = self._attempt(precision, lambda: kernels.product(torch, device, precision, *chosen))
         self._sustain(precision, kernel, plan.product_s)

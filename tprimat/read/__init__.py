@@ -1,4 +1,4 @@
-"""Readers of training logs: lines -> trainings. One file per log format, one folder per family.
+"""Readers of training logs: lines -> runs. One file per log format, one directory per family.
 
 A file here is found by what it defines, nothing lists it: a class `Reader` reads a log format line by line, a tuple
 `FILE_FORMATS` holds formats of whole files.
@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import shlex
 from collections.abc import Iterable
+from pathlib import PurePath
 
 from tprimat.errors import UnreadableError
-from tprimat.read import golden, merge
+from tprimat.read import golden, mapped, merge
 from tprimat.read.parsing import nearest
-from tprimat.read.parsing.feeder import LogFeeder
+from tprimat.read.parsing.feeder import CLOSED_BY, LogFeeder
 from tprimat.read.parsing.parsed_log import FileFormat, ParsedLog, Reader
 from tprimat.read.parsing.text import Line, blocks_of
 from tprimat.results.run import Run
+from tprimat.text import is_binary
 
 _MODULES = [
     importlib.import_module(found.name)
@@ -30,24 +33,24 @@ LOG_FORMATS: tuple[type[Reader], ...] = tuple(module.Reader for module in _MODUL
 """The log formats that are read, by the names of their files."""
 
 FILE_FORMATS: tuple[FileFormat, ...] = tuple(row for module in _MODULES for row in getattr(module, "FILE_FORMATS", ()))
-"""The formats of whole files; the first one that recognises a file reads it."""
+"""The formats of whole files; the first one that recognizes a file reads it."""
 
 HEAD = 1 << 16
-"""Bytes of a file that are looked at to recognise it."""
+"""Bytes of a file that are looked at to recognize it."""
 
 FEWEST_QUOTED = 3
 """Steps that make a training of what a JSON document quotes."""
 
 
 def parse_lines(lines: Iterable[Line], name: str) -> list[ParsedLog]:
-    """Return the trainings that a log holds, in its order. Raises UnreadableError, with its name, for none."""
+    """Return the runs that a log holds, in its order. Raises UnreadableError, with its name, for none."""
     feeder = new_feeder()
     feeder.feed_lines(lines)
     return parsed_logs(feeder, name)
 
 
 def parse_chunks(chunks: Iterable[bytes], name: str) -> list[ParsedLog]:
-    """Return the trainings of a log from chunks of its bytes: faster than lines for long logs."""
+    """Return the runs of a log from chunks of its bytes: faster than lines for long logs."""
     feeder = new_feeder()
     for block, whole in blocks_of(chunks):
         feeder.feed(block, whole=whole)
@@ -60,7 +63,7 @@ def new_feeder() -> LogFeeder:
 
 
 def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
-    """Return the trainings of a log that was fed completely."""
+    """Return the runs of a log that was fed completely."""
     by_format = feeder.finish()
     if feeder.document:
         # Notes on logs quote a line or two of them; what a notebook or a service keeps of a log is longer.
@@ -73,7 +76,17 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
         return logs
     if not feeder.opening:
         raise UnreadableError(name, "is empty", heading="not-a-training-log", hint="name the log of a training")
+    if PurePath(name).suffix in (".py", ".sh"):  # whose lines may look like steps
+        raise UnreadableError(name, "is a program, not a log", heading="not-a-training-log", hint="pass what it prints")
+    if feeder.opening[0] in CLOSED_BY:
+        cut = "" if feeder.document else ": it begins like JSON and is cut off"
+        hint = f"tprimat compare {shlex.quote(name)} compares a result" if feeder.document else "copy the whole file"
+        raise UnreadableError(name, f"no supported training log in it{cut}", heading="not-a-training-log", hint=hint)
+    if is_binary("\n".join(feeder.opening)):
+        why = "no supported training log in it: it is a binary file, such as an image"
+        raise UnreadableError(name, why, heading="not-a-training-log", hint="pass the text that the training printed")
     examples = {module.Reader.name: module.__doc__ or "" for module in _MODULES if hasattr(module, "Reader")}
+    pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
     raise UnreadableError(
         name,
         f"no supported training log in it{nearest.described(feeder.step_like, examples)}",
@@ -81,13 +94,15 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
         hint=(
             "tprimat read --columns step=COLUMN,time=COLUMN reads any table"
             if nearest.is_table(feeder.opening)
-            else "name the log of a training; tprimat read --help lists formats, --columns reads any table"
+            else f"if these lines are steps, add --pattern {shlex.quote(pattern)} to tprimat read"
+            if pattern
+            else "pass a training log; tprimat read --help lists formats, --columns and --pattern read others"
         ),
     )
 
 
 def read(lines: Iterable[Line], name: str) -> list[Run]:
-    """Return the trainings of a log as Runs, without user settings. See parse_lines()."""
+    """Return the runs of a log as Runs, without user settings. See parse_lines()."""
     return [each.run() for each in parse_lines(lines, name)]
 
 

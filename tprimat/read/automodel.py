@@ -7,15 +7,13 @@
     2026-04-01 16:05:18 | INFO | … | step 0 | epoch 0 | loss 4.9566 | grad_norm 4094.0308 | lr 1.00e-04 |
     mem 47.74 GiB | tps 1124.68(140.58/gpu) | num_label_tokens 15802
 
-tps counts the tokens of all ranks without the padding at the end of sequences. tps_per_gpu is tps
-divided by data and context parallelism only: with tensor or pipeline parallelism it is too high by
-their product. Steps count from 0, and a step has as many tokens as its batch happens to have, so
-that no batch size × sequence length describes it.
+tps counts the tokens of all ranks without the padding at the end of sequences. tps_per_gpu is tps divided by data and
+context parallelism only: with tensor or pipeline parallelism it is too high by their product. Steps count from 0, and a
+step has as many tokens as its batch happens to have, so that no batch size × sequence length describes it.
 
-native_metrics: `tokens_per_second`, `tokens_per_second_per_gpu` (as printed),
-`tokens_per_second_per_gpu_corrected` (where the number of GPUs is known), `mfu_percent`,
-`tokens_per_step`, `label_tokens_per_step`, `memory_allocated_gb` (peak of rank 0 since the record
-before).
+native_metrics: `tokens_per_second`, `tokens_per_second_per_gpu` (as printed), `tokens_per_second_per_gpu_corrected`
+(where the number of GPUs is known), `mfu_percent`, `tokens_per_step`, `label_tokens_per_step`, `memory_allocated_gb`
+(peak of rank 0 since the record before).
 """
 
 from __future__ import annotations
@@ -73,7 +71,7 @@ class AutomodelRun(RunBuilder):
     ratio: int | None = None
 
     def run(self, given: Mapping[str, Any]) -> Run:
-        """Return the Run, with its rate per GPU worked out anew where the number of GPUs is known."""
+        """Return the Run, with its rate per GPU worked out again if the number of GPUs is known."""
         run, world = super().run(given), self.sizes(given)[0].num_gpus
         rates = run.native_metrics.get("tokens_per_second")
         if not world or not isinstance(rates, tuple):
@@ -94,6 +92,7 @@ class Reader(StepReader):
 
     name = "automodel"
     signs = (" | epoch ", '"tps')
+    tells = ("_size", "orld", "max_steps", "pretrained_model")
     names: Mapping[str, str] = {
         "loss": "loss",
         "grad_norm": "grad_norm",
@@ -124,7 +123,7 @@ class Reader(StepReader):
         """Read a line of the setup."""
         self.hear(line)
         text = line.text[:LONGEST_STATEMENT]
-        if is_told(text, ("_size", "orld", "max_steps", "pretrained_model")):
+        if is_told(text, self.tells):
             read_statements(_STATEMENTS, text, line.number, self.stated, without_prefixes(text))
 
     def done(self, run: RunBuilder) -> None:

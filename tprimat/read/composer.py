@@ -18,7 +18,6 @@ from tprimat.results.account import Timing
 
 _EVAL = re.compile(r"^\s*Eval [\w./ -]{2,120}: ")
 
-
 ROLLING = 100
 """Batches that Composer's SpeedMonitor averages by default."""
 

@@ -30,10 +30,11 @@ class Reader(StepReader):
 
     name = "dllogger"
     timing = nemo.TIMING
+    tells = (MARK,)
 
     def __init__(self) -> None:
         super().__init__()
-        self._open: list[str] = []
+        self.within: list[str] = []
         self._begun = 0
 
     def take(self, line: Line) -> bool:
@@ -45,20 +46,20 @@ class Reader(StepReader):
         start = line.text.find(MARK)
         begin = line.text.find("{", start) if start >= 0 else -1
         if begin >= 0 and not line.text[start + len(MARK) : begin].strip(" :"):
-            self._open, self._begun = [line.text[begin:]], line.number
-        elif self._open:
-            self._open.append(without_prefixes(line.text))
+            self.within, self._begun = [line.text[begin:]], line.number
+        elif self.within:
+            self.within.append(without_prefixes(line.text))
         else:
             return
-        event = object_at("\n".join(self._open)) if "}" in line.text else None
+        event = object_at("\n".join(self.within)) if "}" in line.text else None
         if event is not None:
             self._take(event, self._begun)
-        if event is not None or len(self._open) > LONGEST:
-            self._open = []
+        if event is not None or len(self.within) > LONGEST:
+            self.within = []
 
     def finish(self) -> list[ParsedLog]:
-        """Return the trainings, in the order of the log."""
-        self.sorter.cut_off = 0 if self._open else None
+        """Return the runs, in the order of the log."""
+        self.sorter.cut_off = 0 if self.within else None
         return super().finish()
 
     def _take(self, event: Mapping[str, Any], line: int) -> None:

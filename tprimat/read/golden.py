@@ -1,4 +1,4 @@
-"""Reader of golden values: the JSON with which Megatron-LM and Megatron-Bridge test their trainings.
+"""Reader of golden values: the JSON with which Megatron-LM and Megatron-Bridge test their runs.
 
     {"lm loss": {"start_step": 1, "end_step": 25, "step_interval": 1, "values": {"1": 12.59661, …}},
      "iteration-time": {…, "values": {"1": "nan", "2": 8.5543, …}}, "mem-max-allocated-bytes": {…}}
@@ -41,7 +41,7 @@ _FIELDS = {
     "learning rate": "learning_rate",
     "GPU utilization": "tflops_per_gpu",
 }
-_STATUS = "golden values, not a log: planned steps and the run's end are unknown"
+_STATUS = "golden-values file: planned steps and outcome are unknown"
 _TIMING = Timing(
     kind="timer",
     clock="host clock at Megatron's interval timer, as written to TensorBoard",
@@ -57,9 +57,10 @@ class Reader:
     """A parsed_log.Reader of golden-value files."""
 
     name = "golden"
+    hears = ()
 
     def __init__(self) -> None:
-        self._lines: list[str] = []
+        self.within: list[str] = []
         self._size = 0
         self._is_document = True
         self._named = False
@@ -72,22 +73,22 @@ class Reader:
     def feed(self, line: Line) -> None:
         """Take the next line, until the file can't be one JSON object."""
         text, begins = line.text, line.text.lstrip().startswith("{")
-        if not self._is_document or (not self._lines and not text.strip()):
+        if not self._is_document or (not self.within and not text.strip()):
             return
         self._size += len(text) + 1
-        if self._lines:
+        if self.within:
             # An object a line is no document.
-            begins = not (text.startswith("{") and self._lines[-1].rstrip().endswith("}"))
+            begins = not (text.startswith("{") and self.within[-1].rstrip().endswith("}"))
         self._is_document = begins and self._size <= LARGEST
         if self._is_document:
-            self._lines.append(text)
+            self.within.append(text)
         else:
-            self._lines.clear()
+            self.within.clear()
         self._named = self._named or '"lm loss"' in text or '"iteration-time"' in text
 
     def finish(self) -> list[ParsedLog]:
         """Return the training, or none."""
-        document = json_object("\n".join(self._lines)) if self.recognised else None
+        document = json_object("\n".join(self.within)) if self.recognised else None
         if document is None:
             return []
         if any(isinstance(value, dict) and "values" in value for value in document.values()):

@@ -37,9 +37,7 @@ COLUMNS = {
 _RATES = ("learning_rate", "lr", "train/lr", "train/learning_rate")
 
 TIMING = Timing(
-    clock="what the training's own code measured",
-    covers="unknown: the file has the figure alone",
-    over_ranks="rank 0",
+    clock="what the training's own code measured", covers="unknown: the file has the figure alone", over_ranks="rank 0"
 )
 
 

@@ -29,6 +29,7 @@ class Reader(StepReader):
 
     name = "litgpt"
     signs = ("iter time:",)
+    tells = ("Training time:", "Memory used:")
     untimed = "some iterations are not logged, and a step's time is the sum of its iterations"
     timing = Timing(
         kind="timer",

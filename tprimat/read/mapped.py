@@ -1,18 +1,22 @@
-"""Reader of any table, CSV with a header or a JSON object per line, whose columns the user names: --columns.
+"""Reader of tables whose columns the user maps (--columns), and of text lines that the user describes (--pattern).
 
 tprimat read metrics.csv --columns step=iteration,time=step_time_s,loss=nll
+tprimat read train.log --pattern 'step {step} .* {time}ms .* loss {loss}'
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tprimat.errors import UsageError
+from tprimat.read.parsing.events import STAMPED_WITHIN
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
 from tprimat.read.parsing.records import LoggedTraining, Record, set_times
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
+from tprimat.read.parsing.text import Stamp, first_stamp, lines
 from tprimat.read.parsing.values import json_object, whole
 from tprimat.results.account import Timing
 from tprimat.text import plain
@@ -31,51 +35,144 @@ VALUES = {
 """What a column can be, and its name in a record: `time` of a step in s, `elapsed` since the start in s."""
 
 TIMING = Timing(
-    clock="unknown: the user named the column", covers="unknown: the file has the figure alone", over_ranks="unknown"
+    clock="unknown: the user chose the column", covers="unknown: the file has the figure alone", over_ranks="unknown"
+)
+
+LONGEST = 2_000
+"""Characters of a line in which a pattern is looked for."""
+
+_NUMBER = r"([-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?|nan|inf))(?!\.?\d)"
+_FIELD = re.compile(r"\{([^{}]*)\}(?=(\s*m(?:s|secs?|illi\w*)\b)?)", re.IGNORECASE)
+_IN_MS = re.compile(r"[(\[_]ms\W*\Z", re.IGNORECASE)
+_GAP = re.compile(r"(?:\\s\+)?\\\.\\\*(?:\\s\+)?")
+
+
+class LinePattern(dict[str, str]):
+    """The columns of text lines, each with its own name, and a regular expression for each piece between two .*"""
+
+    stamp: Stamp | None = None
+    """Of the last line that rows() yielded."""
+
+    def __init__(self, text: str) -> None:
+        """Parse a text such as 'step {step} .* {time}ms': there, and after (ms), the time is in milliseconds.
+
+        A space is any white space.
+
+        Raises UsageError for another text.
+        """
+        fields = ((each[1], each[2] or _IN_MS.search(text[: each.start()])) for each in _FIELD.finditer(text))
+        names = ["time_ms" if name == "time" and unit else name for name, unit in fields]
+        _check("--pattern", names, "{step} and another value, such as 'step {step} .* loss {loss}'")
+        super().__init__(zip(names, names, strict=True))
+        literals = (r"\s+".join(map(re.escape, re.split(r"\s+", piece))) for piece in _FIELD.split(text.strip())[::3])
+        pieces = _GAP.split(_NUMBER.join(literals).replace(f"{_NUMBER}ms", rf"{_NUMBER}\s*ms"))
+        # A number at the start of a piece isn't the end of a longer one, or of a name.
+        begins = (r"(?<![\w.,])" if piece.startswith(_NUMBER) else "" for piece in pieces)
+        self._pieces = [re.compile(begin + piece, re.IGNORECASE) for begin, piece in zip(begins, pieces, strict=True)]
+
+    def rows(self, part: InputFile) -> Iterator[tuple[int, Mapping[str, str]]]:
+        """Yield the values of the lines that have all of them, with their line."""
+        for line in lines(iter(lambda: part.stream.read(1 << 16), b"")):
+            found, end, text = list[str](), 0, line.text[:LONGEST]
+            for piece in self._pieces:
+                # Each piece is looked for after the one before it, once: the time stays linear in the line's length.
+                if (match := piece.search(text, end)) is None:
+                    break
+                found, end = [*found, *match.groups()], match.end()
+            else:
+                # A file that ends within a number has a part of it.
+                if line.whole or end < len(text):
+                    self.stamp = first_stamp(text[:STAMPED_WITHIN])
+                    yield line.number, dict(zip(self, found, strict=True))
+
+
+_RATE = r"tok(?:en)?s?(?:/s(?:ec)?|[ _]per[ _]sec(?:ond)?)\b(?![/_]|[ ]per\b)"
+_LABELS = re.compile(
+    r"\b(?:(?P<step>(?:global[ _])?(?:step|iter(?:ation)?))|(?P<loss>(?:train[ _])?loss)|(?P<lr>lr|learning[ _]rate)"
+    r"|(?P<grad_norm>grad[ _]norm)|(?P<time>(?:(?:step|iter(?:ation)?)[ _])?time|dt|took)"
+    rf"|(?P<tokens_per_second>{_RATE}))(?P<gap> ?[:=]? ?)"
+    rf"{_NUMBER}(?P<unit> ?(?:ms|s)\b)?|(?<![\w.,]){_NUMBER}(?P<rate> ?{_RATE})"
+    rf"|(?:(?<=[\d|,;)\]] )|(?<=\dms )){_NUMBER}(?P<bare> ?(?:ms|m?s/(?:step|it(?:er)?))\b(?!/))",
+    re.IGNORECASE,
 )
 
 
+def suggested(text: str) -> str:
+    """Return a pattern for lines such as this one; empty if no step and other value is found in it."""
+    pieces, matches = dict[str, str](), [*_LABELS.finditer(text[:LONGEST])]
+    times = [match for match in matches if match["time"] or match["bare"]]
+    for match in matches:
+        names = ("step", "loss", "lr", "grad_norm", "time")
+        value = "time" if match["bare"] else next((name for name in names if match[name]), "tokens_per_second")
+        # A time without a label is the step's if no other one may be.
+        if value != "time" or match["unit"] or (match["bare"] and times == [match]):
+            unit = match["unit"] or match["bare"] if value == "time" else match["rate"] or ""
+            pieces.setdefault(value, f"{match[value] or ''}{match['gap'] or ''}{{{value}}}{unit}")
+    return " .* ".join(pieces.values()) if "step" in pieces and len(pieces) > 1 else ""
+
+
 def columns(text: str) -> Mapping[str, str]:
-    """Return the columns that an option such as step=iteration,time=step_time_s names, by VALUES.
+    """Return the columns that an option such as step=iteration,time=step_time_s maps to VALUES.
 
     Raises UsageError for another text.
     """
-    pairs = [tuple(part.strip() for part in each.split("=", 1)) for each in text.split(",")]
-    named = {pair[0]: pair[-1] for pair in pairs}
-    if broken := next((pair for pair in pairs if len(pair) < 2 or not pair[1]), None):
-        problem = f"--columns: {'='.join(broken)!r} is not VALUE=COLUMN"
-    elif unknown := next((value for value in named if value not in VALUES), None):
-        problem = f"--columns: unknown value {unknown!r}"
-    elif "step" not in named or len(named) < 2:
-        problem = "--columns needs step=COLUMN and another value"
-    else:
-        return named
-    raise UsageError(problem, hint=f"values: {', '.join(VALUES)}", heading="wrong-usage")
+    pairs = [(value.strip(), column.strip()) for value, _, column in (each.partition("=") for each in text.split(","))]
+    if broken := next((each for each, (_, column) in zip(text.split(","), pairs, strict=True) if not column), None):
+        raise _wrong(f"--columns: {broken.strip()!r} is not VALUE=COLUMN")
+    _check("--columns", [value for value, _ in pairs], "step=COLUMN and another value")
+    return dict(pairs)
+
+
+def given(columns_: str | None, pattern: str | None) -> Mapping[str, str] | None:
+    """Return what the options --columns and --pattern map. Raises UsageError for both."""
+    if columns_ is not None and pattern is not None:
+        raise _wrong("--columns is for tables, --pattern for text logs: use one of them")
+    return LinePattern(pattern) if pattern is not None else None if columns_ is None else columns(columns_)
+
+
+def _check(option: str, values: Sequence[str], needed: str) -> None:
+    """Raise UsageError for unknown or repeated values, and where the step or any other value is missing."""
+    for value in values:
+        if value not in VALUES:
+            raise _wrong(f"{option}: unknown value {value!r}")
+        if values.count(value) > 1:
+            raise _wrong(f"{option}: {value} occurs twice")
+    if "step" not in values or len(values) < 2:
+        raise _wrong(f"{option} needs {needed}")
+
+
+def _wrong(problem: str) -> UsageError:
+    return UsageError(problem, hint=f"values: {', '.join(VALUES)}", heading="wrong-usage")
 
 
 def file_format(named: Mapping[str, str]) -> FileFormat:
     """Return the format of files with these columns."""
-    return FileFormat("table", "a table of --columns", lambda _: True, each_of(lambda part, _: _read(part, named)))
+    title = "a log of --pattern" if isinstance(named, LinePattern) else "a table of --columns"
+    return FileFormat("table", title, lambda _: True, each_of(lambda part, _: _read(part, named)))
 
 
 def _read(part: InputFile, named: Mapping[str, str]) -> list[ParsedLog]:
-    """Return the trainings of a table: where steps begin anew, a log's rules say whether that is another one.
+    """Return the runs of a table: where steps begin again, a log's rules say whether that is another one.
 
-    Raises ValueError where it lacks a column, or has no row with a step.
+    Raises ValueError if it lacks a column, or has no row with a step.
     """
     sorter = RecordSequencer()
-    for line, row in _rows(part, named.values()):
+    for line, row in named.rows(part) if isinstance(named, LinePattern) else _rows(part, named.values()):
         step = whole(row[named["step"]])
         if step is None:
             continue
-        record = Record(step, line, window=1)
+        record = Record(step, line, window=1, stamp=getattr(named, "stamp", None))
         for value, column in named.items():
             if VALUES[value]:
                 record.put(VALUES[value], row[column])
         sorter.take(record)
     trainings = sorter.finish()
     if not trainings:
-        raise ValueError(f"column {named['step']} has no whole number")
+        raise ValueError(
+            "no line of it has them all"
+            if isinstance(named, LinePattern)
+            else f"column {named['step']} has no whole number"
+        )
     return [_built(training, named) for training in trainings]
 
 
@@ -83,14 +180,21 @@ def _built(training: LoggedTraining, named: Mapping[str, str]) -> ParsedLog:
     records = training.ordered()
     if not {"time", "time_ms"} & named.keys() and "elapsed" in named:
         set_times(records)
+    for record in records:
+        if record.seconds and (rate := record.native.get("tokens_per_second")):
+            record.put("tokens_per_step", rate * record.seconds)
+    noun, option = ("log", "--pattern") if isinstance(named, LinePattern) else ("table", "--columns")
+    shift = 0 if records[0].step else 1
+    ends = f"{noun} ends at step {records[-1].step + shift}"
     return RunBuilder(
         "own",
-        "table (--columns)",
+        f"{'text' if noun == 'log' else noun} ({option})",
         training,
         TIMING,
-        shift=0 if records[0].step else 1,
+        shift=shift,
         rate=None,
-        unknown={"step_times": "no step times: --columns names no time"},
+        unknown={"step_times": f"no step times: {option} takes them as time, time_ms or elapsed"},
+        fixed_status=("incomplete", f"{ends}; {option} reads neither the planned steps nor a normal end"),
     ).reading()
 
 
@@ -112,7 +216,7 @@ def _rows(part: InputFile, needed: Iterable[str]) -> Iterator[tuple[int, Mapping
 
 
 def _objects(part: InputFile) -> Iterator[tuple[int, Mapping[str, object]]]:
-    for line, text in enumerate(part.stream, start=1):
+    for line, text in enumerate(part.lines(), start=1):
         if (found := json_object(text.decode("utf-8-sig", errors="replace"))) is not None:
             yield line, dict(_flat(found))
 

@@ -3,14 +3,13 @@
     completed step: 49, seconds: 5.018, TFLOP/s/device: 107.127, Tokens/s/device: 6529.527,
     total_weights: 16777216, loss: 10.172
 
-Each line is one step, timed on the host while the device works on: the first steps after the
-compilation may look absurdly fast, and what they left waiting shows in later ones. Tokens count
-padding; total_weights counts targets that are none. TFLOPs are model FLOPs, without recomputation.
-Steps count from 0 in MaxText and from 1 in trainings after it (DPO, SFT): they are kept as printed,
-but for a log that has a step 0.
+Each line is one step, timed on the host while the device works on: the first steps after the compilation may look
+absurdly fast, and what they left waiting shows in later ones. Tokens count padding; total_weights counts targets that
+are none. TFLOPs are model FLOPs, without recomputation. Steps count from 0 in MaxText and from 1 in runs after it (DPO,
+SFT): they are kept as printed, but for a log that has a step 0.
 
-native_metrics: `tflops_per_gpu`, `tokens_per_second_per_gpu`, `samples_per_second_per_gpu`,
-`target_tokens`, `perplexity`, each where it is printed.
+native_metrics: `tflops_per_gpu`, `tokens_per_second_per_gpu`, `samples_per_second_per_gpu`, `target_tokens`,
+`perplexity`, each if it is printed.
 """
 
 from __future__ import annotations
@@ -56,8 +55,6 @@ _STATEMENTS = statements(
 )
 # A row of the memory table that is printed when the parameters are there.
 _TABLED = re.compile(r"\bUsing \(GB\) [\d.]+ / [\d.]+ \([\d.]+%\) on (?:TPU|CUDA|ROCM|Gpu)?_?(\d{1,6})\(")
-_SIGNS = ("Config param", "evices: ", "Using (GB)", "Train loop", "Finished training")
-
 _ABSL_DATE = re.compile(r"[IWEF](\d\d)(\d\d) (?=\d\d:\d\d:\d\d\.\d)")
 
 
@@ -66,6 +63,7 @@ class Reader(StepReader):
 
     name = "maxtext"
     signs = ("completed ",)
+    tells = ("Config param", "evices: ", "Using (GB)", "Train loop", "Finished training")
     names: Mapping[str, str] = {
         "seconds": "seconds",
         "tflop/s/device": "tflops_per_gpu",
@@ -103,12 +101,12 @@ class Reader(StepReader):
 
     def other(self, line: Line) -> None:
         """Read a line of the setup, or of what happens once the training is known."""
-        if is_told(line.text, _SIGNS):
+        if is_told(line.text, self.tells):
             self._read_context(line.number, line.text[:4_000])
         self.hear(line)
 
     def take(self, line: Line) -> bool:
-        """Read a step, or several where line ends were lost."""
+        """Read a step, or several if line ends were lost."""
         anchors = list(_STEP.finditer(line.text))
         ends = [anchor.start() for anchor in anchors[1:]] + [len(line.text)]
         for anchor, end in zip(anchors, ends, strict=False):

@@ -3,7 +3,7 @@
     Step Time : 11.65s GPU utilization: 1158.1MODEL_TFLOP/s/GPU
 
 Rank 0 prints this, without a step; Megatron's own line comes from the last rank, and so may stand in
-another file, or be glued to it. Where both are in one log, Megatron's line is the record, with its
+another file, or be glued to it. If both are in one log, Megatron's line is the record, with its
 time in tenths of a millisecond, and this one gives the TFLOPs.
 """
 
@@ -41,6 +41,7 @@ class Reader(StepReader):
 
     name = "megatron_bridge"
     signs = ("Step Time", "Step time:")
+    tells = (TIMED, "gigabytes", "_size: ", "_length: ", "train_iters: ", "Job throughput:")
     timing = Timing(
         kind="timer",
         clock="host clock at Megatron's interval timer, printed with two decimals",
@@ -74,8 +75,6 @@ class Reader(StepReader):
     def other(self, line: Line) -> None:
         """Read a line of the setup."""
         text, around = line.text, self.sorter.pending
-        if not self.may_state():
-            return
         self._bare = self._bare and (not text or text.isspace())
         if "gigabytes" in text:
             for kind, gigabytes in _MEMORY.findall(text):
@@ -103,7 +102,7 @@ class Reader(StepReader):
         return bool(matches or torn)
 
     def finish(self) -> list[ParsedLog]:
-        """Return the trainings; one per line where the file holds only a few such lines."""
+        """Return the runs; one per line where the file holds only a few such lines."""
         records, numbers = self._records, list(dict.fromkeys(self._iterations))
         if self._bare and not numbers and len(records) < MINIMUM_RECORDS:
             # An excerpt: nothing says that its lines are of one training.

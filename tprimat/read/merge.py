@@ -41,7 +41,7 @@ LOSS_DIGITS = 5e-4
 
 
 def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[ParsedLog]:
-    """Return the trainings of one log, each once, from what the reader of each log format found."""
+    """Return the runs of one log, each once, from what the reader of each log format found."""
     by_name = {name: list(logs) for name, logs in by_reader}
     if any(name not in ("megatron", "mlperf") and logs for name, logs in by_name.items()):
         # A dump of arguments in Megatron's form, without an iteration line, is of the other one's training.

@@ -1,4 +1,4 @@
-"""Reader of MLflow: a run's folder, mlruns/EXPERIMENT/RUN, and metric histories as CSV.
+"""Reader of MLflow: a run's directory, mlruns/EXPERIMENT/RUN, and metric histories as CSV.
 
 metrics/train/loss    a line per value: time in ms since 1970, value, step: 1700000001500 1.99 1
 params/max_steps      a file per parameter, of a value alone
@@ -8,7 +8,7 @@ run_id,key,value,step,timestamp
 69c1732aabb5,loss,1.99,1,1700000001500
 
 Source: mlflow/store/tracking/file_store.py and convertMetricsToCsv in MetricsPlotPanel.tsx of mlflow/mlflow; checked
-with folders of version 3.17.2.
+with directories of version 3.17.2.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Point = tuple[str, str, str, str]
 
 
 def _run_folder(path: str) -> str:
-    """Return the folder of the run that a metric's file belongs to; a metric `train/loss` is in a folder of its own."""
+    """Return the directory of the run of a metric's file; a metric `train/loss` is in a directory of its own."""
     parents = PurePath(path).parents
     return str(next((parent.parent for parent in parents if parent.name == "metrics"), parents[0]))
 
@@ -42,7 +42,7 @@ def _run_folder(path: str) -> str:
 def _points(parts: Sequence[InputFile]) -> Iterator[Point]:
     for part in parts:
         name = re.split(r"[\\/]metrics[\\/]", part.name)[-1].replace("\\", "/")
-        for line in part.stream:
+        for line in part.lines():
             # The last line of a run that goes on may be torn.
             if line.endswith(b"\n") and _LINE.fullmatch(line):
                 time, value, step, *_ = line.decode("ascii", "replace").split()
@@ -50,7 +50,7 @@ def _points(parts: Sequence[InputFile]) -> Iterator[Point]:
 
 
 def _rows(points: Iterator[Point]) -> list[tuple[int, dict[str, object]]]:
-    """Return a row per step, the last value counts. Raises ValueError where there are values, but no steps."""
+    """Return a row per step, the last value counts. Raises ValueError if there are values, but no steps."""
     rows: dict[int, dict[str, object]] = {}
     several = False
     for name, value, printed, time in points:
@@ -82,7 +82,7 @@ def _folder(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Par
     trainings = tracked.trainings_of(_rows(_points(parts)))
     for training in trainings:
         state_config(parameters, training.around.stated, "MLflow's params")
-    return [tracked.parsed(training, "mlflow", "run folder", lines=False, **known) for training in trainings]
+    return [tracked.parsed(training, "mlflow", "run directory", lines=False, **known) for training in trainings]
 
 
 def _is_csv(head: bytes) -> bool:
@@ -108,7 +108,7 @@ def _csv(part: InputFile, _beside: object) -> list[ParsedLog]:
 FILE_FORMATS = (
     FileFormat(
         "mlflow",
-        "a metric in the folder of an MLflow run (time, value, step)",
+        "a metric in the directory of an MLflow run (time, value, step)",
         lambda head: _LINE.match(head) is not None,
         _folder,
         together=_run_folder,

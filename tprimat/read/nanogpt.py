@@ -23,7 +23,7 @@ from tprimat.read.parsing.text import Line, without_prefixes
 from tprimat.read.parsing.values import count, number, precision_of, read_statements, state, statements, summary_values
 from tprimat.results.account import Timing
 
-_NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d{1,3})?|nan|inf)"
+_NUMBER = r"[-+]?(?:\d[\d,]*(?:\.\d*)?(?:[eE][-+]?\d{1,3})?|nan|inf)"
 _STEP = r"(?P<step>\d{1,12})"
 _PLANNED = r"(?P<max_steps>\d{1,12})"
 _ITER = re.compile(
@@ -76,7 +76,7 @@ _MULTIPLE = 1024
 _PEAK = re.compile(r"\bpeak memory (?:allocated: (\d{1,9}) MiB reserved: (\d{1,9}) MiB|consumption: (\d{1,9}) MiB)")
 _TOKENS = r"\d[\d,]{0,18}"
 _TABLED = {
-    "micro batch size B": "micro_batch_size",
+    "micro-batch size B": "micro_batch_size",
     "sequence length T": "sequence_length",
     "total batch size": "tokens_per_step",
     "num_processes": "num_gpus",
@@ -95,7 +95,7 @@ _STATEMENTS = statements(
         str.lower,
         1,
         r"\bRunning (?:PyTorch|pytorch) (?P<pytorch_version>[\w.+]{3,40})"
-        r"(?:.*?\bcompiled for (?P<software_stack>CUDA) (?P<software_version>[\d.]{2,8}))?",
+        r"(?:.{0,200}?\bcompiled for (?P<software_stack>CUDA) (?P<software_version>[\d.]{2,8}))?",
     ),
     # Of nanochat.
     ("GPU: ", str.strip, 1, r"^GPU: (?P<device_name>[\w .-]{2,60}?) \| Peak FLOPS"),
@@ -134,6 +134,7 @@ class Reader(StepReader):
 
     name = "nanogpt"
     signs = ("time ", "train_time:", "trl:", "dt:", "tel:", " tok/s", ": train loss ")
+    tells = ("| Peak FLOPS", "peak memory", *{row.sign for row in _STATEMENTS})
     timing = Timing(
         kind="timer",
         clock="host clock of the training script",
@@ -224,7 +225,7 @@ class Reader(StepReader):
         self.sorter.take(record)
 
     def _derive_time(self, record: Record) -> bool:
-        """Set the step time from the cumulative one; return False where that is no value."""
+        """Set the step time from the cumulative one; return False if that is no value."""
         step, seconds = record.step, record.native.get("cumulative_train_seconds")
         if seconds is None or step < 1:
             return False

@@ -25,7 +25,7 @@ from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, state, whole_ratio
 from tprimat.results.account import Timing
 
-_EPOCH = re.compile(r"=+ Epoch (\d{1,12})/(\d{1,12}) =+")
+_EPOCH = re.compile(r"= Epoch (\d{1,12})/(\d{1,12}) =+")
 _TOTAL = "Total step time"
 _OVER = "has been reached, stopping training early"
 _REWARDS = {"Avg Reward", "Avg Total Reward", "Generation KL Error"}
@@ -39,7 +39,8 @@ class Reader(BlockReader):
     name = "nemo_rl"
     rate = None
     signs = (" Step ", " Epoch ", "• ", "- ")
-    header = re.compile(r"=+ Step (\d{1,12})/(\d{1,12}) =+")
+    tells = (_OVER,)
+    header = re.compile(r"= Step (\d{1,12})/(\d{1,12}) =+")
     metric = re.compile(r"[•-] ([\w ./()-]{1,80}?): ((?:[-+\d.eE]{1,40}|nan|inf)s?)(?: \([\d.]+%\))?\s*$")
     names: Mapping[str, str] = {
         _TOTAL: "seconds",
@@ -56,7 +57,7 @@ class Reader(BlockReader):
         kind="timer",
         clock="host clock of NeMo RL's controller",
         covers="the whole step: generation, rewards, log probabilities, weight transfer, training; validation and "
-        "checkpoints where they occur",
+        "checkpoints if any",
         over_ranks="the controller",
     )
 
@@ -72,7 +73,7 @@ class Reader(BlockReader):
         return bool(epoch) or super().take(line)
 
     def place(self, header: re.Match[str]) -> tuple[int | None, int | None]:
-        """Return the step of a header, of all epochs: steps are counted anew in each."""
+        """Return the step of a header, of all epochs: steps are counted again in each."""
         step, steps = int(header[1]), int(header[2])
         return step + max(self._epoch - 1, 0) * steps, count(steps) if self._epochs == 1 else None
 

@@ -69,7 +69,7 @@ class Reader(BlockReader):
         """End the block at any other line."""
         super().other(line)
         if line.text.strip() and not line.text.startswith((" ", "\t")):
-            self.is_open = False
+            self.within = False
 
     def done(self, run: RunBuilder) -> None:
         """Note what the rates are, and how many tokens a step has."""

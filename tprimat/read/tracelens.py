@@ -1,4 +1,4 @@
-"""Reader of TraceLens' reports of a trace: a workbook, or a folder of CSV files; of one rank, of several, or compared.
+"""Reader of TraceLens' reports of a trace: a workbook, or a directory of CSV files; of one rank or more, or compared.
 
 What is taken is where the time goes: computation, exposed communication, copies and idle time
 (gpu_timeline), by category (ops_summary_by_category), by kernel (kernel_summary) and by collective
@@ -28,8 +28,8 @@ TIMING = Timing(
     over_ranks="the rank that was traced",
 )
 
-LARGEST_WORKBOOK = 1 << 28
-"""Bytes of all parts of a workbook, unpacked. The largest real report takes some 10 MB."""
+LARGEST_WORKBOOK, MOST_TAGS = 1 << 26, 1_000_000
+"""Bytes of all parts of a workbook, unpacked, and XML tags, which openpyxl may keep. Reports have 10 MB and 200,000."""
 
 MOST_PACKED = 200
 """Times that a part may grow when it is unpacked; what spreadsheets hold grows 5 to 20 times."""
@@ -148,13 +148,19 @@ def _check_workbook(part: InputFile) -> None:
         # A part is unpacked to its stated size at most, so that the stated size is what counts.
         if sum(info.file_size for info in infos) > LARGEST_WORKBOOK or len(infos) > 10_000:
             raise _RefusedError(f"its parts unpack to more than {LARGEST_WORKBOOK >> 20} MiB")
+        tags = 0
         for info in infos:
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise _RefusedError("it is not packed with deflate")
             if info.file_size > MOST_PACKED * max(info.compress_size, 1) and info.file_size > 1 << 24:
                 raise ValueError(f"a part unpacks to {info.file_size >> 20} MiB from almost nothing")
             if info.flag_bits & 1:
                 raise _RefusedError("it is encrypted")
-            if info.filename.endswith((".xml", ".rels")) and _has_document_type(archive.read(info)):
+            content = archive.read(info)
+            if info.filename.endswith((".xml", ".rels")) and _has_document_type(content):
                 raise _RefusedError("it declares XML entities")
+            if (tags := tags + content.count(b"<")) > MOST_TAGS:
+                raise _RefusedError(f"it has more than {MOST_TAGS} tags")
     part.stream.seek(0)
 
 

@@ -1,4 +1,4 @@
-"""Histories of experiment trackers (W&B, MLflow): rows of metrics, and what trainings and frameworks call them."""
+"""Histories of experiment trackers (W&B, MLflow): rows of metrics, and what runs and frameworks call them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "loss": (*LIGHTNING["loss"], "train/lm_loss"),
     "learning_rate": ("train/learning_rate", "learning_rate", "lr", "train/lr", "actor/lr"),
     "grad_norm": (*LIGHTNING["grad_norm"], "actor/grad_norm"),
-    "seconds": (
-        *LIGHTNING["seconds"], "train/step_time_s", "perf/time_per_step", "timing_s/step", "perf/step_time",
-        "perf/step_time_seconds",
-    ),
+    "seconds": (*LIGHTNING["seconds"], "train/step_time_s"),
     "tokens_per_second_per_gpu": (*LIGHTNING["tokens_per_second_per_gpu"], "perf/throughput", "tps_per_gpu"),
     "tokens_per_second": (*LIGHTNING["tokens_per_second"], "train/tokens_per_second", "tokens_per_second", "tps"),
     "policy_loss": ("actor/pg_loss", "actor/loss"),
@@ -59,9 +56,9 @@ def values_of(row: Row) -> dict[str, object]:
 
 
 def trainings_of(rows: Iterable[tuple[int, Row]]) -> list[LoggedTraining]:
-    """Return the trainings in a history, from its rows with their lines (0: none), in the order of the file.
+    """Return the runs in a history, from its rows with their lines (0: none), in the order of the file.
 
-    Step times that no row holds are differences of the time since the start. Raises ValueError where there is no step.
+    Step times that no row holds are differences of the time since the start. Raises ValueError if there is no step.
     """
     logged = []
     for line, row in rows:
@@ -105,13 +102,11 @@ def _set_times(training: LoggedTraining, clock: str) -> None:
             record.native["elapsed_seconds"] -= started
     set_times(records)
     training.around.marks["stamps"] = records[0].line
-    training.warnings.append(
-        f"step times are differences of {clock}: evaluation and saving are included where they occur"
-    )
+    training.warnings.append(f"step times are differences of {clock}: evaluation and saving are included, if any")
 
 
 def _check_times(records: Sequence[Record], warnings: list[str]) -> None:
-    """Warn where the step times contradict when the rows were logged."""
+    """Warn if the step times contradict when the rows were logged."""
     rows = [
         (later.native["elapsed_seconds"], 0.0, (later.seconds or 0.0) * (later.step - record.step) or None)
         for record, later in pairwise(records)

@@ -93,6 +93,4 @@ class Reader(StepReader):
     def done(self, run: RunBuilder) -> None:
         """Say why no batch describes a step."""
         if any("tokens_per_step" in record.native for record in run.training.records.values()):
-            run.unknown["batch"] = (
-                "tokens per step vary with the length of the answers; token rates are in native_metrics"
-            )
+            run.unknown["batch"] = "tokens per step vary with the length of the responses; the log counts them"

@@ -35,7 +35,7 @@ _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _VALUE = b"\x82\x01"
 """What begins field 16, the value, of an item; it comes last."""
 
-_LONGEST = 1 << 28
+_LONGEST = 1 << 25
 """Bytes of a record; longer ones hold media, if they are records at all."""
 
 _METADATA = "files/wandb-metadata.json"
@@ -84,13 +84,13 @@ def _text(values: list[Any]) -> str:
 
 @functools.lru_cache(4096)
 def _name(keys: bytes) -> str:
-    """Return the name in the keys of an item, dotted where it is nested; a history repeats them in each row."""
+    """Return the name in the keys of an item, dotted if it is nested; a history repeats them in each row."""
     fields = fields_of(keys)
     return ".".join(key.decode("utf-8", "replace") for key in fields[2, 2]) or _text(fields[1, 2])
 
 
 def _item(content: bytes, wanted: Container[str] | None = None) -> tuple[str, object]:
-    """Return the name and the value of an item; no value where its name is not wanted."""
+    """Return the name and the value of an item; no value if its name is not wanted."""
     keys, _, rest = content.partition(_VALUE)
     if keys and rest and rest[0] == len(rest) - 1 < 0x80:
         name, value = _name(keys), rest[1:].decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Recording of live trainings: recorder.py is pure, one adapter per framework feeds it."""
+"""Recording of live runs: recorder.py is pure, one adapter per framework feeds it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OFFERED = {
 def offered(name: str) -> Any:
     """Return one of OFFERED.
 
-    Raises MissingTrainingPackageError where a package that it needs is missing. In a script that
+    Raises MissingTrainingPackageError if a package that it needs is missing. In a script that
     doesn't catch it, Python prints error and hint instead of a traceback.
     """
     try:

@@ -46,6 +46,7 @@ def end(platform: Platform, run: Run, summary: Summary) -> list[str]:
     else:
         kind, mean, peak = "", memory.avg_memory_allocated_gb, memory.peak_memory_allocated_gb
     reason = [f"Reason: {run.status_reason}"] if run.status != "complete" else []
+    rate = figures.tokens_per_second_per_gpu
     return [
         RULE,
         f"BENCHMARK {run.status.upper()} - Platform: {TITLES[platform]}",
@@ -55,6 +56,7 @@ def end(platform: Platform, run: Run, summary: Summary) -> list[str]:
         f"Total Time: {_shown(figures.total_time_seconds, '{:.2f}s')}",
         f"Avg Step Time: {_shown(figures.avg_step_time_seconds, '{:.3f}s')}",
         f"Throughput: {_shown(figures.steps_per_second, '{:.3f} steps/s')}",
+        *([] if rate is None else [f"Throughput per GPU: {rate:,.1f} tokens/s"]),
         f"Avg {kind}Memory: {_shown(mean, '{:.2f}GB')}",
         f"Peak {kind}Memory: {_shown(peak, '{:.2f}GB')}",
         "",

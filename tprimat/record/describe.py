@@ -38,7 +38,7 @@ def parameter_dtypes(module: Any) -> list[str]:
 
 
 def recomputation(module: Any) -> str | None:
-    """Return a module's activation recomputation: none, selective or full; None where unknown."""
+    """Return a module's activation recomputation: none, selective or full; None if unknown."""
     config: Any = getattr(module, "config", None) or getattr(getattr(module, "model", None), "config", None)
     if hasattr(config, "recompute_granularity"):
         return config.recompute_granularity or "none"

@@ -6,15 +6,17 @@ import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from tprimat.store.history import UNFINISHED
+
 JOURNALS = ".journal"
-"""The folder, beside the results, of the journals of trainings that are going on."""
+"""The directory, beside the results, of the journals of runs that are going on."""
 
 DEFAULTS = ("output", "results")
-"""Folders that commands work in where none is named."""
+"""Directories that commands work in if none is named."""
 
 
 def with_journals(arguments: Iterable[str]) -> list[Path]:
-    """Return the results folders with journals: default ones, and those among a command's arguments."""
+    """Return the results directories, default ones and a command's arguments, with journals or unfinished files."""
     folders: dict[Path, None] = {}
     for text in (*DEFAULTS, *arguments):
         name = text.partition("=")[2] if text.startswith("-") else text
@@ -23,7 +25,7 @@ def with_journals(arguments: Iterable[str]) -> list[Path]:
             path = Path(name)
             folder = path.parent if path.is_file() else path
             if name and folder.is_dir():
-                # One folder a machine is how people collect results.
-                journals = (folder / JOURNALS, *folder.glob(f"*/{JOURNALS}"))
-                folders.update(dict.fromkeys(each.parent for each in journals if each.is_dir()))
+                # One directory a machine is how people collect results.
+                left = (folder / JOURNALS, *folder.glob(f"*/{JOURNALS}"), *folder.glob(f".*{UNFINISHED}"))
+                folders.update(dict.fromkeys(each.parent for each in left if each.exists()))
     return list(folders)

@@ -1,8 +1,7 @@
 """The crash-recovery journal of a training: one line per step, written as it happens, beside the results.
 
-Nothing is forced to the disk: what was written outlives the program, whatever ends it, and a power cut
-costs some seconds. The result replaces the journal; recover() turns a journal whose program is gone into
-a result.
+Nothing is forced to the disk: what was written outlives the program, whatever ends it, and a power cut costs some
+seconds. The result replaces the journal; recover() turns a journal whose program is gone into a result.
 
     {"journal": 1, "owner": {…}}      whose it is
     {"run": {…}}                      the setup, without records; the last such line counts
@@ -50,7 +49,7 @@ class Update(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         epoch: another finished one.
-        native_metrics, breakdown, warnings: replace the earlier ones; None where they were not computed.
+        native_metrics, breakdown, warnings: replace the earlier ones; None if they were not computed.
     """
 
     epoch: dict[str, float | None]
@@ -60,7 +59,7 @@ class Update(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Journal:
-    """Write the journal of one training. Never raises: a training is worth more than its journal.
+    """Write the journal of one training. Never raises, so that a journal error cannot stop a run.
 
     Args:
         folder: of the results; None for a process that keeps no journal.
@@ -104,7 +103,7 @@ class Journal:
         """Remove the journal: the result is written."""
         self.close()
         if self.path is not None:
-            # A folder that has vanished has taken the journal with it.
+            # A directory that has vanished has taken the journal with it.
             with contextlib.suppress(OSError):
                 self.path.unlink()
             with contextlib.suppress(OSError):
@@ -121,7 +120,7 @@ class Journal:
         owner = current_process()
         name = f"{owner.pid}-{secrets.token_hex(4)}"
         for attempt in range(ATTEMPTS):
-            # Another training that ends removes the folder when it is empty.
+            # Another training that ends removes the directory when it is empty.
             folder.mkdir(parents=True, exist_ok=True)
             unnamed = folder / (name + UNNAMED)
             try:

@@ -65,12 +65,12 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Recording:
-    """One training, from before its first step to its result. What has not begun or has ended takes no steps.
+    """One training, from before its first step to its result. Steps before start() or after end() are ignored.
 
     Args:
         options: from the caller.
         process: with the device that it trains on; the first process writes.
-        module: the trained module, for its name; None where unknown.
+        module: the trained module, for its name; None if unknown.
         covers: the scope of the step timer.
         absent: why a value is unknown that no step brought; see StepValues.
         warnings: returns the adapter's own warnings for a Run.
@@ -82,11 +82,11 @@ class Recording:
         values: takes those of a step.
         pause, resume: mark time that belongs to no step.
         step: number of the last finished step.
-        batch_varies: set by the adapter where the steps are not of one global batch.
+        batch_varies: set by the adapter if the steps are not of one global batch.
         is_ending, has_ended: whether the result is being written, or is written (on the first process).
         run, path: the result at the end, and its file; None on other processes than the first.
         sampler: reads the machine while the steps run, on the first process.
-        measured_until: the last step that counts where others follow that a profiler watches.
+        measured_until: the last step that counts if others follow that a profiler watches.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Recording:
             self._journal.setup(self._run_so_far())
 
     def start(self, shown: Run, *, step: int = 0) -> None:
-        """Start the first step, after `step` steps that were done before, of a training that shows this of itself."""
+        """Start the first step, after `step` steps that were done before, whose setup was detected as `run`."""
         self._shown, self._timestamp = shown, _now()
         self.step = self.first_step = step
         if self.process.rank == 0:
@@ -232,7 +232,7 @@ class Recording:
             self._journal.remove()
 
     def _terminate(self) -> bool:
-        """Write the result before SIGTERM ends the process; False where it is being written already."""
+        """Write the result before SIGTERM ends the process; False if it is being written already."""
         if self.is_ending:
             return False
         self.end(TERMINATED)
@@ -324,7 +324,7 @@ class Recording:
         return self._complete(run)
 
     def _mean_step(self) -> dict[str, float | None]:
-        """Return the mean of this process's measured steps after the first, in parts; empty where no wait is known."""
+        """Return the mean of this process's measured steps after the first, in parts; empty if no wait is known."""
         recorder, last = self.recorder, self.measured_until
         known = [
             (record.window, record.window * record.seconds, recorder.waits[record.step])
@@ -358,7 +358,8 @@ class Recording:
     def _write(self, run: Run) -> None:
         self._journal.final(run)
         summary = summarize(run)
-        self.path, messages = result.write(run, summary, self._options.output_dir)
+        written, messages = result.write(run, summary, self._options.output_dir)
+        self.path = written and written.path
         # From here on an interruption must not have it written a second time.
         self.has_ended = self.path is not None
         journal = self._journal
@@ -373,6 +374,7 @@ class Recording:
                 messages.append(f"recorded steps are in {journal.path}; the next command saves them as a result")
         if not self._options.quiet:
             saved = f"Results saved to: {self.path}" if self.path else "Results were not saved"
+            saved += f" (now {written.runs} runs)" if written and written.runs > 1 else ""
             console.echo([*console.end(self.platform, run, summary), saved, console.RULE])
             events = (issue.sentence for issue in run.telemetry.issues if issue.severity == "warning")
             warnings = dict.fromkeys((*run.warnings, *summary.warnings, *events))

@@ -1,4 +1,4 @@
-"""record(): measure a training loop of one's own.
+"""record(): time a custom training loop.
 
     with benchmark_utils.record(model="mine", global_batch_size=8, sequence_length=2048) as recorder:
         for batch in data:
@@ -50,14 +50,14 @@ class LoopRecorder(Benchmark):
     Args:
         model: llama, qwen, mistral, or any name; None to take it from `module`.
         model_name: the same as model.
-        output_dir: folder of the result file.
+        output_dir: directory of the result file.
         platform: auto, cuda, rocm or cpu; a platform other than the training's is an error.
         module: the torch module that is trained; its shape, its parameters and its device are read.
         optimizer: the torch optimizer; its settings are read, and the learning rate of each step.
-        device: that the training runs on; by default that of `module`, else the current GPU where
+        device: that the training runs on; by default that of `module`, else the current GPU if
             there is one, else the CPU.
         max_steps: optimizer steps that are requested; with fewer at the end, the run is incomplete.
-        first_step: steps that were done before, where a training goes on.
+        first_step: steps that were done before, if a training goes on.
         precision: of the matrix products: fp32, tf32, bf16, fp16 or fp8. torch.autocast leaves no
             trace that could be read afterwards.
         precision_detail: the same in your own words.
@@ -129,7 +129,7 @@ class LoopRecorder(Benchmark):
         self._hook: Any = None
 
     def __enter__(self) -> LoopRecorder:
-        """Start the first step. Raises UsageError where the result could not be written."""
+        """Start the first step. Raises UsageError if the result could not be written."""
         if self._recording is not None:
             raise UsageError("record: a recorder is for one loop", heading=HEADING, hint="make a new one for the next")
         covers = self._options.known.timing.covers or COVERS
@@ -248,7 +248,7 @@ record = LoopRecorder
 
 
 def current_process(device: Any) -> Process:
-    """Return this process by torch.distributed where it is set up, else by what torchrun and its like set."""
+    """Return this process by torch.distributed if it is set up, else by what torchrun and its like set."""
     import torch.distributed as dist
 
     if dist.is_available() and dist.is_initialized():

@@ -1,6 +1,7 @@
 """The machines of a training on several: each states itself in a file, and the result holds them all.
 
-A file on the share rather than a message: frameworks whose log is read have no processes of ours to send one.
+A file on the share rather than a message: frameworks that are measured by their log run no code of ours that could
+send a message.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def name(environ: Mapping[str, str]) -> str:
 
 
 def state(folder: Path, rank: int, machine: Machine, environ: Mapping[str, str]) -> None:
-    """Write what this machine is. Raises UsageError where the folder can't be written."""
+    """Write what this machine is. Raises UsageError if the directory can't be written."""
     info, environment = machine.gpu_info, machine.environment
     node = Node(
         hostname=name(environ),
@@ -49,11 +50,11 @@ def described(environ: Mapping[str, str]) -> tuple[tuple[Node, ...], list[str]]:
 
 
 def read(folder: Path, count: int) -> tuple[tuple[Node, ...], list[str]]:
-    """Return what `count` machines state in a folder, and warnings: those that differ, and those that are missing."""
+    """Return what `count` machines state in a directory, and warnings on different and on missing ones."""
     nodes = []
     for rank in range(count):
-        # By its name: a listing of a folder on a share may be old.
-        with contextlib.suppress(OSError, msgspec.MsgspecError):
+        # By its name: a listing of a directory on a share may be old.
+        with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
             nodes.append(msgspec.json.decode((folder / f"{rank}.node").read_bytes(), type=Node))
     missing = [f"{counted(count - len(nodes), 'node')} of {count} wrote no description"] if len(nodes) < count else []
     return tuple(nodes), [*differences(nodes), *missing]
@@ -67,7 +68,7 @@ def added(run: Run, folder: Path, count: int) -> Run:
 
 
 def differences(nodes: Sequence[Node]) -> list[str]:
-    """Return a warning that names what differs between machines; none where they are alike."""
+    """Return a warning that names what differs between machines; none if they are alike."""
     stated = [_facts(node) for node in nodes]
     differing = []
     for fact in dict.fromkeys(fact for each in stated for fact in each):
@@ -87,11 +88,11 @@ def _facts(node: Node) -> dict[str, str]:
 
 
 def variables(count: int, folder: Path) -> dict[str, str]:
-    """Return the variable for the trainings of several machines; none for one."""
+    """Return the variable for the runs of several machines; none for one."""
     return {VARIABLE: f"{count}:{folder}"} if count > 1 else {}
 
 
 def folder_of(environ: Mapping[str, str], output_dir: Path, rendezvous: str | None) -> Path:
-    """Return the folder that all machines of a session share: the job's, or one that is named after their meeting."""
+    """Return the directory that all machines of a session share: the job's, or one named after their rendezvous."""
     job = environ.get("TPRIMAT_JOB")
     return Path(job) / "nodes" if job else output_dir / "nodes" / re.sub(r"[^\w.-]+", "-", rendezvous or "")

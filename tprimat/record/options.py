@@ -55,11 +55,11 @@ class Benchmark:
     ) -> None:
         """Take the arguments of a measurement.
 
-        What is stated here overrides `setup`, and both override the trainer's configuration. Sizes
-        that nobody states stay unknown: then there are step times, and no throughput in tokens.
+        What is stated here overrides `setup`, and both override the trainer's configuration. Sizes that nobody states
+        stay unknown: then there are step times, and no throughput in tokens.
 
         Args:
-            output_dir: folder of the result file.
+            output_dir: directory of the result file.
             platform: auto, cuda, rocm or cpu; a platform other than the training's is an error.
             model_name: llama, qwen, mistral, or any name; None to take it from the model itself.
             model: the same as model_name.
@@ -67,13 +67,12 @@ class Benchmark:
             micro_batch_size: sequences per forward pass of one replica.
             sequence_length: tokens per sequence.
             model_config: the model's shape, as a transformers configuration, a ModelConfig or a dict.
-            log_every: a line is printed every so many steps, and memory is read that often where
-                reading it costs.
+            log_every: a line is printed every so many steps, and memory is read that often if reading it costs.
             label: a name for this setup; stored, shown, and added to the file's name.
             setup: a Run without records that holds whatever else the caller knows.
             quiet: print nothing but errors.
-            on_step: called on the first process with (step, steps requested, time in s, mean time after
-                the first step, loss, newest reading of the memory in GB), as soon as a step's time is known.
+            on_step: called on the first process with (step, steps requested, time in s, mean time after the first step,
+                loss, newest reading of the memory in GB), as soon as a step's time is known.
 
         Raises UsageError, one line, for an argument that is wrong.
         """
@@ -90,7 +89,7 @@ class Benchmark:
             for name, text in names.items():
                 check(name, text, text is None or is_name(text), "a name, or None")
             is_one = None in (model, model_name) or model == model_name
-            check("model", model, is_one, f"either it or model_name={model_name!r}")
+            check("model", model, is_one, f"only one of model= and model_name={model_name!r}")
             for name, size in sizes.items():
                 check(name, size, size is None or _is_count(size), "a whole number above zero, or None")
             check("log_every", log_every, _is_count(log_every), "a whole number above zero")
@@ -165,7 +164,7 @@ class Benchmark:
 
 
 def check(name: str, value: Any, is_valid: bool, expected: str) -> None:
-    """Raise UsageError where an argument's value is not valid."""
+    """Raise UsageError if an argument's value is not valid."""
     if not is_valid:
         problem = f"BenchmarkCallback: {name}={value!r} is invalid"
         raise UsageError(problem, heading="benchmark-callback", hint=f"give {expected}")

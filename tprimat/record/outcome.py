@@ -1,4 +1,4 @@
-"""Outcomes of trainings: the status and reason in results, for all frameworks."""
+"""Outcomes of runs: the status and reason in results, for all frameworks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tprimat.results.run import Run, Status
 LONGEST_REASON = 400
 
 OUT_OF_MEMORY = "out of memory"
-"""How the reason begins of a training that failed for want of memory."""
+"""How the reason begins of a training that failed for lack of memory."""
 
 _OUT_OF_MEMORY = re.compile(
     r"out.?of.?memory|can(?:'|no)t allocate memory|not enough memory|bad_alloc|\bMemoryError\b"
     # The libraries of CUDA and ROCm, Transformer Engine for cuBLAS, rocBLAS; the last one is NCCL's and RCCL's.
-    r"|alloc(?:ation)?_?failed|resource allocation failed|status_memory_error|failed to (?:cuda|hip) .*alloc",
+    r"|alloc(?:ation)?_?failed|resource allocation failed|status_memory_error|failed to (?:cuda|hip) .{0,200}alloc",
     re.IGNORECASE,
 )
 
@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
 COMPLETE = Outcome("complete")
 INTERRUPTED = Outcome("incomplete", "interrupted (Ctrl-C)")
 TERMINATED = Outcome("incomplete", "terminated (SIGTERM)")
-ENDED_SILENTLY = Outcome("incomplete", "the training ended without a reason")
+ENDED_SILENTLY = Outcome("incomplete", "the run ended for an unknown reason")
 PROGRAM_ENDED = Outcome("incomplete", "the program exited before the training finished")
 KILLED = Outcome(
     "incomplete", "the program stopped before it could write the result (killed, out of memory, or power loss)"
@@ -103,7 +103,7 @@ def of_process(status: int, *, interrupted: bool, overdue: bool, recorded: str |
     if interrupted:
         reason = "interrupted"
     elif overdue:
-        reason = "killed: ran far beyond its time limit"
+        reason = "killed: far exceeded its time limit"
     elif recorded:
         reason = recorded
     elif status < 0:
@@ -129,7 +129,7 @@ def of_log(run: Run, requested_steps: int, *, succeeded: bool) -> Outcome:
 
 
 def why_stopped(*, interrupted: bool, overdue: bool, limit_s: float | None) -> str | None:
-    """Return the error for the log of a training that its parent process ended; None where it ended by itself."""
+    """Return the error for the log of a training that its parent process ended; None if it ended by itself."""
     if overdue:
         return f"killed: ran longer than {units.duration(limit_s)}"
     return "interrupted by the user" if interrupted else None

@@ -1,8 +1,7 @@
 """The process that writes a journal, and whether it still runs.
 
-A number that a process had is given to another one later, and means nothing on another machine or
-in another container. So a journal states its owner by more than that, and its owner holds a lock on
-it, which the system takes away when a process ends, however it ends.
+Process IDs are reused, and have no meaning on another machine or in another container. So a journal states its owner by
+more than that, and its owner holds a lock on it, which the system releases when a process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def current_process() -> ProcessIdentity:
 
 
 def started_at(pid: int) -> int | None:
-    """Return when a process started, in ticks since boot; None where no such process still runs.
+    """Return when a process started, in ticks since boot; None if no such process still runs.
 
     Not by psutil, whose create_time() follows the clock of the day, which may be set while a training runs.
     """

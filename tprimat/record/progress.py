@@ -22,17 +22,22 @@ VARIABLE = "TPRIMAT_PROGRESS"
 SESSION = "TPRIMAT_SESSION"
 """The environment variable that names the session and the round of a run: ID/ROUND."""
 
-REQUEST = "TPRIMAT_REQUEST"
-"""The environment variable with the digest of the requested configuration."""
-
-TUNING = "TPRIMAT_TUNING"
-"""The environment variable with the Tuning of a configuration that --config brings, as JSON."""
+KNOWN = "TPRIMAT_KNOWN"
+"""The environment variable with what else the session knows of a run, as the JSON of Known."""
 
 MARK = "\x02@tprimat "
 """A control character, which no log prints, and a word, since a terminal may swallow the former."""
 
 INTERVAL_S = 0.25
 """Between two steps that are reported."""
+
+
+class Known(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Fields of a Run that only its session knows."""
+
+    request: str | None = None
+    tuning: Tuning | None = None
+    arguments: tuple[str, ...] | None = None
 
 
 class Step(msgspec.Struct, frozen=True, tag="step"):
@@ -47,7 +52,7 @@ class Step(msgspec.Struct, frozen=True, tag="step"):
 
 
 class Saved(msgspec.Struct, frozen=True, tag="saved"):
-    """A result was written, here; several trainings may write to one file, so the run is named too."""
+    """A result was written, here; several runs may write to one file, so the run is named too."""
 
     path: str
     fingerprint: str | None = None
@@ -62,7 +67,7 @@ def is_enabled() -> bool:
 
 
 def session_of(environ: Mapping[str, str]) -> tuple[str | None, int | None]:
-    """Return session and round of this process's training; None where no session started it."""
+    """Return session and round of this process's training; None if no session started it."""
     session, _, number = environ.get(SESSION, "").rpartition("/")
     return (session, int(number)) if session and number.isdecimal() and int(number) else (None, None)
 
@@ -70,16 +75,16 @@ def session_of(environ: Mapping[str, str]) -> tuple[str | None, int | None]:
 def given(environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of a Run that the session which started this process's training knows, by name."""
     session, number = session_of(environ)
-    tuning = None
+    known = Known()
     with contextlib.suppress(msgspec.MsgspecError):
-        tuning = msgspec.json.decode(environ.get(TUNING, "null"), type=Tuning | None)
-    return {"session": session, "round": number, "request": environ.get(REQUEST) or None, "tuning": tuning}
+        known = msgspec.json.decode(environ.get(KNOWN, "{}"), type=Known)
+    return {"session": session, "round": number, **msgspec.structs.asdict(known)}
 
 
 def reporter(rank: int = 0) -> Callable[..., None] | None:
     """Return what sends a training's steps to the parent, a few times a second: see options.OnStep.
 
-    None where no parent reads them, or another process reports.
+    None if no parent reads them, or another process reports.
     """
     if rank or not is_enabled():
         return None
@@ -112,6 +117,6 @@ def decode(line: str) -> Message | None:
         return None
     try:
         message: Message = msgspec.json.decode(line[len(MARK) :], type=Message)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     return message

@@ -1,9 +1,8 @@
 """The processes of a training: which one this is, and the step times of all, gathered at the regular end.
 
-A step takes as long as it takes the slowest process. The times travel through the key-value store
-that torch.distributed keeps beside its process group, and in no collective: a process that has died
-or never comes costs the first one a bounded wait, and the training's own communication is not
-touched.
+A step takes as long as it takes the slowest process. The times travel through the key-value store that
+torch.distributed keeps beside its process group, and in no collective: a process that has died or never comes costs the
+first one a bounded wait, and the training's own communication is not touched.
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ CHUNK = 1 << 20
 SLOW_SHARE = 0.1
 """Of a step's time: by so much longer must a process take before its backward pass to be named."""
 
-
 BEFORE_THE_END = "the training ended before they were collected"
-WHILE_GATHERED = "the first process was killed while it collected them"
+WHILE_GATHERED = "rank 0 was killed while it collected them"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +58,7 @@ class Process:
 
     @property
     def processes_here(self) -> int:
-        """How many of the processes are on this machine; all of them where nobody states it."""
+        """How many of the processes are on this machine; all of them if nobody states it."""
         stated = os.environ.get("LOCAL_WORLD_SIZE", "")
         if self.local_world_size > 1 or not stated.isdecimal():
             return self.local_world_size if self.local_world_size > 1 else self.world_size
@@ -92,7 +90,7 @@ class Process:
 
 
 def from_environment(environ: Mapping[str, str]) -> Process | None:
-    """Return the process that torchrun or another launcher has described; None where none has.
+    """Return the process that torchrun or another launcher has described; None if none has.
 
     Raises UsageError for a description that is wrong or has gaps.
     """
@@ -153,7 +151,7 @@ def gather(
         training: a name for it, the same in all its processes.
         rank: of this process.
         world_size: number of processes.
-        node: name of this machine; empty where all processes are on one.
+        node: name of this machine; empty if all processes are on one.
     """
     store = open_store()
     if store is None:
@@ -168,16 +166,16 @@ def gather(
         # Should the first process be gone, this one has nobody left to tell.
         with contextlib.suppress(RuntimeError):
             publish_times(store, training, rank, own)
-        return alone(records, world_size, "this is not the first process")
+        return alone(records, world_size, "this is not rank 0")
     others, missing = collect_times(store, training, world_size)
     if missing:
         return alone(records, world_size, f"{_ranks(missing)} did not report within {TIMEOUT_S:g} s of the end")
     count = len(records)
     different = [rank for rank, each in others.items() if each.steps != own.steps or len(each.seconds) != count]
     if different:
-        return alone(records, world_size, f"{_ranks(different)} recorded other steps than the first process")
+        return alone(records, world_size, f"{_ranks(different)} recorded different steps than rank 0")
     all_seconds = zip(own.seconds, *(times.seconds for times in others.values()), strict=True)
-    # Where one of them is unknown, so is the longest.
+    # If one of them is unknown, so is the longest.
     longest = [
         None if None in each else max(seconds for seconds in each if seconds is not None) for each in all_seconds
     ]
@@ -202,7 +200,7 @@ def alone(records: Sequence[Record], world_size: int, why: str) -> Gathered:
 
 
 def open_store() -> Any:
-    """Return the torch.distributed.Store of the default process group; None where there is no such group."""
+    """Return the torch.distributed.Store of the default process group; None if there is no such group."""
     import torch.distributed as dist
 
     if not dist.is_available() or not dist.is_initialized():
@@ -215,7 +213,7 @@ def open_store() -> Any:
 
 
 def publish_times(store: Any, training: str, rank: int, own: Times) -> None:
-    """Publish this process's times for the first one. Raises RuntimeError where the store is gone."""
+    """Publish this process's times for the first one. Raises RuntimeError if the store is gone."""
     text = msgspec.json.encode(own).decode()
     chunks = [text[start : start + CHUNK] for start in range(0, len(text), CHUNK)]
     for number, chunk in enumerate(chunks):
@@ -263,7 +261,7 @@ def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
     who = f"{_ranks(slow)}{f' on {where}' if where else ''}"
     return (
         f"{who} {verb}: up to {known[worst]:.3g} s from step start to backward pass (typical {usual:.3g} s); "
-        f"the other ranks wait for it in each step, {(known[worst] - usual) / step:.0%} of it"
+        f"this delays the other ranks by {(known[worst] - usual) / step:.0%} of each step"
     )
 
 
@@ -273,7 +271,7 @@ def _ranks(ranks: Sequence[int]) -> str:
 
 def _wrong(what: str) -> UsageError:
     return UsageError(
-        f"the environment names this one of several processes, but {what}",
+        f"RANK and WORLD_SIZE indicate several processes, but {what}",
         heading="torchrun",
         hint="start them with torchrun, or unset RANK and WORLD_SIZE and let benchmark.py start them",
     )

@@ -2,10 +2,10 @@
 
 A mark is set at each step's end and read later, when the clock says that it is ready, so that
 a GPU never waits for the recorder. A step's time is the sum of the differences between
-neighbouring marks while the training runs; what lies between pause() and resume() is in no step.
+neighboring marks while the training runs; what lies between pause() and resume() is in no step.
 
 Ctrl-C or a signal may strike between any two lines. Therefore each change of state is one
-assignment or one append, and a mark that was already taken in is recognised.
+assignment or one append, and a mark that was already taken in is recognized.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Record(NamedTuple):
     Attributes:
         step: number of the (last) step.
         window: number of steps that the record averages.
-        seconds: wall time of one step, s; None where it couldn't be read.
+        seconds: wall time of one step, s; None if it couldn't be read.
         loss: nats/token.
         learning_rate: the one that this step used.
         grad_norm: gradient norm before clipping.
@@ -58,7 +58,7 @@ class Record(NamedTuple):
 # Plain tuples, as a step makes several and named ones take several times as long to make:
 # of a mark, its stamp, whether the time after it belongs to a step, and for a step's end the step,
 # how many steps it stands for, its learning rate and its values; a point within a step has no step and stands for one,
-# with what it is in the place of the values, where a pause has what it is for;
+# with what it is in the place of the values, if a pause has what it is for;
 _Mark = tuple[Any, bool, "int | None", int, "float | None", Any]
 # of how far the marks were taken in, the last mark, the seconds of the step in progress, those since the start, pauses
 # included, and those that the step has waited for data, None before the first wait.
@@ -70,13 +70,13 @@ _LAP, _ASKED, _GIVEN = "lap", "asked for data", "given data"
 class Recorder:
     """Converts step ends to records; `sink` is called with each, in order, as soon as it is known.
 
-    What has not started or has finished takes no marks; laps are taken where the training has several processes.
+    What has not started or has finished takes no marks; laps are taken if the training has several processes.
 
     Attributes:
         records: so far.
         warnings: doubts about the times.
         laps: of steps in which lap() was called, the time from the step's start to there, s.
-        waits: by the last step of each record, how long its steps waited for data, s; none where the loop shows none.
+        waits: by the last step of each record, how long its steps waited for data, s; none if the loop shows none.
         ends: by step, the time from the start to its end, pauses included, s.
         pauses: that are over.
     """
@@ -112,7 +112,7 @@ class Recorder:
         return not self._running
 
     def start(self, step: int = 0) -> None:
-        """Start the training after `step` steps: 0, or more where it is resumed."""
+        """Start the training after `step` steps: 0, or more if it is resumed."""
         mark = (self._clock.mark(), True, None, 0, None, NOTHING)
         # The device may still be at work on what came before; from here on the two clocks count the same time.
         self._clock.wait(mark[0], None)
@@ -146,7 +146,7 @@ class Recorder:
     def take_data(self) -> None:
         """Mark that the host has the batch.
 
-        What counts is how long the device stood idle for want of data, not how long the host slept: while a GPU is
+        What counts is how long the device stood idle for lack of data, not how long the host slept: while a GPU is
         still busy with the step before, both marks lie behind that work and next to each other.
         """
         self._mark_within(_GIVEN)
@@ -159,7 +159,7 @@ class Recorder:
         """End a step, as far as the host sees.
 
         Args:
-            step: its number; where it rose by more than one, the record is a window of those steps.
+            step: its number; if it rose by more than one, the record is a window of those steps.
             values: its loss and gradient norm, or what reads them.
             learning_rate: the one that it used.
 
@@ -232,7 +232,7 @@ class Recorder:
         _, _, step, window, learning_rate, values = mark
         if step is not None:
             loss, grad_norm = values() if callable(values) else values
-            # Also true where a value is not a number.
+            # Also true if a value is not a number.
             if loss is not None and not abs(loss) <= LARGEST_VALUE:
                 self._not_finite["loss"].append(step)
                 loss = None

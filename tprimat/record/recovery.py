@@ -1,4 +1,4 @@
-"""Recovery of results from the journals of killed trainings."""
+"""Recovery of results from the journals of killed runs."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ BROKEN = ".unreadable"
 
 CLAIMED = ".claimed"
 LEFT_UNNAMED_S = 3600.0
+LONGEST_LINE = 1 << 20
+"""Bytes of a journal's first lines: unbuffered, they are read byte by byte."""
 
 _Record = tuple[int, int, float | None, float | None, float | None, float | None]
 
@@ -55,7 +57,7 @@ class Recovered(NamedTuple):
 
 
 def names(folder: Path) -> set[str]:
-    """Return the file names of the journals in a folder of results."""
+    """Return the file names of the journals in a directory of results."""
     try:
         return {path.name for path in (folder / JOURNALS).iterdir()}
     except OSError:
@@ -63,7 +65,7 @@ def names(folder: Path) -> set[str]:
 
 
 def running(folder: Path, requests: Collection[str]) -> bool:
-    """Return whether a folder has a journal of one of these requested configurations, by their digests."""
+    """Return whether a directory has a journal of one of these requested configurations, by their digests."""
     for name in names(folder):
         if Path(name).suffix not in (SUFFIX, CLAIMED):
             continue
@@ -76,7 +78,7 @@ def running(folder: Path, requests: Collection[str]) -> bool:
 
 
 def recover(folder: Path, ended: str | None = None) -> list[Recovered]:
-    """Convert a folder's abandoned journals to results.
+    """Convert a directory's abandoned journals to results, and remove what killed writers have left.
 
     Never raises: unrecoverable journals are reported and kept. Those of an `ended` session are abandoned on whatever
     machine their owner was: Slurm has ended it.
@@ -85,7 +87,7 @@ def recover(folder: Path, ended: str | None = None) -> list[Recovered]:
     try:
         paths = sorted((folder / JOURNALS).iterdir())
     except OSError:
-        return []
+        paths = []
     for path in paths:
         if path.suffix in (SUFFIX, CLAIMED):
             outcome = _recover_one(path, folder, ended)
@@ -103,7 +105,7 @@ def recover(folder: Path, ended: str | None = None) -> list[Recovered]:
 
 
 def read(content: bytes) -> tuple[Run, bool] | None:
-    """Return the Run of a journal, and whether the training itself had finished it; None where nothing was recorded.
+    """Return the Run of a journal, and whether the training itself had finished it; None if nothing was recorded.
 
     A last line that was cut is skipped, and so is everything after a broken line: a power cut leaves zeros.
 
@@ -135,13 +137,13 @@ def read(content: bytes) -> tuple[Run, bool] | None:
                 if record[0] <= (records[-1][0] if records else 0) or not 1 <= record[1] <= LARGEST_COUNT:
                     raise ValueError("steps must rise")
                 records.append(record)
-        except ValueError:  # msgspec's errors are that too
+        except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
             warnings.append("the journal is damaged: later steps are lost")
             break
     if final is not None:
         return final, True
     if setup is None:
-        raise ValueError("the journal ends before the setup")
+        raise ValueError("the journal ends before the configuration")
     setup = _updated(setup, updates)
     run = msgspec.structs.replace(
         setup,
@@ -206,27 +208,27 @@ def _recover_one(path: Path, folder: Path, ended: str | None) -> Recovered | Non
             return _turn_into_result(path, file, folder) if _is_abandoned(path, file, ended) else None
     except FileNotFoundError:
         return None  # its training has just ended, or another command was faster
-    except OSError as error:
-        return _left(path, error.strerror or str(error))
+    except (OSError, MemoryError) as error:
+        return _left(path, getattr(error, "strerror", None) or str(error) or "it needs more memory than there is")
 
 
 def _is_abandoned(path: Path, file: IO[bytes], ended: str | None) -> bool:
     """Return whether the journal's owner is gone, and no other command is recovering it.
 
-    Raises FileNotFoundError where another one has done so.
+    Raises FileNotFoundError if another one has done so.
     """
     try:
-        owner = msgspec.json.decode(file.readline(), type=JournalHeader).owner
+        owner = msgspec.json.decode(file.readline(LONGEST_LINE), type=JournalHeader).owner
         gone = has_exited(owner, file.fileno()) or (_session(file) == ended is not None and lock(file.fileno()))
-    except ValueError:
+    except (ValueError, RecursionError):
         # A power cut may have taken the first line, which is written before the journal gets its name.
         gone = lock(file.fileno())
     return gone and os.fstat(file.fileno()).st_ino == path.stat().st_ino
 
 
 def _session(file: IO[bytes]) -> str | None:
-    """Return the session of a journal whose first line was read; None where it doesn't say."""
-    run = msgspec.json.decode(file.readline(), type=_Line).run
+    """Return the session of a journal whose first line was read; None if it doesn't say."""
+    run = msgspec.json.decode(file.readline(LONGEST_LINE), type=_Line).run
     return run.session if run else None
 
 
@@ -240,13 +242,13 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
             path = path.rename(path.with_suffix(CLAIMED))
     try:
         training = read(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         kept = path.with_suffix(BROKEN)
         path.rename(kept)
         return Recovered(f"the journal of an interrupted run can't be read ({plain(error, 200)}): kept as {kept}")
     if training is None:
         path.unlink()
-        return Recovered("an interrupted run had not recorded any step: nothing to recover")
+        return Recovered("an interrupted run left no steps to recover")
     run, finished = training
     if finished:
         there = store.locate(folder / file_name(run), store.fingerprint(run))

@@ -60,8 +60,8 @@ def setup_of(known: Run, shown: Run, module: object, machine: Machine) -> Run:
     )
 
 
-def write(run: Run, summary: Summary, folder: Path) -> tuple[Path | None, list[str]]:
-    """Write the result, if necessary to a temporary folder; return its file, and the lines to print as errors."""
+def write(run: Run, summary: Summary, folder: Path) -> tuple[store.Saved | None, list[str]]:
+    """Write the result, if necessary to a temporary directory; return where, and the lines to print as errors."""
     try:
         saved = store.save(run, folder, summary)
     except TensorPrimatError as first:
@@ -72,5 +72,5 @@ def write(run: Run, summary: Summary, folder: Path) -> tuple[Path | None, list[s
         except OSError as error:
             return None, [first.line(), f"error: no temporary directory either: {error.strerror or error}"]
         first.hint = f"the result is in {saved.path}"
-        return saved.path, [first.line()]
-    return saved.path, [f"existing file moved to {saved.moved}"] if saved.moved else []
+        return saved, [first.line()]
+    return saved, [f"existing file moved to {saved.moved}"] if saved.moved else []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,7 +22,28 @@ _MEGATRON = {
 _GATED = "llama qwen2 qwen3 mistral ministral gemma gemma2 gemma3_text phi3 olmo olmo2 cohere granite smollm3"
 """Model types of transformers that are dense and have three feed-forward matrices in each layer."""
 
+_OF_EXPERTS = "mixtral qwen2_moe qwen3_moe deepseek_v2 deepseek_v3 kimi_k2 gpt_oss qwen3_next qwen3_5_moe nemotron_h"
+"""Those with experts whose layers are read here."""
+
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "num_moe_experts")
+
+_FURTHER = {
+    "experts_per_token": ("num_experts_per_tok",),
+    "expert_ffn_hidden_size": ("moe_intermediate_size", "intermediate_size"),
+    "shared_expert_ffn_hidden_size": ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"),
+    "expert_latent_size": ("moe_latent_size",),
+    "num_dense_layers": ("first_k_dense_replace",),
+    "query_lora_rank": ("q_lora_rank",),
+    "key_value_lora_rank": ("kv_lora_rank",),
+    "rope_head_dim": ("qk_rope_head_dim",),
+    "value_head_dim": ("v_head_dim",),
+    "state_heads": ("mamba_num_heads", "linear_num_value_heads"),
+    "state_head_dim": ("mamba_head_dim", "linear_value_head_dim"),
+    "state_size": ("ssm_state_size", "linear_key_head_dim"),
+    "state_groups": ("n_groups", "linear_num_key_heads"),
+    "num_mtp_layers": ("num_nextn_predict_layers",),
+}
+"""Fields that only models with experts, latent attention or recurrent layers have, and transformers' names for them."""
 
 
 def model_config_of(config: Any) -> ModelConfig:
@@ -44,6 +67,28 @@ def model_config_of(config: Any) -> ModelConfig:
     if shape is None:
         raise _wrong(f"is a {type(config).__name__}")
     return shape
+
+
+def of_file(path: str | Path) -> ModelConfig:
+    """Return the shape in a file: a configuration of transformers, or fields of a ModelConfig, as JSON.
+
+    Raises UsageError for a file that can't be read or states no shape.
+    """
+    try:
+        content = json.loads(Path(path).read_bytes())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--model-shape {path}: {error}", heading="wrong-usage", hint=_SHAPE_HINT) from None
+    # Of a model with images the part that reads text.
+    content = content.get("text_config", content) if isinstance(content, dict) else content
+    try:
+        shape = model_config_of(content)
+    except UsageError as error:
+        text = str(error).replace("BenchmarkCallback: model_config", f"--model-shape {path}:")
+        raise UsageError(text, heading="wrong-usage", hint=_SHAPE_HINT) from None
+    return msgspec.structs.replace(shape, source=Path(path).name)
+
+
+_SHAPE_HINT = "give a config.json of transformers, or the fields of model_config in docs/result-file.md"
 
 
 def of_module(module: Any) -> ModelConfig | None:
@@ -83,16 +128,14 @@ def name_of(shape: ModelConfig, module: Any) -> str:
 
 
 def missing(shape: ModelConfig) -> str | None:
-    """Return a warning that says why this shape has no FLOPs; None where nothing is missing."""
+    """Return a warning that says why this shape has no FLOPs; None if nothing is missing."""
     unknown = [name for name in NEEDED if getattr(shape, name) is None]
     if not unknown or shape.num_experts is not None:
         return None
     if len(unknown) == len(NEEDED):
-        return "the model's shape is unknown: no FLOPs, no MFU; pass model_config= to BenchmarkCallback"
-    return (
-        f"{' and '.join(unknown)} unknown from {shape.source or 'model_config'}: no FLOPs, no MFU; "
-        "pass model_config= to BenchmarkCallback"
-    )
+        return "the model's shape is unknown: no FLOPs, no MFU; pass model_config="
+    whose = shape.source or "model_config"
+    return f"{' and '.join(unknown)} unknown from {whose}: no FLOPs, no MFU; pass model_config="
 
 
 def _translated(value_of: Any, called: Mapping[str, str], source: str) -> ModelConfig:
@@ -110,24 +153,52 @@ def _translated(value_of: Any, called: Mapping[str, str], source: str) -> ModelC
         fields |= {"sliding_window": window, "full_attention_layers": unbounded or 0}
     if kind in _GATED.split():
         fields["gated_ffn"] = True
+    elif kind in _OF_EXPERTS.split():
+        fields |= _with_experts(value_of, kind, layers or 0)
     # Rather no FLOPs than those of another model: experts, and layers whose matrices or windows
     # aren't known to be alike, are left to the argument model_config.
     elif kind is not None or any((_plain(value_of(name)) or 0) > 1 for name in _EXPERTS):
         fields["ffn_hidden_size"] = None
     if unbounded is None or (unbounded != layers and value_of("layer_types") and not window):
-        fields["ffn_hidden_size"] = None
+        fields |= {"ffn_hidden_size": None, "expert_ffn_hidden_size": None}
     try:
         return msgspec.convert({**fields, "source": source}, ModelConfig)
     except msgspec.ValidationError as error:
         raise _wrong(str(error)) from None
 
 
+def _with_experts(value_of: Any, kind: str, layers: int) -> dict[str, Any]:
+    """Return the fields of a model with experts, of one of the types that are known."""
+    fields = {
+        field: next((value for name in called if (value := _plain(value_of(name))) is not None), None)
+        for field, called in _FURTHER.items()
+    }
+    fields["num_experts"] = next((each for name in _EXPERTS if (each := _plain(value_of(name)))), None)
+    if (shared := _plain(value_of("n_shared_experts"))) and fields["shared_expert_ffn_hidden_size"] is None:
+        fields["shared_expert_ffn_hidden_size"] = shared * (fields["expert_ffn_hidden_size"] or 0) or None
+    if isinstance(dense := value_of("mlp_only_layers"), list):
+        fields["num_dense_layers"] = len(dense)
+    if fields["key_value_lora_rank"] is not None:
+        fields |= {"head_dim": _plain(value_of("qk_nope_head_dim")), "num_query_groups": None}
+    fields["gated_ffn"] = kind != "nemotron_h"
+    types, pattern = value_of("layer_types"), value_of("hybrid_override_pattern")
+    if isinstance(pattern, str):
+        fields["layer_pattern"] = pattern
+    elif isinstance(types, (list, tuple)) and "linear_attention" in types:
+        letters = {"linear_attention": "GE", "full_attention": "*E"}
+        fields |= {"layer_pattern": "".join(letters.get(each, "?") for each in types), "attention_output_gate": True}
+    elif fields["state_heads"] is not None or (_plain(value_of("decoder_sparse_step")) or 1) != 1:
+        # Layers of several kinds in an order that is not stated.
+        fields["expert_ffn_hidden_size"] = None
+    return fields
+
+
 def _unbounded(value_of: Any, kind: Any, layers: int) -> int | None:
-    """Return how many layers see the whole sequence where others have a window; None where that is unknown."""
+    """Return how many layers see the whole sequence if others have a window; None if that is unknown."""
     if types := value_of("layer_types"):
         if "sliding_attention" not in types:
             return layers
-        known = set(types) <= {"full_attention", "sliding_attention"}
+        known = set(types) <= {"full_attention", "sliding_attention", "linear_attention"}
         return list(types).count("full_attention") if known else None
     if value_of("use_sliding_window") and (first := value_of("max_window_layers")) is not None:
         # Qwen's layers from this one on have the window.

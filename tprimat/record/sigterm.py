@@ -13,7 +13,7 @@ class SigtermWatch:
     """Watches for SIGTERM while a training runs, and passes it on to an earlier handler.
 
     Args:
-        write_result: called where the signal would end the process at once; returns False where the result
+        write_result: called if the signal would end the process at once; returns False if the result
             is being written already, and release() follows.
 
     Attributes:

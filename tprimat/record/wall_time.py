@@ -9,7 +9,7 @@ from tprimat.results.account import Entry, EntryKind
 
 
 class Pause(NamedTuple):
-    """A pause of the steps: from when to when, s since the first step began, and what it is for where that is known."""
+    """A pause of the steps: from when to when, s since the first step began, and what it is for if that is known."""
 
     begin: float
     end: float
@@ -26,7 +26,7 @@ def timeline(
         ends: by the last step of each record, when it ended, s since the first step began; ascending.
         pauses: in order.
         first_step: that was recorded.
-        until: when the recording ended; None where nobody knows.
+        until: when the recording ended; None if nobody knows.
     """
     entries: list[Entry] = []
     now, step = -start_up, first_step - 1

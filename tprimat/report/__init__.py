@@ -18,7 +18,7 @@ class Sources:
 
 @dataclasses.dataclass(frozen=True)
 class Plot:
-    """The plot of a comparison: its path from the report's folder; png, svg or pdf; and its content."""
+    """The plot of a comparison: its path from the report's directory; png, svg or pdf; and its content."""
 
     link: str
     kind: str
@@ -31,7 +31,7 @@ class OutputFormat:
 
     Attributes:
         module: holds render(report, sources, plot) -> bytes, where report is a verdict.Report and plot a Plot,
-            or None where none was drawn.
+            or None if none was drawn.
         file_name: what it is called.
     """
 

@@ -19,7 +19,7 @@ class Code(_Text):
 
 
 class Strong(_Text):
-    """A text that a reader is to see first."""
+    """Emphasised text."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,12 +93,14 @@ class Notes:
         title: what they are, without a colon.
         marks: what stands before each entry on a screen; one for all, or one each.
         most: how many entries belong to the first screen; None for all.
+        is_cut: whether each is one line on the first screen.
     """
 
     entries: Sequence[tuple[Content, Sequence[Content]]]
     title: Content = ""
     marks: str | Sequence[str] = "-"
     most: int | None = None
+    is_cut: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +118,7 @@ class Table:
         header: titles of the columns.
         rows: cells, as many as titles.
         right_from: index of the first column that is aligned to the right.
-        caption: what the table is, on the page, for those who come to it without what stands around it.
+        caption: what the table is, on the page, for readers without the surrounding text (screen readers).
         ids: anchors of the rows on the page; empty for a row without one.
         many: whether each row is a system, with a name that may be long.
         hidden: indices of columns that the first screen leaves out.
@@ -195,8 +197,13 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def notes(
-    texts: Iterable[Content], title: Content = "", marks: str | Sequence[str] = "-", most: int | None = None
+    texts: Iterable[Content],
+    title: Content = "",
+    marks: str | Sequence[str] = "-",
+    most: int | None = None,
+    *,
+    is_cut: bool = False,
 ) -> list[Block]:
     """Return a list of which no entry has others below it; nothing without entries."""
     entries = [(text, ()) for text in texts]
-    return [Notes(entries, title, marks, most)] if entries else []
+    return [Notes(entries, title, marks, most, is_cut)] if entries else []

@@ -29,14 +29,17 @@ LONGEST_NAME = 72
 
 _TRACED = (
     "A trace report covers all that was traced and does not state the number of steps: compare shares of the total, "
-    f"and times only where the traced work is equal. Kernels are the {MOST_KERNELS} longest of each run; their names "
+    f"and times only if the traced work is equal. Kernels are the {MOST_KERNELS} longest of each run; their names "
     "differ between vendors."
 )
 _PROFILED = (
-    "Means per profiled step, from the traces of PyTorch's profiler, which slows what it watches. Categories, "
+    "Means per profiled step, from the traces of PyTorch's profiler, which slows the training. Categories, "
     "collectives (as far as computation doesn't hide them), exposed copies and idle time by cause add up to the total."
 )
-_TIMED = "Seconds per step by each framework's own timers, which may cover different parts of a step."
+_TIMED = (
+    "Mean times per step by each framework's own timers. They may cover different parts of a step, and steps that "
+    "the mean step time excludes."
+)
 
 
 _NOTES = {"report": _TRACED, "trace": _PROFILED, "timers": _TIMED}
@@ -62,19 +65,21 @@ def _kind(run: Run) -> str:
 def _named(model: ModelComparison, kinds: Sequence[str], needed: str | None = None) -> tuple[list[str], list[Run]]:
     """Return names and runs. Each run is a column: traces seldom state their GPU, so two systems may look like one."""
     found = [
-        (system.name, result)
+        (system.name, number, result)
         for system in model.systems
-        for result in system.runs
+        for number, result in enumerate(system.runs, 1)
         if (result.run.breakdown.get(needed) if needed else result.run.breakdown) and _kind(result.run) in kinds
     ]
-    names = [name for name, _ in found]
+    names = [name for name, _, _ in found]
     if len(set(names)) < len(names):
-        names = [f"{name}, {_origin(result)}" for name, result in found]
-    return [plain(name) for name in names], [result.run for _, result in found]
+        names = [f"{name}, {_origin(result)}" for name, _, result in found]
+    if len(set(names)) < len(names):
+        names = [f"{name}, run {number}" for name, number, _ in found]
+    return [plain(name) for name in names], [result.run for *_, result in found]
 
 
 def _title(part: str) -> str:
-    return shortened(plain(part if " " in part else part.replace("_", " ")), LONGEST_NAME)
+    return shortened(plain(part if " " in part else part.removesuffix("_s").replace("_", " ")), LONGEST_NAME)
 
 
 def _parts(runs: Sequence[Run]) -> list[str]:

@@ -21,18 +21,25 @@ _CHEAPER = (
 )
 
 
-def cost_sentence(found: PairCost, prices: Mapping[str, Price]) -> str:
-    """Return which system costs less per token, with the price of each next to its name; and the break-even price."""
+_BRIEF = "{cheaper} is {saving}% cheaper per {noun}; {dearer} breaks even at {even}"
+_BRIEF_TIE = "no significant difference in cost per {noun}"
+"""Below a table that has the prices."""
+
+
+def cost_sentence(found: PairCost, prices: Mapping[str, Price], *, is_brief: bool = False) -> str:
+    """Return which system costs less per token, and the break-even price; unless brief, with the price of each."""
     values = _names(found)
     faster, slower = found.pair.faster.name, found.pair.slower.name
     if faster not in prices or slower not in prices:
         return _UNKNOWN.format(**values)
     values |= {"faster_price": str(prices[faster]), "slower_price": str(prices[slower])}
     if found.outcome is None or found.saving is None or found.break_even_price is None:
-        return _TIE.format(**values)
-    saving = _span([f"{100 * each:.0f}" for each in found.saving])
-    even = _span([f"${each:.2f}" for each in found.break_even_price])
-    return _text(found.outcome).format(**values, saving=saving, even=even)
+        return (_BRIEF_TIE if is_brief else _TIE).format(**values)
+    bare = {name: values[name].partition(" (")[0] for name in ("faster", "slower")}
+    values |= bare if is_brief and len(set(bare.values())) == 2 else {}
+    saving = span([f"{100 * each:.0f}" for each in found.saving])
+    even = span([f"${each:.2f}" for each in found.break_even_price])
+    return _text(found.outcome, _BRIEF if is_brief else _CHEAPER).format(**values, saving=saving, even=even)
 
 
 def forms(found: PairCost) -> dict[str, Any]:
@@ -60,14 +67,14 @@ def _names(found: PairCost) -> dict[str, str]:
         "faster": found.pair.faster.name,
         "slower": found.pair.slower.name,
         "noun": work_of([found.pair.faster, found.pair.slower]).noun,
-        "ratio": _span([f"{each:.2f}" for each in found.break_even]),
+        "ratio": span([f"{each:.2f}" for each in found.break_even]),
     }
 
 
-def _text(outcome: Outcome) -> str:
-    """Return the sentence of an outcome, with the faster and the slower system in their places."""
+def _text(outcome: Outcome, form: str = _CHEAPER) -> str:
+    """Return the sentence of an outcome in this form, with the faster and the slower system in their places."""
     cheaper, dearer = ("faster", "slower") if outcome.faster_is_cheaper else ("slower", "faster")
-    return _CHEAPER.replace("{cheaper", f"{{{cheaper}").replace("{dearer", f"{{{dearer}")
+    return form.replace("{cheaper", f"{{{cheaper}").replace("{dearer", f"{{{dearer}")
 
 
 def _pieces(sentence: str, known: Mapping[str, str]) -> list[str | dict[str, str]]:
@@ -86,6 +93,6 @@ def _pieces(sentence: str, known: Mapping[str, str]) -> list[str | dict[str, str
     return [*pieces, text]
 
 
-def _span(bounds: Sequence[str]) -> str:
-    """Return two bounds as text; once where they are equal."""
+def span(bounds: Sequence[str]) -> str:
+    """Return two bounds as text; once if they are equal."""
     return "–".join(dict.fromkeys(bounds))

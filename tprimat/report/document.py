@@ -8,7 +8,6 @@ from tprimat import units
 from tprimat.analysis import metrics
 from tprimat.analysis.efficiency import Efficiency
 from tprimat.analysis.intervals import level
-from tprimat.analysis.run_account import account_of
 from tprimat.checks import Finding
 from tprimat.checks.settings import joined
 from tprimat.checks.training import TrainingMatch
@@ -16,30 +15,17 @@ from tprimat.compare import Comparison, Group, ModelComparison, Pair, SystemResu
 from tprimat.compare.cost import cost, efficiencies
 from tprimat.report import Sources, efficiency, explain, published, rates, scaling, tables, target, verdict
 from tprimat.report import screen as first_screen
-from tprimat.report.blocks import (
-    Block,
-    Code,
-    Content,
-    Document,
-    Heading,
-    Image,
-    Notes,
-    Paragraph,
-    Script,
-    Table,
-    notes,
-)
+from tprimat.report.blocks import Block, Code, Content, Document, Heading, Image, Notes, Paragraph, Script, Table, notes
 from tprimat.report.tables import Cell, Row
 from tprimat.report.verdict import Report
-from tprimat.results.account import PARTS
 from tprimat.results.run import Run
-from tprimat.text import join_names, plain
+from tprimat.text import each_once, join_names, plain
 from tprimat.units import UNKNOWN
 
 LOSS = "Loss is informational; runs with different data or learning rates cannot be ranked by loss."
 MEMORY = (
     "Allocated and reserved memory are counted by PyTorch's allocator; memory in use on the device is counted by the "
-    "driver and includes other processes. Compare each kind with itself only."
+    "driver and includes other processes. Compare only values of the same kind."
 )
 PLOT = "Average step time, throughput, memory and step time over the steps"
 
@@ -55,7 +41,7 @@ _OTHER_METRICS = (
 
 
 METHOD = (
-    "Warm-up is excluded where it can be detected. Throughput is the tokens of a step divided by the mean step time "
+    "Warm-up is excluded if it can be detected. Throughput is the work of a step divided by the mean step time "
     f"and the number of GPUs; of several runs it is the geometric mean, with its {level()} confidence interval. {LOSS}"
 )
 MOST_SYSTEMS = 100
@@ -74,24 +60,22 @@ def of(report: Report, sources: Sources, *, plot: bool) -> Document:
     screen: list[Block] = [Heading(1, f"Comparison: {titles}")]
     if report.scaling is not None:
         found = scaling.document(report)
-        screen += [Heading(2, "Scaling"), *_pictured(found.screen, plot=plot), *found.details]
+        pictured = [part for part in found.screen if plot or not isinstance(part, Image)]
+        screen += [Heading(2, "Scaling"), *pictured, *found.details]
     picture = [Image(PLOT)] if plot and report.scaling is None else []
-    summary = [Heading(2, "Executive summary"), *first_screen.blocks(report), *picture]
+    summary = [Heading(2, "Executive summary"), *first_screen.blocks(report), *picture, *first_screen.others(report)]
     if report.headline:
         summary += first_screen.verdicts(report)
     reproduce = [Heading(2, "Reproduce"), *repeat(report.comparison, sources)]
     return Document([*screen, *summary], [*sections(report), *reproduce])
 
 
-def _pictured(parts: Sequence[Block], *, plot: bool) -> list[Block]:
-    return [part for part in parts if plot or not isinstance(part, Image)]
-
-
-def on_screen(report: Report) -> Document:
+def on_screen(report: Report, *, verbose: bool = True) -> Document:
     """Return what a terminal shows of a report: the answer on one screen; with --verbose all values."""
     if report.scaling is not None:
         return scaling.document(report)
-    return Document([*first_screen.blocks(report)], [*sections(report)], [*first_screen.verdicts(report)])
+    details = [*first_screen.others(report), *sections(report)] if verbose else []
+    return Document([*first_screen.blocks(report)], details, [*first_screen.verdicts(report)])
 
 
 def sections(report: Report) -> Iterator[Block]:
@@ -109,10 +93,10 @@ def sections(report: Report) -> Iterator[Block]:
     )
     for title, opening, section in (
         ("Performance metrics", METHOD, each_model(lambda model: _performance(comparison, model))),
-        *((("Time to the target", target.OPENING, targets),) if targets else ()),
+        *(((*target.heading(comparison), targets),) if targets else ()),
         ("Configuration diff", "", each_model(_config_diff)),
         ("Efficiency and cost", EFFICIENCY, each_model(lambda model: _efficiency(comparison, model))),
-        ("Memory usage", f"{MEMORY} GB are 10⁹ bytes, per device.", each_model(_memory)),
+        ("Memory usage", f"{MEMORY} 1 GB is 10⁹ bytes; values are per GPU, or of the CPU.", each_model(_memory)),
         ("Hardware configuration", "", hardware(comparison)),
         ("Detailed analysis", "", each_model(_details)),
         ("Sources", "", (*files(comparison), *notes(comparison.notes, "Notes"))),
@@ -128,7 +112,7 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Blo
     others = [metrics.by_name(name) for name in _OTHER_METRICS]
     for group in model.groups:
         more = [
-            Row(tables.titled(each), "", tuple(Cell(_other(system, each.name)) for system in group.systems))
+            Row(tables.titled(each), tuple(Cell(_other(system, each.name)) for system in group.systems))
             for each in others
             # Of one device each, the throughput of all is that of one, which stands above.
             if each.name != "tokens_per_second" or any(system.count != 1 for system in group.systems)
@@ -143,10 +127,10 @@ def _config_diff(model: ModelComparison) -> Iterator[Block]:
     for group in model.groups:
         names = [system.name for system in group.systems]
         if differing := tables.differing(group):
-            cells = [Row(row.title, "", tuple(Cell(value or UNKNOWN) for value in row.values)) for row in differing]
-            yield tables.grid(names, cells, lambda row, index: row.cells[index].text, right_from=99)
+            cells = [Row(row.title, tuple(Cell(value or UNKNOWN) for value in row.values)) for row in differing]
+            yield tables.grid(names, cells, right_from=99)
         elif len(group.systems) > 1:
-            yield Paragraph("No setting differs.")
+            yield Paragraph("No settings differ.")
         shared = [f"{row.title} {row.values[0]}" for row in group.settings if not row.differs and not row.unknown]
         for title, texts in (("Same on all systems", shared), ("Not reported by any system", tables.unstated(group))):
             if texts:
@@ -163,8 +147,8 @@ def _efficiency(comparison: Comparison, model: ModelComparison) -> Iterator[Bloc
             known[f"{system.name}, {price} per GPU-hour" if price else system.name] = values
     if known:
         _, rows = efficiency.figures("", list(known.values()))
-        cells = [Row(title, "", tuple(map(Cell, texts))) for title, *texts in rows]
-        yield tables.grid(list(known), cells, lambda row, index: row.cells[index].text)
+        cells = [Row(title, tuple(map(Cell, texts))) for title, *texts in rows]
+        yield tables.grid(list(known), cells)
     yield from notes(_by_text(model, lambda system: _missing(system, found[id(system)])))
     yield from beside_published(model)
 
@@ -174,19 +158,14 @@ def _missing(system: SystemResult, found: Sequence[Efficiency]) -> list[str]:
 
 
 def _by_text(model: ModelComparison, read: Callable[[SystemResult], Iterable[str]]) -> list[str]:
-    """Return the texts of a model's systems, each once, with the systems where it isn't of all."""
-    found: dict[str, list[str]] = {}
-    for system in model.systems:
-        for text in read(system):
-            found.setdefault(text, []).append(system.name)
-    return [
-        text if len(names) == len(model.systems) else f"{join_names(names)}: {text}" for text, names in found.items()
-    ]
+    return each_once(((system.name, text) for system in model.systems for text in read(system)), len(model.systems))
 
 
 def beside_published(model: ModelComparison) -> list[Block]:
     """Return the speeds beside those that are published of the same."""
-    return notes(published.beside(model), "Published results for the same GPU, model, precision and sequence length")
+    return notes(
+        published.beside(model), "Published results for the same GPU, model, task, precision and sequence length"
+    )
 
 
 def _memory(model: ModelComparison) -> Iterator[Block]:
@@ -217,11 +196,8 @@ def hardware(comparison: Comparison) -> Iterator[Block]:
     runs: dict[str, list[Run]] = {}
     for system in comparison.systems:
         runs.setdefault(system.name, []).extend(result.run for result in system.runs)
-    every = [
-        Row(title, title, tuple(Cell(_values(map(read, group))) for group in runs.values()))
-        for title, read in _HARDWARE
-    ]
-    yield tables.grid(list(runs), _known(every), lambda row, index: row.cells[index].text, right_from=99)
+    every = [Row(title, tuple(Cell(_values(map(read, group))) for group in runs.values())) for title, read in _HARDWARE]
+    yield tables.grid(list(runs), _known(every), right_from=99)
 
 
 def _values(values: Iterable[object]) -> str:
@@ -233,18 +209,14 @@ def _details(model: ModelComparison) -> Iterator[Block]:
     yield from judgements(model)
     for group in model.groups:
         if group.pairs:
-            # The headline's two come first, also where neither is the baseline.
-            leaders = [group.leaders] if group.leaders and group.leaders not in group.pairs else []
-            yield Notes([_pair(pair) for pair in (*leaders, *group.pairs)], "Comparisons")
+            second = [group.runner_up] if group.runner_up else []
+            yield Notes([compared(pair) for pair in (*second, *group.pairs)], "Comparisons")
         yield Paragraph("Runs:")
         yield _runs(group)
-        if accounts := _accounts(group):
-            yield Paragraph("Wall time of each run, by what it went to (docs/metrics.md):")
-            yield accounts
     yield from notes(_by_text(model, lambda system: system.run_warnings), "Warnings")
     if (explanation := explain.of_model(model)) is not None:
         found = explain.document(explanation)
-        # Where nothing else is compared, the first screen has the explanation already.
+        # If nothing else is compared, the first screen has the explanation already.
         is_new = any(group.leaders for group in model.groups)
         yield from (*(found.screen if is_new else ()), *found.details)
     yield from first_screen.time_tables(model, kernels=True)
@@ -279,37 +251,39 @@ def judgements(model: ModelComparison) -> Iterator[Block]:
         )
 
 
-def same_training(match: TrainingMatch) -> str:
+def _same_training(match: TrainingMatch) -> str:
     """Return whether two runs are the same training, and why."""
-    answer = {True: "same training", False: "different training", None: "same training: unknown"}
+    answer = {True: "same training", False: "different training", None: "same training? unknown"}
     return f"{answer[match.same]} ({'; '.join(match.reasons)})"
 
 
 _CONFIGURATIONS = {
-    "same configuration": "same configuration, for every setting that both report",
-    "best configuration": "best-configuration comparison: settings differ",
+    "same configuration": "same configuration, as far as both report it",
+    "best configuration": "settings differ; each system runs its own configuration",
     "not comparable": "the configurations cannot be compared",
 }
 
 
-def _pair(pair: Pair) -> tuple[str, list[Content]]:
-    ratio, names = pair.speedup, f"{pair.faster.name} vs {pair.slower.name}"
+def compared(pair: Pair) -> tuple[str, list[Content]]:
+    """Return the ratio of a pair, and below it how it was computed and what it depends on."""
+    ratio, names = pair.ratio, f"{pair.system.name} vs {pair.baseline.name}"
     if ratio is None:
-        return f"{names}: not compared: {pair.reason}", []
+        return f"{names}: not compared ({pair.reason})", []
     lines: list[Content] = [_CONFIGURATIONS[pair.config_diff.verdict]]
     if ratio.method:
         lines.append(verdict.METHODS[ratio.method])
     for segment in ratio.segments:
-        places = ((pair.faster, segment.system_steps), (pair.slower, segment.baseline_steps))
+        places = ((pair.system, segment.system_steps), (pair.baseline, segment.baseline_steps))
         where = ", ".join(f"steps {steps} of {system.name}" for system, steps in places if steps)
         lines.append(f"{units.times(segment.value)} in {where}")
     if (effect := ratio.minimum_detectable_effect) is not None:
-        needed = "" if ratio.runs_needed is None else f"; about {ratio.runs_needed} runs each would confirm this one"
-        lines.append(f"these runs detect a difference of {effect:.1%} with 80% power{needed}")
+        runs = ratio.runs_needed
+        needed = "" if runs is None else f"; about {runs} runs each would confirm the observed difference"
+        lines.append(f"smallest difference that these runs can detect with 80% power: {effect:.1%}{needed}")
     if pair.training.reasons:
-        lines.append(same_training(pair.training))
+        lines.append(_same_training(pair.training))
     if pair.sensitivity:
-        values = {name: 1 / value if pair.is_inverted else value for name, value in pair.sensitivity}
+        values = dict(pair.sensitivity)
         shown = ", ".join(f"{name} {value:.2f}×" for name, value in values.items())
         low, high = min(values.values()), max(values.values())
         lines.append(f"sensitivity: with other common step windows {low:.2f}–{high:.2f}× ({shown})")
@@ -345,21 +319,6 @@ def _runs(group: Group) -> Table:
     return Table(header, rows, right_from=4)
 
 
-def _accounts(group: Group) -> Table | None:
-    """Return where the wall time of each run went; None where no source has a clock."""
-    pairs = [(system.name, result) for system in group.systems for result in system.runs]
-    found = [(name, result.file, account_of(result.run, result.summary)) for name, result in pairs]
-    known = [(name, file, account) for name, file, account in found if account and account.is_whole and account.whole]
-    parts = [part for part in PARTS if any(part in account.parts for _, _, account in known)]
-    rows: list[list[Content]] = []
-    for name, file, account in known:
-        times = [account.parts.get(part) for part in parts]
-        shown = [f"{units.duration(time)} ({time / account.whole:.1%})" if time else UNKNOWN for time in times]
-        rows.append([name, Code(file), units.duration(account.whole), *shown])
-    header = ["System", "File", "Wall time", *(part.capitalize() for part in parts)]
-    return Table(header, rows, right_from=2) if rows else None
-
-
 def files(comparison: Comparison) -> Iterator[Block]:
     """Yield the files that the report rests on, with their digests."""
     rows: list[list[Content]] = [[Code(file.name), str(len(file.runs)), Code(file.sha256)] for file in comparison.files]
@@ -390,7 +349,7 @@ def repeat(comparison: Comparison, sources: Sources) -> Iterator[Block]:
 
 
 def _grid(group: Group, rows: Sequence[Row]) -> Table:
-    return tables.grid([system.name for system in group.systems], rows, lambda row, index: row.cells[index].text)
+    return tables.grid([system.name for system in group.systems], rows)
 
 
 def _other(system: SystemResult, name: str) -> str:

@@ -39,7 +39,7 @@ def efficiency_tables(comparison: Comparison) -> list[EfficiencyTable]:
             if system.exclusion is not None:
                 reason = f"excluded: {system.exclusion.text}"
             elif not system.valid_runs:
-                reason = f"no values: its run {system.exit_summary}"
+                reason = system.why_untimed.removeprefix("has ")
             price = comparison.prices.get(system.name)
             tables.append(EfficiencyTable(system.name, model.title, price, efficiencies(comparison, system), reason))
     return tables
@@ -53,7 +53,7 @@ _KEPT = tuple(
     and row.role != "harmless"
     and not row.field.startswith(("gpu_info.", "environment.", "energy_metrics."))
 )
-"""What two trainings have alike whose memory tells what a micro-batch takes: the work and how it is done."""
+"""What two runs have alike whose memory tells what a micro-batch takes: the work and how it is done."""
 
 
 def micro_batches(comparison: Comparison) -> list[str]:
@@ -81,7 +81,10 @@ def document(tables: Sequence[EfficiencyTable], remarks: Sequence[str]) -> Docum
         has_range = any(value.low is not None for each in table.columns for value in each.values.values())
         run = "within-run intervals: run-to-run variation is unknown"
         is_within = any(each.steps.startswith("steps") for each in table.columns)
-        ranges = f"Ranges: {run if is_within else f'{level()} CI of the mean over runs'}."
+        of_prices = (
+            "; of costs, with the range of the price" if table.price and table.price.low < table.price.high else ""
+        )
+        ranges = f"Intervals: {run if is_within else f'{level()} CI of the mean over runs'}{of_prices}."
         texts = [table.reason, ranges if has_range else None, *reasons(table.columns)]
         screen += [Paragraph(text) for text in texts if text]
     return Document([*screen, *notes(remarks)], answer=[Paragraph(line) for line in _brief(tables)])

@@ -6,12 +6,24 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tprimat import units
 from tprimat.analysis.intervals import level
 from tprimat.compare import ModelComparison, SystemResult
-from tprimat.compare.step_difference import Achieved, Bar, Explanation, Limit, Operator, Traced, explain, traced
-from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, Paragraph, Table, notes
+from tprimat.compare.step_difference import (
+    Achieved,
+    Bar,
+    Explanation,
+    Limit,
+    Operator,
+    Traced,
+    explain,
+    is_limited,
+    traced,
+)
+from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, NextSteps, Paragraph, Table, notes
 from tprimat.report.json_values import fields
-from tprimat.report.traces import kernel_title, part_title, work_title
+from tprimat.report.traces import kernel_title, ms, part_title, work_title
+from tprimat.report.verdict import gain
 from tprimat.results.trace import IDLE, TracedWork
 from tprimat.text import counted, join_names, plain, shortened
 
@@ -27,13 +39,10 @@ LONGEST_KERNEL = 40
 SMALL = 0.002
 """Share of the longer step below which a part is not worth a line on the screen."""
 
-SAME = 0.005
-"""Relative difference of two step times below which they are called the same."""
-
 CAUSES = {
     "idle_host_launch": "waits for the host to launch its next kernel",
     "idle_data": "waits for the host to load and prepare data",
-    "idle_synchronisation": "waits while the host synchronises with it",
+    "idle_synchronisation": "waits while the host synchronizes",
     "idle_other": "is idle for a reason that the trace doesn't show",
     "communication": "waits for communication that no computation hides",
 }
@@ -41,18 +50,20 @@ CAUSES = {
 ADVICE = {
     "idle_host_launch": "the CPU and the launch path (compile, CUDA or HIP graphs, larger batches), not a kernel",
     "idle_data": "CPU preprocessing and data loading (more workers, prefetching), not a kernel",
-    "idle_synchronisation": "what waits for the GPU in each step (.item(), copies to the CPU), not a kernel",
+    "idle_synchronisation": "host code that waits for the GPU in each step (.item(), copies to the CPU), not a kernel",
     "idle_other": "the timeline of the trace around the gaps between queued kernels",
     "communication": "the collectives: their size, the network, and overlap with computation",
 }
 
-CAVEAT = "A profiler slows the host: idle time is longer than without it. Kernel times are hardly affected."
+CAVEAT = "Profiling slows the host, so idle time is overstated. Kernel times are hardly affected."
+
+SAME_WORK = "profile the same model with the same batch on both (benchmark.py has --match RESULT --profile torch)"
 
 
 def of_model(model: ModelComparison) -> Explanation | None:
-    """Explain why the slower system of a model is slower; None where not exactly two systems have traces.
+    """Explain why the slower system of a model is slower; None if not exactly two systems have traces.
 
-    Where the comparison has no answer, as of traces alone, the order is that of the systems.
+    If the comparison has no answer, as of traces alone, the order is that of the systems.
     """
     leaders = next((group.leaders for group in model.groups if group.leaders is not None), None)
     systems = model.systems if leaders is None else (leaders.faster, leaders.slower)
@@ -67,29 +78,51 @@ def _traced(system: SystemResult) -> Traced | None:
 
 
 def brief(explanation: Explanation) -> str:
-    """Return in one sentence, without its period, where the time goes."""
-    loses = next((reason for reason in reasons(explanation) if reason.startswith(explanation.after.name)), None)
-    return loses or next(iter(reasons(explanation)), headline(explanation))
+    """Return in one sentence, without its period, where the time goes; or that it went into different work."""
+    if work := different_work(explanation):
+        return work
+    found = reasons(explanation)
+    slower = next((reason for reason in found if reason.startswith(explanation.after.name)), None)
+    return slower or next(iter(found), headline(explanation))
 
 
 def headline(explanation: Explanation) -> str:
-    """Return the difference as a sentence without its period."""
-    before, after = explanation.before, explanation.after
-    times = f"{_ms(after.seconds)} vs {_ms(before.seconds)} ms"
-    if abs(explanation.delta) < SAME * before.seconds:
-        return f"{after.name} and {before.name} take the same time per step ({times})"
-    more = "longer" if explanation.delta > 0 else "less"
-    share = abs(explanation.delta) / before.seconds
-    return f"{after.name} takes {share:.1%} {more} per step than {before.name}: {times}"
+    """Return which step is faster, and by how much, as a sentence without its period; or why that isn't said."""
+    if work := different_work(explanation):
+        return f"Not compared: {work}"
+    faster, slower = sorted((explanation.before, explanation.after), key=lambda each: each.seconds)
+    times = f"{ms(faster.seconds)} vs {ms(slower.seconds)} ms per step"
+    # A trace is of single GPUs, and the work of each is known to be the same.
+    per, doubt = (" per step", ", if both do the same work") if None in explanation.products else (" per GPU", "")
+    if explanation.interval is not None and explanation.interval[0] <= 0 <= explanation.interval[1]:
+        return f"No significant difference between {faster.name} and {slower.name}{doubt}: {times}"
+    return f"{faster.name} is {gain([slower.seconds / faster.seconds], per)} {slower.name}{doubt}: {times}"
+
+
+def different_work(explanation: Explanation) -> str | None:
+    """Return how the work of both traces differs, or that they are one; None if it is the same, or may be."""
+    names, ratio = (explanation.before.name, explanation.after.name), explanation.unequal_work
+    if explanation.before.trace == explanation.after.trace:
+        return f"{join_names(names)} are the same trace"
+    if found := explanation.other_kind:
+        first, second = (f"{share:.1%}" for share in found[1])
+        title = part_title(found[0])
+        return f"different work, {title} takes {first} of the computation in {names[0]} and {second} in {names[1]}"
+    if ratio is None:
+        return None
+    more, less = (explanation.after, explanation.before) if ratio > 1 else (explanation.before, explanation.after)
+    factor = units.times(max(ratio, 1 / ratio))
+    return f"different work, a step of {more.name} has {factor} the matrix-product FLOPs of {less.name}"
 
 
 def reasons(explanation: Explanation) -> list[str]:
-    """Return in a sentence each what either loses time in, or what limits the steps instead of GPU work."""
+    """Return in a sentence each where either is slower, or what limits the steps instead of GPU work."""
     names, limits = (explanation.before.name, explanation.after.name), explanation.limits
     if "gpu" not in limits:
+        which = {limit: [name for name, each in zip(names, limits, strict=True) if each == limit] for limit in limits}
         return [
-            f"{join_names(which)}: the GPU {CAUSES[limit]}, for {_share(explanation, limit)} of the step"
-            for limit, which in _by_limit(limits, names)
+            f"{join_names(of)}: the GPU {CAUSES[limit]}, for {_share(explanation, limit)} of the step"
+            for limit, of in which.items()
         ]
     found = [
         f"{name}: the GPU {CAUSES[limit]}, for {_share(explanation, limit)} of the step"
@@ -98,17 +131,21 @@ def reasons(explanation: Explanation) -> list[str]:
     ]
     for name, sign in ((names[1], 1), (names[0], -1)):
         bars = [bar for bar in explanation.bars if sign * bar.delta > SMALL * explanation.before.seconds][:3]
-        if bars:
-            parts = join_names([f"{part_title(bar.part)} (+{_ms(abs(bar.delta))} ms)" for bar in bars])
-            found.append(f"{name} loses time in {parts}")
+        if bars and explanation.is_comparable:
+            parts = join_names([f"{part_title(bar.part)} (+{ms(abs(bar.delta))} ms)" for bar in bars])
+            found.append(f"{name} is slower in {parts}")
     return found
 
 
 def look_first(explanation: Explanation) -> str | None:
-    """Return what to look at first, a sentence without its period; None where the traces have no parts."""
+    """Return what to look at first, a sentence without its period; None if the traces have no parts, or other work."""
     bar = explanation.first_look
-    if bar is None:
+    if bar is None or not explanation.is_comparable:
         return None
+    if ratio := explanation.uniform:
+        slower = explanation.after if ratio > 1 else explanation.before
+        percent = f"{max(ratio, 1 / ratio) - 1:.0%}"
+        return f"clocks and power limit: all kinds of kernels are about {percent} slower on {slower.name}"
     cause = "communication" if bar.part not in IDLE and "communication" in explanation.limits else bar.part
     if cause in ADVICE:
         return ADVICE[cause]
@@ -135,16 +172,19 @@ def operator_title(operator: Operator) -> str:
 
 
 def pair_title(operator: Operator) -> str:
-    """Return the longest kernel of both traces; the operator alone where both run PyTorch's own."""
+    """Return the longest kernel of both traces; the operator alone if both run PyTorch's own."""
     names = [shortened(_kernel(work), LONGEST_KERNEL) for work in (operator.before, operator.after)]
-    return names[0] if names[0] == names[1] else " against ".join(names)
+    return " vs ".join(dict.fromkeys(names))
 
 
 def document(explanation: Explanation) -> Document:
     """Return the difference, its parts in order of effect, and what to look at first; then the operators behind it."""
     look = look_first(explanation)
     caution = notes(caveats(explanation), marks="!")
-    advice: list[Block] = [Paragraph(f"Look first at: {look}")] if look else []
+    advice: list[Block] = [Paragraph(f"Start with: {look}")] if look else []
+    if not explanation.is_comparable:
+        is_one = explanation.before.trace == explanation.after.trace
+        advice = [NextSteps(["pass the traces of two runs" if is_one else SAME_WORK])]
     operators: list[Block] = []
     for found, title in details(explanation):
         operators += (Heading(3, title), found)
@@ -155,12 +195,14 @@ def document(explanation: Explanation) -> Document:
 
 
 def caveats(explanation: Explanation) -> Iterator[str]:
-    """Yield what a reader must know before the answer."""
-    if (ratio := explanation.unequal_work) is not None:
-        before, after = explanation.before.name, explanation.after.name
-        yield f"the traces do different work: {after}'s matrix products have {ratio:.2f}× the FLOPs of {before}'s"
+    """Yield what a reader must know with the answer."""
+    if explanation.is_of_hosts:
+        shares = f"{explanation.before.idle:.0%} and {explanation.after.idle:.0%}"
+        yield f"the GPU is idle for {shares} of the step: this compares hosts, not GPUs"
+    if None in explanation.products and explanation.is_comparable:
+        yield "not all matrix products state their sizes: whether both traces do the same work is unknown"
     if explanation.interval is None:
-        yield "one step or rank: how much these times vary is unknown"
+        yield "only one step or rank: the variation of these times is unknown"
     if any(limit != "gpu" for limit in explanation.limits):
         yield CAVEAT
 
@@ -174,14 +216,14 @@ def table(explanation: Explanation, caption: str = "", most: int | None = None) 
     small = SMALL * max(explanation.before.seconds, explanation.after.seconds)
     shown = [bar for bar in explanation.bars if most is None or abs(bar.delta) >= small][:most]
     rows = [
-        [part_title(bar.part), _ms(bar.before), _ms(bar.after), _delta(bar.delta, bar.interval), _behind(bar)]
+        [part_title(bar.part), ms(bar.before), ms(bar.after), _delta(bar.delta, bar.interval), _behind(bar)]
         for bar in shown
     ]
     if rest := explanation.bars[len(shown) :]:
         before, after = sum(bar.before for bar in rest), sum(bar.after for bar in rest)
-        rows.append([counted(len(rest), "smaller part"), _ms(before), _ms(after), _signed(after - before), ""])
+        rows.append([counted(len(rest), "smaller part"), ms(before), ms(after), _signed(after - before), ""])
     whole = _delta(explanation.delta, explanation.interval)
-    rows.append(["step", _ms(explanation.before.seconds), _ms(explanation.after.seconds), whole, ""])
+    rows.append(["step", ms(explanation.before.seconds), ms(explanation.after.seconds), whole, ""])
     difference = "difference" if explanation.interval is None else f"difference ± {level()} CI"
     return Table(["ms per step", *names, difference, "kernels that differ most"], rows, caption=caption, is_cut=True)
 
@@ -193,23 +235,19 @@ def details(explanation: Explanation) -> Iterator[tuple[Table, str]]:
         rows = [
             [
                 operator_title(operator),
-                *(_ms(time) for time in operator.seconds),
+                *(ms(time) for time in operator.seconds),
                 _signed(operator.delta),
                 _kernels(explanation, operator),
             ]
-            for operator in _worth(bar)
+            for operator in bar.operators[:MOST_OPERATORS]
+            if abs(operator.delta) >= 0.01 * abs(bar.delta)
         ]
         header = ["operator, ms", *names, "difference", "kernels"]
         yield Table(header, rows, is_cut=True), f"{part_title(bar.part)}, {_signed(bar.delta)} ms"
 
 
-def _worth(bar: Bar) -> list[Operator]:
-    """Return the operators behind a part, without those that hardly differ."""
-    return [each for each in bar.operators[:MOST_OPERATORS] if abs(each.delta) >= 0.01 * abs(bar.delta)]
-
-
 def _kernels(explanation: Explanation, operator: Operator) -> str:
-    """Return an operator's kernels, where they say more than its name, and the speed of its matrix products."""
+    """Return an operator's kernels, if they say more than its name, and the speed of its matrix products."""
     pair = pair_title(operator)
     named = "" if operator_title(operator).startswith(pair) else pair
     return "; ".join(filter(None, (named, speeds(explanation, operator))))
@@ -263,27 +301,16 @@ def waterfall(explanation: Explanation) -> dict[str, Any]:
     if len(shown) < len(explanation.bars):
         steps.append((counted(len(explanation.bars) - len(shown), "smaller part"), rest, ""))
     at = explanation.before.seconds
-    names, bases, values, notes = [explanation.before.name], [0.0], [at], [""]
+    drawn = [(explanation.before.name, 0.0, 1e3 * at, "")]
     for title, delta, note in steps:
-        names.append(title)
-        bases.append(at)
-        values.append(delta)
-        notes.append(note)
+        drawn.append((title, 1e3 * at, 1e3 * delta, note))
         at += delta
-    names.append(explanation.after.name)
-    bases.append(0.0)
-    values.append(at)
-    notes.append("")
-    return {
-        "names": names,
-        "bases": [1e3 * value for value in bases],
-        "values": [1e3 * value for value in values],
-        "notes": notes,
-    }
+    drawn.append((explanation.after.name, 0.0, 1e3 * at, ""))
+    return dict(zip(("names", "bases", "values", "notes"), map(list, zip(*drawn, strict=True)), strict=True))
 
 
 def _delta(delta: float, interval: tuple[float, float] | None) -> str:
-    return _signed(delta) if interval is None else f"{_signed(delta)} ± {_ms((interval[1] - interval[0]) / 2)}"
+    return _signed(delta) if interval is None else f"{_signed(delta)} ± {ms((interval[1] - interval[0]) / 2)}"
 
 
 def _behind(bar: Bar) -> str:
@@ -302,25 +329,12 @@ def _kernel(work: Sequence[TracedWork]) -> str:
     return kernel_title(work[0].kernel)
 
 
-def _by_limit(limits: Sequence[Limit], names: Sequence[str]) -> list[tuple[Limit, list[str]]]:
-    found: dict[Limit, list[str]] = {}
-    for limit, name in zip(limits, names, strict=True):
-        found.setdefault(limit, []).append(name)
-    return list(found.items())
-
-
 def _share(explanation: Explanation, limit: Limit) -> str:
-    """Return the shares of the step that idle time, or communication, takes where it limits a step."""
-    shares = []
-    for system, each in zip((explanation.before, explanation.after), explanation.limits, strict=True):
-        if each == limit:
-            seconds = sum(
-                bar.before if system is explanation.before else bar.after
-                for bar in explanation.bars
-                if (bar.part.startswith("communication_") if limit == "communication" else bar.part == limit)
-            )
-            shares.append(f"{seconds / system.seconds:.0%}")
-    return " and ".join(shares)
+    """Return the shares of the step that idle time, or communication, takes if it limits a step."""
+    bars = [bar for bar in explanation.bars if is_limited(bar.part, limit)]
+    times = (sum(bar.before for bar in bars), sum(bar.after for bar in bars))
+    systems = zip((explanation.before, explanation.after), explanation.limits, times, strict=True)
+    return " and ".join(f"{seconds / system.seconds:.0%}" for system, each, seconds in systems if each == limit)
 
 
 def _achieved(achieved: Achieved) -> str:
@@ -334,11 +348,7 @@ def _achieved(achieved: Achieved) -> str:
 
 
 def _change(before: float, after: float) -> str:
-    return f"{_ms(before)} → {_ms(after)}"
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:,.2f}"
+    return f"{ms(before)} → {ms(after)}"
 
 
 def _signed(seconds: float) -> str:

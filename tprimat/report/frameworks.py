@@ -13,7 +13,7 @@ from tprimat.report.rates import rate_of, rate_unit, untimed
 from tprimat.report.screen import mark, verdicts
 from tprimat.report.verdict import Answer, Report
 from tprimat.results.run import Run
-from tprimat.text import plain, shortened
+from tprimat.text import capitalized, plain, shortened
 
 LONGEST_VALUES = 240
 """Characters of the values of a setting."""
@@ -32,8 +32,7 @@ def document(report: Report) -> Document:
     for model in comparison.models:
         screen.append(Heading(2, model.title))
         for group in model.groups:
-            unit = rate_unit(group.systems)
-            header = ["Framework", unit[0].upper() + unit[1:], "Avg step time", "Final loss", "Total time"]
+            header = ["Framework", capitalized(rate_unit(group.systems)), "Avg step time", "Final loss", "Total time"]
             screen.append(Table(header, [_row(system) for system in group.systems]))
             details += notes(_differing(group), f"Configuration differences, {model.title}")
     screen.append(Heading(1, "Performance summary"))
@@ -117,7 +116,7 @@ def _name(system: SystemResult) -> str:
     name = plain(system.name)
     framework = system.framework or ""
     parts = [tables.FRAMEWORKS.get(part, part) for part in name.split(", ")]
-    # Where the GPU alone distinguishes the systems, the framework is named all the same: the table is about it.
+    # If the GPU alone distinguishes the systems, the framework is named all the same: the table is about it.
     title = tables.FRAMEWORKS.get(framework, plain(framework))
     return ", ".join(parts if title in parts or not title else [title, *parts])
 

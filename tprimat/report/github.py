@@ -6,19 +6,16 @@ https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-comm
 from __future__ import annotations
 
 from tprimat.compare.regression import Check, RegressionCheck
-from tprimat.compare.result import RunResult
 from tprimat.errors import TensorPrimatError, UnreadableError
 from tprimat.report import regression
 from tprimat.text import plain
 
-_LEVELS = {"within": "notice", "inconclusive": "warning"}
-"""Of an answer; the others are errors."""
-
 
 def workflow_commands(found: RegressionCheck) -> list[str]:
     """Return a workflow command for each check, the most severe first, as GitHub shows ten of each level."""
+    levels = {"within": "notice", "inconclusive": "error" if found.fail_on_inconclusive else "warning"}
     return [
-        _command("error" if _fails(check, found) else _LEVELS[check.answer], title, text, _place(check, found))
+        _command(levels.get(check.answer, "error"), title, text, _place(check))
         for check, title, text in regression.sentences(found)
     ]
 
@@ -29,14 +26,9 @@ def of_error(error: TensorPrimatError) -> str:
     return _command("error", "Error", error.message, place)
 
 
-def _fails(check: Check, found: RegressionCheck) -> bool:
-    return check.answer not in _LEVELS or (check.answer == "inconclusive" and found.fail_on_inconclusive)
-
-
-def _place(check: Check, found: RegressionCheck) -> dict[str, str]:
+def _place(check: Check) -> dict[str, str]:
     """Return the log of the candidate's first run, with the line of its first steady step; of a live run the result."""
-    systems = (pair.system for pair in found.pairs if pair.system.name == check.candidate)
-    results: tuple[RunResult, ...] = next((each.valid_runs or each.runs for each in systems), ())
+    results = check.pair and (check.pair.system.valid_runs or check.pair.system.runs)
     if not results:
         return {}
     run, first = results[0].run, results[0].summary.steady.first_step

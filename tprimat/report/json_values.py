@@ -40,7 +40,7 @@ def _finite(value: Any) -> Any:
 
 
 def fields(record: object, *names: str) -> dict[str, Any]:
-    """Return fields of a record by name; `name=path.to.it` is one of its parts, None where a part of it is None."""
+    """Return fields of a record by name; `name=path.to.it` is one of its parts, None if a part of it is None."""
     found = {}
     for each in names:
         name, _, path = each.partition("=")
@@ -53,7 +53,7 @@ def fields(record: object, *names: str) -> dict[str, Any]:
 
 
 def comparison_values(report: Report) -> dict[str, Any]:
-    """Return a comparison with the efficiency of its systems. Speedups are of tokens/s/GPU, 1 or more."""
+    """Return a comparison with the efficiency of its systems. Speedups are the system's rate over the baseline's."""
     comparison = report.comparison
     models = []
     for model in comparison.models:
@@ -89,7 +89,7 @@ def run_values(run: Run, path: Path | str | None) -> dict[str, Any]:
 
 
 def account_values(run: Run, summary: Summary) -> dict[str, Any] | None:
-    """Return where a run's wall time went, s by part; None where nothing in it has a time."""
+    """Return where a run's wall time went, s by part; None if nothing in it has a time."""
     account = account_of(run, summary)
     return None if account is None else {"whole": account.whole, **msgspec.to_builtins(account)}
 
@@ -129,7 +129,7 @@ _CHECK = (
     *("metric=threshold.metric.name", "threshold=threshold.amount", "threshold_unit=threshold.unit", "answer", "text"),
     *("baseline_value=values.0", "candidate_value=values.1", "unit=threshold.metric.unit"),
     *("baseline_runs=runs.0", "candidate_runs=runs.1", "change", "low", "high", "method", "p", "p_adjusted"),
-    "runs_needed",
+    *("runs_needed", "basis"),
 )
 
 
@@ -171,27 +171,18 @@ def _pair(comparison: Comparison | None, pair: Pair) -> dict[str, Any]:
         **fields(pair, "reason", "configurations=config_diff.verdict", "config_diff=config_diff.entries"),
         **fields(pair.training, "same_training=same", "same_training_reasons=reasons", "agreeing_steps"),
         "target": comparison and ratio(pair.baseline, pair.system, comparison.options.target_loss),
-        "sensitivity": {name: 1 / value if pair.is_inverted else value for name, value in pair.sensitivity},
+        "sensitivity": dict(pair.sensitivity),
         "cost": found and fields(found, *_COST),
     }
 
 
 _COST = (
-    *("break_even_price_ratio=break_even", "cheaper=cheaper.name", "saving_per_token=saving"),
+    *("break_even_price_ratio=break_even", "cheaper=cheaper.name", "saving"),
     "break_even_usd_per_gpu_hour=break_even_price",
 )
 
 
 def _speedup(pair: Pair) -> dict[str, Any] | None:
-    """Return the speedup of the faster one; steps are those of the pair's system and baseline, whichever is faster."""
-    if pair.ratio is None or pair.speedup is None:
-        return None
-    segments = [
-        {"value": each.value, **fields(steps, "system_steps", "baseline_steps")}
-        for each, steps in zip(pair.speedup.segments, pair.ratio.segments, strict=True)
-    ]
-    return {
-        **msgspec.to_builtins(pair.speedup),
-        "segments": segments,
-        "significant": pair.speedup.is_significant,
-    }
+    """Return the system's rate over the baseline's."""
+    ratio = pair.ratio
+    return None if ratio is None else {**msgspec.to_builtins(ratio), "significant": ratio.is_significant}

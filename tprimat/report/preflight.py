@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from tprimat import units
 from tprimat.catalog import gpus
 from tprimat.report.blocks import Block, Document, Paragraph, Table, notes
-from tprimat.results.preflight import PRODUCTS, DevicePreflight, PreflightFile, Rate, label, unit_of
+from tprimat.results.preflight import PRODUCTS, DevicePreflight, PreflightFile, label, unit_of
 from tprimat.results.run import GpuInfo
 from tprimat.text import counted, plain
 
@@ -48,11 +47,13 @@ def _rates(file: PreflightFile) -> Table:
             _figure(file.typical(name)),
             _figure(file.typical(name, lambda rate: rate.mean)),
             _figure(file.typical(name, lambda rate: rate.best)),
-            _change(file.typical(name, _drop)),
+            _change(file.typical(name, lambda rate: rate.drop)),
         ]
         if several:
-            devices = [device for device in file.devices if name in device.rates]
-            slowest = min(devices, key=_median_of(name))
+            _, slowest = min(
+                ((device.rates[name].median, device) for device in file.devices if name in device.rates),
+                key=lambda each: each[0],
+            )
             named = label(slowest, file.devices, file.platform).split(" on ")[0]
             values.append(f"{_figure(slowest.rates[name].median)} {named}")
         peak = peaks[name]
@@ -60,14 +61,6 @@ def _rates(file: PreflightFile) -> Table:
             values.append(f"{(file.typical(name) or 0.0) / peak:.0%}" if peak else "")
         rows.append([title, *values])
     return Table(["", *heads, *(["of peak"] if has_peak else [])], rows)
-
-
-def _median_of(name: str) -> Callable[[DevicePreflight], float]:
-    return lambda device: device.rates[name].median
-
-
-def _drop(rate: Rate) -> float:
-    return rate.drop
 
 
 def _others(file: PreflightFile) -> list[str]:

@@ -9,13 +9,13 @@ from typing import Any
 from tprimat import units
 from tprimat.analysis import projection as forms
 from tprimat.analysis.intervals import level
-from tprimat.analysis.projection import FAR, FORMS, LEAST, PARAMETERS, Form, Projection
+from tprimat.analysis.projection import FAR, FORMS, LEAST, Form, Projection
 from tprimat.compare.curves import Curve, Scaling
 from tprimat.report.blocks import DETAIL, Block, Document, Headline, Paragraph, Table, notes
 from tprimat.report.json_values import fields
-from tprimat.report.rates import rate, rate_unit
-from tprimat.report.scaling import process, processes, rate_title
-from tprimat.text import counted, plain
+from tprimat.report.rates import rate
+from tprimat.report.scaling import process, processes, rate_title, unit_of
+from tprimat.text import capitalized, plain
 
 TITLES: dict[Form, str] = {"communication": "communication model", "line": "straight line in log-log"}
 MOST_PROJECTIONS = 3
@@ -25,8 +25,8 @@ WIDE = 2.0
 MOST_CAVEATS = 3
 
 OPEN = (
-    "Not covered: whether the model can be divided that far, the network beyond the measured size, failures, "
-    "evaluation and checkpoints, samples to converge."
+    "Not covered: limits of parallelism, the network beyond the measured GPU counts, failures, evaluation, "
+    "checkpoints, and the samples needed to converge."
 )
 
 
@@ -44,7 +44,7 @@ class CurveProjection:
 
 
 def of(curve: Curve, gpus: int, batch: int | None) -> CurveProjection | None:
-    """Return the projection of a curve; None where its sizes allow none."""
+    """Return the projection of a curve; None if its sizes allow none."""
     points = curve.points
     found = forms.project(points, gpus, batch or forms.default_batch(points, gpus))
     return None if found is None else CurveProjection(curve, found)
@@ -56,21 +56,21 @@ def document(projections: Sequence[CurveProjection], found: Scaling, *, verbose:
     Several projections are short unless verbose.
     """
     if not projections:
-        few = [f"{curve.model.title}, {curve.name}: {len(curve.sizes)} sizes" for curve in found.curves]
-        text = f"No projection: no system was measured at {LEAST} sizes (the largest tests the model)"
+        few = [f"{curve.model.title}, {curve.name}: {len(curve.sizes)} GPU counts" for curve in found.curves]
+        text = f"No projection: no system was measured at {LEAST} GPU counts (the largest tests the model)"
         return Document([Headline(text), *notes([*few, *found.notes], most=8)])
     is_short = len(projections) > 1 and not verbose
     shown = projections if verbose else projections[:MOST_PROJECTIONS]
     screen: list[Block] = []
     for each in shown:
-        screen.append(Headline(headline(each), f"{_capital(interval(each))}; {details(each)}"))
+        screen.append(Headline(headline(each), f"{capitalized(interval(each))}; {details(each)}"))
         if not is_short:
             screen.append(_table(each))
         texts = [backtest(each), *([] if is_short else [f"{formula(each)}."])]
         screen += [Paragraph(text, DETAIL) for text in texts]
         screen += notes(warnings(each), "" if is_short else "Caveats", "!", 1 if is_short else MOST_CAVEATS)
     if left := len(projections) - len(shown):
-        screen.append(Paragraph(f"{left} more: --verbose"))
+        screen.append(Paragraph(f"{left} more with --verbose"))
     if not is_short:
         screen.append(Paragraph(OPEN))
     return Document(screen, answer=[Headline(f"{headline(each)}, {interval(each)}") for each in projections])
@@ -101,8 +101,8 @@ def details(each: CurveProjection) -> str:
     first = curve.sizes[0]
     batch = "batch unknown" if found.batch is None else f"batch {found.batch:,}"
     return (
-        f"{rounded(found.rate)} {_unit(curve)}, {found.rate / first.rate:.1%} efficiency compared with "
-        f"{first.gpus:,}; {batch}"
+        f"{rounded(found.rate)} {unit_of(curve)}, {found.rate / first.rate:.1%} efficiency "
+        f"({first.gpus:,} = 100%); {batch}"
     )
 
 
@@ -121,7 +121,7 @@ def backtest(each: CurveProjection) -> str:
     tests = [(form, found.backtest[form]) for form in FORMS if form in found.backtest]
     texts = [f"{error:+.1%} ({TITLES[form]})" for form, error in tests]
     return (
-        f"Test: {curve.sizes[-1].gpus:,} {processes(curve)} projected from the smaller sizes: error "
+        f"Backtest: {curve.sizes[-1].gpus:,} {processes(curve)} projected from the smaller GPU counts: error "
         f"{' and '.join(texts)}; the {TITLES[found.fit.form]} is used."
     )
 
@@ -133,29 +133,26 @@ def warnings(each: CurveProjection) -> list[str]:
     texts = []
     if measured := next((size for size in curve.sizes if size.gpus == found.gpus), None):
         batch = "" if measured.batch is None else f" with batch {measured.batch:,}"
-        texts.append(f"{found.gpus:,} {processes(curve)} were measured: {rate(measured.rate)} {_unit(curve)}{batch}")
+        texts.append(f"{found.gpus:,} {processes(curve)} were measured: {rate(measured.rate)} {unit_of(curve)}{batch}")
     if found.high > WIDE * found.low:
-        freedom = counted(len(curve.sizes) - PARAMETERS, "degree")
-        texts.append(f"the interval is too wide to plan with: {len(curve.sizes)} sizes leave {freedom} of freedom")
+        texts.append(f"the interval is too wide for planning: only {len(curve.sizes)} GPU counts were measured")
     if found.gpus >= FAR * largest.gpus:
         factor = found.gpus / largest.gpus
-        texts.append(
-            f"{factor:.3g} times the largest measured size ({largest.gpus:,}): the model is not confirmed there"
-        )
+        texts.append(f"{factor:.3g} times the largest measured GPU count ({largest.gpus:,}): untested at that scale")
     elif found.gpus < smallest.gpus:
-        texts.append(f"below the smallest measured size ({smallest.gpus:,})")
+        texts.append(f"below the smallest measured GPU count ({smallest.gpus:,})")
     usual = forms.default_batch(curve.points, found.gpus)
     if found.batch is None:
         return [*texts, *curve.notes]
     if found.batch == usual and curve.kind != "strong":
         effect = "" if found.fit.form == "communication" else "; the straight line doesn't depend on it"
-        texts.append(f"batch {found.batch:,} is assumed; --batch sets it{effect}")
+        texts.append(f"batch {found.batch:,} assumed (change it with --batch){effect}")
     elif found.batch != usual and found.fit.form == "line":
         texts.append("the straight line doesn't depend on the batch: --batch has no effect")
     elif usual is not None and max(found.batch / usual, usual / found.batch) >= FAR:
         texts.append(
-            f"batch {found.batch:,} is far from those measured, which give {usual:,} at this size: the model is not "
-            "confirmed there"
+            f"batch {found.batch:,} is far from the measured batches ({usual:,} at this GPU count): the model is "
+            "untested there"
         )
     if found.batch < found.gpus and curve.kind == "strong":
         share = f"{found.batch / found.gpus:.3g} sequences per {process(curve)}"
@@ -170,7 +167,7 @@ def values(each: CurveProjection) -> dict[str, Any]:
     return {
         **fields(each, "model=curve.model.model", "system=curve.name", "gpus=found.gpus"),
         "global_batch_size": found.batch,
-        "unit": _unit(curve),
+        "unit": unit_of(curve),
         "per_gpu": per_gpu,
         "total": {name: value * found.gpus for name, value in per_gpu.items()},
         "efficiency": found.rate / curve.sizes[0].rate,
@@ -197,12 +194,4 @@ def _table(each: CurveProjection) -> Table:
                 units.UNKNOWN if left is None else f"{left:+.1%}",
             ]
         )
-    return Table([processes(curve), "batch", _unit(curve), "fitted", "hold-out error"], rows[-8:])
-
-
-def _unit(curve: Curve) -> str:
-    return rate_unit(size.system for size in curve.sizes)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return Table([processes(curve), "batch", unit_of(curve), "fitted", "backtest error"], rows[-8:])

@@ -1,8 +1,9 @@
-"""Sentences that compare a system with published results of the same GPU, model, precision and sequence length."""
+"""Sentences that compare a system with the nearest published result of the same GPU, model, task, precision, length."""
 
 from __future__ import annotations
 
 from tprimat import units
+from tprimat.analysis import flops
 from tprimat.catalog import published
 from tprimat.compare import ModelComparison, SystemResult
 from tprimat.report.rates import RATE, rate
@@ -13,51 +14,64 @@ CLOSE = 97
 
 
 def beside(model: ModelComparison) -> list[str]:
-    """Return a sentence for each system and published result of the same; none for an excluded system."""
+    """Return a sentence for each system with a published result of the same; none for an excluded system."""
     return [
-        text
+        _sentence(system, row, speed)
         for system in model.systems
-        if system.exclusion is None and system.value(RATE) is not None and not system.per_sample
-        for row in published.of_the_same(system.run)
-        for text in [_sentence(system, row)]
+        if system.exclusion is None and (speed := system.value(RATE)) is not None and not system.per_sample
+        if (row := published.nearest(system.run)) is not None
     ]
 
 
-def _sentence(system: SystemResult, row: published.Published) -> str:
-    share = 100 * (system.value(RATE) or 0) / row.tokens_per_second_per_gpu
-    config = system.run.training_config
-    differing = [
-        f"{theirs} {what}, here {ours}"
-        for what, theirs, ours in (
-            ("GPUs", row.gpus, system.count),
-            ("sequences a step", row.global_batch_size, config.global_batch_size),
-        )
-        if theirs is not None and ours is not None and theirs != ours
-    ]
+def _sentence(system: SystemResult, row: published.Published, speed: float) -> str:
+    theirs = row.tokens_per_second_per_gpu or 0.0
+    share, length = 100 * speed / theirs, row.sequence_length or 0
+    differing = _differing(system, row)
     # A result made from the published figure, or from its logs, can't confirm it.
     is_itself = abs(share - 100) < 0.05
     match = "is" if is_itself else "matches" if 99 <= share <= 101 else f"reaches {share:.0f}% of"
-    details = "; ".join([*filter(None, [row.date, row.note]), *differing, row.source])
+    stated = [row.date, row.version, "" if row.task == "pretrain" else _TASKS[row.task], row.note]
+    details = "; ".join([*filter(None, stated), *differing.values(), row.source])
+    shape, _ = flops.model_shape(system.run)
+    count = flops.flops_per_token(shape, length) if shape else None
+    # TFLOP/s by the formula of every result here: what publishers print follows other conventions.
+    tflops = f" ({units.number(theirs * count / 1e12, 0)} TFLOP/s)" if count else ""
     text = (
-        f"{plain(system.name)} {match} the published result of {row.publisher}: {rate(row.tokens_per_second_per_gpu)} "
-        f"tokens/s/GPU, {row.precision.upper()}, sequence length {units.number(row.sequence_length, 0)} ({details})"
+        f"{plain(system.name)} {match} the published result of {row.publisher}: {rate(theirs)} tokens/s/GPU{tflops}, "
+        f"{row.precision.upper()}, sequence length {units.number(length, 0)} ({details})"
     )
-    return text if share >= CLOSE else f"{text}. {_gap(system, row, bool(differing))}"
+    return text if share >= CLOSE else f"{text}. {_gap(system, list(differing))}"
 
 
-def _gap(system: SystemResult, row: published.Published, differing: bool) -> str:
+_TASKS = {"sft": "fine-tuning", "lora": "LoRA", "rl": "reinforcement learning"}
+
+
+def _differing(system: SystemResult, row: published.Published) -> dict[str, str]:
+    """Return what is known to differ, by its name: both values."""
+    config, packed = system.run.training_config, {True: "packed", False: "not packed"}
+    values = (
+        ("number of GPUs", row.num_gpus, system.count, "{} GPUs, here {}"),
+        ("batch size", row.global_batch_size, config.global_batch_size, "{} sequences per step, here {}"),
+        ("framework", row.framework, published.framework(system.run), "{}, here {}"),
+        ("packing", packed.get(row.packing), packed.get(config.packing), "{}, here {}"),  # type: ignore[arg-type]
+    )
+    return {
+        name: text.format(theirs, ours)
+        for name, theirs, ours, text in values
+        if theirs and ours is not None and theirs != ours
+    }
+
+
+def _gap(system: SystemResult, differing: list[str]) -> str:
     """Return what explains a gap: what the result shows to be different, else what the cause often is."""
     run = system.run
     cap, default = (run.energy_metrics.get(f"power_{name}_watts") for name in ("cap", "default"))
     known = [
-        f"trained with {run.framework}, published with {row.framework}"
-        if row.framework and run.framework and run.framework != row.framework
-        else None,
+        f"a different {' or '.join(filter(None, [', '.join(differing[:-1]), *differing[-1:]]))}" if differing else None,
         "eager PyTorch" if run.framework_config.get("torch_compile") is False else None,
         f"a power cap of {cap:.0f} W instead of {default:.0f} W" if cap and default and cap < default else None,
-        "another batch size or number of GPUs" if differing else None,
     ]
     causes = ", ".join(filter(None, known))
     if causes:
-        return f"What may explain the gap: {causes}"
-    return "Usual causes of such a gap: parallelism and micro-batch, kernels of another version, clocks and power"
+        return f"Possible causes of the gap: {causes}"
+    return "Usual causes of such a gap: parallelism and micro-batch, different kernel versions, clocks and power"

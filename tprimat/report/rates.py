@@ -28,11 +28,13 @@ WIDE = 0.2
 
 
 def bounds_of(system: SystemResult) -> Bounds | None:
-    """The interval between runs; of a single run that within it, where it kept one speed; None without any."""
+    """Return the interval between runs; of a single run that within it, if it kept one speed; None without any."""
     rates = system.speeds
     between = intervals.between_run_interval(rates, rounding_variance([each.summary for each in system.valid_runs]))
     if between is not None:
         return Bounds(between.low, between.high, "between", intervals.CONFIDENCE)
+    if len(rates) > 1:
+        return None
     segments = system.valid_runs[0].summary.segments if system.valid_runs else ()
     interval = segments[0].interval if rates and len(segments) == 1 else None
     if interval is None or interval.about != "mean":
@@ -42,7 +44,7 @@ def bounds_of(system: SystemResult) -> Bounds | None:
 
 
 def first_step(result: RunResult) -> int | None:
-    """The first step that the figures are of: that of the first level, where a run has several."""
+    """Return the first step of the values: that of the first segment, if a run has several."""
     levels = result.summary.segments
     return levels[0].first_step if levels else result.summary.steady.first_step
 
@@ -54,7 +56,7 @@ def first_counted(result: RunResult) -> int:
 
 
 def rate_unit(systems: Iterable[SystemResult]) -> str:
-    """tokens/s/GPU, or what stands for it where a processor trained."""
+    """tokens/s/GPU, or what stands for it if a processor trained."""
     systems = list(systems)
     if any(system.per_sample for system in systems):
         return "samples/s/GPU"
@@ -74,7 +76,7 @@ class Work(NamedTuple):
 
 
 def work_of(systems: Iterable[SystemResult]) -> Work:
-    """Return tokens; samples where these are compared, since no system's cost per token is known then."""
+    """Return tokens; samples if these are compared, since no system's cost per token is known then."""
     if any(system.per_sample for system in systems):
         return Work("sample", "10⁶ samples", 1e6)
     return Work("token", "10⁹ tokens", 1e9)
@@ -97,6 +99,6 @@ def rate_of(system: SystemResult) -> str:
 
 
 def plus_minus(low: float, high: float) -> str:
-    """Return half the width of an interval, relative; nothing where its bounds say more."""
+    """Return half the width of an interval, relative; nothing if its bounds say more."""
     half = (high / low) ** 0.5 - 1
     return f" ± {half:.1%}" if half < WIDE else ""

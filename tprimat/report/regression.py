@@ -2,41 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tprimat import units
 from tprimat.analysis.intervals import level
+from tprimat.compare import Group, Pair
 from tprimat.compare.caveats import caveats
 from tprimat.compare.regression import Answer, Check, RegressionCheck, runs_text
-from tprimat.compare.speedup import RATE
+from tprimat.compare.result import RATE, SAMPLES_RATE
+from tprimat.compare.systems import short_device
+from tprimat.compare.threshold import LOSS
 from tprimat.errors import ExitStatus
-from tprimat.report import markdown
-from tprimat.report.blocks import Block, Document, Heading, Paragraph, Table, notes
-from tprimat.text import plain
+from tprimat.report import markdown, recommendations
+from tprimat.report.blocks import DETAIL, Block, Document, Heading, NextSteps, Paragraph, Table, notes
+from tprimat.text import join_names, plain
+
+MOST_NOTES, MOST_CAVEATS, MOST_ROWS = 2, 3, 4
+"""Notes or reasons, caveats, and rows of the table, on the first screen; --verbose has all."""
 
 _WORDS: dict[Answer, tuple[str, str]] = {
     "implausible": ("Implausible result", "implausible"),
     "not comparable": ("Not comparable", "not compared"),
     "worse": ("Fail: regression", "FAIL"),
-    "inconclusive": ("Inconclusive: more runs needed", "inconclusive"),
+    "inconclusive": ("Inconclusive: too uncertain to decide", "inconclusive"),
     "within": ("Pass", "pass"),
 }
 """What the whole and a row of the table are called by an answer, the most severe first."""
 
 
+def _lead(found: RegressionCheck) -> Answer:
+    """Return the answer of the headline: a regression, which nothing may hide, or the most severe."""
+    answers = {check.answer for check in found.checks}
+    return "worse" if "worse" in answers else next(answer for answer in _WORDS if answer in answers)
+
+
 def verdict(found: RegressionCheck) -> str:
-    """Return the answer in one line, by the most severe check."""
-    answers = [check.answer for check in found.checks]
-    first = next(answer for answer in _WORDS if answer in answers)
+    """Return the answer in one line: a regression with its change, and why other checks fail; or the most severe."""
+    answers, first = [check.answer for check in found.checks], _lead(found)
     if len(answers) > 1:
-        return f"{_WORDS[first][0]} ({answers.count(first)} of {len(answers)} checks)"
+        text = f"{_WORDS[first][0]} ({answers.count(first)} of {len(answers)} checks)"
+        failed = [each for each in found.checks if each.answer in ("implausible", "not comparable")]
+        if first != "worse" or not failed:
+            return text
+        check = next(check for check in found.checks if check.answer == first)
+        return f"{text}: {_change(check)}, threshold {check.threshold}; {_WORDS[failed[0].answer][1]}: {failed[0].text}"
     (check,) = found.checks
     if check.threshold is None or check.change is None:
         return _WORDS[first][0]
     return f"{_WORDS[first][0]} ({_change(check)}, threshold {check.threshold}, {runs_text(check)})"
 
 
+def _setups(found: RegressionCheck) -> set[tuple[str, str | None, str | None]]:
+    return {(check.model, check.baseline, check.candidate) for check in found.checks}
+
+
 def _subject(found: RegressionCheck) -> list[str]:
-    """Return the setup that is checked, where it is one, and what its intervals assume."""
-    setups = {(check.model, check.baseline, check.candidate) for check in found.checks}
+    """Return the setup that is checked, if it is one, and what its intervals assume."""
+    setups = _setups(found)
     assumed = any(check.method == "prediction" for check in found.checks)
     lines = [f"The {level()} CI assumes equal run-to-run variation."] if assumed else []
     if len(setups) > 1:
@@ -53,10 +75,12 @@ def _own_name(name: str | None) -> str:
 
 def warnings(found: RegressionCheck) -> list[str]:
     """Return a line for each inconclusive check, and how to make CI fail by it."""
-    lines = [f"warning: {_where(check)}: {check.text}" for check in found.checks if check.answer == "inconclusive"]
-    if lines and found.status == ExitStatus.OK:
-        lines.append("hint:  inconclusive ends with exit status 0, or 6 with --fail-on-inconclusive")
-    return list(map(plain, lines))
+    return [*(f"warning: {text}" for text in _reasons(found, "inconclusive")), *_hints(found)]
+
+
+def _hints(found: RegressionCheck) -> list[str]:
+    is_passed = found.status == ExitStatus.OK and any(check.answer == "inconclusive" for check in found.checks)
+    return ["hint:  an inconclusive check exits with status 0 (6 with --fail-on-inconclusive)"] if is_passed else []
 
 
 def sentences(found: RegressionCheck) -> list[tuple[Check, str, str]]:
@@ -69,16 +93,47 @@ def sentences(found: RegressionCheck) -> list[tuple[Check, str, str]]:
     return rows
 
 
+def next_step(found: RegressionCheck) -> str:
+    """Return the next step, by the check of the headline, with the commands that measured what it is for."""
+    text = _next_step(found)
+    rivals = [each for pair in found.pairs for each in ((pair.baseline, "candidate"), (pair.system, "baseline"))]
+    results = [result for system, other in rivals if f"{other} runs" not in text for result in system.runs]
+    return recommendations.for_runs(text, results)
+
+
+def _next_step(found: RegressionCheck) -> str:
+    check = next(check for check in found.checks if check.answer == _lead(found))
+    pairs = [check.pair] if check.pair and check.change is not None else []
+    if any(each.code == "unlike-sessions" for pair in pairs for each in caveats((pair.baseline, pair.system), pairs)):
+        return "compare runs of one program only: record each in a new directory"
+    if check.advice or check.pair is None:
+        return check.advice
+    systems = (check.pair.baseline, check.pair.system)
+    if check.answer in ("implausible", "not comparable"):
+        if failed := [each for each in systems if all(result.run.status == "failed" for result in each.runs)]:
+            return f"repeat the runs of {_own_name(failed[0].name)}: ./benchmark.py --retry-failed"
+        steps = recommendations.next_steps(Group(systems, systems[0], (check.pair,), ()))
+        return next(iter(steps), "measure the same workload twice: ./benchmark.py --match RESULT")
+    if check.answer == "within":
+        return "keep the candidate's results as the next baseline"
+    if check.threshold and check.threshold.metric.name == LOSS:
+        return "compare the loss curves in the report: ./compare_results.py BASELINE CANDIDATE"
+    if changed := list(_changes(check.pair)):
+        return f"measure the baseline with the candidate's {join_names(changed)}, so that only the program differs"
+    return "find the cause: profile both with ./benchmark.py --profile torch, then compare with tprimat explain"
+
+
 def document(found: RegressionCheck) -> Document:
-    """Return the check: the answer, what is checked, a row for each check with a change, and what is doubtful."""
-    answer = Heading(3, verdict(found))
-    screen: list[Block] = [answer, *map(Paragraph, (*_subject(found), *_reasons(found)))]
-    header, *rows = _table(found)
-    if rows:
-        screen.append(Table(header, rows))
-    screen += [Paragraph(text, "warning") for text in warnings(found)]
-    for title, texts in _remarks(found).items():
-        screen += notes(texts, title)
+    """Return the check: the answer, what is checked, a row for each check with a change, doubts, and what to do now."""
+    answer, (header, *rows) = Heading(3, verdict(found)), _table(found)
+    screen: list[Block] = [answer, *map(Paragraph, _subject(found))]
+    reasons = _reasons(found, "implausible", "not comparable", "inconclusive", is_named=len(_setups(found)) == 1)
+    screen += notes(reasons, marks="", most=MOST_NOTES)
+    screen += [Table(header, rows, most=MOST_ROWS)] if rows else []
+    screen += [Paragraph(text, DETAIL) for text in dict.fromkeys(check.basis for check in found.checks) if text]
+    screen += [Paragraph(text, "warning") for text in _hints(found)]
+    screen += notes(caveat_texts(found), "Caveats", "!", MOST_CAVEATS)
+    screen += [NextSteps([next_step(found)]), *notes(found.notes, "Notes", most=MOST_NOTES)]
     return Document(screen, answer=[answer])
 
 
@@ -87,26 +142,45 @@ def summary(found: RegressionCheck, command: str) -> bytes:
     return markdown.write(Document(document(found).screen, [Paragraph(f"Command: {command}")])).encode()
 
 
-def _remarks(found: RegressionCheck) -> dict[str, list[str]]:
-    pairs = [pair for pair in found.pairs if pair.ratio]
-    of_pairs = (each for pair in pairs for each in caveats((pair.baseline, pair.system), [pair]))
-    texts = list(dict.fromkeys(caveat.text for caveat in of_pairs if caveat.severity == "warning"))
-    return {title: each for title, each in (("Caveats", texts), ("Notes", list(found.notes))) if each}
+def _changes(matched: Pair) -> dict[str, str]:
+    """Return what changed below the program: GPU, driver, precision, each with a text that has both values."""
+    values: dict[str, Sequence[str | None]] = {
+        "GPU": [system.gpu and short_device(system.gpu) for system in (matched.baseline, matched.system)]
+    }
+    entries = matched.config_diff.of("different")
+    values |= {entry.title: entry.values for entry in entries if entry.title in ("driver", "precision")}
+    return {
+        title: f"{title} changed: {before} → {after}"
+        for title, (before, after) in values.items()
+        if before and after and before != after
+    }
 
 
-def _reasons(found: RegressionCheck) -> list[str]:
-    """Return why nothing was compared, the most severe first."""
-    return [
-        f"{_where(check)}: {plain(check.text)}"
-        for answer in ("implausible", "not comparable")
-        for check in found.checks
-        if check.answer == answer
-    ]
+def caveat_texts(found: RegressionCheck) -> list[str]:
+    """Return what could explain a change, or hide one, besides the program."""
+    texts: dict[str, None] = {}
+    for pair in (check.pair for check in found.checks if check.pair and check.change is not None):
+        every = caveats((pair.baseline, pair.system), [pair])
+        untold = {"precision-differs"}
+        # An unknown precision can't explain a difference that there isn't.
+        is_worse = any(check.answer == "worse" and check.pair is pair for check in found.checks)
+        if pair.ratio and pair.ratio.is_significant is False and not is_worse:
+            untold.add("precision-unknown")
+        warned = [each.text for each in every if each.severity == "warning" and each.code not in untold]
+        own = (text for title, text in _changes(pair).items() if not any(f"{title}: " in each for each in warned))
+        texts |= dict.fromkeys((*own, *warned))
+    return list(texts)
 
 
-def _where(check: Check) -> str:
-    name = _own_name(check.candidate or check.baseline)
-    return f"{check.model}{f', {name}' if name else ''}{'' if check.change is None else f', {_change(check)}'}"
+def _reasons(found: RegressionCheck, *answers: Answer, is_named: bool = False) -> list[str]:
+    """Return why checks have these answers, in their order; without the setup if it is named above them."""
+    checks = [check for answer in answers for check in found.checks if check.answer == answer]
+    return [plain(": ".join(filter(None, (_where(check, is_named=is_named), check.text)))) for check in checks]
+
+
+def _where(check: Check, *, is_named: bool = False) -> str:
+    setup = () if is_named else (check.model, _own_name(check.candidate or check.baseline))
+    return ", ".join(filter(None, (*setup, None if check.change is None else _change(check))))
 
 
 def _change(check: Check) -> str:
@@ -137,7 +211,7 @@ def _row(check: Check, *, models: bool, runs: bool) -> list[str]:
     assert check.values is not None
     assert check.change is not None
     metric = check.threshold.metric
-    name = metric.unit if metric.name == RATE else f"{metric.title}, {metric.unit}"
+    name = metric.unit if metric.name in (RATE, SAMPLES_RATE) else f"{metric.title}, {metric.unit}"
     interval = units.UNKNOWN
     if check.low is not None and check.high is not None and check.low != check.high:
         interval = f"{_amount(check, check.low).removesuffix('%')} … {_amount(check, check.high)}"

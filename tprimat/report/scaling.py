@@ -14,7 +14,7 @@ from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, Im
 from tprimat.report.json_values import fields
 from tprimat.report.rates import bounds_of, rate, rate_unit
 from tprimat.report.verdict import Report
-from tprimat.text import join_names
+from tprimat.text import capitalized, each_once, join_names
 
 MOST_CURVES = 8
 """Curves on the screen; the report has all."""
@@ -35,7 +35,7 @@ METHOD = (
 )
 
 
-NOTHING = "No scaling: no system was measured at two sizes"
+NOTHING = "no scaling data: no system was measured at two GPU counts"
 
 
 def headline(curve: Curve) -> str:
@@ -49,8 +49,8 @@ def headline(curve: Curve) -> str:
         else f" [{level()} CI {100 * ratio.low:.1f}–{100 * ratio.high:.1f}]"
     )
     return (
-        f"{curve.name}: {ratio.value:.1%} efficiency at {last.gpus:,} {processes(curve)}, "
-        f"compared with {first.gpus:,}{interval}"
+        f"{curve.name}: {ratio.value:.1%} scaling efficiency at {last.gpus:,} {processes(curve)} "
+        f"({first.gpus:,} = 100%){interval}"
     )
 
 
@@ -58,10 +58,10 @@ def kind_text(curve: Curve) -> str:
     """Return what kind of scaling it is, with its batch."""
     batch, per_gpu = curve.sizes[0].batch, _per_gpu(curve.sizes[0])
     return {
-        "strong": f"strong scaling, global batch {batch} at every size",
+        "strong": f"strong scaling, global batch {batch} throughout",
         "weak": f"weak scaling, {per_gpu} {'sequence' if per_gpu == '1' else 'sequences'} per {process(curve)}",
         "mixed": "strong and weak scaling mixed",
-        "unknown": "scaling with an unknown batch",
+        "unknown": "scaling kind unknown (no batch size)",
     }[curve.kind]
 
 
@@ -69,22 +69,15 @@ def break_text(curve: Curve) -> str:
     """Return where the efficiency falls below the limit."""
     size = curve.breaks_at
     if size is None:
-        return f"not below {BREAK:.0%} at any size"
+        return f"efficiency is {BREAK:.0%} or more throughout"
     before = curve.sizes[curve.sizes.index(size) - 1]
-    return f"first below {BREAK:.0%} at {size.gpus:,} {processes(curve)}; the next smaller size is {before.gpus:,}"
+    return f"efficiency falls below {BREAK:.0%} between {before.gpus:,} and {size.gpus:,} {processes(curve)}"
 
 
 def cautions(found: Scaling) -> list[str]:
     """Return the notes of all curves; one that several share once."""
-    curves_of: dict[str, list[str]] = {}
-    for curve in found.curves:
-        for note in curve.notes:
-            curves_of.setdefault(note, []).append(curve.name)
     names = {curve.name for curve in found.curves}
-    return [
-        text if len(found.curves) == 1 or len(set(of)) == len(names) else f"{join_names(of)}: {text}"
-        for text, of in curves_of.items()
-    ]
+    return each_once(((curve.name, note) for curve in found.curves for note in curve.notes), len(names))
 
 
 def prices(comparison: Comparison, found: Scaling) -> list[str]:
@@ -133,7 +126,7 @@ def values(found: Scaling) -> dict[str, Any]:
         "curves": [
             {
                 **fields(curve, "model=model.model", "title=model.title", "system=name", "kind"),
-                "unit": _unit(curve),
+                "unit": unit_of(curve),
                 **fields(curve, "breaks_at_gpus=breaks_at.gpus"),
                 "break_below_efficiency": BREAK,
                 "sizes": [_size_values(curve, size) for size in curve.sizes],
@@ -170,19 +163,19 @@ def _one(curve: Curve, shared: str) -> Iterator[Block]:
     """Yield the answer for one curve, with its sizes."""
     runs = {len(size.system.speeds) for size in curve.sizes}
     context = f"{', '.join(filter(None, [curve.model.title, shared]))}: {kind_text(curve)}"
-    certainty = f"{_capital(break_text(curve))}; {_counted_runs(runs)} per size"
+    certainty = f"{capitalized(break_text(curve))}; {_counted_runs(runs)} per point"
     yield Headline(headline(curve), certainty, context, f"{curve.model.title}, {headline(curve)}")
     yield _sizes(curve)
 
 
 def _described(curves: Sequence[Curve]) -> Iterator[Block]:
     for curve in curves:
-        text = f"{curve.model.title}, {headline(curve)}. {_capital(kind_text(curve))}; {break_text(curve)}."
+        text = f"{curve.model.title}, {headline(curve)}. {capitalized(kind_text(curve))}; {break_text(curve)}."
         yield Paragraph(text)
 
 
 def _several(curves: Sequence[Curve], shared: str) -> Iterator[Block]:
-    """Yield a row for each curve; then their sizes, where they are few and of one model."""
+    """Yield a row for each curve; then their sizes, if they are few and of one model."""
     models = {curve.model.title for curve in curves}
     if len(models) == 1:
         yield Paragraph(", ".join(filter(None, [*models, shared])))
@@ -212,64 +205,45 @@ def _several(curves: Sequence[Curve], shared: str) -> Iterator[Block]:
     if is_beside:
         yield _beside(curves)
     else:
-        units_of = join_names(sorted({_unit(curve) for curve in curves}))
-        yield Paragraph(f"Rates in {units_of}; efficiency at the largest size, relative to the smallest.")
+        units_of = join_names(sorted({unit_of(curve) for curve in curves}))
+        yield Paragraph(f"Rates in {units_of}; efficiency at the largest GPU count, relative to the smallest.")
 
 
 def _beside(shown: Sequence[Curve]) -> Table:
     """Return a row for each size, of a few curves of one model beside each other."""
     places = sorted({size.gpus for curve in shown for size in curve.sizes})
-    rows = []
-    for gpus in places:
-        row = [f"{gpus:,}"]
-        for curve in shown:
-            size = next((size for size in curve.sizes if size.gpus == gpus), None)
-            row.append(units.UNKNOWN if size is None else f"{rate(size.rate)} {_short_percent(size.efficiency)}")
-        rows.append(row)
-    return Table([f"{_unit(shown[0])}, GPUs", *(curve.name for curve in shown)], rows, most=2 * MOST_SIZES)
+    columns = [
+        {
+            size.gpus: f"{rate(size.rate)} ({size.efficiency.value if size.efficiency else 1:.0%})"
+            for size in curve.sizes
+        }
+        for curve in shown
+    ]
+    rows = [[f"{gpus:,}", *(column.get(gpus, units.UNKNOWN) for column in columns)] for gpus in places]
+    return Table([f"{unit_of(shown[0])}, GPUs", *(curve.name for curve in shown)], rows, most=2 * MOST_SIZES)
 
 
 def _sizes(curve: Curve) -> Table:
-    """Return the sizes of a curve; the screen leaves the ideal out where something is paid or used."""
-    header = _header(curve)
+    """Return the sizes of a curve; the screen leaves the ideal out if something is paid or used."""
+    sizes, total = curve.sizes, rate_title(curve)
+    columns = {
+        processes(curve): [f"{size.gpus:,}" for size in sizes],
+        "nodes": [units.number(size.nodes, 0) for size in sizes if any((each.nodes or 1) > 1 for each in sizes)],
+        "batch": [units.number(size.batch, 0) for size in sizes],
+        "sequences/GPU": [_per_gpu(size) for size in sizes],
+        unit_of(curve): [f"{rate(size.rate)}{tables.between(size.system)}" for size in sizes],
+        total: [rate(size.rate * size.gpus) for size in sizes],
+        "ideal": [rate(_ideal(curve, size)) for size in sizes],
+        _EFFICIENCY: [_percent(size.efficiency) for size in sizes],
+    }
+    work = total.partition("/")[0]
+    worth = {f"{work}/USD": [size.per_dollar for size in sizes], f"{work}/J": [size.per_joule for size in sizes]}
+    columns |= {title: list(map(_amount, values)) for title, values in worth.items() if any(values)}
+    header = [title for title, cells in columns.items() if cells]
     hidden = {"sequences/GPU"} | ({"ideal"} if header[-1] != _EFFICIENCY else set())
     indices = [index for index, title in enumerate(header) if title in hidden]
-    return Table(header, _cells(curve), hidden=indices, most=MOST_SIZES)
-
-
-def _header(curve: Curve) -> list[str]:
-    unit, total = _unit(curve), rate_title(curve)
-    work = total.partition("/")[0]
-    money = [f"{work}/USD"] if any(size.per_dollar for size in curve.sizes) else []
-    energy = [f"{work}/J"] if any(size.per_joule for size in curve.sizes) else []
-    nodes = ["nodes"] if _has_nodes(curve) else []
-    return [processes(curve), *nodes, "batch", "sequences/GPU", unit, total, "ideal", _EFFICIENCY, *money, *energy]
-
-
-def _cells(curve: Curve) -> list[list[str]]:
-    """Return a row for each size."""
-    nodes = _has_nodes(curve)
-    money, energy = (any(getattr(size, name) for size in curve.sizes) for name in ("per_dollar", "per_joule"))
-    return [
-        [
-            f"{size.gpus:,}",
-            *([units.number(size.nodes, 0)] if nodes else []),
-            units.UNKNOWN if size.batch is None else f"{size.batch:,}",
-            _per_gpu(size),
-            f"{rate(size.rate)}{tables.between(size.system)}",
-            rate(size.rate * size.gpus),
-            rate(_ideal(curve, size)),
-            "100%" if size.efficiency is None else _percent(size.efficiency),
-            *([_amount(size.per_dollar)] if money else []),
-            *([_amount(size.per_joule)] if energy else []),
-        ]
-        for size in curve.sizes
-    ]
-
-
-def _has_nodes(curve: Curve) -> bool:
-    """Return whether the sizes are known to differ in their machines."""
-    return any((size.nodes or 1) > 1 for size in curve.sizes)
+    rows = list(map(list, zip(*(columns[title] for title in header), strict=True)))
+    return Table(header, rows, hidden=indices, most=MOST_SIZES)
 
 
 def _crossover_text(found: Crossover) -> str:
@@ -279,7 +253,7 @@ def _crossover_text(found: Crossover) -> str:
         return f"{first} is faster per {unit} than {second} from {low:,} to {high:,}"
     places = join_names([f"between {before:,} and {after:,}" for before, after in found.turns])
     if len(found.turns) > 1:
-        return f"The faster of {first} and {second} changes {places}"
+        return f"{first} and {second} take turns being faster: they cross {places}"
     return f"Crossover {places}: {first} is faster per {unit} below, {second} above"
 
 
@@ -295,10 +269,6 @@ def _percent(ratio: Ratio | None) -> str:
     return f"{ratio.value:.1%} [{100 * ratio.low:.1f}–{100 * ratio.high:.1f}]"
 
 
-def _short_percent(ratio: Ratio | None) -> str:
-    return "(100%)" if ratio is None else f"({ratio.value:.0%})"
-
-
 def _per_gpu(size: Size) -> str:
     return units.UNKNOWN if size.batch is None else f"{size.batch / size.gpus:.3g}"
 
@@ -307,13 +277,14 @@ def _amount(value: float | None) -> str:
     return units.UNKNOWN if value is None else rate(value)
 
 
-def _unit(curve: Curve) -> str:
+def unit_of(curve: Curve) -> str:
+    """Return the unit of the rates of its sizes."""
     return rate_unit(size.system for size in curve.sizes)
 
 
 def rate_title(curve: Curve) -> str:
     """Return the unit of all GPUs' rate."""
-    return _unit(curve).removesuffix("/GPU").removesuffix("/process").removesuffix("/device")
+    return unit_of(curve).removesuffix("/GPU").removesuffix("/process").removesuffix("/device")
 
 
 def process(curve: Curve) -> str:
@@ -329,7 +300,3 @@ def processes(curve: Curve) -> str:
 def _counted_runs(runs: set[int]) -> str:
     low, high = min(runs), max(runs)
     return f"{low} run{'s' if low > 1 else ''}" if low == high else f"{low} to {high} runs"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -9,25 +9,29 @@ from tprimat import units
 from tprimat.analysis.intervals import level
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, SystemResult
 from tprimat.compare.caveats import CODES
-from tprimat.compare.systems import short_device
-from tprimat.report import explain, tables, verdict
-from tprimat.report.blocks import DETAIL, Block, Headline, NextSteps, Paragraph, Table, notes
+from tprimat.compare.systems import device_name
+from tprimat.report import explain, tables, target, verdict
+from tprimat.report.blocks import DETAIL, Block, Heading, Headline, NextSteps, Paragraph, Table, notes
 from tprimat.report.breakdown import breakdowns
-from tprimat.report.rates import rate_of, rate_unit
+from tprimat.report.rates import RATE, rate_of, rate_unit
 from tprimat.report.verdict import Answer, Report, speedup_text
-from tprimat.text import join_names, plain, shortened
+from tprimat.text import counted, join_names, plain, shortened
 
 MOST_EXCLUDED = 3
 MOST_CAVEATS = 4
 MOST_ROWS = 20
 """Systems or models in a table; --verbose and the report have all."""
 
-COLUMN = 16
-"""Characters of a name that shares a line with many columns."""
+FEW_ROWS, FEW_CAVEATS, FEW_EXCLUDED, MOST_OTHERS, FEW_ANSWERS = 4, 2, 2, 3, 2
+"""Of a screen with several answers: systems in its table, caveats, reasons for systems that aren't compared, and other
+results. Models of which none has an answer, up to which each is shown with its reasons."""
+
+COLUMN, LONGEST_RATIO = 16, 20
+"""Characters of a name that shares a line with many columns, and of two names above a ratio."""
 
 
 def blocks(report: Report) -> Iterator[Block]:
-    """Yield the answer of each group; one answer where two systems trained several models."""
+    """Yield the first answer and a row for each other one; one answer if two systems trained several models."""
     comparison, answers = report.comparison, report.answers
     if report.headline:
         context = [f"{len(comparison.models)} models", tables.shared(comparison)]
@@ -36,19 +40,59 @@ def blocks(report: Report) -> Iterator[Block]:
         yield from _costs(comparison, answers)
         yield from _closing(answers)
         return
-    for answer in answers:
-        text, about = answer.verdict.headline, filter(None, [answer.model.title, tables.shared(comparison)])
-        alone = _titled(answer, text) if len(answers) > 1 else ""
-        yield Headline(text, answer.verdict.certainty, ", ".join(about), alone)
-        yield from _group_table(comparison, answer.group)
-        yield from _costs(comparison, [answer])
-        yield from _where_time_goes(answer)
-        yield from _closing([answer])
+    if all(answer.group.leaders is None for answer in answers) and len(answers) <= FEW_ANSWERS:
+        for answer in answers:
+            yield from _answer(comparison, answer)
+        return
+    first, *more = answers
+    compared = [answer for answer in more if answer.group.leaders is not None]
+    yield from _answer(comparison, first, len(compared), is_first=bool(more))
+    rest = [answer for answer in more if answer.group.leaders is None]
+    yield from notes(
+        [f"{each.group.title}: {_brief(each.group)}" for each in (*compared, *rest)], "Other results", most=MOST_OTHERS
+    )
+
+
+def _brief(group: Group) -> str:
+    """Return in a line the answer of a group, or why it has none."""
+    leaders = group.leaders
+    if leaders is not None:
+        short = _short_names(group.systems)
+        ratio = "too short to compare" if leaders.is_unsettled else speedup_text(leaders.ratio)
+        return f"{short[leaders.system.name]} vs {short[leaders.baseline.name]} {ratio}"
+    if len(group.systems) > 1:
+        return f"{len(group.systems)} systems: {(group.pairs[0].reason or '').partition(' (')[0]}"
+    (system,) = group.systems
+    if system.exclusion or system.value("avg_step_time_seconds") is None:
+        why = f"; {system.exclusion.text}" if system.exclusion else f", which {system.why_untimed}"
+        return f"only {system.name}{why}"
+    return f"only {system.name}" + (f", {rate_of(system)} {rate_unit([system])}" if system.value(RATE) else "")
+
+
+def others(report: Report) -> Iterator[Block]:
+    """Yield in full the answers of which the first screen has a row each."""
+    for answer in () if report.headline else report.answers[1:]:
+        yield Heading(3, answer.group.title)
+        yield from _answer(report.comparison, answer)
+
+
+def _answer(comparison: Comparison, answer: Answer, more: int = 0, *, is_first: bool = False) -> Iterator[Block]:
+    """Yield an answer; the title says how many follow below the first one."""
+    count = _shared_count(answer.group)
+    about = filter(None, [answer.group.title, tables.shared(comparison), f"{count} GPUs each" if count else ""])
+    text = answer.verdict.headline
+    below = f" ({counted(more, 'more answer') if more else 'other results'} below)" if is_first else ""
+    yield Headline(text, answer.verdict.certainty, ", ".join(about) + below, _titled(answer, text) if is_first else "")
+    yield from _group_table(comparison, answer.group, FEW_ROWS if is_first else MOST_ROWS)
+    yield from _costs(comparison, [answer], is_brief=True)
+    yield from target.line(answer.group)
+    yield from _where_time_goes(answer)
+    yield from _closing([answer], *((FEW_EXCLUDED, FEW_CAVEATS) if is_first else ()))
 
 
 def verdicts(report: Report) -> Iterator[Block]:
     """Yield each answer in a sentence or two, and what it costs."""
-    several = len(report.comparison.models) > 1
+    several = len(report.answers) > 1
     for answer in report.answers:
         text = answer.verdict.headline
         yield Headline(_titled(answer, text) if several else text, answer.verdict.certainty)
@@ -56,7 +100,7 @@ def verdicts(report: Report) -> Iterator[Block]:
 
 
 def _titled(answer: Answer, text: str) -> str:
-    return f"{answer.model.title}: {text}"
+    return f"{answer.group.title}: {text}"
 
 
 def _models_table(answers: Sequence[Answer]) -> Table:
@@ -82,49 +126,85 @@ def _models_table(answers: Sequence[Answer]) -> Table:
 
 
 def _short_names(systems: Sequence[SystemResult]) -> dict[str, str]:
-    """Return a name of at most a column for each system: its GPU's first word where that is enough."""
-    words = {system.name: short_device(system.gpu).split()[0] if system.gpu else system.name for system in systems}
-    distinct = len(set(words.values())) == len(words)
-    return {name: word if distinct else shortened(name, COLUMN) for name, word in words.items()}
+    """Return a name for each system: its GPU's first word if no other system's is the same, else its own."""
+    words = {system.name: device_name(system.gpu).split()[0] if system.gpu else system.name for system in systems}
+    every = list(words.values())
+    return {name: word if every.count(word) == 1 else name for name, word in words.items()}
 
 
-def _group_table(comparison: Comparison, group: Group) -> Iterator[Block]:
-    """Yield the table of a group: systems as columns where there are two, else as rows."""
-    rows = tables.screen_rows(comparison, group)
+def _group_table(comparison: Comparison, group: Group, most: int) -> Iterator[Block]:
+    """Yield the table of a group: two systems as columns, else as rows of so many systems, with the baseline's."""
+    # What money buys takes the room of what the peak would allow.
+    rows = [row for row in tables.screen_rows(comparison, group) if row.short != "MFU" or not comparison.prices]
+    if len(group.systems) > 2 and len({each.run.training_config.global_batch_size for each in group.systems}) > 1:
+        # Steps of unlike work aren't compared.
+        rows = [row for row in rows if row.short != "step time"]
     mismatches = tables.mismatch_rows(group)
     is_empty = all(cell.text == units.UNKNOWN for row in rows for cell in row.cells)
-    if is_empty and (len(group.systems) == 1 or not mismatches):
+    if is_empty and (len(group.systems) != 2 or not mismatches):
         return
-    names = [plain(system.name) for system in group.systems]
+    count = _shared_count(group)
+    names = [plain(system.name).removeprefix(f"{count}×") for system in group.systems]
     if len(group.systems) <= 2:
         leaders, header = group.leaders, ["", *names]
         shown = rows if leaders else [*rows, *mismatches]
         cells = [[row.title, *(cell.text for cell in row.cells)] for row in shown]
         if leaders is not None:
             short = _short_names(group.systems)
-            header.append(f"{short[leaders.faster.name]} / {short[leaders.slower.name]}")
-            speedup = speedup_text(leaders.speedup).partition(" ")[0]
-            cells = [[*row, "" if number else speedup] for number, row in enumerate(cells)]
+            versus = f"{short[leaders.system.name]} / {short[leaders.baseline.name]}"
+            header.append(versus if len(versus) <= LONGEST_RATIO else "ratio")
+            ratio = speedup_text(leaders.ratio).partition(" ")[0]
+            cells = [[*row, "" if number else ratio] for number, row in enumerate(cells)]
         yield Table(header, cells)
         return
-    speedups = {id(pair.system): tables.versus(pair) for pair in group.pairs}
+    kept = _shown(group, most)
+    first, *more = rows
+    ratios = {id(pair.system): tables.versus(pair) for pair in group.pairs}
+    for pair in group.pairs:
+        # The baseline's rate is on the clock of the headline: on another one a ratio isn't that of two rates beside it.
+        if pair.ratio and group.leaders and pair.clocks != group.leaders.clocks:
+            ratios[id(pair.system)] += f" ({' vs '.join(pair.clocks)})"
     cells = [
-        [name, *(row.cells[index].text for row in rows), speedups.get(id(system), "baseline")]
+        [name, first.cells[index].text, ratios.get(id(system), "baseline"), *(row.cells[index].text for row in more)]
         for index, (name, system) in enumerate(zip(names, group.systems, strict=True))
+        if index in kept
     ]
+    every = sum(not group.leaders or pair.ratio is not None for pair in group.pairs) + 1
+    of = f"{len(kept)} of {every} systems" if every > len(kept) else ""
     has_interval = any(pair.ratio and pair.ratio.low is not None for pair in group.pairs)
-    versus = f"vs baseline [{level()} CI]" if has_interval else "vs baseline"
-    yield Table(["", *(row.short for row in rows), versus], cells, most=MOST_ROWS)
+    name = _short_names(group.systems)[group.baseline.name]
+    # The row of the baseline says which one it is.
+    name = name if len(name) <= COLUMN else "baseline"
+    versus = f"vs {name} [{level()} CI]" if has_interval else f"vs {name}"
+    yield Table([of, first.short, versus, *(row.short for row in more)], cells)
 
 
-def _costs(comparison: Comparison, answers: Sequence[Answer]) -> Iterator[Block]:
-    """Yield which system costs least per token, where there are prices."""
+def _shared_count(group: Group) -> int | None:
+    """Return the number of GPUs of each system, if it is one that all names begin with."""
+    counts = {system.count for system in group.systems}
+    count = counts.pop() if len(counts) == 1 < len(group.systems) else None
+    return count if count and all(system.name.startswith(f"{count}×") for system in group.systems) else None
+
+
+def _shown(group: Group, most: int) -> set[int]:
+    """Return the places of the systems in the table of a screen: those that are compared, if any are."""
+    compared = {id(pair.system) for pair in group.pairs if pair.ratio} | {id(group.baseline)}
+    places = [index for index, system in enumerate(group.systems) if not group.leaders or id(system) in compared]
+    if len(places) <= most + 1:
+        return set(places)
+    baseline = next(index for index, system in enumerate(group.systems) if system is group.baseline)
+    return {*[index for index in places if index != baseline][: most - 1], baseline}
+
+
+def _costs(comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False) -> Iterator[Block]:
+    """Yield which system costs least per token, if there are prices; in brief below a table that has them."""
     if comparison.prices:
-        yield from (Paragraph(f"Cost: {text}.", DETAIL) for text in verdict.cost_texts(comparison, answers))
+        texts = verdict.cost_texts(comparison, answers, is_brief=is_brief)
+        yield from (Paragraph(text if is_brief else f"Cost: {text}.", DETAIL) for text in texts)
 
 
 def _where_time_goes(answer: Answer) -> Iterator[Block]:
-    """Yield in a sentence why the slower system is slower; where there is no answer, all that is known of the time."""
+    """Yield in a sentence why the slower system is slower; if there is no answer, all that is known of the time."""
     explanation = explain.of_model(answer.model)
     if answer.group.leaders is None:
         if explanation is not None:
@@ -137,14 +217,22 @@ def _where_time_goes(answer: Answer) -> Iterator[Block]:
 def time_tables(model: ModelComparison, *, kernels: bool) -> Iterator[Block]:
     """Yield where the time of a step goes, of runs that have a breakdown, with or without single kernels."""
     for table, note in breakdowns(model):
+        header = ["Where the time goes", *table.header[1:]]
         rows = [row for row in table.rows if kernels or not str(row[0]).startswith("kernel")]
-        yield from (Table(["Where the time goes", *table.header[1:]], rows), Paragraph(note))
+        shown = Table(header, rows)
+        if not kernels and len(header) > 3:
+            # Only the parts of the whole, a system per row.
+            header, *parts = map(list, zip(header, *rows[:5], strict=True))
+            shown = Table(header, parts, hidden=[4], most=FEW_ROWS)
+        yield from (shown, Paragraph(note))
 
 
-def _closing(answers: Sequence[Answer]) -> Iterator[Block]:
+def _closing(
+    answers: Sequence[Answer], most_excluded: int = MOST_EXCLUDED, most_caveats: int = MOST_CAVEATS
+) -> Iterator[Block]:
     """Yield excluded systems, explanations, caveats, and the next step."""
     for group, answer in ((each.group, each.verdict) for each in answers):
-        yield from notes(answer.excluded, marks="", most=MOST_EXCLUDED)
+        yield from notes(answer.excluded, marks="", most=most_excluded)
         exclusions = [(system.name, system.exclusion) for system in group.systems if system.exclusion]
         for name, exclusion in exclusions[:MOST_EXCLUDED] if answer.standing == "excluded" else ():
             # The report has the sources.
@@ -152,13 +240,13 @@ def _closing(answers: Sequence[Answer]) -> Iterator[Block]:
             title = f"Possible explanations for {name}, most likely first"
             yield from notes(texts, title, [f"{number}." for number in range(1, len(texts) + 1)])
     found = caveats(answers)
-    yield from notes(list(found), "Caveats", [mark(each) for each in found.values()], MOST_CAVEATS)
+    yield from notes(list(found), "Caveats", [mark(each) for each in found.values()], most_caveats, is_cut=True)
     if steps := list(dict.fromkeys(step for answer in answers for step in answer.verdict.next_steps)):
         yield NextSteps(steps)
 
 
 def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
-    """Return the caveats by their texts, each with the models where it isn't of all: the first of each code first."""
+    """Return the caveats by their texts, each with the models if it isn't of all: the first of each code first."""
     titles: dict[tuple[str, str], list[str]] = {}
     found: dict[tuple[str, str], Caveat] = {}
     for answer in answers:
@@ -166,7 +254,7 @@ def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
             key = (each.code, each.text)
             found.setdefault(key, each)
             titles.setdefault(key, []).append(answer.model.title)
-    ordered = sorted(found, key=lambda key: CODES.index(key[0]))
+    ordered = sorted(found, key=lambda key: CODES.index(key[0])) if len(answers) > 1 else list(found)
     first = {code: (code, text) for code, text in reversed(ordered)}.values()
     keys = sorted(ordered, key=lambda key: key not in first)
     return {_concerning(found[key], titles[key], len(answers)): found[key] for key in keys}

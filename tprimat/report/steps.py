@@ -43,13 +43,13 @@ COLUMNS = (
     Column("is_steady", "flag", "whether the metrics use the step: after the warm-up, timed, not profiled"),
     Column("segment", "integer", "number of the segment between two change points, from 1; empty before the first"),
     Column("log_line", "integer", "line of the log"),
-    Column("file", "text", "result or log that holds the run"),
+    Column("file", "text", "result or log that contains the run"),
 )
 """One row per system, run and record; names and meanings are stable."""
 
 
 def columns(comparison: Comparison) -> dict[str, list[Any]]:
-    """Return the values of each of COLUMNS, None where one is unknown."""
+    """Return the values of each of COLUMNS, None if one is unknown."""
     table: dict[str, list[Any]] = {column.name: [] for column in COLUMNS}
     for model in comparison.models:
         for system in model.systems:
@@ -89,7 +89,7 @@ def _series(result: RunResult) -> dict[str, list[Any]]:
 
 
 def data_frame(comparison: Comparison) -> pandas.DataFrame:
-    """Return the table with a type for each column, nullable where a whole number may be unknown.
+    """Return the table with a type for each column, nullable if a whole number may be unknown.
 
     Raises UsageError without pandas.
     """
@@ -107,13 +107,13 @@ def csv_text(comparison: Comparison) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(each.name for each in COLUMNS)
-    writer.writerows(map(_no_formula, row) for row in _rows(comparison))
+    writer.writerows(map(no_formula, row) for row in _rows(comparison))
     return text.getvalue().encode()
 
 
-def _no_formula(value: Any) -> Any:
+def no_formula(value: Any) -> Any:
     """Return a value that a spreadsheet takes for no formula: a text that begins like one gets an apostrophe."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(tuple("=+-@\t\r")) else value
+    return f"'{value}" if isinstance(value, str) and value.startswith(tuple("=+-@\t\r＝＋－＠")) else value
 
 
 def json_lines(comparison: Comparison) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tprimat import units
 from tprimat.analysis import efficiency, metrics
@@ -14,35 +14,16 @@ from tprimat.compare import Comparison, Group, Pair, RunResult, SettingRow, Syst
 from tprimat.compare.cost import efficiencies
 from tprimat.report.blocks import Content, Table
 from tprimat.report.efficiency import figure
-from tprimat.report.rates import RATE, bounds_of, plus_minus, rate, rate_of, rate_unit, untimed, work_of
+from tprimat.report.rates import RATE, bounds_of, plus_minus, rate, rate_of, rate_unit, untimed
 from tprimat.report.verdict import speedup_text
 from tprimat.text import counted, plain
 
-WITH_INTERVAL = (
-    "joules_per_token",
-    "tokens_per_joule",
-    "electricity_dollars_per_billion_tokens",
-    "tokens_per_dollar",
-    "dollars_per_billion_tokens",
-    "dollars_per_epoch",
-    "dollars_per_million_samples",
+WORTH = (
+    *("samples_per_second", "seconds_per_epoch", "model_tflops_per_gpu", "mfu", "share_of_preflight"),
+    *("joules_per_token", "tokens_per_joule", "electricity_dollars_per_billion_tokens", "tokens_per_dollar"),
+    *("dollars_per_billion_tokens", "dollars_per_trillion_tokens", "dollars_per_epoch", "dollars_per_million_samples"),
 )
-WORTH = {
-    "samples_per_second": "samples /s",
-    "seconds_per_epoch": "s /epoch",
-    "model_tflops_per_gpu": "TFLOP/s /GPU",
-    "mfu": "MFU, %",
-    "share_of_preflight": "of sustained, %",
-    "joules_per_token": "J /token",
-    "tokens_per_joule": "tokens /J",
-    "electricity_dollars_per_billion_tokens": "electricity $/10⁹ tokens",
-    "tokens_per_dollar": "tokens /$",
-    "dollars_per_billion_tokens": "$/10⁹ tokens",
-    "dollars_per_epoch": "$/epoch",
-    "dollars_per_million_samples": "$/10⁶ samples",
-}
-"""Rows of efficiency.METRICS that a comparison shows beside the speeds, and what they are called above
-a narrow column."""
+"""Rows of efficiency.METRICS that a comparison shows beside the speeds."""
 
 SHOWS_WORTH = ("mfu", "share_of_preflight", "joules_per_token", "tokens_per_dollar", "samples_per_second")
 """Metrics of which one makes the table of efficiency worth showing."""
@@ -72,9 +53,14 @@ STACKS = ("cuda", "rocm", "cpu")
 
 def shared(comparison: Comparison) -> str:
     """Return what all systems have in common of what they are, beyond what their names and the model's say."""
+    runs = [system.run for system in comparison.systems]
+    if runs and all(run.platform == "cpu" and run.scale not in (None, "full") for run in runs):
+        return "on a CPU (to try the tool, not to judge GPUs)"
     names = " ".join(comparison.system_names)
     known = [part for part in comparison.shared if not part.startswith("scale ") and part not in names]
-    return ", ".join(FRAMEWORKS.get(part, plain(part)) for part in known if part not in STACKS)
+    rounds = {plain(run.framework_config.get("mlperf_round") or "") for run in runs}
+    titles = FRAMEWORKS | ({"mlperf": f"MLPerf {rounds.pop()}".strip()} if len(rounds) == 1 else {})
+    return ", ".join(titles.get(part, plain(part)) for part in known if part not in STACKS)
 
 
 class Footnotes:
@@ -105,24 +91,25 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A quantity of all systems of a group, with its unit; its short title stands above a narrow column."""
+    """A quantity of all systems of a group, with its unit; on the first screen a short title for a narrow column."""
 
     title: str
-    short: str
     cells: tuple[Cell, ...]
+    short: str = ""
 
 
 def grid(
     names: Sequence[str],
     rows: Sequence[Row],
-    cell: Callable[[Row, int], Content],
+    cell: Callable[[Row, int], Content] = lambda row, system: row.cells[system].text,
     *,
     caption: str = "",
     right_from: int = 1,
 ) -> Table:
-    """A table of rows, with the systems side by side, or below each other where there are many.
+    """A table of rows, with the systems side by side, or below each other if there are many.
 
-    `cell` gives what stands there for a row and the number of a system. For the others see blocks.Table.
+    `cell` gives what stands there for a row and the number of a system, by default the text of the row's cell. For the
+    others see blocks.Table.
     """
     systems = range(len(names))
     if len(names) <= BESIDE:
@@ -147,29 +134,29 @@ def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
         excluded = " (excluded)" if system.exclusion else ""
         return Cell(f"{rate_of(system)}{between(system)}{excluded}", footnotes.numbers(system.value_warnings))
 
+    has_within = any(map(_within, group.systems))
     return _rows(
         group,
-        (f"Throughput, {unit}", unit.replace("s/s", "s /s"), throughput),
-        ("CI within the run", "in the run", _within),
-        ("Run-to-run range", "range", _range),
+        (f"Throughput, {unit}", throughput),
+        ("Within-run CI", lambda system: (_within(system) or _no_within(system)) if has_within else None),
+        ("Run-to-run range", _range),
         (
             f"Speedup vs {group.baseline.name}",
-            "speedup",
             lambda system: speedups.get(id(system), "1.00× (baseline)") if speedups else None,
         ),
-        ("Step time, mean", "step mean", lambda system: _step_time(system, "avg_step_time_seconds")),
-        ("Step time, median", "step median", lambda system: _step_time(system, "median_step_time_seconds")),
-        ("Runs", "runs", lambda system: Cell(_runs_text(system), footnotes.numbers(system.run_warnings))),
-        ("Steady-state steps", "steady steps", _steady_of),
-        ("Outlier steps", "outliers", lambda system: (_outliers(system) or "none") if has_outliers else None),
+        ("Step time, mean", lambda system: _step_time(system, "avg_step_time_seconds")),
+        ("Step time, median", lambda system: _step_time(system, "median_step_time_seconds")),
+        ("Runs", lambda system: Cell(_runs_text(system), footnotes.numbers(system.run_warnings))),
+        ("Steady-state steps", _steady_of),
+        ("Outlier steps", lambda system: (_outliers(system) or "none") if has_outliers else None),
     )
 
 
 def versus(pair: Pair) -> str:
-    """Return a system's speedup over the baseline, marked as slower where the baseline is the faster one."""
-    if pair.speedup is None:
+    """Return a system's rate over the baseline's, with its interval."""
+    if pair.ratio is None:
         return "excluded" if pair.system.exclusion else "not compared"
-    return f"{'slower, ' if pair.is_inverted else ''}{speedup_text(pair.speedup)}"
+    return speedup_text(pair.ratio)
 
 
 SCREEN = {
@@ -184,52 +171,45 @@ SCREEN = {
 
 
 def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
-    """Return the rows of the first screen: throughput, step time, MFU, cost."""
+    """Return the rows of the first screen: throughput, step time, cost or peak memory, MFU."""
     unit = rate_unit(group.systems)
-    found = [efficiencies(comparison, system) for system in group.systems]
+    found = _values(comparison, group)
+    times = [each.value("avg_step_time_seconds") for each in group.systems]
+    in_ms = min(filter(None, times), default=1.0) < 0.1
     rows = _rows(
         group,
-        (unit, unit, lambda system: f"{rate_of(system)}{between(system)}{' (excluded)' if system.exclusion else ''}"),
-        ("step time, mean", "step time", lambda system: _screen_time(system, group)),
+        (unit, lambda system: f"{rate_of(system)}{between(system)}{' (excluded)' if system.exclusion else ''}"),
+        ("step time, mean", lambda system: _step_time(system, "avg_step_time_seconds", in_ms=in_ms)),
     )
+    rows = [dataclasses.replace(row, short=row.title.partition(",")[0]) for row in rows]
     if comparison.prices:
         prices = (str(comparison.prices.get(system.name) or units.UNKNOWN) for system in group.systems)
-        rows.append(Row("price per GPU-hour", "USD/h", tuple(map(Cell, prices))))
-        if any(system.per_sample for system in group.systems):
-            rows += _rows(group, _cost_per_sample(comparison, group))
+        rows.append(Row("price per GPU-hour", tuple(map(Cell, prices)), "USD/h"))
+    elif len(group.systems) == 2:
+        # With prices there is no line for memory on a screen of 24.
+        kinds = (each for each in MEMORY if each.name.startswith("peak") and "process" not in each.name)
+        known = [each for each in kinds if all(system.value(each.name) for system in group.systems)]
+        rows += _rows(group, *((each.title.lower(), _gigabytes_of(each.name)) for each in known[:1]))
+    per_sample = any(system.per_sample for system in group.systems)
+    # Whose peak an MFU is a share of.
+    precisions = [system.run.training_config.precision for system in group.systems]
+    peaks = [f" of {each.upper()}" if each and len(set(precisions)) > 1 else "" for each in precisions]
+    shown = {**SCREEN, "dollars_per_million_samples": "USD/10⁶ samples"} if per_sample else SCREEN
     for metric in _metrics_of(group):
-        if metric.name in SCREEN and any(_has(each, metric.name) for each in found):
-            title = SCREEN[metric.name]
+        if metric.name in shown and any(_has(each, metric.name) for each in found):
+            title = shown[metric.name]
             cells = (
-                Cell(_short(each, metric.name, comparison.prices.get(system.name), peak))
-                for each, system, peak in zip(found, group.systems, _peaks(group), strict=True)
+                Cell(_short(each.get(metric.name), metric.name, comparison.prices.get(system.name), peak))
+                for each, system, peak in zip(found, group.systems, peaks, strict=True)
             )
-            rows.append(Row(title, title.removesuffix("okens"), tuple(cells)))
+            rows.append(Row(f"{title} (share of peak)" if title == "MFU" else title, tuple(cells), title))
     return rows
 
 
 def _metrics_of(group: Group) -> list[Metric]:
-    """Return the metrics of efficiency; where samples are compared, without those of tokens, which not all have."""
+    """Return the metrics of efficiency; if samples are compared, without those of tokens, which not all have."""
     per_sample = any(system.per_sample for system in group.systems)
     return [metric for metric in efficiency.METRICS if not per_sample or "token" not in metric.name]
-
-
-def _cost_per_sample(
-    comparison: Comparison, group: Group
-) -> tuple[str, str, Callable[[SystemResult], Cell | str | None]]:
-    work = work_of(group.systems)
-
-    def read(system: SystemResult) -> str | None:
-        price, value = comparison.prices.get(system.name), system.value(RATE)
-        return figure(Value(price.cost(work.size / 3600 / value))) if price and value else None
-
-    return f"USD/{work.amount}", f"USD/{work.amount}", read
-
-
-def _screen_time(system: SystemResult, group: Group) -> str:
-    """Return a step time in the unit of all of its row."""
-    times = [each.value("avg_step_time_seconds") for each in group.systems]
-    return _step_time(system, "avg_step_time_seconds", in_ms=min(filter(None, times), default=1.0) < 0.1)
 
 
 def mismatch_rows(group: Group) -> list[Row]:
@@ -238,28 +218,20 @@ def mismatch_rows(group: Group) -> list[Row]:
     if not differing or any(system.exclusion for system in group.systems):
         return []
     runs = [system.run for system in group.systems]
-    rows = [Row(row.title, "", _texts(row.values)) for row in group.settings if row.title in differing]
-    rows.append(Row("tokens per step", "", _texts([run.tokens_per_step for run in runs])))
-    return [*rows, Row("steps recorded", "", _texts([len(run.steps) for run in runs]))]
+    rows = [Row(row.title, _texts(row.values)) for row in group.settings if row.title in differing]
+    rows.append(Row("tokens per step", _texts([run.tokens_per_step for run in runs])))
+    return [*rows, Row("steps recorded", _texts([len(run.steps) for run in runs]))]
 
 
 def _texts(values: Sequence[int | str | None]) -> tuple[Cell, ...]:
     return tuple(Cell(units.number(value, 0) if isinstance(value, int) else value or units.UNKNOWN) for value in values)
 
 
-def _peaks(group: Group) -> list[str]:
-    """Return whose peak an MFU is a share of, where the systems have different precisions."""
-    precisions = [system.run.training_config.precision for system in group.systems]
-    return [f" of {each.upper()}" if each and len(set(precisions)) > 1 else "" for each in precisions]
-
-
-def _short(found: Sequence[efficiency.Efficiency], name: str, price: Price | None, peak: str) -> str:
+def _short(got: Value | None, name: str, price: Price | None, peak: str) -> str:
     """Return a value of the first screen without its interval; what a range of prices costs as a range."""
-    got = next((each.values[name] for each in found if name in each.values), None)
-    value = got.value if got is not None else None
-    if value is None:
+    if got is None or (value := got.value) is None:
         return units.UNKNOWN
-    if name == "tokens_per_joule" and got is not None and got.low is not None and got.high is not None:
+    if name == "tokens_per_joule" and got.low is not None and got.high is not None:
         return f"{figure(Value(value))}{text}" if (text := plus_minus(got.low, got.high)) else figure(got)
     if name in ("mfu", "share_of_preflight"):
         return f"{figure(Value(value))}%{peak if name == 'mfu' else ''}"
@@ -270,14 +242,14 @@ def _short(found: Sequence[efficiency.Efficiency], name: str, price: Price | Non
     return figure(Value(value))
 
 
-def _rows(group: Group, *table: tuple[str, str, Callable[[SystemResult], Cell | str | None]]) -> list[Row]:
-    """Rows by title, short title and what a system has; without those of which no system has anything."""
+def _rows(group: Group, *table: tuple[str, Callable[[SystemResult], Cell | str | None]]) -> list[Row]:
+    """Rows by title and what a system has; without those of which no system has anything."""
     rows = []
-    for title, short, read in table:
+    for title, read in table:
         found = [read(system) for system in group.systems]
         if any(found):
             cells = (each if isinstance(each, Cell) else Cell(each or units.UNKNOWN) for each in found)
-            rows.append(Row(title, short, tuple(cells)))
+            rows.append(Row(title, tuple(cells)))
     return rows
 
 
@@ -303,8 +275,16 @@ def _within(system: SystemResult) -> str | None:
     return f"{of}±{half:.1%} ({interval.coverage:.0%} CI)"
 
 
+def _no_within(system: SystemResult) -> str:
+    """Return why a system has no interval within a run."""
+    runs = system.valid_runs
+    if len(runs) == 1:
+        return "– (too few steps)" if runs[0].summary.is_stationary else "– (speed changes or drifts)"
+    return f"– ({counted(len(runs), 'run')})" if runs else units.UNKNOWN
+
+
 def between(system: SystemResult) -> str:
-    """Half the width of the interval between runs, relative, or its bounds where it is wide; nothing for one run."""
+    """Half the width of the interval between runs, relative, or its bounds if it is wide; nothing for one run."""
     bounds = bounds_of(system)
     if bounds is None or bounds.kind != "between":
         return ""
@@ -312,29 +292,33 @@ def between(system: SystemResult) -> str:
 
 
 def efficiency_rows(comparison: Comparison, group: Group) -> list[Row]:
-    """Share of the peak, where the precision is known; and what tokens cost, where prices are."""
-    found = [efficiencies(comparison, system) for system in group.systems]
+    """Share of the peak, if the precision is known; and what tokens cost, if prices are."""
+    found = _values(comparison, group)
     if not any(_has(each, name) for each in found for name in SHOWS_WORTH):
         return []
+
+    def text(values: Mapping[str, Value], name: str) -> str:
+        value = values.get(name)
+        if value is not None and "dollar" not in name and "joule" not in name:
+            # Costs and energies have intervals of their own; that of the others is the speed's, which stands above.
+            value = Value(value.value)
+        return figure(value)
+
     return [
-        Row(titled(metric), WORTH[metric.name], tuple(Cell(_efficiency(each, metric.name)) for each in found))
+        Row(titled(metric), tuple(Cell(text(each, metric.name)) for each in found))
         for metric in _metrics_of(group)
         if metric.name in WORTH and any(_has(each, metric.name) for each in found)
     ]
 
 
-def _efficiency(found: Sequence[efficiency.Efficiency], name: str) -> str:
-    """A figure of each level; once where it is of the whole run, and so the same in all."""
-    values = [each.values.get(name) for each in found]
-    if name not in WITH_INTERVAL:
-        # Costs and energies have intervals of their own; that of the others is the speed's, which stands above.
-        values = [value and dataclasses.replace(value, low=None, high=None) for value in values]
-    texts = [figure(value) for value in values]
-    return ", ".join(texts[:1] if len(set(texts)) == 1 else texts) or units.UNKNOWN
+def _values(comparison: Comparison, group: Group) -> list[Mapping[str, Value]]:
+    """Return the metrics of efficiency of each system; none of one that is excluded."""
+    found = (efficiencies(comparison, system) for system in group.systems)
+    return [each[0].values if each else {} for each in found]
 
 
-def _has(found: Sequence[efficiency.Efficiency], name: str) -> bool:
-    return any((value := each.values.get(name)) is not None and value.value is not None for each in found)
+def _has(values: Mapping[str, Value], name: str) -> bool:
+    return (value := values.get(name)) is not None and value.value is not None
 
 
 def _outliers(system: SystemResult) -> str | None:
@@ -349,9 +333,7 @@ def _outliers(system: SystemResult) -> str | None:
 
 def memory_rows(group: Group) -> list[Row]:
     """Each kind of memory that a system has a figure of. The kinds are never compared with each other."""
-    return _rows(
-        group, *((each.title, each.title.removeprefix("Memory "), _gigabytes_of(each.name)) for each in MEMORY)
-    )
+    return _rows(group, *((each.title, _gigabytes_of(each.name)) for each in MEMORY))
 
 
 def _gigabytes_of(name: str) -> Callable[[SystemResult], str | None]:
@@ -374,11 +356,11 @@ def steady_steps(result: RunResult) -> str:
     if steady.first_step is None:
         return units.UNKNOWN
     steps = f"{steady.first_step}–{steady.last_step}"
-    return steps if steady.found else f"none (used {steps})"
+    return steps if steady.found else f"none found (steps {steps} used)"
 
 
 def _runs_text(system: SystemResult) -> str:
-    """How many runs the figures are of, and of how many, where that is not the same."""
+    """Return the number of runs behind the values, and of all runs if it differs."""
     counted, every = len(system.valid_runs), len(system.runs)
     text = str(every) if counted == every else f"{counted} of {every}"
     statuses = sorted({result.run.status for result in system.runs if result.run.status != "complete"})

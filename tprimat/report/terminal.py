@@ -1,4 +1,4 @@
-"""Writes documents for a terminal. Colour only repeats what words say; rich gets texts, never markup."""
+"""Writes documents for a terminal. Color only repeats what words say; rich gets texts, never markup."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from tprimat.console import Verbosity
 from tprimat.report import blocks
 from tprimat.report.blocks import text_of
-from tprimat.text import ELLIPSIS, plain, shortened
+from tprimat.text import ELLIPSIS, plain, runnable
 
 NARROWEST = 40
 """Columns."""
@@ -20,11 +20,8 @@ GAPS = (3, 2, 1)
 MOST_BESIDE = 4
 """Columns of a table whose texts may take several lines; of more, those that don't fit stand in a table below."""
 
-LONGEST_NAME, LONGEST_OF_MANY = 38, 24
-"""Characters of a name in a table, and in one of more than MOST_BESIDE columns."""
-
 LEAST_NAME = 16
-"""Characters to which the names of the first column give way before a table is divided."""
+"""Columns to which the first column gives way, its names in several lines, before a table is divided."""
 
 LONGEST_NOTE = 180
 """Characters of an entry on the first screen."""
@@ -47,7 +44,7 @@ def write(
 
 
 class _Terminal:
-    """Collects what is to be printed, each line at most so wide; with escape sequences only if there may be colour."""
+    """Collects what is to be printed, each line at most so wide; with escape sequences only if there may be color."""
 
     def __init__(self, width: int, color: bool, verbosity: Verbosity) -> None:
         from rich.console import Console
@@ -91,9 +88,9 @@ class _Terminal:
             case blocks.Notes():
                 self._notes(part)
             case blocks.NextSteps() if self._is_whole:
-                self._notes(blocks.Notes([(text, ()) for text in part.texts], "Next steps"))
+                self._notes(blocks.Notes([(runnable(text), ()) for text in part.texts], "Next steps"))
             case blocks.NextSteps():
-                self._line(f"Next: {part.texts[0]}")
+                self._line(f"Next: {runnable(part.texts[0])}")
             case blocks.Table():
                 self._table(part)
             case blocks.Script():
@@ -129,15 +126,16 @@ class _Terminal:
     def _notes(self, part: blocks.Notes) -> None:
         most = len(part.entries) if self._is_whole or part.most is None else part.most
         left = len(part.entries) - most
-        more = f"{left} more: --verbose" if left > 0 else ""
+        more = f"{left} more with --verbose" if left > 0 else ""
         if title := text_of(part.title):
             self._line(f"{title} ({more})" if more else title, "bold")
         marks = [part.marks] * len(part.entries) if isinstance(part.marks, str) else part.marks
         entries = []
         for mark, (entry, below) in list(zip(marks, part.entries, strict=True))[:most]:
             text = text_of(entry)
-            if not self._is_whole:
-                text = textwrap.shorten(text, LONGEST_NOTE, placeholder=ELLIPSIS)
+            # Without a mark it is a reason, which the answer needs whole.
+            if mark and not self._is_whole:
+                text = textwrap.shorten(text, self._width - 2 if part.is_cut else LONGEST_NOTE, placeholder=ELLIPSIS)
             entries.append((mark, text))
             entries += [("", f"- {text_of(each)}") for each in below]
         self._entries([*entries, *([("", more)] if more and not title else [])])
@@ -160,17 +158,10 @@ class _Terminal:
 
         kept = [index for index in range(len(part.header)) if self._is_whole or index not in part.hidden]
         rows = [[plain(text_of(row[index])) for index in kept] for row in (part.header, *part.rows)]
-        longest = LONGEST_NAME if len(kept) <= MOST_BESIDE else LONGEST_OF_MANY
         if not self._is_whole:
             rows = list(_some(rows, part.most))
-            rows[0] = [shortened(title, longest) for title in rows[0]]
-        if not self._is_whole or len(kept) > MOST_BESIDE:
-            rows = [[shortened(row[0], longest), *row[1:]] for row in rows]
         widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
         last = len(kept) - 1
-        room = self._width - sum(_least(rows)[1:]) - GAPS[-1] * last
-        if not self._is_whole and LEAST_NAME <= room < widths[0]:
-            rows = [[shortened(row[0], room), *row[1:]] for row in rows]
         if part.is_cut:
             rest = self._width - sum(widths[:-1]) - GAPS[-1] * last
             rows = [[*row[:-1], _cut(row[-1], rest)] for row in rows]
@@ -179,7 +170,7 @@ class _Terminal:
         first = 1
         while first <= last:
             end = last + 1
-            least = _least(rows)
+            least = self._least(rows, narrow=True)
             while end > first + 1 and len(kept) > MOST_BESIDE and not self._fits(least[:1] + least[first:end]):
                 end -= 1
             if first > 1:
@@ -188,19 +179,29 @@ class _Terminal:
             self._columns([[row[index] for index in columns] for row in rows], [rights[index] for index in columns])
             first = end
         if not self._is_whole and part.most is not None and len(part.rows) > part.most:
-            self._line(f"{len(part.rows) - part.most} more: --verbose", indent=2)
+            self._line(f"{len(part.rows) - part.most} more with --verbose", indent=2)
+
+    def _least(self, rows: Sequence[Sequence[str]], *, narrow: bool = False) -> list[int]:
+        """Return the least widths of columns: titles may take several lines, texts of the first column if they must."""
+        from rich.cells import cell_len
+
+        least = [max(1, *map(cell_len, (*title.split(), *cells))) for title, *cells in zip(*rows, strict=True)]
+        if narrow or not self._fits(least):
+            word = max((cell_len(word) for row in rows for word in row[0].split()), default=1)
+            least[0] = min(least[0], max(word, LEAST_NAME), self._width // 2)
+        return least
 
     def _fits(self, widths: Sequence[int]) -> bool:
         return sum(widths) + GAPS[-1] * (len(widths) - 1) <= self._width
 
     def _columns(self, rows: Sequence[Sequence[str]], rights: Sequence[bool]) -> None:
-        """Add the columns of a table, the first row above a rule; the widest give way where there is no room."""
+        """Add the columns of a table, the first row above a rule; the widest give way if there is no room."""
         from rich import box
         from rich.cells import cell_len
         from rich.table import Table
         from rich.text import Text
 
-        widths, least = [max(1, *map(cell_len, column)) for column in zip(*rows, strict=True)], _least(rows)
+        widths, least = [max(1, *map(cell_len, column)) for column in zip(*rows, strict=True)], self._least(rows)
         between = len(widths) - 1
         # A title in two lines is easier to read than columns that touch.
         gap = next((gap for gap in GAPS[:-1] if sum(least) + gap * between <= self._width), GAPS[-1])
@@ -227,21 +228,16 @@ def _goes_on(before: blocks.Block, part: blocks.Block) -> bool:
     if isinstance(part, blocks.Paragraph):
         if isinstance(before, blocks.Paragraph):
             return part.style == before.style
+        if isinstance(before, blocks.Table):
+            return part.style == blocks.DETAIL
         return isinstance(before, blocks.Headline) and not before.context and part.style == blocks.DETAIL
     if isinstance(part, blocks.Notes) and not part.title:
         return isinstance(before, blocks.Paragraph | blocks.Headline | blocks.Notes)
     return False
 
 
-def _least(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the widths of columns whose titles may take several lines."""
-    from rich.cells import cell_len
-
-    return [max(1, *map(cell_len, (*title.split(), *cells))) for title, *cells in zip(*rows, strict=True)]
-
-
 def _some(rows: Sequence[list[str]], most: int | None) -> Sequence[list[str]]:
-    """Return the header and so many rows: the first and the last ones, with a mark where others are left out."""
+    """Return the header and so many rows: the first and the last ones, with a mark if others are left out."""
     if most is None or len(rows) - 1 <= most:
         return rows
     half = most // 2

@@ -17,9 +17,9 @@ MOST_PARTS = 10
 _TITLES = {
     "idle_host_launch": "idle: host launch",
     "idle_data": "idle: data loading",
-    "idle_synchronisation": "idle: synchronisation",
+    "idle_synchronisation": "idle: synchronization",
     "idle_other": "idle: other",
-    "quantisation": "quantisation, casts",
+    "quantisation": "quantization, casts",
     "routing": "expert routing",
     "other": "other kernels",
 }
@@ -78,11 +78,12 @@ def _heading(trace: Trace) -> str:
 
 def _row(name: str, times: Sequence[float], total: float) -> tuple[str, str, str, str]:
     mean = sum(times) / len(times)
-    spread = f"{_ms(min(times))}–{_ms(max(times))}" if len(times) > 1 else ""
-    return name, _ms(mean), f"{mean / total:.1%}" if total else units.UNKNOWN, spread
+    spread = f"{ms(min(times))}–{ms(max(times))}" if len(times) > 1 else ""
+    return name, ms(mean), f"{mean / total:.1%}" if total else units.UNKNOWN, spread
 
 
-def _ms(seconds: float) -> str:
+def ms(seconds: float) -> str:
+    """Return a time in ms, without the unit."""
     return f"{seconds * 1e3:,.2f}"
 
 
@@ -95,4 +96,4 @@ def _busy(trace: Trace, parts: dict[str, float], total: float) -> str:
     busy = 1 - sums(parts)["idle"] / total if total else 0.0
     hidden = sum(step.overlapped_communication for step in trace.steps) / len(trace.steps)
     line = f"GPU busy {busy:.0%} of the step"
-    return f"{line}; {_ms(hidden)} ms of communication hidden behind computation" if hidden else line
+    return f"{line}; {ms(hidden)} ms of communication hidden behind computation" if hidden else line

@@ -1,19 +1,21 @@
-"""The answer in words: which system is faster, by how much, how sure that is, and what could overturn it."""
+"""The verdict as text: speedup, certainty, caveats."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 
 from tprimat import units
 from tprimat.analysis.intervals import Method, level
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, Pair, Ratio, SystemResult
-from tprimat.compare.caveats import contradictions
+from tprimat.compare.caveats import contradictions, incomplete_text
 from tprimat.compare.cost import cost
 from tprimat.compare.curves import Scaling
 from tprimat.compare.result import DOUBTFUL_SPREAD
 from tprimat.report import recommendations
 from tprimat.report.costs import cost_sentence as cost_sentence
+from tprimat.report.costs import span
 from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
 from tprimat.results.account import Clock
 from tprimat.text import counted, join_names
@@ -34,6 +36,9 @@ CLOCKS: Mapping[Clock, str] = {
 }
 """What measures step times, as a headline names it."""
 
+SAME = 0.0005
+"""Relative difference below which a sentence says “as fast as”."""
+
 DOUBLE = 2.0
 """From this speedup on a sentence says “2.0× as fast”; below, by how many percent faster."""
 
@@ -44,12 +49,12 @@ class Verdict:
 
     Attributes:
         headline: one sentence without its period: which system is faster, and by how much; or why that isn't said.
-        certainty: the speedup with its interval, and the runs that it rests on; empty where nothing is compared.
+        certainty: the speedup with its interval, and the runs that it rests on; empty if nothing is compared.
         excluded: the systems that are not compared, a sentence for each reason.
         caveats: what could overturn it, the weightiest first.
         next_steps: what would make it better, the most useful first.
         standing: "significant", "preliminary" (two runs of a system), "none" (no significant difference),
-            "unknown" (run-to-run variation), "unsettled" (too short to compare), "excluded" (nothing could be
+            "unknown" (run-to-run variation), "unsettled" (too little to compare), "excluded" (nothing could be
             compared) or "single" (one system).
     """
 
@@ -75,7 +80,7 @@ class Report:
     """What every report shows: a comparison, and its answers in the order of its models and their groups.
 
     Attributes:
-        scaling: throughput over the number of GPUs, where that is asked for.
+        scaling: throughput over the number of GPUs, if that is asked for.
     """
 
     comparison: Comparison
@@ -84,7 +89,7 @@ class Report:
 
     @property
     def headline(self) -> str:
-        """One headline for two systems that trained several models; empty where each group has its own."""
+        """One headline for two systems that trained several models; empty if each group has its own."""
         if len(self.answers) < 2 or not all(_is_pair(answer.group) for answer in self.answers):
             return ""
         pairs = {frozenset(system.name for system in answer.group.systems) for answer in self.answers}
@@ -105,16 +110,18 @@ class Report:
             id(model): dataclasses.replace(model, groups=tuple(shown[id(group)] for group in model.groups))
             for model in self.comparison.models
         }
-        kept = {result.file for model in models.values() for system in model.systems for result in system.runs}
+        systems = [system for model in models.values() for system in model.systems]
+        kept, names = {each.file for system in systems for each in system.runs}, {system.name for system in systems}
         comparison = dataclasses.replace(
             self.comparison,
             models=tuple(models.values()),
             files=tuple(file for file in self.comparison.files if file.name in kept),
+            system_names=tuple(name for name in self.comparison.system_names if name in names),
         )
         left = len(self.comparison.systems) - len(comparison.systems)
         if not left:
             return self
-        note = f"{left:,} more {'system is' if left == 1 else 'systems are'} not listed here: --json has all"
+        note = f"{left:,} more {'system is' if left == 1 else 'systems are'} not listed; use --json for all"
         comparison = dataclasses.replace(comparison, notes=(*comparison.notes, note))
         answers = (Answer(models[id(each.model)], shown[id(each.group)], each.verdict) for each in self.answers)
         return Report(comparison, tuple(answers), self.scaling)
@@ -122,18 +129,14 @@ class Report:
 
 def _first(group: Group, most: int) -> Group:
     """Return a group with its first systems and its baseline."""
-    kept = [system for number, system in enumerate(group.systems) if number < most or system is group.baseline]
-    indices = [number for number, system in enumerate(group.systems) if number < most or system is group.baseline]
+    is_kept = [number < most or system is group.baseline for number, system in enumerate(group.systems)]
+    kept = tuple(itertools.compress(group.systems, is_kept))
     ids = set(map(id, kept))
-    settings = [
-        dataclasses.replace(row, values=tuple(row.values[index] for index in indices)) for row in group.settings
-    ]
-    return dataclasses.replace(
-        group,
-        systems=tuple(kept),
-        pairs=tuple(pair for pair in group.pairs if id(pair.system) in ids),
-        settings=tuple(settings),
+    pairs = tuple(pair for pair in group.pairs if id(pair.system) in ids)
+    settings = (
+        dataclasses.replace(row, values=tuple(itertools.compress(row.values, is_kept))) for row in group.settings
     )
+    return dataclasses.replace(group, systems=kept, pairs=pairs, settings=tuple(settings))
 
 
 def report(comparison: Comparison) -> Report:
@@ -152,14 +155,19 @@ def _verdict(group: Group, elsewhere: Collection[str]) -> Verdict:
     steps = recommendations.next_steps(group)
     if len(group.systems) == 1:
         (system,) = group.systems
-        shown = system.exclusion is not None or (bool(elsewhere) and system.run.model is None)
+        untimed = system.value("avg_step_time_seconds") is None
+        shown = untimed or system.exclusion is not None or (bool(elsewhere) and system.run.model is None)
         headline = "; but ".join([_headline_single(system, elsewhere), *(each.text for each in contradictions(system))])
-        return Verdict(headline, next_steps=steps if shown else (), standing="single")
+        return Verdict(headline, caveats=group.caveats, next_steps=steps if shown else (), standing="single")
     excluded = tuple(_excluded(group))
     if group.leaders is None:
         return Verdict(excluded[0], "", excluded[1:], group.caveats, steps)
-    count = 1 + sum(pair.ratio is not None for pair in group.pairs)
-    headline, certainty, standing = _headline(group.leaders, count)
+    headline, certainty, standing = _headline(group, group.leaders)
+    if headline.startswith("micro-batch"):
+        headline = f"M{headline[1:]}"
+    if standing != "unsettled":
+        short = [pair.system.name for pair in group.pairs if pair.ratio and pair.is_unsettled]
+        excluded += (f"Too short to compare {join_names(short)}: no steady speed",) if short else ()
     if standing != "unsettled" and (assumed := _assumed_start(group.leaders)) is not None:
         headline += f", if the start-up was over by step {max(assumed, 1)}"
     if len(group.leaders.clocks) > 1:
@@ -175,66 +183,101 @@ def _contradicted(pairs: Sequence[Pair]) -> str:
     return f"; but values of {join_names(list(names))} contradict each other" if names else ""
 
 
-def _headline(pair: Pair, count: int) -> tuple[str, str, str]:
-    """Return the headline for the fastest two of so many systems, the ratio with its interval, and how sure it is."""
-    ratio, faster, slower = pair.speedup, pair.faster, pair.slower
+def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
+    """Return the headline for the leaders of a group, their ratio with its interval, and how sure it is."""
+    ratio, system, baseline = pair.ratio, pair.system, pair.baseline
     assert ratio is not None
-    rank = "" if count == 2 else f", the second fastest of {count}"
-    runs = _runs_text(faster, slower)
+    runs = _runs_text(system, baseline)
     if pair.is_unsettled:
-        whose = join_names([system.name for system in (faster, slower) if system.is_unsettled])
-        text = f"Too short to compare {faster.name} and {slower.name}: no steady speed in {whose}"
+        if pair.lacks is not None:
+            steps, few = span([f"{count:,}" for count in pair.steps]), f"too few {pair.lacks}"
+            certainty = f"{units.times(ratio.value)}, {runs.replace(' each', '')} of {steps} steps each: {few}"
+            return f"{few.capitalize()} to compare {system.name} and {baseline.name}", certainty, "unsettled"
+        whose = join_names([each.name for each in (system, baseline) if each.is_unsettled])
+        text = f"Too short to compare {system.name} and {baseline.name}: no steady speed in {whose}"
         return text, f"{units.times(ratio.value)} over the second half of the runs, which may be start-up", "unsettled"
+    rank = _rank(group, baseline)
     if ratio.low is None or ratio.high is None:
         certainty = f"{units.times(ratio.value)}, {runs}: run-to-run variation unknown"
-        if ratio.segments:
-            return _headline_segments(pair) + rank, certainty, "unknown"
-        return _gain(pair, [ratio.value]) + rank, certainty, "unknown"
+        return _ranked(group, pair, rank), certainty, "unknown"
     value, low, high = _with_bounds(ratio.value, ratio.low, ratio.high)
     kind = "prediction interval" if ratio.method == "prediction" else "CI"
     certainty = f"{value}× [{level()} {kind} {low}–{high}], {runs}"
-    if ratio.method == "prediction":
-        certainty += "; assumes equal run-to-run variation"
-    preliminary = min(len(faster.valid_runs), len(slower.valid_runs)) == 2
+    preliminary = min(len(system.valid_runs), len(baseline.valid_runs)) == 2
     if not ratio.is_significant:
-        return f"No significant difference between {faster.name} and {slower.name}{rank}", certainty, "none"
-    headline = _gain(pair, [ratio.value]) + rank
+        return f"No significant difference between {system.name} and {baseline.name}{rank}", certainty, "none"
+    headline = _ranked(group, pair, rank)
     return (
         (f"Preliminary: {headline}", certainty, "preliminary") if preliminary else (headline, certainty, "significant")
     )
 
 
+def _rank(group: Group, baseline: SystemResult) -> str:
+    """Return the words after the name of the baseline; empty if only two systems are compared."""
+    ranked = [system for system in group.systems if system is baseline or _is_compared(group, system)]
+    place = [system is baseline for system in ranked].index(True)
+    if len(ranked) == 2:
+        return ""
+    vendor = baseline.vendor
+    if vendor and ranked[0].vendor not in (None, vendor) and all(each.vendor != vendor for each in ranked[:place]):
+        return f", the fastest of {vendor}"
+    return f", the {('fastest', 'second fastest')[place]} of {len(ranked)}" if place < 2 else ", the baseline"
+
+
+def _is_compared(group: Group, system: SystemResult) -> bool:
+    return any(pair.ratio for pair in group.pairs if pair.system is system)
+
+
+def _ranked(group: Group, pair: Pair, rank: str) -> str:
+    """Return how much faster than the baseline a system is, and the fastest one than the second fastest."""
+    assert pair.ratio is not None
+    second = group.runner_up
+    text = f"{_gain(pair.system, pair.baseline, pair.ratio.estimates)}{rank}"
+    if second is not None and second.ratio is not None:
+        if second.ratio.is_significant is False:
+            return f"{text}; no significant difference from {second.baseline.name}"
+        gain = _gain(second.system, second.baseline, [second.ratio.value]).replace(" per GPU", "")
+        own = f"{pair.system.name} is "
+        text = f"{own}the fastest: {text.removeprefix(own)}; {gain.removeprefix(own)}"
+    if pair.ratio.low is None and pair.ratio.segments:
+        text = f"{text}; {_changes(pair)}"
+    return text
+
+
 def _assumed_start(pair: Pair) -> int | None:
-    """Return the last step that the start-up of either's runs may take where they are too short to show it."""
+    """Return the last step that the start-up of either's runs may take if they are too short to show it."""
     runs = (*pair.system.valid_runs, *pair.baseline.valid_runs)
     return min((each for run in runs if (each := run.summary.assumed_start) is not None), default=None)
 
 
-def _gain(pair: Pair, values: Sequence[float]) -> str:
-    """Return which one of two systems is faster, and by how much."""
-    on_cpu = {system.run.platform for system in (pair.faster, pair.slower)} == {"cpu"}
-    low, high, per_gpu = min(values), max(values), "" if on_cpu else " per GPU"
-    gains = [f"{100 * (value - 1):.{0 if high >= 1.1 else 1}f}" for value in (low, high)]
-    amount = f"{_span(gains)}% faster{per_gpu} than"
-    if low < 1:
-        amount = f"{_span([_factor(value) for value in (low, high)])}× as fast{per_gpu} as"
-    elif high >= DOUBLE:
-        amount = f"{_span([f'{value:.1f}' for value in (low, high)])}× as fast{per_gpu} as"
-    elif high - 1 < 0.0005:
-        amount = "as fast as"
-    return f"{pair.faster.name} is {amount} {pair.slower.name}"
+def _gain(system: SystemResult, baseline: SystemResult, values: Sequence[float]) -> str:
+    """Return how much faster or slower than a baseline a system is, by ratios of their rates."""
+    on_cpu = {each.run.platform for each in (system, baseline)} == {"cpu"}
+    return f"{system.name} is {gain(values, '' if on_cpu else ' per GPU')} {baseline.name}"
 
 
-def _headline_segments(pair: Pair) -> str:
-    """Return the headline where a speed changes and no interval says by how much runs differ."""
-    assert pair.speedup is not None
-    faster, slower = pair.faster, pair.slower
+def gain(values: Sequence[float], per: str) -> str:
+    """Return a ratio, or the span of several, as the words between two systems, such as "14% faster per GPU than"."""
+    low, high = min(values), max(values)
+    if high <= 1 - SAME:
+        return f"{span([f'{100 * (1 - value):.{0 if low <= 0.9 else 1}f}' for value in (high, low)])}% slower{per} than"
+    if low < 1 - SAME:
+        return f"{span([_factor(value) for value in (low, high)])}× as fast{per} as"
+    if high >= DOUBLE:
+        return f"{span([f'{value:.1f}' for value in (low, high)])}× as fast{per} as"
+    if high - 1 < SAME:
+        return "as fast as"
+    return f"{span([f'{100 * (value - 1):.{0 if high >= 1.1 else 1}f}' for value in (low, high)])}% faster{per} than"
+
+
+def _changes(pair: Pair) -> str:
+    """Return where the speed of two systems changes, if no interval says by how much runs differ."""
     changes = [
         f"{system.name} {'sped up' if after.mean < before.mean else 'slowed down'} at step {after.first_step}"
-        for system in (faster, slower)
+        for system in (pair.system, pair.baseline)
         for before, after in zip(system.segments, system.segments[1:2], strict=False)
     ]
-    return f"{_gain(pair, pair.speedup.estimates)}; {join_names(changes)}"
+    return join_names(changes)
 
 
 def _is_pair(group: Group) -> bool:
@@ -276,13 +319,13 @@ def _headline_wins(pairs: Sequence[Pair], models: int) -> str:
     where = f"in {len(pairs)} of {models} models"
     if len(pairs) == models:
         where = "in both models" if models == 2 else f"in all {models} models"
-    return f"{_gain(pairs[0], values)} {where}"
+    return f"{_gain(pairs[0].faster, pairs[0].slower, values)} {where}"
 
 
 def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
     name, step = system.name, system.value("avg_step_time_seconds")
     if step is None:
-        return f"Only one system found ({name}), and its run {system.exit_summary}"
+        return f"Only one system found ({name}), which {system.why_untimed}"
     if system.exclusion is not None:
         return f"Only one system found ({name}), and it is excluded: {system.exclusion.text}"
     speed = (
@@ -290,14 +333,17 @@ def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
         if system.value(RATE) is not None
         else f"{units.seconds(step)} a step"
     )
-    if system.spread >= DOUBTFUL_SPREAD:
+    speed = ", ".join(filter(None, [speed, incomplete_text(system)]))
+    if system.spread >= DOUBTFUL_SPREAD and not system.is_one_session:
         return (
             f"Only one system found ({name}), but its runs differ {system.spread:.2f}×; if they belong to several "
             "configurations, name them: NAME=PATH"
         )
     files = len({result.file for result in system.runs})
     if files > 1:
-        return f"Only one system found ({name}, {speed}, {files} files); --baseline and --candidate compare two of them"
+        return (
+            f"Only one system found ({name}, {speed}, {files} files); to compare files, use --baseline and --candidate"
+        )
     if elsewhere:
         return f"Only one system trained this model ({name}, {speed}); models are not compared with each other"
     return f"Only one system found ({name}, {speed}); add a second result to compare"
@@ -308,7 +354,10 @@ def _excluded(group: Group) -> list[str]:
     names: dict[str, list[str]] = {}
     for pair in group.pairs:
         if not pair.ratio:
-            names.setdefault(pair.reason or "", []).append(pair.system.name)
+            reason = pair.reason or ""
+            # Named before, where there are several.
+            reason = reason if len(group.pairs) == 1 else reason.replace(f" of {pair.system.name} is", " is")
+            names.setdefault(reason, []).append(pair.system.name)
     return [
         f"Not compared: {reason}"
         if reason.startswith(tuple(systems)) or len(group.systems) == 2
@@ -319,7 +368,7 @@ def _excluded(group: Group) -> list[str]:
 
 def _runs_text(faster: SystemResult, slower: SystemResult) -> str:
     first, second = len(faster.valid_runs), len(slower.valid_runs)
-    return f"{counted(first, 'run')} each" if first == second else f"{first} and {second} runs"
+    return f"{counted(first, 'run')} each" if first == second else f"{first} vs {second} runs"
 
 
 def speedup_text(ratio: Ratio | None) -> str:
@@ -346,23 +395,26 @@ def _factor(ratio: float) -> str:
     return units.times(ratio).removesuffix("×")
 
 
-def cost_texts(comparison: Comparison, answers: Sequence[Answer]) -> list[str]:
-    """Return which system costs least per token in each answer; one sentence where it is the same in several models."""
+def cost_texts(comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False) -> list[str]:
+    """Return which system costs least per token in each answer; one sentence if it is the same in several models.
+
+    A brief text has no prices.
+    """
     found = [cost(comparison, answer.group.leaders) for answer in answers if answer.group.leaders]
     names = {(each.cheaper.name, each.dearer.name) if each and each.cheaper and each.saving else None for each in found}
     if len(answers) == len(found) > 1 and len(names) == 1 and None not in names:
         ((cheaper, dearer),) = filter(None, names)
         savings = [saving for each in found if each and each.saving for saving in each.saving]
-        amount = _span([f"{100 * each:.0f}" for each in (min(savings), max(savings))])
+        amount = span([f"{100 * each:.0f}" for each in (min(savings), max(savings))])
         prices, noun = comparison.prices, work_of([system for each in answers for system in each.group.systems]).noun
         text = f"{cheaper} at {prices[cheaper]} is {amount}% cheaper per {noun} than {dearer} at {prices[dearer]}"
         return [f"{text} in {'both' if len(found) == 2 else f'all {len(found)}'} models"]
-    texts = [(answer.model.title, _cost_text(comparison, answer.group)) for answer in answers]
+    texts = [(answer.model.title, _cost_text(comparison, answer.group, is_brief)) for answer in answers]
     return [text if len(answers) == 1 else f"{title}: {text}" for title, text in texts if text]
 
 
-def _cost_text(comparison: Comparison, group: Group) -> str:
-    """Return which system of a group costs least per token, with the price of each that is named; empty if unknown."""
+def _cost_text(comparison: Comparison, group: Group, is_brief: bool) -> str:
+    """Return which system of a group costs least per token; empty if unknown."""
     if group.leaders is None or group.leaders.is_unsettled:
         return ""
     compared = {id(system): system for pair in group.pairs if pair.ratio for system in (pair.baseline, pair.system)}
@@ -375,14 +427,16 @@ def _cost_text(comparison: Comparison, group: Group) -> str:
     fastest = group.leaders.faster.name
     if len(compared) == 2 or len(costs) < 2 or fastest not in costs:
         found = cost(comparison, group.leaders)
-        return "" if found is None else cost_sentence(found, comparison.prices)
-    least = min(costs, key=lambda name: costs[name])
-    text = f"{least} at {comparison.prices[least]} per GPU-hour costs least per {noun}"
+        return "" if found is None else cost_sentence(found, comparison.prices, is_brief=is_brief)
+    least, price = min(costs, key=lambda name: costs[name]), comparison.prices[fastest]
+    at = {name: "" if is_brief else f" at {comparison.prices[name]}" for name in (least, fastest)}
+    bare = [name.partition(" (")[0] for name in (least, fastest)]
+    names = bare if is_brief and len(set(bare)) == 2 else [least, fastest]
+    text = f"{names[0]}{at[least]}{' per GPU-hour' if at[least] else ''} costs least per {noun}"
     if least == fastest:
         return f"{text} of all {len(costs)}"
-    return f"{text}, {1 - costs[least] / costs[fastest]:.0%} less than {fastest} at {comparison.prices[fastest]}"
-
-
-def _span(bounds: Sequence[str]) -> str:
-    """Return two bounds as text; once where they are equal."""
-    return "–".join(dict.fromkeys(bounds))
+    share = costs[least] / costs[fastest]
+    # A lead that may be none has no such price.
+    is_certain = group.leaders.ratio is None or group.leaders.ratio.is_significant is not False
+    even = f" (break-even: ${share * price.middle:.2f})" if is_certain else ""
+    return f"{text}, {1 - share:.0%} less than {names[1]}{at[fastest]}{even}"

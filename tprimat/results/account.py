@@ -63,7 +63,7 @@ class Entry(Section, frozen=True, kw_only=True):
 
     @property
     def steps(self) -> int:
-        """Steps done in it; 0 where none are known."""
+        """Steps done in it; 0 if none are known."""
         return 0 if self.first_step is None or self.last_step is None else self.last_step - self.first_step + 1
 
 
@@ -73,8 +73,8 @@ class Account:
 
     Attributes:
         parts: seconds by part, in the order of PARTS; only the parts that the source has.
-        before: seconds before the start, outside of the parts: the initialisation before MLPerf's run_start.
-        waiting: seconds of training in which the loop waited for data; None where it doesn't show.
+        before: seconds before the start, outside of the parts: the initialization before MLPerf's run_start.
+        waiting: seconds of training in which the loop waited for data; None if it doesn't show.
         is_whole: whether the source has a clock, so that the parts add up to the wall time.
     """
 
@@ -87,3 +87,8 @@ class Account:
     def whole(self) -> float:
         """The sum of the parts, s."""
         return sum(self.parts.values())
+
+    @property
+    def shares(self) -> list[tuple[str, float]]:
+        """Each part and its share of the whole, %."""
+        return [(name, 100 * value / self.whole) for name, value in self.parts.items()]

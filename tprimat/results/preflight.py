@@ -36,7 +36,7 @@ class DevicePreflight(msgspec.Struct, frozen=True, kw_only=True):
     """One device, measured by one process while all others were measured too.
 
     Attributes:
-        id: UUID (NVIDIA) or PCI address (AMD); empty where unknown.
+        id: UUID (NVIDIA) or PCI address (AMD); empty if unknown.
         rates: by operation, such as "bf16" (a matrix product), "triad" or "host to device".
         unknown: why an operation has no rate.
         clock_under_load_mhz: while products were queued.
@@ -138,7 +138,7 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
         return list(dict.fromkeys(name for device in self.devices for name in device.rates))
 
     def typical(self, name: str, of: Callable[[Rate], float] = lambda rate: rate.median) -> float | None:
-        """Return the median over the devices of an operation's rate; None where none has it."""
+        """Return the median over the devices of an operation's rate; None if none has it."""
         known = [of(device.rates[name]) for device in self.devices if name in device.rates]
         return statistics.median(known) if known else None
 
@@ -161,7 +161,7 @@ def unit_of(name: str) -> str:
 
 
 def label(device: DevicePreflight, devices: Iterable[DevicePreflight], platform: Platform) -> str:
-    """Return a device's name among the others: its number, and its host where there are several."""
+    """Return a device's name among the others: its number, and its host if there are several."""
     several = len({each.host for each in devices}) > 1 or platform == "cpu"
     number = f"rank {device.rank}" if platform == "cpu" else f"GPU {device.local_rank}"
     return f"{number} on {device.host}" if several else number

@@ -1,6 +1,6 @@
 """The result file: one setup and its runs, as JSON.
 
-Knows no folders and no file names: those are store/'s.
+Knows no directories and no file names: those are store/'s.
 
 History of the schema:
 
@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from tprimat.redaction import redacted
+from tprimat.redaction import Names, redacted, relative_words
 from tprimat.results.account import Entry
 from tprimat.results.fields import Count, doc
 from tprimat.results.run import RECORD_FIELDS, SERIES, SETUP_FIELDS, PerformanceMetrics, Run, RunRecord, Steady
@@ -45,7 +46,7 @@ class ResultFile(Run, frozen=True, kw_only=True):
     steady: Annotated[Steady, doc("steady-state steps, which the metrics use")] = Steady()
     performance_metrics: Annotated[PerformanceMetrics, doc("metrics of those steps")] = PerformanceMetrics()
     runs: Annotated[
-        tuple[RecordedRepetition, ...], doc("all runs of this setup, in the order in which they were saved")
+        tuple[RecordedRepetition, ...], doc("all runs of this configuration, in the order in which they were saved")
     ] = ()
 
 
@@ -93,33 +94,75 @@ def decode(content: bytes) -> tuple[Run, ...]:
 
 
 Kind = TypeVar("Kind")
+Change = Callable[[str], str]
+
+
+_redacted = functools.lru_cache(1 << 12)(redacted)
+"""Thousands of results have the same names and versions."""
 
 
 def without_secrets(value: Kind) -> Kind:
-    """Return a run, or any value in one, without what looks like a secret; the same object where nothing does."""
+    """Return a run, or any value in one, without what looks like a secret; the same object if nothing does."""
+    return _changed(value, lambda _: _redacted)
+
+
+_STATED = (
+    "cpu cpu_instructions dialect digest framework framework_config gpu_info kind label method model model_config name"
+    " optimizer os parallelism_config platform scale schema sha256 status timing tprimat_commit trace training_config"
+    " varied versions"
+)
+"""Fields that name no machine, user or place, but what was trained, on what, and how."""
+
+
+def without_names(value: Kind, names: Names) -> Kind:
+    """Return a run, or any value in one, with pseudonyms and without directories; the same object if it has no names.
+
+    What was trained, on what and how stays as it is.
+    """
+    of: dict[str, Change | None] = dict.fromkeys(_STATED.split())
+    of_host = {"host": lambda name: names.learn(name, "host"), "hostname": lambda name: names.learn(name, "host")}
+    # A name that a later field gives away may appear in an earlier one.
+    _changed(value, lambda field: {**of, **of_host}.get(field, names.learn))
+    of |= dict.fromkeys(("host", "hostname"), lambda name: names.pseudonym(name, "host"))
+    of |= dict.fromkeys(("path", "command", "arguments", "profile"), names.path)
+    # A model, and data, may be named by where they lie.
+    of |= dict.fromkeys(("model", "kind"), lambda name: relative_words([name])[0])
+    return _changed(value, lambda field: of.get(field, names.text))
+
+
+_NUMBERS = (int, float, type(None))
+
+
+def _changed(value: Kind, change: Callable[[str], Change | None], field: str = "") -> Kind:
+    """Return a value in a run whose texts were changed, each by the change of its field, if there is one."""
     new: Any = value
+    to = change(field)
+    if to is None or value is None:
+        return value
     if isinstance(value, str):
-        new = redacted(value)
+        new = to(value)
     elif isinstance(value, dict):
-        new = {redacted(name): _named(name, each) for name, each in value.items()}
+        new = {to(name): _named(name, each, change, to) for name, each in value.items()}
     elif isinstance(value, (tuple, list)) and value and isinstance(value[0], (str, msgspec.Struct, dict, tuple, list)):
         # An option and its value are two words of a command.
-        words = redacted("\t".join(value)).split("\t") if all(isinstance(each, str) for each in value) else []
-        new = type(value)(words if len(words) == len(value) else map(without_secrets, value))
+        words = to("\t".join(value)).split("\t") if all(isinstance(each, str) for each in value) else []
+        new = type(value)(words if len(words) == len(value) else (_changed(each, change, field) for each in value))
     elif isinstance(value, msgspec.Struct):
-        fields = {name: without_secrets(each) for name, each in msgspec.structs.asdict(value).items()}
+        # Numbers stay, and of thousands of results they are most.
+        texts = ((name, each) for name, each in msgspec.structs.asdict(value).items() if not isinstance(each, _NUMBERS))
+        fields = {name: _changed(each, change, name) for name, each in texts}
         changed = {name: each for name, each in fields.items() if each is not getattr(value, name)}
         new = msgspec.structs.replace(value, **changed) if changed else value
     kept: Kind = new if new is not value and new != value else value
     return kept
 
 
-def _named(name: str, value: Any) -> Any:
-    """Return a value without secrets, which its name may tell from other text."""
-    if not isinstance(value, str):
-        return without_secrets(value)
-    text = redacted(f"{name}={value}")
-    return text[len(name) + 1 :] if text.startswith(f"{name}=") else redacted(value)
+def _named(name: str, value: Any, change: Callable[[str], Change | None], to: Change) -> Any:
+    """Return a value of a dictionary, which its name may tell from other text."""
+    if not isinstance(value, str) or change(name) is not to:
+        return _changed(value, change, name)
+    text = to(f"{name}={value}")
+    return text[len(name) + 1 :] if text.startswith(f"{name}=") else to(value)
 
 
 def encode(file: ResultFile) -> bytes:

@@ -66,13 +66,15 @@ class GpuInfo(Section, frozen=True, kw_only=True):
     pytorch_version: Annotated[str | None, doc("torch.__version__")] = None
     compute_units: Annotated[Count | None, doc("multiprocessors or compute units that torch sees")] = None
     architecture: Annotated[str | None, doc("sm_90, gfx942, …; on a CPU, its architecture")] = None
-    clock_mhz: Annotated[Positive | None, doc("highest clock that the device reports, MHz")] = None
+    clock_mhz: Annotated[Positive | None, doc("maximum clock that the device reports, MHz")] = None
 
 
 class Node(Section, frozen=True, kw_only=True):
     """One of several machines that train together."""
 
-    hostname: Annotated[str | None, doc("host name; in a Slurm job, Slurm's name of the node")] = None
+    hostname: Annotated[
+        str | None, doc("pseudonym of the host; with --include-host its name, in a Slurm job Slurm's")
+    ] = None
     device_name: Annotated[str | None, doc("name of its devices from the driver; on a CPU, the CPU")] = None
     device_count: Annotated[Count | None, doc("GPUs visible there")] = None
     cpu: Annotated[str | None, doc("CPU name")] = None
@@ -90,7 +92,7 @@ class Environment(Section, frozen=True, kw_only=True):
     """Machine and software of a run."""
 
     versions: Annotated[dict[str, str], doc("packages, driver, Python, by name")] = {}
-    hostname: Annotated[str | None, doc("host name")] = None
+    hostname: Annotated[str | None, doc("pseudonym of the host, such as node-1; with --include-host its name")] = None
     os: Annotated[str | None, doc("system, release and architecture")] = None
     container: Annotated[str | None, doc("kind of container, or its image if reported")] = None
     tprimat_commit: Annotated[str | None, doc("git commit of TensorPrimat; ends in -dirty with local changes")] = None
@@ -130,8 +132,19 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     vocab_size: Annotated[Count | None, doc("tokens in the output layer, without padding rows")] = None
     sliding_window: Annotated[Count | None, doc("attention window in tokens, if limited")] = None
     full_attention_layers: Annotated[
-        Natural | None, doc("layers that see the whole sequence beside those with the window; null counts as none")
+        Natural | None, doc("layers that see the whole sequence besides those with the window; null counts as none")
     ] = None
+    attention_output_gate: Annotated[
+        bool | None, doc("whether a gate multiplies the output of attention; null counts as false")
+    ] = None
+    layer_pattern: Annotated[
+        str | None,
+        doc("letters of the layers: * attention, - dense, E experts, M Mamba-2, G gated delta net; null: * and - or E"),
+    ] = None
+    state_heads: Annotated[Count | None, doc("Mamba-2 and gated delta net: heads (of values)")] = None
+    state_head_dim: Annotated[Count | None, doc("Mamba-2 and gated delta net: size of one head")] = None
+    state_size: Annotated[Count | None, doc("Mamba-2: size of the state; gated delta net: size of a key head")] = None
+    state_groups: Annotated[Count | None, doc("Mamba-2: groups; gated delta net: key heads")] = None
     tie_word_embeddings: Annotated[bool | None, doc("whether input and output layer share weights")] = None
     gated_ffn: Annotated[
         bool | None, doc("SwiGLU: three feed-forward matrices instead of two; null counts as true")
@@ -142,11 +155,15 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     shared_expert_ffn_hidden_size: Annotated[Count | None, doc("feed-forward width of all shared experts together")] = (
         None
     )
+    expert_latent_size: Annotated[Count | None, doc("width that experts work on if it is not the hidden size")] = None
     num_dense_layers: Annotated[Natural | None, doc("layers without experts in a mixture-of-experts model")] = None
     query_lora_rank: Annotated[Count | None, doc("latent attention: query rank")] = None
     key_value_lora_rank: Annotated[Count | None, doc("latent attention: key and value rank")] = None
     rope_head_dim: Annotated[Count | None, doc("latent attention: rotary part of a query or key head")] = None
     value_head_dim: Annotated[Count | None, doc("latent attention: size of a value head")] = None
+    num_mtp_layers: Annotated[
+        Natural | None, doc("layers that predict further tokens; stated, not counted in FLOPs")
+    ] = None
     num_parameters: Annotated[Count | None, doc("parameters of the whole model, not of one rank")] = None
     trainable_parameters: Annotated[
         Count | None, doc("parameters that the optimizer changes (LoRA: fewer than all); null counts as all")
@@ -183,7 +200,7 @@ class ParallelismConfig(Section, frozen=True, kw_only=True):
     context_parallel_size: Annotated[Count | None, doc("devices that share each sequence")] = None
     expert_model_parallel_size: Annotated[Count | None, doc("devices that share the experts")] = None
     data_parallel_size: Annotated[Count | None, doc("replicas of the model")] = None
-    gradient_accumulation_steps: Annotated[Count | None, doc("global batch / (micro batch × data parallel)")] = None
+    gradient_accumulation_steps: Annotated[Count | None, doc("global batch / (micro-batch × data parallel)")] = None
 
 
 class Optimizer(Section, frozen=True, kw_only=True):
@@ -230,7 +247,7 @@ class MemoryMetrics(Section, frozen=True, kw_only=True):
 class SourceFile(Section, frozen=True, kw_only=True):
     """A file that a run was imported from."""
 
-    path: Annotated[str, doc("path as given to the command")]
+    path: Annotated[str, doc("path as given to the command, without directories that name a user or are absolute")]
     sha256: Annotated[str | None, doc("SHA-256 of the content")] = None
     bytes: Annotated[Natural | None, doc("file size")] = None
 
@@ -280,11 +297,11 @@ class PerformanceMetrics(Section, frozen=True, kw_only=True):
     tokens_per_second: float | None = None
     tokens_per_second_per_gpu: float | None = None
     warmup_time_seconds: Annotated[NonNegative | None, doc("time of the warm-up steps, s")] = None
-    final_loss: Annotated[float | None, doc("mean of the last ten known losses, nats/token")] = None
+    final_loss: Annotated[float | None, doc("mean of the last ten losses, of few the last quarter, nats/token")] = None
 
 
 class _Series(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry per record; all of one length, None where a record has none."""
+    """One entry per record; all of one length, None if a record has none."""
 
     steps: Annotated[tuple[Count, ...], doc("number of the optimizer step, from 1")] = ()
     window_steps: Annotated[tuple[Count, ...], doc("steps that the record averages; 1 if each step was timed")] = ()
@@ -304,9 +321,10 @@ class RunRecord(_Series, frozen=True, kw_only=True):
 
     timestamp: Annotated[str | None, doc("start of the run, ISO 8601 with offset")] = None
     session: Annotated[str | None, doc("identifier of the benchmark command, whose runs are interleaved")] = None
-    round: Annotated[Count | None, doc("round of the session, from 1, with one run of every setup")] = None
+    round: Annotated[Count | None, doc("round of the session, from 1, with one run of every configuration")] = None
     request: Annotated[str | None, doc("digest of the requested configuration, by which --resume finds a run")] = None
     tuning: Annotated[Tuning | None, doc("search that chose the configuration; null for an untuned one")] = None
+    arguments: Annotated[tuple[str, ...] | None, doc("arguments of the benchmark command that measured the run")] = None
     status: Annotated[Status, doc("whether all requested steps were recorded")] = "complete"
     status_reason: Annotated[str | None, doc("reason, in one sentence")] = None
     warnings: Annotated[tuple[str, ...], doc("doubtful or unknown values, and why")] = ()
@@ -338,7 +356,7 @@ class RunRecord(_Series, frozen=True, kw_only=True):
 
     @property
     def started(self) -> datetime.datetime | None:
-        """The timestamp as a moment; None where it is unknown."""
+        """The timestamp as a moment; None if it is unknown."""
         try:
             # Python 3.10 doesn't know Z.
             return datetime.datetime.fromisoformat(re.sub("Z$", "+00:00", self.timestamp or ""))
@@ -356,7 +374,7 @@ class Run(RunRecord, frozen=True, kw_only=True):
     framework: Annotated[str | None, doc("nemo, primus, lightning, megatron, …")] = None
     model: Annotated[str | None, doc("llama, qwen, mistral, or the name in the source")] = None
     scale: Annotated[str | None, doc("full, or the name of a scaled-down shape")] = None
-    label: Annotated[str | None, doc("the user's name for this setup")] = None
+    label: Annotated[str | None, doc("the user's name for this configuration")] = None
     gpu_info: Annotated[GpuInfo, doc("training machine")] = GpuInfo()
     model_config: Annotated[ModelConfig, doc("model shape")] = ModelConfig()
     training_config: Annotated[TrainingConfig, doc("definition of one optimizer step")] = TrainingConfig()
@@ -373,18 +391,18 @@ class Run(RunRecord, frozen=True, kw_only=True):
     """Makes the account: analysis.run_account, which knows the warm-up, sets it."""
 
     def account(self) -> Account | None:
-        """Return where the wall time went; None where neither the timeline nor the records have a time."""
+        """Return where the wall time went; None if neither the timeline nor the records have a time."""
         return self.accountant() if self.accountant is not None else None
 
     @property
     def tokens_per_step(self) -> int | None:
-        """Tokens of one optimizer step over all devices; None where batch or sequence is unknown."""
+        """Tokens of one optimizer step over all devices; None if batch or sequence is unknown."""
         batch, length = self.training_config.global_batch_size, self.training_config.sequence_length
         return None if batch is None or length is None else batch * length
 
     @property
     def num_gpus(self) -> int | None:
-        """Processes that trained; None where neither the configuration nor the machine says."""
+        """Processes that trained; None if neither the configuration nor the machine says."""
         return self.training_config.num_gpus or self.gpu_info.device_count
 
 
@@ -399,7 +417,7 @@ def setup_key(run: Run) -> bytes:
 
 
 def finite(values: Iterable[float | None]) -> tuple[float | None, ...]:
-    """Return a series with None where a value is not finite or beyond LARGEST_VALUE, as JSON and Run have it.
+    """Return a series with None if a value is not finite or beyond LARGEST_VALUE, as JSON and Run have it.
 
     Whoever calls this says in a warning which steps lost their value.
     """

@@ -16,7 +16,10 @@ COMPUTATION = (
     "optimizer", "quantisation", "reduction", "routing", "other",
 )  # fmt: skip
 """Categories of computation. `quantisation` includes casts, `elementwise` copies that a kernel makes, `routing` is that
-of mixture-of-experts models, `other` is what no rule recognises."""
+of mixture-of-experts models, `other` is what no rule recognizes."""
+
+KINDS = (("convolution",), ("routing",), ("matrix_multiplication",), ("attention", "softmax"))
+"""Parts that belong to a model, however it is implemented; attention may be products with a softmax."""
 
 COPIES = "copies"
 """The part of what the copy engines do: copies between host and device or within a device, and buffer clears."""
@@ -38,7 +41,7 @@ def _doc(description: str) -> msgspec.Meta:
 class TracedStep(msgspec.Struct, frozen=True, kw_only=True):
     """A profiled step of one rank. Its parts don't overlap and add up to its time."""
 
-    name: Annotated[str, _doc("the step in the trace, such as ProfilerStep#6; empty where the trace has no steps")] = ""
+    name: Annotated[str, _doc("the step in the trace, such as ProfilerStep#6; empty if the trace has no steps")] = ""
     rank: Annotated[Natural | None, _doc("rank of the process")] = None
     seconds: Annotated[float, _doc("from the end of the previous step to the end of this one, s")]
     parts: Annotated[dict[str, float], _doc("exposed computation, communication, copies and idle time by cause, s")]
@@ -65,5 +68,5 @@ class TracedWork(msgspec.Struct, frozen=True, kw_only=True):
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Where the time goes in profiled steps. A profiler slows what it watches."""
 
-    steps: Annotated[tuple[TracedStep, ...], _doc("profiled steps of all ranks; the whole trace where it has no steps")]
+    steps: Annotated[tuple[TracedStep, ...], _doc("profiled steps of all ranks; the whole trace if it has no steps")]
     work: Annotated[tuple[TracedWork, ...], _doc("the longest GPU work, sorted by duration")] = ()

@@ -16,7 +16,7 @@ the result, so the reader is warned with both values; "differs": another configu
 costs no time, or is what is compared, and is listed for information."""
 
 Within = Literal["any", "device", "framework"]
-Kind = Literal["count", "number", "seed", "word", "name"]
+Kind = Literal["count", "number", "seed", "word", "name", "file"]
 Column = Literal[
     "megatron",
     "megatron_log",
@@ -45,31 +45,31 @@ class Setting(NamedTuple):
         title: what a table shows.
         field: where it lives in a Run: timing.clock. Several fields make one text; a name that ends in * stands
             for all that begin so.
-        called: its key, where that isn't the last word of the first field.
-        part: title of the row that shows this one; "" where it has a line of its own.
-        label: how that row shows it, with {} for the value; "" where it doesn't.
+        called: its key, if that isn't the last word of the first field.
+        part: title of the row that shows this one; "" if it has a line of its own.
+        label: how that row shows it, with {} for the value; "" if it doesn't.
         value: name of the function that makes the text of several fields; "" for the field itself.
-        same: name of the function that says whether two runs agree; "" where equal texts mean it.
+        same: name of the function that says whether two runs agree; "" if equal texts mean it.
         unit: of the field, in words.
-        null: what an unknown value means; "" where it means just that.
+        null: what an unknown value means; "" if it means just that.
         role: what a difference means.
         within: two runs for which a difference can explain anything: any two, or only those on one device or of one
             framework. Between others it is listed.
         configured: whether it is a part of a training's configuration. Machine and software, which are what is
             compared, and what follows from other settings are not.
         essential: without it nobody knows whether two systems did the same work or timed the same
-            thing, so it is listed even where none states it.
+            thing, so it is listed even if none states it.
         identity: whether another value makes another system, as new software and what is tuned don't.
         named: whether a system may be called by it.
-        optional: whether it is left out where neither states it, since few frameworks do.
+        optional: whether it is left out if neither states it, since few frameworks do.
         why: the reason for a harmless one.
-        flag: its option of `benchmark`, as the help shows it; "" where a user can't choose it.
+        flag: its option of `benchmark`, as the help shows it; "" if a user can't choose it.
         help: of that option; what stands in braces is filled in where the options are made.
         log_flag, log_help: of the option for what a log leaves open.
         least: the least whole number that the option takes.
-        requested: the field of a Request, where that isn't the key.
+        requested: the field of a Request, if that isn't the key.
         matched: whether --match takes it over.
-        tuned: its part of a candidate's name in a search by --tune, with {} for the value; "" where none varies it.
+        tuned: its part of a candidate's name in a search by --tune, with {} for the value; "" if none varies it.
         kind: of its value in a log: a count from 1, a number, a seed from 0, a word or a name.
         megatron, torchtitan: its argument, which a launch takes and a log prints.
         megatron_log: an argument that only a log prints.
@@ -129,7 +129,7 @@ class Setting(NamedTuple):
         return self.requested or self.key
 
     def of(self, run: Any) -> Any:
-        """Return its value in a Run, by the first of its fields that is known; None where none is."""
+        """Return its value in a Run, by the first of its fields that is known; None if none is."""
         return next((value for field in self.field.split() if (value := value_of(run, field)) is not None), None)
 
     @property

@@ -37,7 +37,7 @@ class JobState:
 
     Attributes:
         state: in Slurm's words, such as RUNNING.
-        reason: why it waits, in Slurm's words; None where Slurm gives none.
+        reason: why it waits, in Slurm's words; None if Slurm gives none.
         nodes: Slurm's list of them; None before it has any.
         time_limit: as Slurm writes it.
         exit_code: STATUS:SIGNAL.
@@ -73,13 +73,13 @@ class JobState:
 
 
 def check() -> None:
-    """Raise UsageError where no job can be submitted from here."""
+    """Raise UsageError if no job can be submitted from here."""
     if shutil.which("sbatch") is None:
         raise _absent("sbatch")
 
 
 def submit(script: Path) -> str:
-    """Submit a script; the job's id. Raises UsageError where Slurm isn't here, or refuses."""
+    """Submit a script; the job's id. Raises UsageError if Slurm isn't here, or refuses."""
     status, out, err = _run("sbatch", "--parsable", str(script))
     # ID, or ID;CLUSTER; site plugins print lines of their own before it.
     found = re.search(r"^(\d+)(;\S+)?$", out, re.MULTILINE)
@@ -94,16 +94,16 @@ def submit(script: Path) -> str:
 
 
 def state(job_id: str) -> JobState | None:
-    """Return the state of a job; None where Slurm doesn't know it any more.
+    """Return the state of a job; None if Slurm doesn't know it any more.
 
-    Raises UsageError where Slurm doesn't answer.
+    Raises UsageError if Slurm doesn't answer.
     """
     status, out, err = _run("scontrol", "show", "job", "--oneliner", job_id)
     if status == 0 and "JobState=" in out:
         return _of_scontrol(out)
     if status and "Invalid job id" not in err:
         problem = " ".join(err.split())
-        raise UsageError(f"scontrol: {problem}", hint="ask again once Slurm's controller answers", heading="slurm")
+        raise UsageError(f"scontrol: {problem}", hint="try again when the Slurm controller responds", heading="slurm")
     fields = ("State", "Reason", "NodeList", "Timelimit", "ExitCode", "Start")
     try:
         status, out, _ = _run("sacct", "-X", "-n", "-P", "-j", job_id, "-o", ",".join(fields))
@@ -129,7 +129,7 @@ def queue_position(job_id: str) -> tuple[int, int] | None:
 
 
 def gpus_of_a_node(partition: str | None) -> int | None:
-    """Return the GPUs of a partition's nodes, the fewest of them; 0 for none, None where Slurm can't be asked."""
+    """Return the GPUs of a partition's nodes, the fewest of them; 0 for none, None if Slurm can't be asked."""
     where = ("-p", partition) if partition else ()
     try:
         status, out, _ = _run("sinfo", "-h", "-o", "%P %G", *where)
@@ -164,7 +164,7 @@ def _run(*words: str) -> tuple[int, str, str]:
         raise _absent(words[0]) from error
     except (OSError, subprocess.TimeoutExpired) as error:
         problem = f"no answer in {COMMAND_S:g} s" if isinstance(error, subprocess.TimeoutExpired) else str(error)
-        raise UsageError(f"{words[0]}: {problem}", hint="ask Slurm again later", heading="slurm") from error
+        raise UsageError(f"{words[0]}: {problem}", hint="try again later", heading="slurm") from error
     return done.returncode, done.stdout, done.stderr
 
 

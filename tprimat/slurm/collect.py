@@ -24,7 +24,7 @@ from tprimat.slurm import client, live, script
 from tprimat.slurm.client import JobState
 from tprimat.slurm.job import Job
 from tprimat.store import store
-from tprimat.text import counted, plain
+from tprimat.text import counted, plain, runnable
 
 DEFAULT_DIR = Path("output")
 
@@ -32,7 +32,7 @@ INTERVAL_S, LINE_S = 2.0, 30.0
 """Between two questions to Slurm; between two lines while nothing but the steps has changed."""
 
 PATIENCE_S = (2.0, 10.0, 30.0, 60.0, 120.0)
-"""A controller that is busy or begins anew doesn't answer for some time."""
+"""A controller that is busy or begins again doesn't answer for some time."""
 
 
 def collect(job: Job) -> ExitStatus:
@@ -66,13 +66,15 @@ def until_the_end(
                 shown, last_s = lines, clock()
             sleep(INTERVAL_S)
     except KeyboardInterrupt:
-        console.error(f"job {job.job_id} continues: tprimat collect {job.job_id}; scancel {job.job_id} stops it")
+        console.error(
+            runnable(f"job {job.job_id} continues: tprimat collect {job.job_id}; scancel {job.job_id} stops it")
+        )
         return ExitStatus.INCONCLUSIVE
     return collect(job)
 
 
 def _patiently(job: Job, sleep: Callable[[float], None]) -> JobState | None:
-    """Return the state of a job. Raises UsageError where Slurm doesn't answer for some minutes."""
+    """Return the state of a job. Raises UsageError if Slurm doesn't answer for some minutes."""
     for wait_s in PATIENCE_S:
         try:
             return client.state(job.job_id or "")
@@ -90,7 +92,7 @@ def course(job: Job, state: JobState) -> list[str]:
         lines = [f"{title} is {state.state.lower()}{where}: {counted(len(begun), 'training')} started"]
         return [*lines, *live.lines(job, begun[-1:])]
     position = client.queue_position(job.job_id or "")
-    parts = [f"waits in the queue ({state.reason or state.state.lower()})"]
+    parts = [f"is queued ({state.reason or state.state.lower()})"]
     parts += [f"position {position[0]} of {position[1]}"] if position else []
     parts += [f"expected to start at {state.start}"] if state.start else []
     again = " again" if any(note[2] == "started" for note in job.notes()) else ""
@@ -98,7 +100,7 @@ def course(job: Job, state: JobState) -> list[str]:
 
 
 def ending(job: Job, state: JobState | None) -> str:
-    """Return how a job ended: as Slurm says, or, where it has forgotten the job, as its script noted."""
+    """Return how a job ended: as Slurm says, or, if it has forgotten the job, as its script noted."""
     if state is not None:
         return state.ending
     notes = [note for note in job.notes() if note[0] == job.job_id]
@@ -162,7 +164,7 @@ def _result_of(job: Job, training: Training, why: str) -> tuple[Run, Path] | Non
         found = training_files.read_log(by_name(request.framework), request, log, machine, False, complete)
         if found is not None:
             return attempt.with_reason(*found, why)
-    warnings = ("the training left neither steps nor a log that can be read",)
+    warnings = ("the run left no steps and no readable log",)
     run = attempt.failed(request, why, warnings=warnings, **known)
     return run, store.save(run, request.output_dir).path
 

@@ -1,4 +1,4 @@
-"""The folder of a job, below the output folder: its script, its log, what it has begun, and which job it is."""
+"""The directory of a job, below the output directory: its script, its log, what it has begun, and which job it is."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Description(msgspec.Struct, frozen=True):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A job and its folder."""
+    """A job and its directory."""
 
     folder: Path
     description: Description
@@ -55,8 +55,7 @@ class Job:
     @property
     def session(self) -> str:
         """The session of its runs."""
-        environment = {"SLURM_JOB_ID": self.job_id or "", "TPRIMAT_JOB": str(self.folder)}
-        return session_of(environment) or ""
+        return session_of({"SLURM_JOB_ID": self.job_id or "", "TPRIMAT_JOB": str(self.folder)}) or ""
 
     def notes(self) -> list[tuple[str, ...]]:
         """Return what the script noted of its course: (job, time, what, …) each."""
@@ -67,12 +66,12 @@ class Job:
         return [tuple(words) for line in lines if len(words := line.split()) > 2]
 
     def write(self) -> None:
-        """Write the description. Raises UsageError where it can't be written."""
+        """Write the description. Raises UsageError if it can't be written."""
         files.write_output(self.folder / DESCRIPTION, msgspec.json.encode(self.description), "--output-dir")
 
 
 def make_folder(output_dir: Path) -> Path:
-    """Make the folder of a new job. Raises UsageError where it can't be made."""
+    """Make the directory of a new job. Raises UsageError if it can't be made."""
     stem = f"{datetime.datetime.now():%Y%m%d_%H%M%S}"
     for name in itertools.chain([stem], (f"{stem}_{number}" for number in itertools.count(2))):
         folder = output_dir / FOLDER / name
@@ -81,14 +80,14 @@ def make_folder(output_dir: Path) -> Path:
             return folder
         except FileExistsError:
             if not folder.is_dir():
-                raise UsageError(f"{folder}: a file has this name", heading="unwritable-folder") from None
+                raise UsageError(f"{folder}: a file with this name exists", heading="unwritable-directory") from None
         except OSError as error:
             raise files.unwritable(folder, error) from error
     raise AssertionError
 
 
 def find(name: str, output_dir: Path) -> Job:
-    """Return a job by its id, or by its folder. Raises UsageError where there is none, or several have that id."""
+    """Return a job by its id, or by its directory. Raises UsageError if there is none, or several have that id."""
     if not name.isdecimal():
         return _read(Path(name))
     jobs = []
@@ -117,5 +116,5 @@ def _read(folder: Path) -> Job:
         ) from None
     except OSError as error:
         raise files.unreadable(path, error) from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise UsageError(f"{path}: not the description of a job: {error}", heading="collect") from error

@@ -21,7 +21,7 @@ class SlurmJob:
         account, partition: None for the cluster's own default.
         time: wall time, as Slurm writes it.
         container: image; None to run in the job's own environment.
-        mounts: folder:folder for the container, beyond this clone and the output folder.
+        mounts: directory:directory for the container, beyond this clone and the output directory.
     """
 
     account: str | None = None
@@ -38,14 +38,14 @@ _TIME = re.compile(r"(\d+-)?\d{1,4}(:\d{2}){0,2}")
 def job(path: Path | None, options: Mapping[str, str | None]) -> SlurmJob:
     """Return the job of a file, if any, and the options by their names in NAMES; options win.
 
-    Raises UsageError where a value is wrong, or the file is.
+    Raises UsageError if a value is wrong, or the file is.
     """
     known = read(path) if path is not None else {}
     known |= {name: value for name, value in options.items() if value}
     mounts = tuple(part.strip() for part in known.pop("mounts", "").split(",") if part.strip())
     job = SlurmJob(**known, mounts=mounts)
     if not _TIME.fullmatch(job.time):
-        raise _refusal(f"{job.time!r} is not a Slurm wall time, such as 00:30:00 or 1-12:00:00")
+        raise _refusal(f"{job.time!r} is not a Slurm time limit; use e.g. 00:30:00 or 1-12:00:00")
     for name, text in known.items():
         if not text.isprintable():
             raise _refusal(f"{name} {text!r}: write it in one line of printable characters")
@@ -56,7 +56,7 @@ def job(path: Path | None, options: Mapping[str, str | None]) -> SlurmJob:
 
 
 def given(options: argparse.Namespace) -> str | None:
-    """Return the first option that only a Slurm job has a use for; None where none is given."""
+    """Return the first option that only a Slurm job has a use for; None if none is given."""
     return next((f"--{name}" for name in ("slurm", *NAMES, "wait") if getattr(options, name)), None)
 
 

@@ -15,6 +15,7 @@ from tprimat.measure.display import short_path
 from tprimat.slurm import client, collect, script, settings
 from tprimat.slurm.job import Description, Job, make_folder
 from tprimat.slurm.settings import SlurmJob
+from tprimat.text import runnable
 
 FOR_THE_SUBMITTER = (
     *("--executor", "--slurm", "--account", "--partition", "--time", "--container", "--mounts", "--nodes"),
@@ -29,7 +30,7 @@ ALONE = ("--wait", "--quiet", "--json")
 def submit(options: argparse.Namespace) -> int:
     """Submit a job for each number of nodes and GPUs, or show the scripts; the exit status.
 
-    All other configurations of a sweep share the job's nodes and are interleaved there. Raises UsageError where
+    All other configurations of a sweep share the job's nodes and are interleaved there. Raises UsageError if
     something is wrong, or Slurm refuses.
     """
     points = list(sweep.points(options))
@@ -58,8 +59,7 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
         _show(script.text(job, nodes, on_each, words, folder, output_dir), folder)
         return ExitStatus.OK
     client.check()
-    description = Description(str(output_dir), nodes, tuple(words))
-    submitted = Job(make_folder(output_dir), description)
+    submitted = Job(make_folder(output_dir), Description(str(output_dir), nodes, tuple(words)))
     path = submitted.folder / script.NAME
     text = script.text(job, nodes, on_each, words, submitted.folder, output_dir)
     write_output(path, text.encode(), "--output-dir")
@@ -68,7 +68,8 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     job_id = client.submit(path)
     submitted = Job(submitted.folder, Description(str(output_dir), nodes, tuple(words), job_id))
     submitted.write()
-    command = f"tprimat collect {job_id}{_where(options.output_dir)}"
+    where = "" if options.output_dir == collect.DEFAULT_DIR else f" --output-dir {options.output_dir}"
+    command = runnable(f"tprimat collect {job_id}{where}")
     values = {"job": job_id, "folder": str(submitted.folder), "script": str(path), "collect": command}
     console.current().values.setdefault("jobs", []).append(values)
     console.info(f"Job:     {job_id}, submitted")
@@ -102,31 +103,22 @@ def _words_of_nodes(argv: Sequence[str]) -> list[str]:
     return words
 
 
-def _where(output_dir: Path) -> str:
-    return "" if output_dir == collect.DEFAULT_DIR else f" --output-dir {output_dir}"
-
-
 def _check_frameworks(named: str | None) -> None:
     """Raise UsageError for a framework that there isn't, before the job waits in vain."""
     names = (frameworks.several(named) or (named,)) if named else ()
     for name in names:
-        if name == frameworks.ALL:
-            continue
-        try:
+        if name != frameworks.ALL:
             frameworks.by_name(name)
-        except KeyError:
-            known = f"available: {', '.join(frameworks.names())}"
-            raise UsageError(f"unknown framework {name!r}", hint=known, heading="no-framework") from None
 
 
 def _gpus_per_node(options: argparse.Namespace, partition: str | None, nodes: int) -> int | None:
-    """Return the GPUs to ask for on each node; None for all that an exclusive node has, or where it has none.
+    """Return the GPUs to ask for on each node; None for all that an exclusive node has, or if it has none.
 
-    Raises UsageError where those of all nodes can't be shared out evenly.
+    Raises UsageError if those of all nodes can't be shared out evenly.
     """
     if options.gpus is not None and options.gpus % nodes:
         raise UsageError(
-            f"--gpus {options.gpus} can't be divided evenly among {nodes} nodes",
+            f"--gpus {options.gpus} cannot be divided evenly among {nodes} nodes",
             hint="--gpus is the total over all nodes",
             heading="several-nodes",
         )

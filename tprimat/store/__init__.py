@@ -1,1 +1,1 @@
-"""Result files in folders: names, histories, older schemas."""
+"""Result files in directories: names, histories, older schemas."""

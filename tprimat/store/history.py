@@ -1,4 +1,4 @@
-"""Folders of results: replaced ones in history/, leftovers of killed writers, and all files but these."""
+"""Directories of results: replaced ones in history/, leftovers of killed writers, and all files but these."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tprimat import files
 
 HISTORY = "history"
 TRIALS = "autotune"
-"""Folder of the trials of --tune, which are no results to compare."""
+"""Directory of the trials of --tune, which are no results to compare."""
 
 UNFINISHED = ".result.part"
 """Ending of a result on its way to disk; written under the lock alone."""
 
 
 def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
-    """Yield the files in a folder and below, by name; hidden ones, history/ and autotune/ are skipped."""
+    """Yield the files in a directory and below, by name; hidden ones, history/ and autotune/ are skipped."""
     for parent, folders, names in os.walk(folder, onerror=on_error):
         folders[:] = sorted(name for name in folders if name not in (HISTORY, TRIALS) and not name.startswith("."))
         yield from (Path(parent, name) for name in sorted(names) if not name.startswith("."))
@@ -34,7 +34,7 @@ def keep_in_history(path: Path) -> Path:
     target.parent.mkdir(exist_ok=True)
     number = 1
     while target.exists():
-        # It is there already where a program was killed between this and the replacing.
+        # It is there already if a program was killed between this and the replacing.
         if filecmp.cmp(path, target, shallow=False):
             return target
         number += 1
@@ -50,13 +50,13 @@ def keep_in_history(path: Path) -> Path:
 
 
 def clear_unfinished(folder: Path) -> None:
-    """Remove what killed writers have left behind. Raises OSError or UsageError where it can't."""
+    """Remove what killed writers have left behind. Raises OSError or UsageError if it can't."""
     if any(folder.glob(f".*{UNFINISHED}")):
         with files.lock_folder(folder):
             remove_unfinished(folder)
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what killed writers have left behind. Takes the lock of the folder, which a writer holds, as given."""
+    """Remove what killed writers have left behind. Takes the lock of the directory, which a writer holds, as given."""
     for left in (*folder.glob(f".*{UNFINISHED}"), *folder.glob(f"{HISTORY}/.*{UNFINISHED}")):
         left.unlink(missing_ok=True)

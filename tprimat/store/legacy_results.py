@@ -340,7 +340,7 @@ class _LegacyFile:
         }
 
     def _known(self, name: str, value: Any) -> Any:
-        """Return a text, a count or an amount; None, with its name among the missing fields, where it can't be one."""
+        """Return a text, a count or an amount; None, with its name among the missing fields, if it can't be one."""
         if isinstance(value, str):
             value = plain(value, LONGEST_TEXT)
             if value.lower() in schema.UNKNOWN_WORDS:

@@ -32,7 +32,7 @@ PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "mxfp4", "nvfp4")
 UNKNOWN_WORDS = ("", "unknown", "none", "n/a", "null")
 
 INVENTED_DEVICE = "(from log)"
-"""End of the device name that was written, with a card's constants, where torch was missing."""
+"""End of the device name that was written, with a card's constants, if torch was missing."""
 
 CALLBACK_TIMING = Timing(
     kind="timer",
@@ -51,13 +51,12 @@ LOG_TIMING = Timing(
 
 _Integer = Annotated[int, msgspec.Meta(ge=-LARGEST_COUNT, le=LARGEST_COUNT)]
 
-
 _TEXTS = ("name", "stack", "version", "precision", "strategy")
 """Ends of the names of fields that are texts; amounts end in _gb, and all others are whole numbers."""
 
 
 def _group(name: str, fields: str) -> tuple[str, Any, Any]:
-    """Return a field that is a group of others, None where a form lacks one; one of a wrong type is an error."""
+    """Return a field that is a group of others, None if a form lacks one; one of a wrong type is an error."""
     kinds: dict[str, Any] = {
         each: str if each.endswith(_TEXTS) else float if each.endswith("_gb") else _Integer for each in fields.split()
     }
@@ -151,7 +150,7 @@ def parse(content: bytes) -> Any:
     except msgspec.DecodeError:
         if re.search(rb"\b(NaN|Infinity)\b", content) is None:
             raise
-        # Where something else is wrong too, msgspec's error says at which byte.
+        # If something else is wrong too, msgspec's error says at which byte.
         with contextlib.suppress(ValueError):
             return json.loads(content)
         raise

@@ -33,7 +33,7 @@ def file_name(run: Run) -> str:
         stem, usual = f"benchmark_{stack}_{model}", stack
     else:
         stem = f"train_{_plain(run.framework or 'unknown')}_{model}"
-    # So that results of two platforms can be put into one folder.
+    # So that results of two platforms can be put into one directory.
     second = "amd" if (stack, usual) == ("rocm", "cuda") else "nvd" if (stack, usual) == ("cuda", "rocm") else None
     return "_".join(filter(None, (stem, second, run.label and _plain(run.label)))) + ".json"
 

@@ -1,4 +1,4 @@
-"""Preflight files in a folder of results: one for each machine, replaced by the next preflight there."""
+"""Preflight files in a directory of results: one for each machine, replaced by the next preflight there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import msgspec
 from tprimat import files
 from tprimat.results.conditions import Preflight
 from tprimat.results.preflight import PreflightFile, in_short
+from tprimat.store import hosts
 
 LARGEST_FILE = 16 << 20
 """Bytes; a thousand devices take a megabyte."""
@@ -23,7 +24,9 @@ def path_for(folder: Path, host: str) -> Path:
 
 
 def write(file: PreflightFile, folder: Path) -> Path:
-    """Write a preflight; return its path. Raises UsageError where that can't be written."""
+    """Write a preflight; return its path. Raises UsageError if that can't be written."""
+    with files.locked(folder):
+        file = hosts.hidden(file, hosts.Hosts(folder, is_locked=True))
     path = path_for(folder, file.nodes[0].host)
     content = msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n"
     files.write_output(path, content, "--output-dir")
@@ -31,27 +34,27 @@ def write(file: PreflightFile, folder: Path) -> Path:
 
 
 def read(path: Path) -> PreflightFile | None:
-    """Return the preflight in a file; None where it holds none."""
-    with contextlib.suppress(OSError, ValueError):
-        with files.open_plain(path) as file:
-            content = file.read(LARGEST_FILE)
-        return msgspec.json.decode(content, type=PreflightFile)
+    """Return the preflight in a file; None if it holds none."""
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        return msgspec.json.decode(files.read_plain(path, LARGEST_FILE), type=PreflightFile)
     return None
 
 
 def latest(folder: Path, host: str | None, ids: Sequence[str], processes: int) -> Preflight:
-    """Return what the result of a training keeps of the preflight of its machine; nothing where there is none.
+    """Return what the result of a training keeps of the preflight of its machine; nothing if there is none.
 
     Args:
         folder: of the results.
         host: name of the machine.
-        ids: of the GPUs that train there (Device.id), each empty where unknown; none on a CPU.
+        ids: of the GPUs that train there (Device.id), each empty if unknown; none on a CPU.
         processes: that train; on a CPU they share its cores, so that a preflight of another number is none of them.
     """
-    file = None if host is None else read(path_for(folder, host))
+    # Of an earlier version, or with --include-host, under its own name.
+    names = [] if host is None else [hosts.Hosts(folder).known(host) or host, host]
+    file = next(filter(None, (read(path_for(folder, name)) for name in names)), None)
     if file is None or (file.platform == "cpu") != (not ids):
         return Preflight()
-    here = [device for device in file.devices if device.host == host]
+    here = [device for device in file.devices if device.host in names]
     if file.platform == "cpu":
         return in_short(file) if len(here) == processes else Preflight()
     # A preflight of other or of fewer GPUs says nothing of these.

@@ -1,7 +1,7 @@
-"""Find, read and write result files in folders, and merge runs into them.
+"""Find, read and write result files in directories, and merge runs into them.
 
 Writes are atomic, one writer at a time, and nothing is overwritten: a run joins the file of its
-setup, and gets a name of its own where the usual one is that of another setup's file.
+setup, and gets a name of its own if the usual one is that of another setup's file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tprimat.results.result_file import (
     without_secrets,
 )
 from tprimat.results.run import RECORD_FIELDS, Run, setup_key
-from tprimat.store import legacy_results, preflight
+from tprimat.store import hosts, legacy_results, preflight
 from tprimat.store.history import HISTORY, UNFINISHED, files_below, keep_in_history, remove_unfinished
 from tprimat.store.legacy_schema import parse
 from tprimat.store.naming import difference, file_name
@@ -42,8 +42,11 @@ from tprimat.store.naming import difference, file_name
 LARGEST_FILE = 1 << 30
 """Bytes; 10⁶ steps take some 0.1 GB. A larger file is no result."""
 
+MOST_OBJECTS, MOST_VALUES = 300_000, 20_000_000
+"""A run has some 35 objects; an empty one of 3 bytes takes 600 in memory. 10⁶ steps have some 5 million values."""
+
 LONGEST_BASE = 150
-"""Characters of a usual name that are kept where something is added, so that file systems take the whole."""
+"""Characters of a usual name that are kept if something is added, so that file systems take the whole."""
 
 SURELY_THE_SAME = 3
 """Equal records with so many different times, all values equal to the last digit, belong to one run."""
@@ -71,17 +74,14 @@ def read(path: Path) -> tuple[Run, ...]:
 
 def _load(path: Path) -> Loaded:
     try:
-        with files.open_plain(path) as file:
-            if os.fstat(file.fileno()).st_size > LARGEST_FILE:
-                raise _not_a_result(path, "too large for a result file")
-            content = file.read()
-    except (OSError, ValueError) as error:
+        content = files.read_plain(path, LARGEST_FILE)
+        return Loaded(str(path), hashlib.sha256(content).hexdigest(), _decoded(content, path))
+    except (OSError, ValueError, MemoryError) as error:
         raise files.unreadable(path, error) from error
-    return Loaded(str(path), hashlib.sha256(content).hexdigest(), _decoded(content, path))
 
 
 def _not_a_result(path: Path, why: str, line: int | None = None) -> UnreadableError:
-    """Return the error about a file, with a hint where it may be a log."""
+    """Return the error about a file, with a hint if it may be a log."""
     hint = None if path.suffix == ".json" else "import a training log with scripts/analyze_existing_logs.py"
     return UnreadableError(path, why, line=line, heading="not-a-result", hint=hint)
 
@@ -91,6 +91,8 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         content = content.decode("utf-16", errors="replace").encode()
     content = content.removeprefix(codecs.BOM_UTF8)
+    if content.count(b"{") > MOST_OBJECTS or content.count(b",") > MOST_VALUES:
+        raise _not_a_result(path, "more objects or values than a result has")
     try:
         version = _version(content)
         if version is None:
@@ -98,7 +100,7 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
         if version > SCHEMA_VERSION:
             raise UnreadableError(
                 path,
-                f"written by a newer TensorPrimat (schema version {version}, this one knows {SCHEMA_VERSION})",
+                f"written by a newer TensorPrimat (schema version {version}, this one reads up to {SCHEMA_VERSION})",
                 heading="newer-result",
                 hint="update TensorPrimat",
             )
@@ -113,7 +115,9 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
 
 def _plainly(error: msgspec.ValidationError) -> str:
     """Return what a validation found, in words."""
-    wrong = re.fullmatch(r"Expected `(.+?)`(?:, got `(.+?)`|( [<>].*?))(?: - at `\$\.?(.*)`)?", str(error))
+    wrong = re.fullmatch(
+        r"Expected `(.{1,300}?)`(?:, got `(.{1,300}?)`|( [<>].{0,300}?))(?: - at `\$\.?(.*)`)?", str(error)
+    )
     if wrong is None:
         return str(error).replace("`", "'")
     expected, got, bound, place = wrong.groups()
@@ -144,14 +148,15 @@ def _places(path: Path) -> Iterator[Path]:
 
 
 def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
-    """Read files, and folders with all below them except history/.
+    """Read files, and directories with all below them except history/.
 
-    Return them in the order of the arguments and within a folder by name, and a warning for each file in a folder
-    that is neither a result nor a preflight. What vanishes from a folder meanwhile counts as never there. A broken
+    Return them in the order of the arguments and within a directory by name, and a warning for each file in a directory
+    that is neither a result nor a preflight. What vanishes from a directory meanwhile counts as never there. A broken
     file that was named itself raises UnreadableError. The runs' long series are packed, so that thousands of results
     fit into memory.
     """
     loaded: dict[str, Loaded] = {}
+    shared: dict[object, object] = {}
     warnings: list[str] = []
 
     def pass_over(error: OSError) -> None:
@@ -164,23 +169,29 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
         except (OSError, ValueError) as error:
             raise files.unreadable(path, error) from error
         if not is_folder:
-            loaded.setdefault(os.path.realpath(path), _packed(_load(path)))
+            loaded.setdefault(os.path.realpath(path), _packed(_load(path), shared))
             continue
         for file in sorted(files_below(path, pass_over)):
-            # Reading a pipe that lies in a folder would wait for ever.
+            # Reading a pipe that lies in a directory would wait for ever.
             if file.suffix != ".json" or (file.exists() and not file.is_file()):
                 continue
             try:
-                loaded.setdefault(os.path.realpath(file), _packed(_load(file)))
+                loaded.setdefault(os.path.realpath(file), _packed(_load(file), shared))
             except UnreadableError as error:
                 if os.path.lexists(file) and preflight.read(file) is None:
                     warnings.append(f"skipped: {error.message}")
     return list(loaded.values()), warnings
 
 
-def _packed(file: Loaded) -> Loaded:
-    """Make arrays of a file's series of known values, a quarter of the size of tuples; return it."""
+def _packed(file: Loaded, shared: dict[object, object]) -> Loaded:
+    """Make arrays of a file's series of known values, a quarter of the size of tuples; return it.
+
+    Whole numbers of steps and lines are alike in many files: `shared` has each series once.
+    """
     for run in file.runs:
+        for name in ("steps", "window_steps", "lines"):
+            series = getattr(run, name)
+            msgspec.structs.force_setattr(run, name, shared.setdefault(series, series))
         for name in ("loss_values", "learning_rates", "grad_norms"):
             if None not in (series := getattr(run, name)):
                 # The run is as frozen as before: nobody else has it yet.
@@ -189,11 +200,11 @@ def _packed(file: Loaded) -> Loaded:
 
 
 def save(run: Run, folder: Path, summary: Summary | None = None) -> Saved:
-    """Write a run, with its summary where the caller has it, to its file in a folder; earlier runs of the setup stay.
+    """Write a run, with its summary if the caller has it, to its file in a directory; earlier runs of it stay.
 
-    The file has the usual name; where that is taken by another setup, what differs is added to it.
+    The file has the usual name; if that is taken by another setup, what differs is added to it.
 
-    Raises UsageError when the folder can't be made or written.
+    Raises UsageError when the directory can't be made or written.
     """
     return _save(run, folder / file_name(run), summary, lambda path: _own_place(path, run))
 
@@ -210,7 +221,8 @@ def _save(
     run: Run, path: Path, summary: Summary | None, place: Callable[[Path], tuple[Path, tuple[Run, ...]]]
 ) -> Saved:
     run = without_secrets(run)
-    with _locked(path.parent):
+    with files.locked(path.parent):
+        run = hosts.hidden(run, hosts.Hosts(path.parent, is_locked=True))
         named, earlier = place(path)
         if not earlier and not run.steps and run.status == "failed" and path.exists():
             # What broke off before its setup was known pushes no measurement aside.
@@ -219,17 +231,6 @@ def _save(
         remove_unfinished(path.parent)
         moved = _write(named, as_file(runs, {id(run): summary} if summary else None), keeps=not earlier)
     return Saved(named, moved, len(runs), known)
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Make a folder where there is none, and hold its lock. Raises UsageError where it can't be written meanwhile."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with files.lock_folder(folder):
-            yield
-    except OSError as error:
-        raise files.unwritable(folder, error, "the result cannot be written") from error
 
 
 def _write(path: Path, file: ResultFile, *, keeps: bool = False) -> Path | None:
@@ -242,12 +243,13 @@ def _write(path: Path, file: ResultFile, *, keeps: bool = False) -> Path | None:
 
 
 def amend(path: Path, mark: str, **changes: Any) -> Run | None:
-    """Change fields of a run, by its fingerprint, which they don't affect; None where it isn't there any more.
+    """Change fields of a run, by its fingerprint, which they don't affect; None if it isn't there any more.
 
     Raises UsageError when the file can't be written.
     """
-    with _locked(path.parent):
+    with files.locked(path.parent):
         runs = _runs_in(path)
+        changes = hosts.hidden(changes, hosts.Hosts(path.parent, is_locked=True))
         amended = [msgspec.structs.replace(run, **changes) if fingerprint(run) == mark else run for run in runs]
         found = next((new for run, new in zip(runs, amended, strict=True) if run is not new), None)
         if found is not None:
@@ -256,11 +258,11 @@ def amend(path: Path, mark: str, **changes: Any) -> Run | None:
 
 
 def withdraw(path: Path, marks: Collection[str]) -> None:
-    """Remove runs by their fingerprints from a result file, which is gone where it has no other; history/ keeps it.
+    """Remove runs by their fingerprints from a result file, which is gone if it has no other; history/ keeps it.
 
-    Raises UsageError when the folder can't be written.
+    Raises UsageError when the directory can't be written.
     """
-    with _locked(path.parent):
+    with files.locked(path.parent):
         runs = _runs_in(path)
         kept = [run for run in runs if fingerprint(run) not in marks]
         if kept and len(kept) < len(runs):
@@ -274,7 +276,11 @@ def _own_place(usual: Path, run: Run) -> tuple[Path, tuple[Run, ...]]:
     """Return the path of the file of a run's setup, and the runs in it."""
     path, suffix = with_its_case(usual), ""
     while taken := _runs_in(path):
-        if all(setup_key(each) == setup_key(run) for each in taken):
+        # The same log read again, with values that the user adds, is no other configuration.
+        again = len(taken) == 1 and taken[0].label == run.label and _same_training(taken[0], run)
+        # Two runs of a simulator may print the same times; planned steps are the log's own.
+        again = again and taken[0].training_config.max_steps == run.training_config.max_steps
+        if again or all(setup_key(each) == setup_key(run) for each in taken):
             return path, taken
         suffix += f"_{difference(run, taken[0])}"
         path = with_its_case(usual.with_name(f"{_base(usual)}{suffix}.json"))

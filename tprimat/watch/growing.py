@@ -1,4 +1,4 @@
-"""Logs that are still being written: a file, a folder with all below it, or a pipe."""
+"""Logs that are still being written: a file, a directory with all below it, or a pipe."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tprimat import files
 from tprimat.errors import UnreadableError
 from tprimat.log_import import importer, sources
 from tprimat.log_import.extract import GivenValues, ImportedRun
-from tprimat.log_import.inputs import CHUNK, STANDARD_INPUT
+from tprimat.log_import.inputs import CHUNK, HEAD, LARGEST_WHOLE, STANDARD_INPUT, TAIL
 from tprimat.store.history import files_below
 
 TOGETHER_S = 60.0
-"""Logs of a folder that were written within so many seconds of the newest belong to the training that runs."""
+"""Logs of a directory that were written within so many seconds of the newest belong to the training that runs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class GrowingLogs:
     from a pipe.
 
     Args:
-        name: a file, a folder, or - for the standard input.
+        name: a file, a directory, or - for the standard input.
         given: values that the logs leave open.
 
     Attributes:
@@ -48,7 +48,7 @@ class GrowingLogs:
         problem: why there is no training in the logs so far.
         notes: what happened to the log, since they were last taken.
 
-    Raises UnreadableError where there is no such file or folder.
+    Raises UnreadableError if there is no such file or directory.
     """
 
     def __init__(self, name: str, given: GivenValues) -> None:
@@ -58,6 +58,7 @@ class GrowingLogs:
         self.problem = "no log yet"
         self.notes: list[str] = []
         self._given = given
+        self._in_part = False
         self._versions: dict[str, Version] = {}
         self._spool: BinaryIO | None = None
         self._copied = 0
@@ -76,7 +77,7 @@ class GrowingLogs:
 
     @property
     def written(self) -> float | None:
-        """When a log was last written, seconds since the epoch; None where there is none yet."""
+        """When a log was last written, seconds since the epoch; None if there is none yet."""
         return max((version.written for version in self._versions.values()), default=None)
 
     def has_grown(self) -> bool:
@@ -93,7 +94,7 @@ class GrowingLogs:
         return self._versions != before
 
     def read(self) -> list[ImportedRun]:
-        """Return the trainings in the logs, those that run last.
+        """Return the runs in the logs, those that run last.
 
         A log without a training, so far, gives none.
         """
@@ -122,11 +123,15 @@ class GrowingLogs:
         ]
 
     def _outcome(self, source: sources.LogSource) -> sources.Outcome:
-        """Return what a source holds, as it was read before where its files are the same."""
+        """Return what a source holds, as it was read before if its files are the same."""
         known = [self._versions[path] for path in source.paths if path in self._versions]
         if self._is_folder and (earlier := self._read.get(source.paths)) and earlier[0] == known:
             return earlier[1]
-        outcome = sources.read_source(source, self._given)
+        outcome = sources.read_source(dataclasses.replace(source, growing=True), self._given)
+        if (source.size or 0) > LARGEST_WHOLE and not (self._in_part or isinstance(outcome, tuple)):
+            self._in_part = not outcome[0].structured
+            parts = f"its first {HEAD / 1e6:.0f} MB and last {TAIL / 1e6:.0f} MB"
+            self.notes += [f"{self._named(source.title)} is large: its values come from {parts}"] * self._in_part
         self._read[source.paths] = known, outcome
         return outcome
 

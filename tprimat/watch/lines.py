@@ -9,6 +9,8 @@ from typing import Any
 
 from tprimat import units
 from tprimat.analysis.intervals import level
+from tprimat.analysis.run_account import PERCENTILES, account_of, percentiles
+from tprimat.read.parsing import timeline
 from tprimat.text import counted, plain, shortened
 from tprimat.watch.state import RECENT, State
 
@@ -25,7 +27,7 @@ def screen(state: State, title: str, quiet_s: float | None, until: float | None 
     Args:
         state: of the training.
         title: the log's name.
-        quiet_s: seconds since the last step, where the training goes on.
+        quiet_s: seconds since the last step, if the training goes on.
         until: the share of the mean that the interval must fall to, if it is waited for.
         width: columns.
     """
@@ -39,6 +41,9 @@ def screen(state: State, title: str, quiet_s: float | None, until: float | None 
         ("loss", _loss(state)),
         (f"last {RECENT}", _speed(state.recent_s, state.recent_rate)),
         ("mean", _mean(state)),
+        ("percentiles", _percentiles(state)),
+        ("time", _time(state)),
+        ("lost", (timeline.lost(state.run.timeline) or "").removeprefix("lost: ")),
         ("implausible", state.implausible or ""),
         ("interval", _interval(state, until)),
         ("warm-up", _warm_up(state)),
@@ -55,11 +60,10 @@ def screen(state: State, title: str, quiet_s: float | None, until: float | None 
 
 def line(state: State) -> str:
     """Return one line on a training."""
-    interval = f"±{_percent(state.half_width)} within this run" if state.half_width is not None else ""
     loss = f"loss {said}" if (said := _loss(state)) else ""
     baseline = f"compared with the baseline: {said}" if (said := against_baseline(state)) else ""
     mean = f"mean {said}" if (said := _mean(state)) else ""
-    parts = (f"step {_step(state)}", loss, _speed(state.recent_s, state.recent_rate), mean, interval, baseline)
+    parts = (f"step {_step(state)}", loss, _speed(state.recent_s, state.recent_rate), mean, _width(state), baseline)
     return "; ".join(plain(part) for part in parts if part)
 
 
@@ -124,6 +128,24 @@ def _mean(state: State) -> str:
     return f"{speed}, MFU {state.mfu:.1f}%" if speed and state.mfu is not None else speed
 
 
+def _percentiles(state: State) -> str:
+    """Return percentiles of the steady step times; if records are of several steps, that they are unknown."""
+    found = percentiles([(state.run, state.summary)])
+    if not found:
+        return "unknown: each record averages several steps" if max(state.run.window_steps, default=1) > 1 else ""
+    pairs = zip(PERCENTILES, found, strict=True)
+    return ", ".join(f"p{name} {units.seconds(value)}" for name, value in pairs if value is not None)
+
+
+def _time(state: State) -> str:
+    """Return the time since the start and what it went to, the longest part first; empty without a clock."""
+    account = account_of(state.run, state.summary)
+    if account is None or not account.is_whole or not account.whole:
+        return ""
+    shown = [f"{name} {share:.0f}%" for name, share in sorted(account.shares, key=lambda each: -each[1])]
+    return f"{units.duration(account.whole)}: {', '.join(text for text in shown if not text.endswith(' 0%'))}"
+
+
 def _speed(step_time: float | None, rate: float | None) -> str:
     """Return a step time, s, and the tokens/s/GPU of the same steps."""
     rates = f", {units.number(rate, 0)} tokens/s/GPU" if rate else ""
@@ -133,15 +155,24 @@ def _speed(step_time: float | None, rate: float | None) -> str:
 def _interval(state: State, until: float | None) -> str:
     if state.half_width is None:
         return f"waiting for ±{_percent(until)}" if until is not None else ""
-    since = f" since step {state.summary.segments[-1].first_step}" if len(state.summary.segments) > 1 else ""
-    more = "other runs may be outside it" if until is None else f"waiting for ±{_percent(until)}"
-    return f"±{_percent(state.half_width)} within this run{since}; {more}"
+    more = "other runs may differ by more" if until is None else f"waiting for ±{_percent(until)}"
+    return f"{_width(state)}; {more}"
+
+
+def _width(state: State) -> str:
+    """Return the interval, after a change of speed with the mean of the same steps; empty without an interval."""
+    if state.half_width is None or state.present is None:
+        return ""
+    width = f"±{_percent(state.half_width)} within this run"
+    if len(state.summary.segments) == 1:
+        return width
+    return f"since step {state.present.first_step}: {units.seconds(state.present.mean)} {width}"
 
 
 def _warm_up(state: State) -> str:
     first = state.summary.steady.first_step
     if not state.summary.steady.found:
-        return "not over: no steady state yet" if state.step else ""
+        return "in progress (no steady state yet)" if state.step else ""
     before = [step for step in state.run.steps if first and step < first]
     if not before:
         return "none found"

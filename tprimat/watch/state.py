@@ -33,8 +33,8 @@ class State:
 
     Attributes:
         recent_s: median step time of the last records, s.
-        mfu: percent; None where GPU, model or rate are unknown.
-        pair: the comparison with the baseline, which comes first; None without one, or where they can't be compared.
+        mfu: percent; None if GPU, model or rate are unknown.
+        pair: the comparison with the baseline, which comes first; None without one, or if they can't be compared.
         pair_problem: why they can't.
         caveats: what is doubtful in its values, and what could overturn the comparison.
         implausible: why its values can't be true, if so.
@@ -107,7 +107,7 @@ class State:
     def slowdown(self) -> float | None:
         """How much lower the throughput is than the baseline's, without one than in the fastest segment so far.
 
-        0.1 for 10% lower; below zero where it is higher. None before a steady state.
+        0.1 for 10% lower; below zero if it is higher. None before a steady state.
         """
         if self.present is None:
             return None
@@ -163,4 +163,4 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
                 pair = dataclasses.replace(pair, baseline=sides[1], system=sides[0], ratio=pair.ratio.inverted())
             weighty = [each for each in group.caveats if each.severity == "warning" and each.code not in _EVIDENT]
             return dataclasses.replace(state, pair=pair, caveats=(*state.caveats, *(each.text for each in weighty)))
-    return dataclasses.replace(state, pair_problem="it has no complete run of this model")
+    return dataclasses.replace(state, pair_problem="the baseline has no complete run of this model")

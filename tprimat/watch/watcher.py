@@ -42,7 +42,7 @@ class Update:
     """What a look at the logs gave.
 
     Attributes:
-        state: None before a training is recognised.
+        state: None before a training is recognized.
         quiet_s: seconds since the last step, or since the watch began.
         events: what happened since the last look, a sentence each.
         status: the exit status, once the watch is over.
@@ -94,7 +94,7 @@ class _Watcher:
         self._stalled = self._warm = False
 
     def look(self) -> Update:
-        """Look at the logs, and read them where they have grown and were not read just now."""
+        """Look at the logs, and read them if they have grown and were not read just now."""
         # Asked first: what a pipe held when it was closed is then read below.
         ended = self._logs.ended
         self._unread = self._logs.has_grown() or self._unread
@@ -120,7 +120,7 @@ class _Watcher:
 
     def _read(self) -> Iterator[str]:
         runs = self._logs.read()
-        # Of a folder's logs the newest may belong to a rank that prints no steps.
+        # Of a directory's logs the newest may belong to a rank that prints no steps.
         runs = [each for each in runs if each.run.steps] or runs
         if not runs:
             return
@@ -134,11 +134,11 @@ class _Watcher:
                 yield f"steps resumed: step {state.step:,}"
             self._stalled = False
         if before is not None and state.step < before.step:
-            yield f"a new training began: step {state.step:,} after step {before.step:,}"
+            yield f"a new run started: step {state.step:,} after step {before.step:,}"
             self._changes, self._warm = 0, False
         if state.summary.steady.found and not self._warm:
             self._warm = True
-            yield f"steady from step {state.summary.steady.first_step} on"
+            yield f"steady state from step {state.summary.steady.first_step}"
         if state.cause and (before is None or state.cause != before.cause):
             yield f"an error in the log: {state.cause}"
         if state.implausible and (before is None or not before.implausible):
@@ -166,9 +166,10 @@ class _Watcher:
                 return "the training failed", _FAILED
             slowdown = state.slowdown
             if conditions.max_slowdown is not None and slowdown is not None and slowdown > conditions.max_slowdown:
-                return f"slower by {slowdown:.1%}; --max-slowdown allows {conditions.max_slowdown:.1%}", _SLOWER
+                limit = f"the {conditions.max_slowdown:.1%} of --max-slowdown"
+                return f"{slowdown:.1%} slower, more than {limit}: a reason to stop this run, not a proof", _SLOWER
             if conditions.until is not None and (state.half_width or math.inf) <= conditions.until:
-                return f"the interval within this run is ±{state.half_width:.1%}", ExitStatus.OK
+                return f"the within-run interval is ±{state.half_width:.1%}", ExitStatus.OK
             if state.is_complete:
                 return f"the training is complete: {state.step:,} steps", missed
         if closed:

@@ -35,27 +35,36 @@ class Efficiency:
     hints: tuple[str, ...]
 
 
-def of_runs(runs: Sequence[Run], summaries: Sequence[Summary], options: Options) -> Efficiency:
-    """Return the values of the runs of one setup, of the mean of their speeds.
+def of_runs(
+    runs: Sequence[Run], summaries: Sequence[Summary], options: Options, samples: Sequence[float | None] = ()
+) -> Efficiency:
+    """Return the values of the runs of one configuration, of the mean of their speeds.
 
-    Several runs have the interval between them; a single one has that within it, where it kept one speed.
+    Several runs have the interval between them; a single one has that within it, if it kept one speed.
+    `samples` are their rates in samples/s/GPU if these are compared; else empty.
     """
-    rates = [summary.performance.tokens_per_second_per_gpu for summary in summaries]
-    if len(runs) > 1:
+
+    def mean(rates: Sequence[float | None]) -> Value:
         speed = table.over_runs(rates, rounding_variance(summaries))
-        if speed.value is not None and all(summary.clock == "blocks" for summary in summaries):
+        if len(runs) > 1 and speed.value is not None and all(summary.clock == "blocks" for summary in summaries):
             steps = [summary.performance.total_steps or 1 for summary in summaries]
             speed = dataclasses.replace(speed, value=statistics.harmonic_mean(filter(None, rates), steps))
-        return _efficiency(f"{len(runs)} runs", Subject(runs, speed, options))
+        return speed
+
     steady, segments = summaries[0].steady, summaries[0].segments
-    speed = _speed(segments[0]) if len(segments) == 1 else Value(rates[0])
-    return _efficiency(f"steps {steady.first_step}–{steady.last_step}", Subject(runs, speed, options))
+    speed = mean([summary.performance.tokens_per_second_per_gpu for summary in summaries])
+    if len(runs) == len(segments) == 1:
+        speed = _speed(segments[0])
+    subject = Subject(runs, speed, options, mean(samples) if samples else None)
+    values = table.values(subject)
+    steps = f"{len(runs)} runs" if len(runs) > 1 else f"steps {steady.first_step}–{steady.last_step}"
+    return Efficiency(steps, values, checklist.hints(subject, values))
 
 
 def largest_micro_batch(first: Run, second: Run) -> tuple[int | None, str]:
-    """Return the largest micro batch that fits, on the line through two measured ones, and what it rests on.
+    """Return the largest micro-batch that fits, on the line through two measured ones, and what it rests on.
 
-    None, and the reason, where it is unknown.
+    None, and the reason, if it is unknown.
     """
     sizes = first.training_config.micro_batch_size, second.training_config.micro_batch_size
     if None in sizes or sizes[0] == sizes[1]:
@@ -88,8 +97,3 @@ def _speed(segment: SegmentMetrics) -> Value:
     if rate is None or interval is None or interval.about != "mean":
         return Value(rate)
     return Value(rate, rate * segment.mean / interval.high, rate * segment.mean / interval.low)
-
-
-def _efficiency(steps: str, subject: Subject) -> Efficiency:
-    values = table.values(subject)
-    return Efficiency(steps, values, checklist.hints(subject, values))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from tprimat.analysis.efficiency.subject import ROOM_ABOVE, ROOM_BELOW, Subject, Value
 
 LOW_MFU_PERCENT = 26.0
-"""Lowest MFU among the BF16 trainings on H100 in MosaicML's table, 1B to 70B parameters, full attention
+"""Lowest MFU among the BF16 runs on H100 in MosaicML's table, 1B to 70B parameters, full attention
 (mosaicml/llm-foundry scripts/train/benchmarking/README.md @061f2c7)."""
 
 BUSY_PERCENT = 90.0
@@ -24,9 +24,12 @@ def hints(subject: Subject, values: Mapping[str, Value]) -> tuple[str, ...]:
 
 def _of_memory(values: Mapping[str, Value]) -> Iterator[str]:
     used = values["memory_used_share"]
-    if used.value is not None and used.value < 100 * ROOM_BELOW:
+    # An average says little on how much room is left.
+    if used.value is None or "memory_headroom_gb" not in values:
+        return
+    if used.value < 100 * ROOM_BELOW:
         yield f"only {used.value:.0f}% of the memory is used ({used.reason}): a larger micro-batch may be faster"
-    elif used.value is not None and used.value > 100 * ROOM_ABOVE:
+    elif used.value > 100 * ROOM_ABOVE:
         yield (
             f"{used.value:.0f}% of the memory is used ({used.reason}): the allocator may have to retry; a "
             "smaller micro-batch, or expandable segments, may be faster"
@@ -39,7 +42,7 @@ def _of_mfu(subject: Subject, values: Mapping[str, Value]) -> Iterator[str]:
         return
     if subject.run.scale in (None, "full") and mfu.value < LOW_MFU_PERCENT:
         yield (
-            f"MFU of {mfu.value:.0f}% with full attention: published BF16 trainings of 1B to 70B parameters on H100 "
+            f"MFU of {mfu.value:.0f}% with full attention: published BF16 runs of 1B to 70B parameters on H100 "
             f"reach {LOW_MFU_PERCENT:.0f}–46%"
         )
 
@@ -48,7 +51,10 @@ def _of_waiting(subject: Subject) -> Iterator[str]:
     run = subject.run
     busy = run.native_metrics.get("gpu_utilisation_percent")
     if isinstance(busy, (int, float)) and busy < BUSY_PERCENT:
-        yield f"GPU utilization of {busy:.0f}%: the GPU waits, for the CPU, data or other GPUs; profile a few steps"
+        yield (
+            f"GPU utilization of {busy:.0f}%: the GPU is often idle (waiting for the CPU, data or other GPUs); "
+            "profile a few steps"
+        )
     waits, computes = run.breakdown.get("data_wait_s"), run.breakdown.get("compute_s")
     if waits and computes and waits / (waits + computes) > WAITING_SHARE:
         share = waits / (waits + computes)

@@ -19,7 +19,7 @@ ROOM_BELOW, ROOM_ABOVE = 0.50, 0.95
 
 @dataclasses.dataclass(frozen=True)
 class Value:
-    """A value in the unit of its row, with its interval where the step time has one; or None.
+    """A value in the unit of its row, with its interval if the step time has one; or None.
 
     The reason says why there is no value, or what must be known of it.
     """
@@ -74,11 +74,15 @@ class Options:
 
 
 class Subject:
-    """What the metrics are computed from: runs of one setup, and their speed in tokens/s/GPU."""
+    """What the metrics are computed from: runs of one configuration, and their speed in tokens/s/GPU.
 
-    def __init__(self, runs: Sequence[Run], speed: Value, options: Options) -> None:
+    `samples` is their speed in samples/s/GPU, if these are compared instead.
+    """
+
+    def __init__(self, runs: Sequence[Run], speed: Value, options: Options, samples: Value | None = None) -> None:
         self.runs = runs
         self.speed = speed
+        self.samples = samples
         self.options = options
         # What must fit is the run that took the most memory.
         self.run = max(runs, key=lambda run: ((memory := highest_memory(run)) and memory[0]) or 0.0)
@@ -122,7 +126,7 @@ class Subject:
     def tflops(self, *, causal: bool) -> Value:
         """Return the model TFLOP/s of a GPU."""
         if self.speed.value is None:
-            return Value(None, reason="no throughput: see the warnings")
+            return Value(None, reason="no throughput: see the warnings" if self.samples is None else None)
         shape, note = flops.model_shape(self.run)
         length, packing = self.run.training_config.sequence_length, self.run.training_config.packing
         counted = 0 if packing else length
@@ -152,7 +156,7 @@ class Subject:
         return achieved.scaled(100 / peak, reason)
 
     def memory(self, factor: float, *, free: bool = False) -> Value | None:
-        """Return the highest memory, or what is free beside it, times a factor; None where one is unknown."""
+        """Return the highest memory, or what is free beside it, times a factor; None if one is unknown."""
         highest, total = highest_memory(self.run), self.run.gpu_info.total_memory_gb
         if highest is None or self.run.platform == "cpu" or (free and total is None):
             return None

@@ -54,7 +54,7 @@ def values(subject: Subject) -> dict[str, Value]:
 
 
 def over_runs(figures: Sequence[float | None], floor: float = 0.0) -> Value:
-    """Return the geometric mean over runs with its interval; no value where a run has none.
+    """Return the geometric mean over runs with its interval; no value if a run has none.
 
     Args:
         figures: shape (runs,).
@@ -81,9 +81,12 @@ def _measured_epochs(run: Run) -> Iterator[tuple[float, float]]:
     "Samples per second, all GPUs",
     "samples/s",
     "higher",
-    "samples of the measured epochs / their wall time; for trainings that count epochs",
+    "samples of the measured epochs / their wall time; global_batch_size / mean step time if samples are compared",
 )
 def _samples_per_second(subject: Subject) -> Value:
+    if subject.samples is not None:
+        return subject.samples.scaled(subject.gpus or 1)
+
     def rate(run: Run) -> float | None:
         # All samples over all time, not the mean of the rates.
         epochs = list(_measured_epochs(run))
@@ -106,7 +109,7 @@ def _seconds_per_epoch(subject: Subject) -> Value:
 
 
 @_metric(
-    "Achieved, causal",
+    "Model FLOP/s, causal attention",
     "TFLOP/s/GPU",
     "higher",
     "tokens_per_second_per_gpu × FLOPs per token (causal attention) / 10¹²",
@@ -141,6 +144,8 @@ def _mfu(subject: Subject) -> Value:
     boost = (gpu.boost if gpu else 1.0) * 100
     if mfu.value is None or mfu.value <= boost:
         return mfu
+    if subject.precision == "fp32":
+        return Value(None, reason="above the FP32 peak: only possible in TF32 or BF16")
     doubt = "above 100%: the peak or the speed is wrong"
     return dataclasses.replace(mfu, reason=f"{mfu.reason}; {doubt}")
 
@@ -154,7 +159,7 @@ def _mfu_full(subject: Subject) -> Value:
     "HFU (recomputation counted)",
     "%",
     "higher",
-    "mfu without recomputation; mfu × 4/3 with full recomputation; nothing where only parts are recomputed",
+    "mfu without recomputation; mfu × 4/3 with full recomputation; nothing if only parts are recomputed",
     "Korthikanti et al. 2022",
 )
 def _hfu(subject: Subject) -> Value | None:
@@ -171,10 +176,10 @@ def _hfu(subject: Subject) -> Value | None:
 
 
 @_metric(
-    "Share of the best matmul known",
+    "Share of best published matmul",
     "%",
     "higher",
-    "model_tflops_per_gpu / the highest sustained bf16 matrix product that was measured on the card",
+    "model_tflops_per_gpu / the highest sustained bf16 matrix product measured on the GPU",
     "https://github.com/stas00/ml-engineering, compute/accelerator/README.md, 2026-08-22",
 )
 def _share_of_sustained(subject: Subject) -> Value | None:
@@ -188,14 +193,14 @@ def _share_of_sustained(subject: Subject) -> Value | None:
 
 
 @_metric(
-    "Share of what this card sustains",
+    "Share of sustained matmul (preflight)",
     "%",
     "higher",
     "model_tflops_per_gpu / sustained matrix product of the precision in the machine's own preflight",
     "tprimat preflight",
 )
 def _share_of_preflight(subject: Subject) -> Value | None:
-    # Of a card that others made slower, what one run found is no property of it: the highest of all runs counts.
+    # Other programs may have slowed one preflight, so use the highest value of all runs.
     sustained = max(
         (run.preflight.matmul_tflops.get(subject.precision or "", 0.0) for run in subject.runs), default=0.0
     )
@@ -206,11 +211,16 @@ def _share_of_preflight(subject: Subject) -> Value | None:
 
 
 @_metric(
-    "Memory used", "%", None, "highest of what was measured (device, reserved or allocated, as named) / total_memory_gb"
+    "Memory used",
+    "%",
+    None,
+    "highest, else average, of what was measured (device, reserved or allocated, as named) / total_memory_gb",
 )
 def _memory_used_share(subject: Subject) -> Value:
-    total = subject.run.gpu_info.total_memory_gb
+    total, average = subject.run.gpu_info.total_memory_gb, subject.run.memory_metrics.avg_memory_allocated_gb
     share = subject.memory(100 / (total or 1))
+    if share is None and average is not None and subject.run.platform != "cpu":
+        share = Value(100 * average / (total or 1), reason="allocated on average; the peak is unknown")
     if share is None:
         return Value(None, reason="no device memory was measured")
     return share if total else Value(None, reason="the device's memory is not stated")
@@ -222,7 +232,7 @@ def _memory_headroom_gb(subject: Subject) -> Value | None:
 
 
 @_metric(
-    "Memory per token of the micro batch",
+    "Memory per token of the micro-batch",
     "kB",
     "lower",
     "highest memory / (micro_batch_size × sequence_length); weights and optimizer included",
@@ -235,7 +245,7 @@ def _memory_per_token_kb(subject: Subject) -> Value | None:
 
 
 @_metric(
-    "Micro-batch that fits, at least",
+    "Largest micro-batch that fits (lower bound)",
     "sequences",
     None,
     "micro_batch_size × 95% of total_memory_gb / highest memory, rounded down; weights don't grow, so more fits",
@@ -331,6 +341,12 @@ def _cost_of(seconds: Value, subject: Subject) -> Value | None:
     return None if price is None or not gpus or seconds.value is None else seconds.scaled(gpus / HOUR_S).priced(price)
 
 
+@_metric("Cost per trillion tokens", "USD", "lower", "1000 × dollars_per_billion_tokens")
+def _dollars_per_trillion_tokens(subject: Subject) -> Value | None:
+    cost = _dollars_per_billion_tokens(subject)
+    return cost and cost.scaled(TRILLION / BILLION)
+
+
 @_metric("Cost per epoch", "$", "lower", "seconds_per_epoch / 3600 × GPUs × price per GPU-hour")
 def _dollars_per_epoch(subject: Subject) -> Value | None:
     return _cost_of(_seconds_per_epoch(subject), subject)
@@ -347,7 +363,7 @@ def _hours_per_trillion_tokens(subject: Subject) -> Value:
 
 
 @_metric(
-    "Time for the model's own pretraining",
+    "Time to repeat the original pretraining",
     "days",
     "lower",
     "tokens that the model was pretrained on / tokens_per_second / 86400, at this speed and without failures",

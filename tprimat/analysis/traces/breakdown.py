@@ -66,12 +66,12 @@ class Breakdown:
             self._add(timeline, sorted(by_device[device], key=lambda each: each[:2]))
 
     def trace(self) -> Trace | None:
-        """Return the steps and the work of all processes; None where no GPU did anything."""
+        """Return the steps and the work of all processes; None if no GPU did anything."""
         if not self._steps:
             return None
         count = len(self._steps)
         least = SMALLEST_SHARE * sum(total.duration for total in self._totals.values())
-        ordered = sorted(self._totals.items(), key=lambda each: (-each[1].duration, each[0][:3]))
+        ordered = sorted(self._totals.items(), key=lambda each: (-each[1].duration, *each[0][:2], each[0][2] or ""))
         work = [
             TracedWork(
                 kernel=kernel[:LONGEST_NAME],
@@ -179,7 +179,7 @@ def _types(encoded: bytes) -> tuple[str, ...]:
 
 
 def _inputs(encoded: bytes) -> list[Any]:
-    """Return what a trace states of each input of an operator; nothing where it isn't a list."""
+    """Return what a trace states of each input of an operator; nothing if it isn't a list."""
     with contextlib.suppress(msgspec.MsgspecError):
         return msgspec.json.decode(encoded, type=list[Any])
     return []

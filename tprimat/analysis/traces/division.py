@@ -1,6 +1,6 @@
 """The division of a stretch of time among the work of a GPU, without overlaps or gaps.
 
-Where several things happen at once, time belongs to computation before communication before copies, and of
+If several things happen at once, time belongs to computation before communication before copies, and of
 two of one kind to the one that began first; the other has the rest. So what a GPU does besides computing shows only
 as far as computation doesn't hide it, and everything adds up to the ns.
 """
@@ -88,7 +88,7 @@ class IdleCauses:
         self._shortest_delay = max(min(delays, default=0), 0)
 
     def of(self, start: int, end: int, next_work: Work | None, thread: int | str | None) -> dict[str, int]:
-        """Return the ns of a gap by cause; `thread` is the one to look at where no work ends the gap."""
+        """Return the ns of a gap by cause; `thread` is the one to look at if no work ends the gap."""
         launch = self._launches.get(next_work.correlation) if next_work else None
         if launch is None and (next_work is not None or thread is None):
             return {"idle_other": end - start}

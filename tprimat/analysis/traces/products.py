@@ -18,7 +18,7 @@ _BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
 _INPUTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "_addmm_activation": 1, "_scaled_mm": 0}
 """By operator of aten, the position of the first matrix among the inputs; before it comes what is added."""
 
-_MULTIPLIES = re.compile(r"gemm|mma|Cijk_.*_MT\d+x\d+", re.IGNORECASE)
+_MULTIPLIES = re.compile(r"gemm|mma|Cijk_.{0,400}_MT\d+x\d+", re.IGNORECASE)
 _HELPER = re.compile(r"reduce|memset|memcpy|fill|cast|copy|workspace|Cijk_", re.IGNORECASE)
 """Kernels that a matrix product launches beside the one that multiplies, such as split-K's reduction.
 
@@ -27,7 +27,7 @@ that multiply, as MT128x256x32; without one, Cijk_…_PostGSU8 adds up what a sp
 """
 
 UNKNOWN_SHARE = 0.01
-"""Of the time of matrix products: where the sizes of more are unknown, so are their FLOPs."""
+"""Of the time of matrix products: if the sizes of more are unknown, so are their FLOPs."""
 
 
 class Product(NamedTuple):
@@ -57,7 +57,7 @@ class Product(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Its sizes m × n × k, such as 4096×11008×4096, after the number of matrices where there are several."""
+        """Its sizes m × n × k, such as 4096×11008×4096, after the number of matrices if there are several."""
         return "×".join(map(str, ([self.batch] if self.batch > 1 else []) + [self.m, self.n, self.k]))
 
 
@@ -86,7 +86,7 @@ def calls_of(work: Sequence[TracedWork]) -> float:
 
 
 def flops_of(trace: Trace) -> float | None:
-    """Return the FLOPs per step of all matrix products; None where sizes are unknown for UNKNOWN_SHARE of their time.
+    """Return the FLOPs per step of all matrix products; None if sizes are unknown for UNKNOWN_SHARE of their time.
 
     A trace holds the longest work: the time of the rest is known, and its sizes are not.
     """

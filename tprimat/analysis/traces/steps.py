@@ -35,7 +35,7 @@ class Period(NamedTuple):
 
 
 def choose_steps(annotations: Sequence[tuple[str, int, int, int | str]]) -> list[tuple[str, int, int, int | str]]:
-    """Return the annotations (name, start, end, thread) that mark steps, in order; none where none does.
+    """Return the annotations (name, start, end, thread) that mark steps, in order; none if none does.
 
     They are the profiler's own, else those of one name, but for its numbers, that looks like a step's and covers
     the longest time.
@@ -58,7 +58,7 @@ def periods(timeline: Timeline, work: Sequence[Work]) -> list[Period]:
     """Return the periods of the steps on one GPU, whose work is sorted by start.
 
     An annotation in which no kernel was launched, such as the one that is open when the profiler stops, is no step.
-    Where no launch is known, the whole is one period.
+    If no launch is known, the whole is one period.
     """
     if not timeline.steps or not any(each.correlation in timeline.launches for each in work):
         return [Period("", work[0].start, max(each.end for each in work), None)] if work else []

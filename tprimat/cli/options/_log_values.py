@@ -14,6 +14,12 @@ from tprimat.settings.rows import SETTINGS
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "mxfp8", "mxfp4", "nvfp4")
 
 
+def add_mapping(parser: Parser) -> None:
+    """Add the options that read logs of no known format."""
+    option(parser, "--columns MAP", "read any CSV or JSON lines, e.g. step=iter,time=step_time_s")
+    option(parser, "--pattern TEXT", "read any text log, e.g. 'step {step} .* {time}ms .* loss {loss}'")
+
+
 def add_log_values(parser: Parser, *, precision: bool = True) -> None:
     """Add the options; each takes a value for all logs, or FILE=VALUE, and may be repeated.
 
@@ -31,7 +37,7 @@ def add_log_values(parser: Parser, *, precision: bool = True) -> None:
 
 def _add(group: argparse._ActionsContainer, setting: Setting) -> None:
     name = setting.log_flag.partition(" ")[0]
-    kinds: dict[str, Callable[[str], Any]] = {"count": at_least(1), "word": _precision, "name": str}
+    kinds: dict[str, Callable[[str], Any]] = {"count": at_least(1), "word": _precision, "name": str, "file": _shape}
     read = kinds[setting.kind]
 
     def by_file(word: str) -> tuple[str, str, Any]:
@@ -40,6 +46,12 @@ def _add(group: argparse._ActionsContainer, setting: Setting) -> None:
 
     text = setting.log_help.format(", ".join(PRECISIONS))
     option(group, setting.log_flag, text, action="append", type=by_file, dest="log_values")
+
+
+def _shape(path: str) -> Any:
+    from tprimat.record import shapes
+
+    return shapes.of_file(path)
 
 
 def _precision(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The options of `benchmark` for more than one machine."""
+"""The options of `benchmark` for several nodes."""
 
 from __future__ import annotations
 

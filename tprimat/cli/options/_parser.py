@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import os
 import re
@@ -10,7 +11,9 @@ import sys
 import textwrap
 from typing import Any, NoReturn
 
+from tprimat import __version__
 from tprimat.errors import UsageError
+from tprimat.text import suggestion
 
 OF_TRAININGS = {
     "quiet": "print only result paths, one per line",
@@ -50,6 +53,7 @@ class Parser(argparse.ArgumentParser):
         settings.setdefault("formatter_class", _Formatter)
         settings.setdefault("allow_abbrev", False)
         super().__init__(**settings)
+        self.add_argument("--version", action="version", version=f"tprimat {__version__}", help="print the version")
         self._hint = f"{hint}; " if hint else ""
         self._passes = passes
 
@@ -67,10 +71,25 @@ class Parser(argparse.ArgumentParser):
         """Return the options."""
         return {flag for action in self._actions for flag in action.option_strings}
 
+    def most_used(self) -> argparse._ArgumentGroup:
+        """Return a new group that the help shows first."""
+        group = self.add_argument_group("most used")
+        self._action_groups.insert(0, self._action_groups.pop())
+        return group
+
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError."""
-        hint = f"{self._hint}{self.prog} --help lists the options"
-        raise UsageError(message.removeprefix("argument "), heading="wrong-usage", hint=hint)
+        """Raise UsageError, with the option that an unknown one may stand for."""
+        hint = f"{self.prog} --help lists the options"
+        if unknown := re.match(r"unrecognized arguments: (?:.* )?(--[\w-]+)", message):
+            shown = [action for action in self._actions if action.help != argparse.SUPPRESS]
+            name = "--cost" if unknown[1] in ("--price", "--prices") else unknown[1]
+            hint = suggestion(name, [flag for action in shown for flag in action.option_strings], hint)
+        if word := re.fullmatch(r"unrecognized arguments: (\w+)", message):
+            for action in (each for each in self._actions if "--model" in each.option_strings and each.type):
+                with contextlib.suppress(argparse.ArgumentError):
+                    self._get_value(action, word[1])
+                    hint = f"did you mean --model {word[1].lower()}?"
+        raise UsageError(message.removeprefix("argument "), heading="wrong-usage", hint=self._hint + hint)
 
 
 def program(command: str) -> str:
@@ -82,7 +101,7 @@ def program(command: str) -> str:
 def option(group: argparse._ActionsContainer, usage: str, text: str, **settings: Any) -> None:
     """Add an option to a parser or a group, with the text of its help and more arguments of add_argument().
 
-    Its usage is as the help shows it, "--runs N"; one without a value, "--dry-run", is true where it is given.
+    Its usage is as the help shows it, "--runs N"; one without a value, "--dry-run", is true if it is given.
     """
     words = usage.split()
     names = [word for word in words if word.startswith("-")]
@@ -90,12 +109,20 @@ def option(group: argparse._ActionsContainer, usage: str, text: str, **settings:
         settings["metavar"] = words[-1]
     elif "choices" not in settings:
         settings.setdefault("action", "store_true")
+    if settings.get("nargs") == "+":
+        # The same option again adds to its values: by default argparse drops the earlier ones without a word.
+        settings["action"] = "extend"
     group.add_argument(*names, help=text, **settings)
 
 
-def add_output_options(parser: Parser, *, quiet: str, verbose: str, json: str) -> None:
-    """Add --quiet, --verbose and --json, of which one may be given, with their help texts."""
+def add_output_options(parser: Parser, names: bool = True, /, *, quiet: str, verbose: str, json: str) -> None:
+    """Add --quiet, --verbose and --json, of which one may be given, with their help texts.
+
+    Unless nothing that it writes `names` a machine, the command has --include-host too.
+    """
     group = parser.add_mutually_exclusive_group()
     option(group, "--quiet", quiet)
     option(group, "--verbose", verbose)
     option(group, "--json", json)
+    if names:
+        option(parser, "--include-host", "keep the names of hosts, users and directories in what is written")

@@ -14,18 +14,18 @@ from tprimat.settings.rows import by_key
 from tprimat.text import plain, suggestion
 
 
-def names(known: Sequence[str], what: str, *, all_allowed: bool = False) -> Callable[[str], tuple[str, ...]]:
-    """Return a reader of names with commas between them."""
+def names(known: Sequence[str], what: str, *, others: Sequence[str] = ()) -> Callable[[str], tuple[str, ...]]:
+    """Return a reader of names with commas between them; `others` are named in the error, "all" means all known."""
 
     def read(text: str) -> tuple[str, ...]:
-        chosen = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",")))
-        if all_allowed and chosen == ("all",):
+        words = [word.strip() for word in text.split(",")]
+        chosen = tuple(dict.fromkeys(word.lower() for word in words))
+        if "all" in others and chosen == ("all",):
             return tuple(known)
-        for name in chosen:
-            if name not in known:
-                choices = ", ".join([*known, *(["all"] if all_allowed else [])])
-                meant = suggestion(name, known, f"choose from {choices}")
-                raise argparse.ArgumentTypeError(f"unknown {what} {name!r}; {meant}")
+        for word in words:
+            if word.lower() not in known:
+                meant = suggestion(word.lower(), known, f"choose from {', '.join([*known, *others])}")
+                raise argparse.ArgumentTypeError(f"unknown {what} {word!r}; {meant}")
         return chosen
 
     return read
@@ -112,7 +112,7 @@ def add_sizes(group: argparse._ActionsContainer, *, several_micro_batches: bool 
     """Add the sizes of a training of a language model, and its seed."""
     row = by_key("micro_batch_size")
     if several_micro_batches:
-        option(group, row.flag, f"{row.help}; or several", type=several(at_least(1)))
+        option(group, row.flag, f"{row.help}, or a list (1,2); the global batch follows", type=several(at_least(1)))
     else:
         add_setting(group, row.key)
     for key in ("global_batch_size", "sequence_length", "seed"):
@@ -133,12 +133,13 @@ def add_output_dir(group: argparse._ActionsContainer, default: str) -> None:
 
 
 def add_bundle(group: argparse._ActionsContainer, text: str) -> None:
-    """Add --bundle and --anonymise."""
+    """Add --bundle."""
     option(group, "--bundle FILE", text, type=Path)
-    option(group, "--anonymise", "replace hosts, users and paths in the bundle with pseudonyms")
+    # Of 0.3; it is the default.
+    option(group, "--anonymise", argparse.SUPPRESS)
 
 
 def add_telemetry(group: argparse._ActionsContainer) -> None:
     """Add --telemetry."""
     text = "record power, clocks and other programs every second: on, off (default: on)"
-    option(group, "--telemetry WHETHER", text, choices=("on", "off"), default="on")
+    option(group, "--telemetry on|off", text, choices=("on", "off"), default="on")

@@ -13,7 +13,7 @@ DEFAULT_BUDGET = "30m"
 
 
 def add_settings(group: argparse._ArgumentGroup) -> None:
-    """Add the settings of the embedded frameworks, and the file that holds a tuned configuration."""
+    """Add the settings of the built-in frameworks, and the file that holds a tuned configuration."""
     for key, values in EMBEDDED.items():
         add_setting(group, key, choices=values)
     text = "use the configuration that --tune wrote to FILE; further options override it"
@@ -22,14 +22,14 @@ def add_settings(group: argparse._ArgumentGroup) -> None:
 
 def add_search(group: argparse._ArgumentGroup) -> None:
     """Add the search and its budget."""
-    option(group, "--tune", "search for the fastest setting and write it to a file for --config")
+    option(group, "--tune", "search for the fastest configuration and save it for --config")
     text = f"time for the search of each model (default: {DEFAULT_BUDGET})"
     option(group, "--budget TIME", text, type=duration)
 
 
 def add_sweep(group: argparse._ArgumentGroup) -> None:
     """Add what runs a part of a plan."""
-    option(group, "--resume", "run only what the output directory doesn't hold yet")
-    option(group, "--retry-failed", "like --resume, and repeat runs that failed")
-    text = "run only configuration N of the plan, from 1, e.g. in a task of a job array"
+    option(group, "--resume", "run only what is missing in the output directory")
+    option(group, "--retry-failed", "like --resume, but also repeat failed runs")
+    text = "run only configuration N (as numbered by --dry-run), e.g. in a job array"
     option(group, "--only N", text, type=at_least(1))

@@ -37,23 +37,26 @@ DEFAULT_TIME_LIMIT = "8m"
 
 DESCRIPTION = """\
 Train language models on this machine and record the time of every step. By
-default, all models run on all GPUs: NeMo and Primus train them at full size,
-other frameworks at one scale of about 10⁹ parameters, the same for all GPUs.
-Without a GPU, tiny models of the same architectures run on the CPU. Nothing is
-downloaded: weights are random, tokens are generated.
+default, all models run on all GPUs: at full size in NeMo and Primus, else at
+about 10⁹ parameters. Without a GPU, tiny models of the same architectures run
+on the CPU. Nothing is downloaded: weights are random, tokens are generated.
+
+examples:
+  %(prog)s --dry-run               show the plan and its duration
+  %(prog)s --model llama --runs 5  with a confidence interval
+  %(prog)s --model llama --precision bf16,fp8 --runs 5
+  %(prog)s --model encdec --help   options of the encoder-decoder
 """
 
 EPILOG = """\
   scales      {scales}
   frameworks  {frameworks}
 
-NeMo presets:
+NeMo presets, which set what no option sets:
 
 {presets}
 
-For the encoder-decoder: --model encdec --help
-
-Exit status: 0 success, 2 wrong usage, 3 a result that can't be matched, 5 a
+Exit status: 0 success, 2 wrong usage, 3 the --match result cannot be reproduced here, 5 a
 training failed or was interrupted. Results measured until then are kept.
 """
 
@@ -72,9 +75,9 @@ class BenchmarkParser(Parser):
 def parser() -> Parser:
     """Return the parser of `benchmark`."""
     parser = BenchmarkParser("benchmark", usage="%(prog)s [options]", description=DESCRIPTION, epilog=_epilog())
-    _add_setup(parser.add_argument_group("workload"))
+    _add_setup(parser.most_used(), parser.add_argument_group("model and configuration"))
     _add_measuring(parser.add_argument_group("measurement"))
-    _nodes.add_options(parser.add_argument_group("more than one machine"))
+    _nodes.add_options(parser.add_argument_group("several nodes"))
     _nemo.add_options(parser.add_argument_group("NeMo (--framework nemo, pretrain_*.py)"))
     _tuning.add_search(parser.add_argument_group("tuning"))
     add_output_options(parser, **OF_TRAININGS)
@@ -88,14 +91,14 @@ def _epilog() -> str:
 
 
 def own_options() -> set[str]:
-    """Return the encoder-decoder's options that no other model has: any of them means it where no model is named."""
+    """Return the encoder-decoder's options that no other model has: any of them means it if no model is named."""
     return encdec.parser().flags() - parser().flags()
 
 
 def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     """Return whether the arguments of `benchmark` are for the encoder-decoder.
 
-    Raises UsageError where they name it beside other models, or torchrun started what starts its processes itself.
+    Raises UsageError if they name it beside other models, or torchrun started what starts its processes itself.
     """
     models = _named(argv, "--model")
     if models is None:
@@ -105,13 +108,13 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
         return True
     if encdec.MODEL in models:
         raise UsageError(
-            f"{encdec.MODEL} can't be combined with other models",
-            hint=f"run it alone: --model {encdec.MODEL}",
+            f"{encdec.MODEL} cannot be combined with other models",
+            hint=f"use only --model {encdec.MODEL}",
             heading="encoder-decoder",
         )
     if "TORCHELASTIC_RUN_ID" in environ and _named(argv, "--framework") != ["nemo"]:
         raise UsageError(
-            f"torchrun starts only the encoder-decoder and NeMo (pretrain_*.py); for {', '.join(models)}, "
+            f"only the encoder-decoder and NeMo can be started by torchrun (pretrain_*.py); for {', '.join(models)}, "
             "benchmark.py starts its own processes",
             hint="run it without torchrun; --gpus sets how many",
             heading="torchrun",
@@ -120,18 +123,22 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
 
 
 def _named(argv: Sequence[str], option: str) -> list[str] | None:
-    """Return the values of an option, with commas between; None where there are none."""
+    """Return the values of an option, with commas between; None if there are none."""
     named = [following for word, following in itertools.pairwise(argv) if word == option]
     named += [word.split("=", 1)[1] for word in argv if word.startswith(f"{option}=")]
     return sorted({name.strip().lower() for each in named for name in each.split(",")}) or None
 
 
-def _add_setup(group: argparse._ArgumentGroup) -> None:
-    text = f"train {', '.join(models.names())}, encdec or all (default: all)"
-    option(group, "--model NAME", text, type=names(models.names(), "model", all_allowed=True))
-    add_setting(group, "scale", scales.COMMON, type=str)
+def _add_setup(most_used: argparse._ArgumentGroup, group: argparse._ArgumentGroup) -> None:
+    text = f"train {', '.join(models.names())} or all of these, or encdec (default: all)"
+    option(most_used, "--model NAME", text, type=names(models.names(), "model", others=(encdec.MODEL, "all")))
     default = f"default: {defaults.PRECISION_ON_GPU}; {defaults.PRECISION_ON_CPU} on a CPU"
-    add_setting(group, "precision", ", ".join(PRECISIONS), default, type=names(PRECISIONS, "precision"))
+    add_setting(most_used, "precision", ", ".join(PRECISIONS), default, type=names(PRECISIONS, "precision"))
+    add_setting(most_used, "framework", type=str)
+    text = "run each configuration N times, interleaved (default: 1)"
+    option(most_used, "--runs N", text, type=at_least(1), default=1)
+    option(most_used, "--dry-run", "show plan, time and commands; run nothing")
+    add_setting(group, "scale", scales.COMMON, type=str)
     add_sizes(group, several_micro_batches=True)
     add_setting(group, "torch_compile")
     _tuning.add_settings(group)
@@ -139,20 +146,15 @@ def _add_setup(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_measuring(group: argparse._ArgumentGroup) -> None:
-    text = "run each configuration N times, interleaved (default: 1)"
-    option(group, "--runs N", text, type=at_least(1), default=1)
     add_setting(group, "max_steps", defaults.STEPS_ON_GPU, defaults.STEPS_ON_CPU)
     add_setting(group, "time_limit_s", DEFAULT_TIME_LIMIT, type=duration, default=DEFAULT_TIME_LIMIT)
     option(group, "--cooldown SECONDS", "pause between runs (default: 30; 0 on a CPU)", type=seconds)
     add_gpus(group, sweeps=True)
-    add_setting(group, "framework", type=str)
     add_setting(group, "label", type=label)
     add_output_dir(group, "output")
     add_bundle(group, "bundle results, logs and environment into one archive")
     text = f"profile 4 more steps after the measured ones: {', '.join(PROFILERS)}"
     option(group, "--profile NAME", text, choices=tuple(PROFILERS))
     add_telemetry(group)
-    # What an older tool's scripts show: pretrain_*.py and run_benchmark.sh.
-    group.add_argument("--training-lines", action="store_true", help=argparse.SUPPRESS)
+    option(group, "--training-lines", argparse.SUPPRESS)  # of an older tool: pretrain_*.py and run_benchmark.sh
     _tuning.add_sweep(group)
-    option(group, "--dry-run", "show plan, time and commands; run nothing")

@@ -12,18 +12,23 @@ PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4")
 
 _OLDER_MODES = {"max": "best", "identical": "same"}
 
-EPILOG = """\
-examples:
-  {0}                                   compare the results in output/
-  {0} b200/ mi355x/ --cost B200=5.50 MI355X=3.95
-  {0} nvidia.log amd.log             logs of any known format, without importing them
-  {0} old=yesterday/ new=today/         name the systems
-  {0} a.json bundle.tar.gz --precision MI355X=fp8 --verbose
-  {0} runs/ --scaling                   sizes of one system: efficiency, and the first below 90%
-  {0} --baseline main/ --candidate branch/ --max-slowdown 3%
+DESCRIPTION = """\
+Compare training benchmark results: which system is faster, by how much, and how certain that is.
 
-Directories are read with their subdirectories: their results, or their logs where they hold no results. Results for
-different models are compared separately. A named file that can't be read is an error; the others are compared.
+examples:
+  %(prog)s                            compare the results in output/
+  %(prog)s nvidia.log amd.log         logs, without importing them
+  %(prog)s old=yesterday/ new=today/  name the systems
+  %(prog)s runs/ --scaling            efficiency over GPU counts
+  %(prog)s b200/ mi355x/ --cost B200=5.50 MI355X=3.95
+  %(prog)s a.json bundle.tar.gz --precision MI355X=fp8 --verbose
+  %(prog)s --baseline main/ --candidate branch/ --max-slowdown 3%%
+"""
+
+EPILOG = """\
+Directories are read with their subdirectories: results, and logs that none of them was made of. Next to results
+that were measured there, other logs are only counted in a note: pass them to compare them too. Results for different
+models are compared separately. If a file that you pass cannot be read, that is an error; the others are still compared.
 
 exit status: 0 success, 1 regression, 2 wrong usage or an unreadable file, 3 not comparable,
 4 implausible results, 6 inconclusive check (with --fail-on-inconclusive)
@@ -36,32 +41,31 @@ def parser() -> Parser:
         "compare",
         prog=program(),
         usage="%(prog)s [PATH ...] [options]",
-        description="Compare training benchmark results: which system is faster, by how much, and how certain that is.",
-        epilog=EPILOG.format(program()),
+        description=DESCRIPTION,
+        epilog=EPILOG,
         allow_abbrev=True,
     )
+    most_used = parser.most_used()
     text = "results, logs, bundles, directories, globs, or - for stdin; NAME=PATH names a system (default: output)"
-    parser.add_argument("results", nargs="*", metavar="PATH", help=text)
-    add_overrides(parser)
-    option(parser, "--reference NAME", "system to compare with (default: the slowest)")
+    most_used.add_argument("results", nargs="*", metavar="PATH", help=text)
+    add_overrides(most_used)
+    option(most_used, "--reference NAME", "baseline (default: the fastest of another vendor, or the second fastest)")
+    option(most_used, "--efficiency", "print MFU, memory, cost, energy and time to train")
     option(parser, "--model MODEL", "compare only this model")
     option(parser, "--scaling", "show throughput and efficiency over the number of GPUs")
+    option(parser, "--time", "show where the wall time goes, and why a system reaches the target sooner")
     add_output_options(
-        parser,
-        quiet="print only the verdict",
-        verbose="show all caveats, settings and warnings",
-        json="print JSON",
+        parser, quiet="print only the verdict", verbose="show all caveats, settings and warnings", json="print JSON"
     )
     group = parser.add_argument_group("reports and details")
-    text = "directory of the results, the report and the plot (default: output)"
-    option(group, "--results-dir DIR", text, default="output")
-    text = "plot file: .png, .svg or .pdf (default: comparison_plot.png)"
+    text = "directory of the results, the report and the plot (default: the directory with results compared, or output)"
+    option(group, "--results-dir DIR", text)
+    text = "plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default: comparison_plot.png)"
     option(group, "--output FILE", text, default="comparison_plot.png")
     option(group, "--no-plot", "write no plot")
     text = "best: settings may differ (default); same: fail if any differ"
     choices = tuple(_OLDER_MODES.values())
     option(group, "--mode", text, type=lambda word: _OLDER_MODES.get(word, word), choices=choices, default="best")
-    option(group, "--efficiency", "print MFU, memory, cost, energy and time to train")
     option(group, "--target-loss LOSS", "steps, tokens and time until the training loss is LOSS or less", type=float)
     option(group, "--enhanced", argparse.SUPPRESS, dest="efficiency")
     add_details(group)
@@ -77,14 +81,14 @@ def program() -> str:
     return "compare_results.py" if name == "benchmark.py" else name
 
 
-def add_overrides(parser: Parser) -> None:
+def add_overrides(parser: argparse._ActionsContainer) -> None:
     """Add the options for what results don't state: prices and precision."""
     text = "price per GPU-hour, or a range 2.20:3.10; plain numbers apply in the order of the files"
     option(parser, "--cost NAME=USD", text, nargs="+", default=[])
     add_precision(parser)
 
 
-def add_precision(parser: Parser) -> None:
+def add_precision(parser: argparse._ActionsContainer) -> None:
     """Add the option for a precision that results don't state."""
     text = f"precision of results that don't state it: {', '.join(PRECISIONS)}; without NAME= for all of them"
     option(parser, "--precision NAME=PRECISION", text, nargs="+", default=[])
@@ -103,15 +107,15 @@ def add_details(group: argparse._ActionsContainer) -> None:
 
 def _add_regression_check(group: argparse._ArgumentGroup) -> None:
     """Add the options of the regression check."""
-    option(group, "--baseline PATH", "results to compare with", nargs="+", default=[])
+    option(group, "--baseline PATH", "older results, the reference of the check", nargs="+", default=[])
     option(group, "--candidate PATH", "results to check", nargs="+", default=[])
-    text = "fail if throughput drops by more than PCT (default: 0%%)"
+    text = "fail if throughput drops by more than PCT (default: 0%%, if there is no --threshold)"
     option(group, "--max-slowdown PCT", text)
     option(group, "--allow-slower PCT", argparse.SUPPRESS, dest="max_slowdown")
     text = "fail if METRIC worsens by more, e.g. peak_memory_reserved_gb=0.5 or =3%% (repeatable)"
     option(group, "--threshold METRIC=AMOUNT", text, action="append", default=[])
     option(group, "--allow METRIC=AMOUNT", argparse.SUPPRESS, dest="threshold", action="append")
     option(group, "--fail-on-inconclusive", "exit with status 6 if more runs are needed (default: 0)")
-    option(group, "--summary FILE", "write the answer as Markdown, for a pull request")
+    option(group, "--summary FILE", "write the result of the check as Markdown, for a pull request")
     text = "github: print annotations for GitHub Actions, and append the result to the job summary"
     option(group, "--format FORMAT", text, choices=("text", "github"), default="text")

@@ -12,22 +12,23 @@ SHORT = "nemo (nemo), prim (primus), mega (megatron), tran (transformers), deep 
 
 
 def parser(platform: str | None = None, plot: str = "compare.png") -> Parser:
-    """Return the parser of `compare-frameworks`, or of `nvd-compare` where the platform is given."""
+    """Return the parser of `compare-frameworks`, or of `nvd-compare` if the platform is given."""
     what = {"nvd": "NVIDIA results", "amd": "AMD results"}.get(platform or "", "results of all platforms")
     parser = Parser(
         "nvd-compare" if platform else "compare-frameworks",
         usage="%(prog)s [options]",
         description=f"Compare training frameworks in {what}, model by model: all results in a directory, "
-        "whatever their names. Implausible ones are excluded. Exit status as of compare_results.py.",
+        "regardless of file name. Exit status: as for compare_results.py.",
         allow_abbrev=True,
     )
-    text = "directory of the results, read with all below it, and of the plot (default: output)"
+    text = "directory to read results from (recursively) and write the plot to (default: output)"
     option(parser, "--results-dir DIR", text, default="output")
-    option(parser, "--output NAME", f"plot file: .png, .svg or .pdf (default: {plot})", default=plot)
+    text = f"plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default: {plot})"
+    option(parser, "--output FILE", text, default=plot)
     if platform is None:
         option(parser, "--platform PLATFORM", "compare only nvd, amd or cpu (default: all)", choices=PLATFORMS)
-    option(parser, "--frameworks NAME", f"compare only these, by name or in short: {SHORT}", nargs="+", default=[])
-    option(parser, "--reference NAME", "system to compare with (default: the slowest)")
+    option(parser, "--frameworks NAME", f"compare only these, by name or short name: {SHORT}", nargs="+", default=[])
+    option(parser, "--reference NAME", "baseline (default: the fastest of another vendor, or the second fastest)")
     option(parser, "--model MODEL", "compare only this model")
     add_precision(parser)
     option(parser, "--no-plot", "write no plot")

@@ -17,7 +17,7 @@ EPILOG = """\
   import ./llama nemo_llama                     from a directory with config.json and weights
   export nemo_llama llama                       back
 
-Exit status: 0 success, 2 wrong usage, or the conversion can't run here.
+Exit status: 0 success, 2 wrong usage, or the conversion cannot run here.
 """
 
 
@@ -35,6 +35,7 @@ def parser() -> Parser:
     option(parser, "--overwrite", "replace an existing target")
     add_output_options(
         parser,
+        False,
         quiet="print only the target path",
         verbose="print source, target and command too",
         json="print JSON: source, target, command, exit status",

@@ -18,6 +18,7 @@ def parser() -> Parser:
     option(parser, "--output-dir DIR", "check this results directory (default: output)", default="output")
     add_output_options(
         parser,
+        False,
         quiet="print only problems",
         verbose="print all versions and settings too",
         json="print JSON",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tprimat.cli.options._log_values import add_log_values
 from tprimat.cli.options._parser import Parser, add_output_options
 from tprimat.cli.options.compare import add_details, add_overrides
 
@@ -22,6 +23,7 @@ def parser() -> Parser:
     parser.add_argument("results", nargs="*", metavar="PATH", help="results, logs or directories (default: output)")
     add_overrides(parser)
     add_details(parser)
+    add_log_values(parser, precision=False)
     add_output_options(
         parser,
         quiet="print one line per system, with the values that are known",

@@ -8,7 +8,7 @@ EPILOG = """\
 A and B are profiler traces of PyTorch (.json, .json.gz), directories with one for each rank, or results with a trace.
 The parts of a step don't overlap and add up to it, so their differences add up to the difference of the steps.
 
-Exit status: 0 success, 2 wrong usage, or no trace in A or B.
+Exit status: 0 success, 2 wrong usage, or no trace in A or B, 3 different work.
 """
 
 
@@ -21,7 +21,7 @@ def parser() -> Parser:
     parser.add_argument("after", metavar="B", help="trace of the second")
     add_output_options(
         parser,
-        quiet="print only the difference and what to look at first",
+        quiet="print only the difference and where to start",
         verbose="print all parts, and the operators behind them",
         json="print JSON: parts, operators, kernels",
     )

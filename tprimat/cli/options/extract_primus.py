@@ -9,9 +9,9 @@ from tprimat.cli.options._training import add_bundle
 EPILOG = """\
 Values from the log win; options fill in missing values. An option that contradicts the log is
 an error; with --override the option is used and both values are recorded. Logs may be
-compressed (gzip, bzip2, xz, zstd), coloured, duplicated or truncated.
+compressed (gzip, bzip2, xz, zstd), colored, duplicated or truncated.
 
-Exit status: 0 a result was written (even of a failed training), 2 wrong usage, or no training in a log.
+Exit status: 0 a result was written (even of a failed training), 2 wrong usage, or no training log found.
 """
 
 
@@ -20,7 +20,7 @@ def parser() -> Parser:
     description = "Import a Primus or Megatron-LM log."
     parser = Parser("extract-primus", description=description, epilog=EPILOG)
     text = "log file(s), glob, or - for stdin (required)"
-    option(parser, "--log-file F", text, nargs="+", action="extend")
+    option(parser, "--log-file F", text, nargs="+")
     option(parser, "--label NAME", "name this configuration; becomes part of the file name")
     where = parser.add_mutually_exclusive_group()
     option(where, "--output FILE", "write the result to FILE")

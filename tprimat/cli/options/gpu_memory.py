@@ -22,6 +22,7 @@ def parser() -> Parser:
     option(parser, "--yes", "skip the confirmation of --kill")
     add_output_options(
         parser,
+        False,
         quiet="print only the processes, one per line",
         verbose="print full command lines and which processes can be stopped",
         json="print JSON: GPUs, processes, exit status",

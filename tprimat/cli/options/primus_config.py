@@ -35,6 +35,7 @@ def parser() -> Parser:
     option(parser, "--against RESULT", "show differences from this result", type=Path)
     add_output_options(
         parser,
+        False,
         quiet="print only the values, or the differences",
         verbose="print all parameters and the command line too",
         json="print JSON: parameters, differences, notes, exit status",

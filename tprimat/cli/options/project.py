@@ -8,23 +8,22 @@ from tprimat.cli.options._training import at_least
 from tprimat.cli.options.compare import add_precision
 
 EPILOG = """\
-Two models are fitted to the measured sizes: step time = a * batch / GPUs + b * log2(GPUs), the sum of divided work and
-growing communication; and a straight line in log-log. Each is tested: it projects the largest measured size from the
-smaller ones. The first model is used only if its error is smaller. See docs/scaling.md for what a projection doesn't
-cover.
+Two models are fitted to the measured GPU counts: step time = a * batch / GPUs + b * log2(GPUs), the sum of divided work
+and growing communication; and a straight line in log-log. In a backtest, each projects the largest measured GPU count
+from the smaller ones. The first model is used only if its error is smaller. docs/scaling.md lists the limits.
 
-Exit status: 0 projected, 2 wrong usage or an unreadable file, 3 no system was measured at two sizes.
+Exit status: 0 projected, 2 wrong usage or an unreadable file, 3 no system was measured at two GPU counts.
 """
 
 
 def parser() -> Parser:
     """Return the parser of `project`."""
-    description = "Project the throughput of more GPUs from measured sizes."
+    description = "Project the throughput of more GPUs from measured GPU counts."
     parser = Parser("project", usage="%(prog)s --gpus N [PATH ...] [options]", description=description, epilog=EPILOG)
     text = "results, logs, bundles, directories, or globs (default: output)"
     parser.add_argument("results", nargs="*", metavar="PATH", help=text)
     option(parser, "--gpus N", "number of GPUs to project to", type=at_least(1), required=True)
-    text = "global batch at N GPUs (default: that of all sizes, else the batch per GPU of the nearest size)"
+    text = "global batch at N GPUs (default: the common global batch, else the batch per GPU of the nearest GPU count)"
     option(parser, "--batch N", text, type=at_least(1))
     option(parser, "--model MODEL", "project only this model")
     add_precision(parser)

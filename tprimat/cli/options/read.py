@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tprimat.cli.options._log_values import add_log_values
+from tprimat.cli.options._log_values import add_log_values, add_mapping
 from tprimat.cli.options._parser import Parser, add_output_options, option
-from tprimat.cli.options._training import at_least
+from tprimat.cli.options._training import add_bundle, at_least
 
 EPILOG = """\
 Log formats are detected from the content, not the file name: console logs of Megatron-LM, Primus, NeMo, torchtitan,
@@ -13,7 +13,7 @@ and MLflow, Lightning's metrics.csv, PyTorch profiler traces and TraceLens repor
 merged; structured data wins over console logs.
 
 Exit status: 0 a result was written (even of a failed training), 2 wrong usage, a named file could not be read, or
-no training was found.
+no training log was found.
 """
 
 
@@ -29,7 +29,8 @@ def parser() -> Parser:
     )
     option(parser, "--output-dir DIR", "write results to DIR (default: output)", default="output")
     option(parser, "--label NAME", "name this configuration; becomes part of file names")
-    option(parser, "--columns MAP", "read any CSV or JSON lines, e.g. step=iter,time=step_time_s")
+    add_bundle(parser, "bundle results, logs and environment into one archive")
+    add_mapping(parser)
     option(parser, "--jobs N", "read N files in parallel (default: one per CPU)", type=at_least(1))
     add_log_values(parser)
     add_output_options(

@@ -46,13 +46,9 @@ class PrimusParser(Parser):
 def parser() -> Parser:
     """Return the parser of `run-primus`."""
     parser = PrimusParser(
-        "run-primus",
-        hint="put Primus' own arguments after --",
-        passes=True,
-        description=DESCRIPTION,
-        epilog=EPILOG,
+        "run-primus", hint="put Primus' own arguments after --", passes=True, description=DESCRIPTION, epilog=EPILOG
     )
-    what = parser.add_argument_group("workload")
+    what = parser.add_argument_group("model and configuration")
     text = f"train {', '.join(PRIMUS.models)} or all (default: %(default)s)"
     option(what, "--model NAME", text, default="all")
     option(what, "--config FILE", "use your own configuration (PRIMUS_CONFIG)", type=Path)

@@ -8,19 +8,30 @@ EPILOG = """\
 The logs in the bundle are read again, and every step and setting in them is compared with the results; the metrics are
 recomputed from the steps. A result without a log, such as a measured one, is checked against its own steps only.
 
-Exit status: 0 all values are the same, 2 wrong usage or no bundle, 4 a value differs or a file was changed after it was
-packed, 6 the bundle lacks the log of a result.
+Before publishing, verify also checks that values are plausible and consistent, that no secret or name remains, and
+that every file is a result, a log, an environment or README.txt; all others are rejected. Nothing in the bundle is
+executed. Settings that the log doesn't state are listed. It can't detect a log that was invented.
+
+Exit status: 0 can be accepted, 2 wrong usage or no bundle, 4 not acceptable: a value differs or is impossible, a file
+was changed after it was packed or is not plain data, or a secret or name is left; 6 undecided: a log or the result of
+a log is missing, a run has no speed, or a value can't be checked, contradicts another or differs from the log by
+--override.
 """
 
 
 def parser() -> Parser:
     """Return the parser of `verify`."""
-    parser = Parser("verify", description="Recompute the values of a bundle from its logs.", epilog=EPILOG)
+    parser = Parser(
+        "verify",
+        description="Recompute the values of a bundle from its logs; report whether it can be accepted.",
+        epilog=EPILOG,
+    )
     parser.add_argument("bundle", metavar="BUNDLE", help="archive written by --bundle (.tar.gz, .tgz, .zip)")
     add_output_options(
         parser,
+        False,
         quiet="print only the conclusion",
         verbose="print every difference",
-        json="print JSON: runs, differences, exit status",
+        json="print JSON: runs, differences, findings, exit status",
     )
     return parser

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import re
 
-from tprimat.cli.options._log_values import add_log_values
+from tprimat.cli.options._log_values import add_log_values, add_mapping
 from tprimat.cli.options._parser import Parser, add_output_options, option
 
 EPILOG = """\
-In a terminal the display is updated in place; otherwise a line is printed every minute and at every event: the steady
-state begins, the speed changes, the training stalls.
+In a terminal the display is updated in place; otherwise a line is printed every minute and at every event: the warm-up
+ends, the speed changes, the training stalls.
 
-The interval shown is within this run: the uncertainty of its own mean. Other runs of the same setup may be outside it.
+The interval covers this run only: it is the uncertainty of this run's mean. Other runs of the same configuration may be
+outside it.
 
 Exit status: 0 the training is complete or the interval is narrow enough, 1 slower than --max-slowdown allows,
 2 wrong usage, 5 the training failed or stalled longer than --max-stall allows, 6 the training ended, or Ctrl-C was
@@ -33,6 +34,7 @@ def parser() -> Parser:
     option(
         parser, "--interval SECONDS", "time between two readings of the log (default: 2)", type=_seconds, default=2.0
     )
+    add_mapping(parser)
     add_log_values(parser)
     add_output_options(
         parser,
@@ -46,7 +48,7 @@ def parser() -> Parser:
 def _percent(text: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+) ?%?", text.strip())
     if not found or not 0 < float(found[1]) < 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage between 0 and 100")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage between 0 and 100")
     return float(found[1]) / 100
 
 
@@ -56,5 +58,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0.05 <= value <= 1e7:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time of 0.05 seconds or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, 0.05 or more")
     return value

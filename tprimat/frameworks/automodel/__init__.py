@@ -1,7 +1,5 @@
 """The framework `automodel`: NVIDIA's NeMo Automodel, PyTorch's FSDP2 over models of transformers."""
 
-from __future__ import annotations
-
 from tprimat.frameworks.framework import Framework
 
 ROWS = (

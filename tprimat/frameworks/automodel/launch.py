@@ -23,7 +23,7 @@ class Resolver(resolve.Resolver):
     """The choices of Automodel; the batch and sequence length of a scale are those of the other frameworks."""
 
     def prepare(self) -> None:
-        """Show the choices for NVIDIA's GPUs where there are none."""
+        """Show the choices for NVIDIA's GPUs if there are none."""
         self.show_for_gpus("Automodel")
         self.notes.append(
             "Automodel trains on random tokens with weights and AdamW's states in bf16, as NVIDIA's benchmark "
@@ -42,7 +42,7 @@ class Automodel(loops.Loop[Request]):
     resolver = Resolver
 
     def unavailable(self) -> str | None:
-        """Return why it can't train here and what to do; None where it can."""
+        """Return why it can't train here and what to do; None if it can."""
         if importlib.util.find_spec("nemo_automodel") is None:
             return f"NeMo Automodel isn't installed: run in {CONTAINER}, or pip install nemo_automodel"
         return None

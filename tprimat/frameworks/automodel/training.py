@@ -49,11 +49,6 @@ class Recorder(loop.LoopRecorder):
         return self
 
 
-def main(arguments: list[str]) -> int:
-    """Train; return the exit status of the process."""
-    return processes.main(arguments, train)
-
-
 def train(request: Request) -> None:
     """Train in this process, one of request.num_gpus."""
     from nemo_automodel.components.config.loader import ConfigNode
@@ -142,11 +137,7 @@ def settings(request: Request) -> dict[str, Any]:
         },
         # The data set yields batches already.
         "dataloader": {_TARGET: "torch.utils.data.DataLoader", "batch_size": None, "num_workers": 0},
-        "optimizer": {
-            _TARGET: "torch.optim.AdamW",
-            "betas": [run.optimizer.beta1, run.optimizer.beta2],
-            "fused": True,
-        },
+        "optimizer": {_TARGET: "torch.optim.AdamW", "betas": [run.optimizer.beta1, run.optimizer.beta2], "fused": True},
     }
     for path, value in launched("automodel", run).items():
         part, _, name = path.rpartition(".")
@@ -165,4 +156,4 @@ def settings(request: Request) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(processes.main(sys.argv[1:], train))

@@ -19,14 +19,7 @@ from tprimat.frameworks import resolve
 from tprimat.frameworks.defaults import FIRST_WITH_BF16, has_bf16
 from tprimat.frameworks.encdec import shards
 from tprimat.frameworks.encdec.pairs import Pairs
-from tprimat.frameworks.encdec.request import (
-    FRAMEWORK,
-    MODEL,
-    EncDecRequest,
-    RequestedEncDec,
-    Settings,
-    refused,
-)
+from tprimat.frameworks.encdec.request import FRAMEWORK, MODEL, EncDecRequest, RequestedEncDec, Settings, refused
 from tprimat.frameworks.framework import OUR_PAIRS, Framework
 from tprimat.frameworks.loops.launch import Loop, command, cores
 from tprimat.frameworks.request import Device, Launch, Request
@@ -39,7 +32,7 @@ from tprimat.units import GB
 ENCDEC = Framework(FRAMEWORK, models=(MODEL,), data=OUR_PAIRS, room="encdec")
 """Not among FRAMEWORKS: it trains no other model, and nothing else trains this one."""
 
-ENCODER_DECODER = Model(MODEL, "encoder-decoder", "Transformer", ModelConfig(), {}, (), "")
+ENCODER_DECODER = Model(MODEL, "encoder-decoder", ModelConfig(), architecture="Transformer")
 
 MODULE = "tprimat.frameworks.encdec.loop"
 FULL_BYTES = 30e9
@@ -57,7 +50,7 @@ class Resolver(resolve.Resolver):
     requested: RequestedEncDec
 
     def default_precision(self) -> str:
-        """Return the precision where the user leaves it open."""
+        """Return the precision if the user leaves it open."""
         return "fp32" if self.device.platform == "cpu" else "fp16"
 
     def precision(self) -> str:
@@ -65,8 +58,8 @@ class Resolver(resolve.Resolver):
         precision, device = super().precision(), self.device
         if precision == "bf16" and device.platform == "nvd" and not has_bf16(device):
             raise UsageError(
-                f"--bf16 takes a GPU from sm_{FIRST_WITH_BF16} on, and this one is {device.architecture}: leave it out "
-                "for fp16",
+                f"--bf16 needs a GPU of sm_{FIRST_WITH_BF16} or newer, this one is {device.architecture}: omit it for "
+                "fp16",
                 heading="precision",
             )
         return precision
@@ -94,10 +87,9 @@ class Resolver(resolve.Resolver):
         if requested.data_dir is not None:
             num_shards = requested.num_shards or min(samples, shards.default_shards(samples * pair_bytes))
             # On a CPU a worker takes from the training what it needs itself.
-            usual = 1 if on_cpu else max(1, min(MOST_WORKERS, cores() // processes - 1))
-            workers = requested.workers or usual
+            workers = requested.workers or (1 if on_cpu else max(1, min(MOST_WORKERS, cores() // processes - 1)))
         if num_shards > samples:
-            raise refused(f"--num-shards {num_shards}: there are {samples} samples for them: choose {samples} or fewer")
+            raise refused(f"--num-shards {num_shards} is more than the {samples} samples: choose {samples} or fewer")
         steps = requested.all_epochs * (samples // request.global_batch_size)
         known = {**vars(request), "scale": requested.sizes, "shape": None, "steps": steps}
         known |= {field.name: getattr(requested, field.name) for field in dataclasses.fields(Settings)}
@@ -120,7 +112,7 @@ class Resolver(resolve.Resolver):
             )
         if left_out := samples % step:
             self.notes.append(
-                f"an epoch is {samples - left_out:,} samples, not {samples:,}: the last {left_out:,} make no whole "
+                f"an epoch is {samples - left_out:,} samples, not {samples:,}: the last {left_out:,} do not fill a "
                 f"step of {step} {named}"
             )
         return samples
@@ -162,27 +154,26 @@ class EncDec(Loop[EncDecRequest]):
     def introduce(self, request: EncDecRequest) -> list[str]:
         """Return the model, the training and its data, a line each."""
         amount = units.size(request.num_samples * request.pairs.bytes)
-        data = f"made in memory, {amount} an epoch"
+        data = f"made in memory, {amount} per epoch"
         if request.data_dir is not None:
             data = (
                 f"{amount} in {counted(request.num_shards, 'shard')} in {request.data_dir}, read by "
-                f"{counted(request.workers, 'worker')} a process; "
+                f"{counted(request.workers, 'worker')} per process; "
                 f"{'checked' if shards.read_manifest(request.data_dir) else 'written'} first"
             )
         return [
             f"encoder-decoder, {request.parameters / 1e6:,.2f} M parameters: d_model {request.d_model}, "
             f"{request.nhead} heads, {request.num_encoder_layers} + {request.num_decoder_layers} layers, feed-forward "
             f"{request.dim_feedforward}, vocabulary {request.vocab_size}",
-            f"{request.precision}, batch {request.micro_batch_size} × "
-            f"{counted(request.num_gpus, 'process')} = {request.global_batch_size} sequence pairs of "
-            f"{request.sequence_length} tokens a step; {request.samples_per_epoch:,} pairs and "
-            f"{request.steps_per_epoch:,} steps an epoch; "
+            f"{request.precision}, batch {request.micro_batch_size} × {counted(request.num_gpus, 'process')} = "
+            f"{request.global_batch_size} sequence pairs of {request.sequence_length} tokens a step; "
+            f"{request.samples_per_epoch:,} pairs and {request.steps_per_epoch:,} steps per epoch; "
             f"{counted(request.epochs, 'epoch')}, after {request.warmup_epochs} to warm up",
             f"data: {data}",
         ]
 
     def figures(self, run: Run, summary: Summary) -> list[tuple[str, str]]:
-        """Return what a training reached, beyond what all trainings have: (name, value)."""
+        """Return what a training reached, beyond what all runs have: (name, value)."""
         native = {name: value for name, value in run.native_metrics.items() if isinstance(value, (int, float))}
         memory, parts, per = run.memory_metrics, run.breakdown, "process" if run.platform == "cpu" else "GPU"
         rate, length = native.get("samples_per_second"), run.training_config.sequence_length
@@ -198,7 +189,7 @@ class EncDec(Loop[EncDecRequest]):
         ]
         if run.platform != "cpu":
             busy = native.get("gpu_utilisation_percent")
-            rows.append(("GPU utilisation", units.UNKNOWN if busy is None else f"{busy:.0f} %"))
+            rows.append(("GPU utilization", units.UNKNOWN if busy is None else f"{busy:.0f} %"))
         reached = efficiency.of_runs([run], [summary], efficiency.Options()).values
         tflops, mfu = (reached[name].value if name in reached else None for name in ("model_tflops_per_gpu", "mfu"))
         if tflops is not None:
@@ -208,9 +199,7 @@ class EncDec(Loop[EncDecRequest]):
                 units.UNKNOWN if name not in native else f"{units.size(native[name] * GB)}/s"
                 for name in ("delivered_gb_per_second", "read_gb_per_second_per_worker", "written_gb_per_second")
             )
-            rows.append(
-                ("storage", f"{delivered} taken in; {read} by a worker while it reads; {written} when it was written")
-            )
+            rows.append(("storage", f"{delivered} consumed, {read} per reader, {written} written"))
         return rows
 
 

@@ -39,7 +39,7 @@ class Interrupted(BaseException):
 
 
 MOST_RECORDS = 20_000
-"""Longer trainings are recorded in windows of steps, so that the result stays readable."""
+"""Longer runs are recorded in windows of steps, so that the result stays readable."""
 
 REPORT_EVERY_S = 30.0
 
@@ -60,10 +60,10 @@ def main(arguments: list[str]) -> int:
 def train(
     request: EncDecRequest, process: Process, *, say: Callable[[str], None], dataset: Any = None
 ) -> EpochRecorder:
-    """Train, and write the result to the request's folder; also one that is incomplete. Return the ended recorder.
+    """Train, and write the result to the request's directory; also one that is incomplete. Return the ended recorder.
 
     The first process calls `say` with each progress line; `dataset` are batches instead of those of the request.
-    Raises UsageError where the data can't be had or there is no such GPU, and TrainingFailedError.
+    Raises UsageError if the data can't be had or there is no such GPU, and TrainingFailedError.
     """
     say = say if process.is_first else lambda line: None
     process = process.on(request.platform)
@@ -157,7 +157,7 @@ class Training(EpochRecorder):
             self._say(f"step {step} of {self.request.steps}, after {units.duration(now - self._started)}")
 
     def _caches(self, index: int) -> float | None:
-        """Empty the page cache where requested; return the share of the data that it holds now."""
+        """Empty the page cache if requested; return the share of the data that it holds now."""
         if self._files and self.request.drop_caches:
             problem = page_cache.drop_caches(self._files)
             if problem and index == 0:

@@ -59,7 +59,7 @@ class Pairs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.tokens * TOKEN_BYTES
 
     def shards(self) -> list[Shard]:
-        """Return the shards, of equal size; the first ones have one pair more where the division leaves a rest."""
+        """Return the shards, of equal size; the first ones have one pair more if the division leaves a rest."""
         share, longer = divmod(self.num_samples, self.num_shards)
         return [
             Shard(f"shard_{index:04d}.bin", index * share + min(index, longer), share + (index < longer))
@@ -74,7 +74,7 @@ class Pairs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         words = (self.tokens + 1) // 2
         with np.errstate(over="ignore"):
             counter = np.arange(first * words + 1, (first + count) * words + 1, dtype=np.uint64)
-            # Mixed: neighbouring seeds would otherwise give the same numbers, shifted by one.
+            # Mixed: neighboring seeds would otherwise give the same numbers, shifted by one.
             start = mixed(np.asarray([self.seed], dtype=np.uint64))
             bits = mixed(counter * np.uint64(INCREMENT) + start)
         halves = bits.view("<u4").reshape(count, 2 * words)[:, : self.tokens]

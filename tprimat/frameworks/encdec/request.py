@@ -19,15 +19,8 @@ DROPOUT = 0.1
 """The default of torch's nn.Transformer and of arXiv 1706.03762, section 5.4."""
 
 OPTIMIZER = Optimizer(
-    name="AdamW",
-    learning_rate=1e-4,
-    schedule="constant",
-    beta1=0.9,
-    beta2=0.98,
-    epsilon=1e-8,
-    weight_decay=0.01,
+    name="AdamW", learning_rate=1e-4, schedule="constant", beta1=0.9, beta2=0.98, epsilon=1e-8, weight_decay=0.01
 )
-
 
 refused = functools.partial(UsageError, heading="encoder-decoder")
 
@@ -40,7 +33,7 @@ class Settings:
         vocab_size: of source and target, which have an embedding each.
         epochs: that are measured.
         warmup_epochs: before them, recorded but not measured.
-        data_dir: folder of the shards, absolute; None for data made in memory.
+        data_dir: directory of the shards, absolute; None for data made in memory.
         drop_caches: whether the shards are dropped from the page cache before each epoch.
     """
 
@@ -107,7 +100,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RequestedEncDec(Settings, RequestedConfig):
-    """The user's options; None where not given. Raises UsageError for what no machine can train.
+    """The user's options; None if not given. Raises UsageError for what no machine can train.
 
     Attributes:
         micro_batch_size: sequence pairs of a process in a step.
@@ -133,8 +126,7 @@ class RequestedEncDec(Settings, RequestedConfig):
         for field in ("num_shards", "workers", "drop_caches") if self.data_dir is None else ():
             if getattr(self, field):
                 raise refused(
-                    f"--{field.replace('_', '-')} is about data on disk, and these are made in memory: add --disk or "
-                    "--data-dir PATH"
+                    f"--{field.replace('_', '-')} applies to data on disk only: add --disk or --data-dir PATH"
                 )
 
 

@@ -38,11 +38,11 @@ class Epoch(NamedTuple):
     Attributes:
         wall_s: of the slowest process, from when all were ready until all were done.
         samples, steps: sequence pairs over all processes, and optimizer steps; fewer where the time limit cut it.
-        data_wait_s: of the process that waited longest; what the device stood idle for want of data.
+        data_wait_s: of the process that waited longest; what the device stood idle for lack of data.
         read_s: seconds that workers spent reading, of the process whose workers read longest.
         began, ended: on the first process's time.perf_counter(), s.
-        cached_share: share of the data that lay in the page cache before it; None where that isn't known.
-        gpu_utilisation: mean of the readings in it, percent; None where there are none.
+        cached_share: share of the data that lay in the page cache before it; None if that isn't known.
+        gpu_utilization: mean of the readings in it, percent; None if there are none.
     """
 
     wall_s: float
@@ -95,7 +95,7 @@ class EpochRecorder(LoopRecorder):
         return self._recording
 
     def utilisation(self, began: float, ended: float) -> float | None:
-        """Return the GPUs' mean utilisation between two moments, percent; None where nothing read it."""
+        """Return the GPUs' mean utilization between two moments, percent; None if nothing read it."""
         sampler = self.recording.sampler
         return trace.mean_utilisation(sampler.so_far() if sampler else None, began, ended)
 
@@ -120,7 +120,7 @@ class EpochRecorder(LoopRecorder):
 
     @property
     def total(self) -> Epoch:
-        """The measured epochs together; zeros where there are none."""
+        """The measured epochs together; zeros if there are none."""
         epochs = self.measured
         sums = (sum(epoch[place] or 0 for epoch in epochs) for place in range(5))
         return Epoch._make((*sums, *((epochs[0].began, epochs[-1].ended) if epochs else (0.0, 0.0)), None, None))
@@ -193,14 +193,14 @@ class EpochRecorder(LoopRecorder):
         sampler = self.recording.sampler
         unknown = sampler and (sampler.unknown or sampler.gpus_unknown)
         if unknown and self.request.platform != "cpu":
-            warnings.append(f"GPU utilisation unknown: {unknown}")
+            warnings.append(f"GPU utilization unknown: {unknown}")
         if self.skipped_steps:
             warnings.append(
                 f"{self.skipped_steps} steps changed no weights: their fp16 gradients overflowed and the loss scale "
-                "was lowered; they took their time all the same"
+                "was lowered; their time is included"
             )
         if not measured:
-            warnings.append("no epoch beyond the warm-up was measured: no samples/s")
+            warnings.append("no epoch after the warm-up was measured: no samples/s")
         elif took < SHORTEST_MEASURE_S:
             warnings.append(
                 f"the measured epochs took {units.duration(took)} in all; a reliable result needs "

@@ -1,6 +1,6 @@
-"""The data set on disk: shards of sequence pairs, written once, checked at each start, repaired where damaged.
+"""The data set on disk: shards of sequence pairs, written once, checked at each start, repaired if damaged.
 
-A manifest beside the shards holds their parameters and checksums. It is written anew after each shard that
+A manifest beside the shards holds their parameters and checksums. It is written again after each shard that
 has reached the disk, so that a start after a kill continues there. Knows no torch.
 """
 
@@ -50,7 +50,7 @@ class ShardRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The manifest of a folder."""
+    """The manifest of a directory."""
 
     tensorprimat_data: int = FORM
     contents: Pairs
@@ -67,7 +67,7 @@ def prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
 
     Our shards of other contents are replaced. `say` is called with a line about each thing that is done or wrong.
 
-    Raises UsageError where the folder can't be used or lacks the space. Nothing is removed before that is known.
+    Raises UsageError if the directory can't be used or lacks the space. Nothing is removed before that is known.
     """
     import filelock
 
@@ -92,25 +92,25 @@ def prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest of a folder; None where there is none. Raises UsageError where it isn't one of ours."""
+    """Return the manifest of a directory; None if there is none. Raises UsageError if it isn't one of ours."""
     path = folder / MANIFEST
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
         if manifest.tensorprimat_data != FORM:
             raise msgspec.DecodeError("it has another version")
     except (FileNotFoundError, NotADirectoryError):
-        return None  # what is in the way is refused when the folder is made
+        return None  # what is in the way is refused when the directory is made
     except msgspec.DecodeError as error:
         raise UsageError(
             f"{path}: not a TensorPrimat data set manifest ({error})",
             hint="choose another --data-dir",
-            heading="data-folder",
+            heading="data-directory",
         ) from error
     return manifest
 
 
 def written_gb_per_second(folder: Path) -> float | None:
-    """Return the speed at which the shards of a folder were written to disk; None where that isn't known."""
+    """Return the speed at which the shards of a directory were written to disk; None if that isn't known."""
     manifest = read_manifest(folder)
     shards = manifest.shards.values() if manifest is not None else ()
     seconds = sum(shard.seconds for shard in shards)
@@ -124,7 +124,7 @@ def _prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
         raise UsageError(
             f"{folder}: contains {min(there)}, but no {MANIFEST}: not a TensorPrimat data set",
             hint="choose another --data-dir",
-            heading="data-folder",
+            heading="data-directory",
         )
     sound = {}
     if manifest is not None and manifest.contents == pairs:
@@ -132,12 +132,12 @@ def _prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
     elif manifest is not None:
         before, now = msgspec.structs.asdict(manifest.contents), msgspec.structs.asdict(pairs)
         changes = [f"{name} {before[name]}, now {now[name]}" for name in now if before[name] != now[name]]
-        say(f"{folder}: data of other parameters made again ({', '.join(changes)})")
+        say(f"{folder}: data set regenerated with new parameters ({', '.join(changes)})")
     missing = [shard for shard in pairs.shards() if shard.name not in sound]
     stale = sorted(there - set(sound))
     num_bytes = sum(shard.samples for shard in missing) * pairs.bytes
     _check_space(folder, num_bytes, stale)
-    # From here on the folder changes. The manifest first: a shard that isn't in it doesn't count.
+    # From here on the directory changes. The manifest first: a shard that isn't in it doesn't count.
     manifest = Manifest(contents=pairs, shards=sound)
     _save(folder, manifest)
     for name in stale:
@@ -166,7 +166,7 @@ def _check(folder: Path, manifest: Manifest, say: Callable[[str], None]) -> dict
         problems = pool.map(lambda name: _problem(folder / name, manifest.shards[name]), names)
         for name, problem in zip(names, problems, strict=True):
             if problem is not None:
-                say(f"{folder / name}: {problem}: written again")
+                say(f"{folder / name}: {problem}: rewritten")
                 del sound[name]
     return sound
 
@@ -217,7 +217,7 @@ def _save(folder: Path, manifest: Manifest) -> None:
 
 
 def _check_space(folder: Path, num_bytes: int, stale: Sequence[str]) -> None:
-    """Raise UsageError where so many bytes don't fit in the free space and that of the stale shards."""
+    """Raise UsageError if so many bytes don't fit in the free space and that of the stale shards."""
     needed = num_bytes + int(num_bytes * SPARE_SHARE) + SPARE_BYTES
     free = shutil.disk_usage(folder).free + sum((folder / name).stat().st_size for name in stale)
     if num_bytes and needed > free:

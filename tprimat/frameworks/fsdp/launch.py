@@ -36,7 +36,7 @@ class Fsdp(Loop[Request]):
             return None
         digits = [int(part) for part in version.split(".")[:2] if part.isdecimal()]
         if tuple(digits) < OLDEST:
-            return f"it needs torch {'.'.join(map(str, OLDEST))} or newer, and this is {version}: take a newer one"
+            return f"needs torch {'.'.join(map(str, OLDEST))} or newer, and {version} is installed: upgrade it"
         return None
 
 

@@ -1,7 +1,5 @@
 """lightning.pytorch: its launch, its loop, the callback that records it."""
 
-from __future__ import annotations
-
 from tprimat.frameworks.framework import Framework
 
 ROWS = (

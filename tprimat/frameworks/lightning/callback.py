@@ -82,7 +82,7 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
             self._recording.values.note_rate(optimizer)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """End a step where the count of optimizer steps rose."""
+        """End a step if the count of optimizer steps rose."""
         self._in_batch = False
         if self._recording:
             self._metrics.batch_end(outputs)

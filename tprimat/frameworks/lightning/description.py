@@ -64,7 +64,7 @@ def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConf
 
 
 def planned_steps(trainer: Any) -> int | None:
-    """Return the optimizer steps that were requested, by max_steps or by the epochs; None where neither bounds them."""
+    """Return the optimizer steps that were requested, by max_steps or by the epochs; None if neither bounds them."""
     by_steps = _count(trainer, "max_steps")
     epochs, batches = _count(trainer, "max_epochs"), getattr(trainer, "num_training_batches", None)
     accumulation = _count(trainer, "accumulate_grad_batches") or 1
@@ -107,7 +107,7 @@ def _sizes(
     if stated.global_batch_size and configured and stated.global_batch_size != configured:
         warnings.append(
             f"global_batch_size {stated.global_batch_size} was stated, but the trainer is configured for {configured} "
-            f"(micro batch {micro} × {replicas} replicas × accumulation {accumulation}): they can't both be true; "
+            f"(micro-batch {micro} × {replicas} replicas × accumulation {accumulation}): they can't both be true; "
             "the stated one is used"
         )
     names = ("seq_length", "sequence_length", "seq_len")
@@ -115,8 +115,8 @@ def _sizes(
     for name, size in (("global_batch_size", whole), ("sequence_length", length)):
         if size is None:
             warnings.append(
-                f"{name} unknown: neither the arguments nor the trainer's configuration say it, and a batch's shape "
-                f"is no evidence; pass {name}= to BenchmarkCallback"
+                f"{name} unknown: neither an argument nor in the trainer's configuration; "
+                f"pass {name}= to BenchmarkCallback"
             )
     sizes = TrainingConfig(global_batch_size=whole, micro_batch_size=micro, sequence_length=length)
     return sizes, msgspec.structs.replace(parallelism, gradient_accumulation_steps=accumulation)

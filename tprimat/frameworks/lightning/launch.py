@@ -1,7 +1,5 @@
 """The framework `lightning`: the default, made to suit its GPU before the first step (loops/compile_and_fit.py)."""
 
-from __future__ import annotations
-
 from tprimat.frameworks import resolve
 from tprimat.frameworks.loops.launch import Loop
 from tprimat.frameworks.request import Request

@@ -24,7 +24,7 @@ from tprimat.frameworks.request import Request
 
 
 def train(request: Request) -> None:
-    """Train, with the recorder watching, and write the result to the request's folder."""
+    """Train, with the recorder watching, and write the result to the request's directory."""
     process = this_one(request.platform)
     several = request.num_gpus > 1
     # What is tried before the training has the processes agree; Lightning takes the group that is there.

@@ -20,7 +20,7 @@ LOGGED_LOSS = "reduced_train_loss"
 GRAD_NORM = "grad_norm"
 """Name under which NeMo logs it, and of the attribute where the built-in training keeps it."""
 
-ABSENT = {LOSS: "what training_step returns holds none", NORM: "the training logs none as grad_norm"}
+ABSENT = {LOSS: "training_step returns none", NORM: "the training logs none as grad_norm"}
 
 
 class StepMetrics:
@@ -89,7 +89,7 @@ class StepMetrics:
         if self._partial:
             warnings.append(
                 f"{format_steps(self._partial)} of fewer than {self._trainer.accumulate_grad_batches} micro-batches "
-                "(the end of an epoch): there is no one global batch size, and therefore no throughput in tokens; let "
+                "(the end of an epoch): the global batch size varies, so there is no throughput in tokens; let "
                 "limit_train_batches be a multiple of accumulate_grad_batches"
             )
         if self._most_steps_per_batch > 1:
@@ -100,8 +100,8 @@ class StepMetrics:
             )
         if self.saved_within:
             warnings.append(
-                f"the time of {format_steps(self.saved_within)} holds the saving of a checkpoint, which the "
-                "training does within it"
+                f"the time of {format_steps(self.saved_within)} includes saving a checkpoint, "
+                "which the training does within it"
             )
         return warnings
 
@@ -116,7 +116,7 @@ class StepMetrics:
             self._norm_is_attribute = isinstance(getattr(self._module, GRAD_NORM, None), (Tensor, float))
 
     def _take_logged(self, what: str, name: str) -> Any:
-        """Take the newest value that was logged under a name; return None where none came since the last step."""
+        """Take the newest value that was logged under a name; return None if none came since the last step."""
         # Not trainer.callback_metrics: reading that turns the progress bar's values into numbers,
         # for which the host waits until the GPU has done all its work.
         metric = (self._trainer._results or {}).get(self._logged.get(name))

@@ -30,7 +30,7 @@ SPARE = 0.03
 """Share of the GPU's memory that a micro-batch must leave free, for what the allocator can't use."""
 
 COMMUNICATION_BYTES = 2e9
-"""What NCCL takes, where several GPUs train."""
+"""What NCCL takes, if several GPUs train."""
 
 COMPILE_TIME = "compile_time_seconds"
 """In a result's native_metrics: of the first micro-batch with compiled layers."""
@@ -55,7 +55,7 @@ class Prepared:
 def prepare(training: Recipe, process: Process) -> Prepared:
     """Return the training with the largest micro-batch that fits, its layers compiled, as far as the request says so.
 
-    Activations are checkpointed where not even the smallest micro-batch fits otherwise. All processes end up alike.
+    Activations are checkpointed if not even the smallest micro-batch fits otherwise. All processes end up alike.
     """
     request = training.request
     module = training.weights(process.device)
@@ -99,7 +99,7 @@ def stated(setup: Run, seconds: float | None, problem: str | None, *, is_chunked
 
 
 def speed_up(module: Any, half: torch.dtype | None) -> None:
-    """Install what needs no compiler; `half` is the precision of the products where torch.autocast sets it."""
+    """Install what needs no compiler; `half` is the precision of the products if torch.autocast sets it."""
     if half is not None:
         half_linear.install(module, half)
     cross_entropy.install(module)

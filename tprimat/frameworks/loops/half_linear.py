@@ -1,6 +1,6 @@
 """Linear layers that multiply in half precision by a copy of their weights, which is made once a step.
 
-torch.autocast makes it anew in each micro-batch. Weights, gradients and optimizer states stay in fp32.
+torch.autocast makes it again in each micro-batch. Weights, gradients and optimizer states stay in fp32.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def install(module: torch.nn.Module, dtype: torch.dtype) -> None:
 
 @torch.no_grad()  # type: ignore[untyped-decorator,unused-ignore]
 def refresh(module: torch.nn.Module) -> None:
-    """Copy the weights anew, after an optimizer step."""
+    """Copy the weights again, after an optimizer step."""
     layers = [layer for layer in module.modules() if isinstance(layer, HalfLinear)]
     if layers:
         torch._foreach_copy_([layer.rounded for layer in layers], [layer.weight for layer in layers])

@@ -1,4 +1,4 @@
-"""The launch of a framework whose loop is in its folder, and what the others' share with it: command, variables."""
+"""The launch of a framework whose loop is in its directory, and what the others' share with it: command, variables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ENVIRONMENT = {
 
 
 class Loop(Launcher[AnyRequest]):
-    """A training by a program of ours: as a rule loop.py of the framework's folder."""
+    """A training by a program of ours: as a rule loop.py of the framework's directory."""
 
     resolver: type[Choices] = Resolver
 
@@ -90,7 +90,7 @@ def torchrun(request: Request) -> Sequence[str]:
 
 def torchrun_here(processes: int) -> Sequence[str]:
     """Return Python's arguments that start a program in several processes of this machine."""
-    # --standalone finds a free port, so that two trainings on one machine don't meet.
+    # --standalone finds a free port, so that two runs on one machine don't meet.
     return ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}")
 
 

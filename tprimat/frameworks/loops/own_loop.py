@@ -1,4 +1,4 @@
-"""The loop of the frameworks that bring none: micro-batches in, optimizer steps out, the recorder at their ends.
+"""Training loop for frameworks without their own: micro-batches in, optimizer steps out, the recorder at their ends.
 
 What a backward pass and an optimizer step are, the framework's engine knows.
 """
@@ -56,7 +56,7 @@ def main(arguments: list[str], make: Callable[[Recipe, Process], Engine]) -> int
 
 
 def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
-    """Train, with the recorder watching, and write the result to the request's folder."""
+    """Train, with the recorder watching, and write the result to the request's directory."""
     training = recipe.of(request)
     settings, accumulation = training.settings, request.gradient_accumulation_steps
     process = this_one(request.platform)

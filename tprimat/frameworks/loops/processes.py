@@ -42,7 +42,7 @@ def main(arguments: list[str], train: Callable[[Any], int | None], kind: type[Re
 
 
 def this_one(platform: str) -> Process:
-    """Return this process as torchrun has described it; one alone where torchrun didn't start it. Selects the GPU."""
+    """Return this process as torchrun has described it; one alone if torchrun didn't start it. Selects the GPU."""
     return (from_environment(os.environ) or Process()).on(platform)
 
 
@@ -50,16 +50,15 @@ def this_one(platform: str) -> Process:
 def joined(process: Process, **more: Any) -> Iterator[None]:
     """Hold the default process group, for one process too, which frameworks that shard ask for.
 
-    At a regular end the processes leave it together: one that goes while another still talks to it ends that
-    one with SIGABRT. After an error nobody waits. `more` are arguments of torch's init_process_group.
+    At a regular end the processes leave it together: one that goes while another still talks to it ends that one with
+    SIGABRT. After an error, processes exit without a barrier. `more` are arguments of torch's init_process_group.
     """
     import torch.distributed as dist
 
     if process.world_size == 1:
         # No port, so that nothing else on the machine can be met.
         more = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
-    backend = "gloo" if process.device.type == "cpu" else "nccl"
-    dist.init_process_group(backend, timeout=TIMEOUT, **more)
+    dist.init_process_group("gloo" if process.device.type == "cpu" else "nccl", timeout=TIMEOUT, **more)
     yield
     dist.barrier()
     dist.destroy_process_group()
@@ -70,7 +69,7 @@ def vote_of_the_first(store: Any, rank: int) -> Callable[[bool], bool]:
 
     Through the key-value store of torch.distributed, not through a collective: that would wait for the GPU, and
     could come between those of the training itself. Without a store each process decides by itself. It raises
-    RuntimeError where the first process doesn't answer.
+    RuntimeError if the first process doesn't answer.
     """
     numbers = itertools.count(1)
 

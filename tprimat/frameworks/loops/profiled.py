@@ -27,7 +27,6 @@ ROCTX = ("librocprofiler-sdk-roctx.so.1", "librocprofiler-sdk-roctx.so", "/opt/r
 
 MEMORY_EVENTS = 100_000
 
-
 Profile = contextlib.AbstractContextManager[Callable[[], object]]
 """A profiler at work; it yields what is to be called at the end of each step."""
 
@@ -95,7 +94,7 @@ def _switch_roctx(on: bool) -> None:
             library = ctypes.CDLL(name)
             break
     else:
-        raise OSError(f"{ROCTX[0]} can't be loaded")
+        raise OSError(f"{ROCTX[0]} cannot be loaded")
     # 0: of all threads.
     status = (library.roctxProfilerResume if on else library.roctxProfilerPause)(ctypes.c_uint64(0))
     if status:

@@ -42,15 +42,13 @@ CPU a worker would only take time from the training."""
 PREFETCHED = 8
 
 LARGEST_FROM_CPU = 500_000_000
-"""Parameters up to which weights are drawn on the CPU, some seconds at most: the same seed then gives
-the same weights on every platform. Larger models are drawn on their device, whose generator may
-give other ones."""
+"""Parameters up to which weights are drawn on the CPU, some seconds at most: the same seed then gives the same weights
+on every platform. Larger models are drawn on their device, whose generator may give other ones."""
 
 LEARNING_RATE = 1e-3
 LEARNING_RATE_UP_TO = 512
-"""The hidden size from which the learning rate falls as 1 / hidden size, as wider models need it
-(Yang et al., arXiv 2203.03466). Without that, the first steps of the full models would diverge: there
-is no warm-up."""
+"""The hidden size from which the learning rate falls as 1 / hidden size, as wider models need it (Yang et al., arXiv
+2203.03466). Without that, the first steps of the full models would diverge: there is no warm-up."""
 
 MIXED = {
     "fp32": "32-true",
@@ -79,7 +77,7 @@ class Recipe:
         return self.request.platform != "cpu"
 
     def loader(self, rank: int) -> DataLoader[Any]:
-        """Return what a process trains on, in order: tensors of token numbers, (micro batch, sequence)."""
+        """Return what a process trains on, in order: tensors of token numbers, (micro-batch, sequence)."""
         return loader(MicroBatches(self, rank), self.loader_workers, PREFETCHED, self.on_gpu)
 
     @property

@@ -1,7 +1,6 @@
-"""BenchmarkCallback for the trainings that TensorPrimat itself starts: it knows the request.
+"""BenchmarkCallback for the runs that TensorPrimat itself starts: it knows the request.
 
-Its own part: the time limit, the window of a profiler, and the marks by which the parent process
-follows a training.
+Its own part: the time limit, the window of a profiler, and the marks by which the parent process follows a training.
 """
 
 from __future__ import annotations

@@ -12,11 +12,11 @@ CHECKED_EVERY = 10
 """Steps between the processes' agreeing whether to end early; each time costs a short wait."""
 
 START_S = 300.0
-"""What imports, weights and the first kernels may take where a limit counts from the program's start."""
+"""What imports, weights and the first kernels may take if a limit counts from the program's start."""
 
 
 def megatrons(limit_s: float | None, nodes: int) -> int | None:
-    """Return Megatron's exit_duration_in_mins for a limit of the steps; None where it needs none.
+    """Return Megatron's exit_duration_in_mins for a limit of the steps; None if it needs none.
 
     It counts from the import of megatron/training/training.py. On one machine the session reads the steps in the log
     and ends the training itself; of several machines none can end what the others do.

@@ -6,14 +6,13 @@ so the least possible mean loss is the entropy of those four numbers, in every s
 
     entropy rate = 7/4 ln 2 = 1.2130 nats/token
 
-Successors are drawn log-uniformly from the vocabulary (token k about as often as 1/k, the law of
-word frequencies). The loss of a training therefore starts near ln(vocabulary), falls first to the
-entropy of the token frequencies (unigram_entropy), and then on towards the entropy rate as pairs
-are learned. Uniform random tokens would teach nothing, and their loss would prove nothing.
+Successors are drawn log-uniformly from the vocabulary (token k about as often as 1/k, the law of word frequencies). The
+loss of a training therefore starts near ln(vocabulary), falls first to the entropy of the token frequencies
+(unigram_entropy), and then on towards the entropy rate as pairs are learned. Uniform random tokens would teach nothing,
+and their loss would prove nothing.
 
-Row r of step s is a function of (seed, s, r) in 64-bit integer arithmetic alone: it is the same on
-every platform, for every number of processes and loader workers, and it never comes back. Knows
-neither torch nor models.
+Row r of step s is a function of (seed, s, r) in 64-bit integer arithmetic alone: it is the same on every platform, for
+every number of processes and loader workers, and it never comes back. Knows neither torch nor models.
 """
 
 from __future__ import annotations
@@ -64,13 +63,13 @@ class TokenSource:
     def __post_init__(self) -> None:
         # The draws below multiply 32 bits of a hash by a size in 64 bits.
         if not SMALLEST_VOCABULARY <= self.vocab_size < 2**31:
-            raise ValueError(f"a vocabulary of {self.vocab_size} tokens: it takes {SMALLEST_VOCABULARY} or more")
+            raise ValueError(f"a vocabulary of {self.vocab_size} tokens: {SMALLEST_VOCABULARY} or more are needed")
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"the seed {self.seed} is not in 0 … 2⁶³ - 1")
 
     @functools.cached_property
     def successors(self) -> NDArray[np.int32]:
-        """Shape (vocab_size, SUCCESSORS): where each token can lead, the likeliest first, all different."""
+        """Shape (vocab_size, SUCCESSORS): where each token can lead, the most likely first, all different."""
         import numpy as np
 
         tokens = np.arange(self.vocab_size, dtype=np.uint64)[:, None]
@@ -120,7 +119,7 @@ class TokenSource:
         """Shape (vocab_size,): how often each token comes in the long run.
 
         Found by applying the transitions to the uniform distribution until it changes by less than
-        10⁻¹² in sum; None where it doesn't come to rest, as in a chain that alternates.
+        10⁻¹² in sum; None if it doesn't come to rest, as in a chain that alternates.
         """
         import numpy as np
 
@@ -136,7 +135,7 @@ class TokenSource:
 
     @property
     def unigram_entropy(self) -> float | None:
-        """Entropy of the token frequencies, nats/token; None where `stationary` is.
+        """Entropy of the token frequencies, nats/token; None if `stationary` is.
 
         It is that of an endless walk. A sequence starts from a token drawn log-uniformly instead,
         which its first few tokens forget.

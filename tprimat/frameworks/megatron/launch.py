@@ -40,7 +40,13 @@ class Resolver(ExternalResolver):
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Refuse what the memory can't hold."""
         needed = self.bytes_needed(shape)
-        check_memory(self.model.title, needed, self.device, self.advise_scale, "its share of Adam's states")
+        check_memory(
+            self.model.title,
+            needed,
+            self.device,
+            self.advise_scale,
+            "weights, gradients and its share of Adam's states",
+        )
         # The last rank prints the iterations.
         return dataclasses.replace(request, result_node=request.num_nodes - 1)
 

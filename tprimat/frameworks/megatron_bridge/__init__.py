@@ -1,7 +1,5 @@
 """Megatron-Bridge: NVIDIA's performance recipes, recorded live."""
 
-from __future__ import annotations
-
 from tprimat.frameworks.framework import Framework
 
 ROWS = (

@@ -32,7 +32,7 @@ PERFORMANCE = (
     *(_llama(gpu, precision, 4) for gpu in ("B300", "GB300") for precision in ("bf16", "fp8", "mxfp8")),
     *(_llama(gpu, "nvfp4", 4) for gpu in ("B200", "B300", "GB200", "GB300")),
 )
-"""NVIDIA's settings for speed on eight GPUs. CUDA graphs, where a recipe has them, stay as they are."""
+"""NVIDIA's settings for speed on eight GPUs. CUDA graphs, if a recipe has them, stay as they are."""
 
 GENERAL = (
     Defaults("llama", (), ("bf16",), None, 1, 1, 2, 1, 512, 8192, False, "llama3_8b_pretrain_2gpu_h100_bf16_config"),

@@ -22,13 +22,9 @@ from tprimat.results.run import ModelConfig
 MODULE = "tprimat.frameworks.megatron_bridge.training"
 
 RECIPES = "perf_recipes/llama"
-"""A folder of 0.6.0, the first release whose performance recipes are part of the package."""
+"""A directory of 0.6.0, the first release whose performance recipes are part of the package."""
 
 _INSTALL = "run in a container nvcr.io/nvidia/nemo:26.08 or newer (docs/nemo.md)"
-
-
-def _has(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
 
 
 class Resolver(nemo.Resolver):
@@ -48,7 +44,7 @@ class Resolver(nemo.Resolver):
             )
 
     def published(self, precision: str) -> Defaults:
-        """Return the row of a recipe. Raises UsageError where there is none in this precision."""
+        """Return the row of a recipe. Raises UsageError if there is none in this precision."""
         rows = [row for row in PERFORMANCE if row.model == self.model.name and self.gpu in row.gpus]
         general = [row for row in GENERAL if row.model == self.model.name]
         candidates = rows + general if self.preset == FOR_SPEED else general
@@ -81,8 +77,8 @@ class MegatronBridge(loops.Loop[Request]):
     resolver = Resolver
 
     def unavailable(self) -> str | None:
-        """Return why Megatron-Bridge can't train here and what to do; None where it can."""
-        # Looked up by its folder: to ask for megatron.bridge itself would fail where there is no megatron.
+        """Return why Megatron-Bridge can't train here and what to do; None if it can."""
+        # Looked up by its directory: to ask for megatron.bridge itself would fail if there is no megatron.
         megatron = importlib.util.find_spec("megatron")
         folders = [Path(folder) / "bridge" for folder in (megatron and megatron.submodule_search_locations) or ()]
         folder = next((folder for folder in folders if folder.is_dir()), None)
@@ -91,7 +87,8 @@ class MegatronBridge(loops.Loop[Request]):
         named = f"Megatron-Bridge {installed_version('megatron-bridge') or ''}".rstrip()
         if not (folder / RECIPES).is_dir():
             return f"{named} has no performance recipes, 0.6.0 is the first with them: {_INSTALL}"
-        missing = [package for package in ("torch", "transformers", "transformer_engine") if not _has(package)]
+        needed = ("torch", "transformers", "transformer_engine")
+        missing = [package for package in needed if importlib.util.find_spec(package) is None]
         return f"{named} lacks {', '.join(missing)}: {_INSTALL}" if missing else None
 
     def launch(self, request: Request) -> Launch:

@@ -16,13 +16,8 @@ from tprimat.frameworks.megatron_bridge.recording import BridgeBenchmark
 from tprimat.frameworks.request import Request
 
 
-def main(arguments: list[str]) -> int:
-    """Train; return the exit status of the process."""
-    return processes.main(arguments, train)
-
-
 def train(request: Request) -> None:
-    """Run the recipe in this process, one of request.num_gpus. Raises TensorPrimatError where one line can say why."""
+    """Run the recipe in this process, one of request.num_gpus. Raises TensorPrimatError if one line can say why."""
     config = recipe.build(request)
     from megatron.bridge.training.config import apply_environment_variables
 
@@ -44,4 +39,4 @@ def train(request: Request) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(processes.main(sys.argv[1:], train))

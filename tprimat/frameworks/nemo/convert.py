@@ -23,45 +23,45 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def check_target(target: Path, *, overwrite: bool) -> None:
-    """Raise UsageError where the target is there and isn't to be replaced."""
+    """Raise UsageError if the target is there and isn't to be replaced."""
     if target.exists() and not overwrite:
-        raise _refusal(f"{target} is there: name another folder, or say --overwrite")
+        raise _refusal(f"{target} already exists; choose another directory or add --overwrite")
 
 
 def hugging_face_source(model: str, text: str) -> str:
-    """Return what NeMo's importer is given for a folder or a name on the hub. Raises UsageError for anything else."""
+    """Return the argument of NeMo's importer for a directory or a name on the hub. Raises UsageError for others."""
     folder = Path(text).expanduser()
     if not folder.is_dir():
         if _HUB_NAME.fullmatch(text) and not text.startswith("."):
             return f"hf://{text}"
-        raise _refusal(f"{text}: there is no such folder, and a model on the hub is written ORG/NAME")
+        raise _refusal(f"{text}: there is no such directory, and a model on the hub is written ORG/NAME")
     try:
         kind = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
     except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError):
         raise _refusal(
-            f"{folder}: holds no config.json that names a model_type: name a folder as save_pretrained() of "
-            "transformers writes it"
+            f"{folder}: has no config.json with a model_type: pass a directory written by save_pretrained() of "
+            "transformers"
         ) from None
     if kind != CLASSES[model][0]:
         fits = next((name for name, (own, *_) in CLASSES.items() if own == kind), None)
         other = f"convert_{fits}.py converts that" if fits else f"there are {', '.join(CLASSES)}"
-        raise _refusal(f"{folder}: holds a model of type {kind}, which isn't {models.title(model)}: {other}")
+        raise _refusal(f"{folder}: contains a model of type {kind}, which isn't {models.title(model)}: {other}")
     return f"hf://{folder.absolute()}"
 
 
 def nemo_folder(text: str) -> Path:
-    """Return a folder with a model as NeMo 2 writes it. Raises UsageError for any other."""
+    """Return a directory with a model as NeMo 2 writes it. Raises UsageError for any other."""
     folder = Path(text).expanduser().absolute()
     if not ((folder / "weights").is_dir() and (folder / "context").is_dir()):
         raise _refusal(
-            f"{folder}: holds no model of NeMo 2, which has the folders weights and context: name what import, or a "
+            f"{folder}: is not a NeMo 2 model, which has directories weights and context: pass what import, or a "
             "training's checkpoint, has written"
         )
     return folder
 
 
 def to_nemo(model: str, source: str, target: Path, *, overwrite: bool) -> None:
-    """Import a model from hf://ORG/NAME or hf:///folder. Raises UsageError where it can't be read or written."""
+    """Import a model from hf://ORG/NAME or hf:///directory. Raises UsageError if it can't be read or written."""
     from nemo.collections import llm
 
     kind, config = (getattr(llm, name) for name in CLASSES[model][1:])
@@ -74,13 +74,13 @@ def to_nemo(model: str, source: str, target: Path, *, overwrite: bool) -> None:
         raise UsageError(f"{str(error).splitlines()[0]}: {needs}", heading="no-framework") from error
     except OSError as error:
         raise _refusal(
-            f"{source.removeprefix('hf://')}: {_first_line(error)}: a gated model takes HF_TOKEN and its makers' "
-            "consent; without network, name a folder with the model"
+            f"{source.removeprefix('hf://')}: {_first_line(error)}: a gated model needs an "
+            "HF_TOKEN with granted access; offline, pass a local directory with the model"
         ) from error
 
 
 def to_hugging_face(source: Path, target: Path, *, overwrite: bool) -> None:
-    """Export a model of NeMo. Raises UsageError where it can't be read or written."""
+    """Export a model of NeMo. Raises UsageError if it can't be read or written."""
     from nemo.collections import llm
 
     try:

@@ -43,10 +43,9 @@ def prefix(request: Request) -> Path:
 
 
 def write(request: Request) -> None:
-    """Write the token file where a request trains on one, unless it is there."""
+    """Write the token file if a request trains on one, unless it is there."""
     if request.data == TOKENS:
-        source = recipe.of(request).source
-        write_tokens(prefix(request), source, _sequences(request), request.sequence_length)
+        write_tokens(prefix(request), recipe.of(request).source, _sequences(request), request.sequence_length)
 
 
 def described(request: Request) -> Data:
@@ -60,7 +59,7 @@ def described(request: Request) -> Data:
 def write_tokens(prefix: Path, source: TokenSource, sequences: int, length: int) -> None:
     """Write both files of a prefix, unless they are there, with so many sequences from the source's first step.
 
-    Of several processes one writes, the others wait. Raises UsageError where the folder can't be written to.
+    Of several processes one writes, the others wait. Raises UsageError if the directory can't be written to.
     """
     import numpy as np
     from filelock import FileLock
@@ -83,7 +82,7 @@ def write_tokens(prefix: Path, source: TokenSource, sequences: int, length: int)
             # Last: where the index is, the tokens are whole.
             files.write_atomically(index_path, index(sequences, length, int(kind[2]), code))
     except OSError as error:
-        raise files.unwritable(prefix, error, f"the tokens can't be written ({size / 1e9:.1f} GB)") from error
+        raise files.unwritable(prefix, error, f"the tokens cannot be written ({size / 1e9:.1f} GB)") from error
 
 
 def index(sequences: int, length: int, item_size: int, code: int) -> bytes:

@@ -17,10 +17,10 @@ CLASSIC_ROW = {
 """What the preset `classic` has in the place of the recipe's own."""
 
 PRECISIONS = {PERFORMANCE: "bf16", RECIPE: "bf16", CLASSIC: "fp8"}
-"""In which a preset trains where the user leaves it open."""
+"""In which a preset trains if the user leaves it open."""
 
 MICRO_BATCHES = 8
-"""Micro-batches of a step at most where no preset is named. With NVIDIA's 32 a step of Llama takes 17 s on eight H100s
+"""Micro-batches of a step at most if no preset is named. With NVIDIA's 32 a step of Llama takes 17 s on eight H100s
 at 40 % of the peak, with the 128 of Mistral's recipe 30 s: too few steps for a steady state within ten minutes."""
 
 PRESETS = {
@@ -47,7 +47,7 @@ class Defaults:
         tensor, pipeline, context: parallelism.
         cuda_graphs: whether kernels are recorded and played back.
         source: where this is published.
-        note: what the row was made for, where it is used for something else; or None.
+        note: what the row was made for, if it is used for something else; or None.
     """
 
     model: str
@@ -67,7 +67,7 @@ class Defaults:
 
 _BOTH = ("bf16", "fp8")
 _ALL = (*_BOTH, "mxfp8")
-LIKE_H100 = "NVIDIA publishes none for this card: that of the H100, which has the same chip and less memory, is taken"
+LIKE_H100 = "NVIDIA publishes none for this GPU; that of the H100, the same chip with less memory, is used"
 
 PUBLISHED = (
     # Rows `pre_train,llama3,8b`, read in November 2026; the shape of Llama 3 and of 3.1 is one.
@@ -87,7 +87,7 @@ RECIPES = (
 
 
 def choose(model: str, preset: str, device_name: str | None, precision: str) -> Defaults:
-    """Return the configuration for a model on a GPU of this short name, or None where it isn't known."""
+    """Return the configuration for a model on a GPU of this short name, or None if it isn't known."""
     recipe = next(row for row in RECIPES if row.model == model)
     if preset == CLASSIC:
         return dataclasses.replace(recipe, **CLASSIC_ROW)  # type: ignore[arg-type]  # names and types of fields
@@ -96,7 +96,7 @@ def choose(model: str, preset: str, device_name: str | None, precision: str) -> 
     for row in PUBLISHED:
         if row.model == model and device_name in row.gpus and precision in row.precisions:
             return row
-    why = "which card will train isn't known"
+    why = "the GPU is unknown"
     if device_name is not None:
         why = f"NVIDIA publishes no configuration of this model for {device_name}"
-    return dataclasses.replace(recipe, note=f"{why}: the recipe's own is taken")
+    return dataclasses.replace(recipe, note=f"{why}: the recipe's own is used")

@@ -36,7 +36,7 @@ _SETTINGS = (
 
 def shape_and_scale(config: ModelConfig, request: Request) -> tuple[ModelConfig, str]:
     """Return the shape that the recorder read, with its number of parameters, and its scale."""
-    # There are no sizes where the model never came to be; --set may have changed those of the request.
+    # There are no sizes if the model never came to be; --set may have changed those of the request.
     requested = shape_of(request)
     if config.num_layers is None or all(getattr(config, size) == getattr(requested, size) for size in _COMPARED):
         return requested, request.scale

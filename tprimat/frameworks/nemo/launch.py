@@ -55,7 +55,7 @@ class Nemo(loops.Loop[Request]):
     resolver = Resolver
 
     def unavailable(self) -> str | None:
-        """Return why NeMo can't train here and what to do; None where it can."""
+        """Return why NeMo can't train here and what to do; None if it can."""
         spec = importlib.util.find_spec("nemo")
         if spec is None:
             return f"NeMo isn't installed: {_INSTALL}"
@@ -73,7 +73,7 @@ class Nemo(loops.Loop[Request]):
         sources = [Path(folder) / OPTIMIZER for folder in (megatron and megatron.submodule_search_locations) or ()]
         if any(source.is_file() and PASSED not in source.read_text(encoding="utf-8") for source in sources):
             core = f"Megatron Core {installed_version('megatron-core') or ''}".rstrip()
-            return f"{named} can't train with {core}; 0.15.3 is the last that it can: {_INSTALL}"
+            return f"{named} cannot train with {core}; 0.15.3 is the last that it can: {_INSTALL}"
         return None
 
     def launch(self, request: Request) -> Launch:
@@ -96,14 +96,10 @@ def environment(request: Request) -> dict[str, str]:
         if overlaps or not request.vendor_settings:
             connections = str(request.max_connections)
             settings["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", connections)
-        if records_graphs(request):
+        # By its configuration, or by a field that the user has set.
+        if request.cuda_graphs or any("cuda_graph" in setting for setting in request.settings):
             if SEGMENTS in os.environ.get(ALLOCATOR, ""):
                 settings[ALLOCATOR] = ",".join(each for each in os.environ[ALLOCATOR].split(",") if each != SEGMENTS)
         elif ALSO_ALLOCATOR not in os.environ:
             settings[ALLOCATOR] = os.environ.get(ALLOCATOR, SEGMENTS)
     return settings
-
-
-def records_graphs(request: Request) -> bool:
-    """Return whether the training records CUDA graphs, by its configuration or by a field that the user set."""
-    return request.cuda_graphs or any("cuda_graph" in setting for setting in request.settings)

@@ -27,8 +27,11 @@ GPUS_OF_A_NODE = 8
 
 def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
     """Raise UsageError for options that a framework has no use for."""
-    given = None if framework == NEMO else own_option(options) if divides else _first_given(options)
-    if given is not None:
+    first = next((name for name in SETTINGS if getattr(options, name)), None)
+    given = own_option(options) if divides else first and by_key(first).option
+    if not divides and options.gpu is not None:
+        given = f"--gpu {_card(options.gpu).short_name}"
+    if given and framework != NEMO:
         raise UsageError(
             f"{given} is a NeMo option; the framework is {framework}",
             hint=f"add --framework nemo, or remove {given}",
@@ -36,13 +39,8 @@ def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
         )
 
 
-def _first_given(options: argparse.Namespace) -> str | None:
-    given = next((name for name in SETTINGS if getattr(options, name)), None)
-    return by_key(given).option if given else None
-
-
 def own_option(options: argparse.Namespace) -> str | None:
-    """Return an option, with its value, that NeMo alone takes; None where there is none."""
+    """Return an option, with its value, that NeMo alone takes; None if there is none."""
     values = (("preset", CLASSIC), ("data", TOKENS))
     return next((f"--{name} {value}" for name, value in values if getattr(options, name) == value), None)
 
@@ -58,8 +56,8 @@ def device(here: Device, options: argparse.Namespace, notes: list[str]) -> Devic
         if here.platform != "cpu" or not options.dry_run or is_emulated():
             return here
         notes.append(
-            f"no GPU is here: this is shown for {options.gpus or GPUS_OF_A_NODE} NVIDIA GPUs; --gpus and --gpu NAME "
-            "say which"
+            f"this machine has no GPU; this dry run is for {options.gpus or GPUS_OF_A_NODE} NVIDIA GPUs (choose others "
+            "with --gpus and --gpu NAME)"
         )
     nodes = options.num_nodes or 1
     on_each = max(1, (options.gpus or GPUS_OF_A_NODE * nodes) // nodes)
@@ -70,7 +68,7 @@ def device(here: Device, options: argparse.Namespace, notes: list[str]) -> Devic
 
 
 def _card(name: str) -> Gpu:
-    """Return the row of a card by its short name or its key. Raises UsageError where there is none."""
+    """Return the row of a card by its short name or its key. Raises UsageError if there is none."""
     cards = [gpu for gpu in gpus.gpus() if gpu.vendor == "NVIDIA"]
     for gpu in cards:
         if name.lower() in (gpu.short_name.lower(), gpu.key.lower(), gpu.title.lower()):

@@ -76,13 +76,16 @@ class Resolver(resolve.Resolver):
         """Return a row of nemo/defaults.py; that of a smaller model comes from its scale, undivided."""
         row = self.published(precision)
         if scale is None or scale.name != scales.FULL:
-            row = of_scale(row, scale or self.default_scale())
+            scale = scale or self.default_scale()
+            micro, length, source = scale.micro_batch_size, scale.sequence_length, f"the scale {scale.name}"
+            batch = micro * scale.gradient_accumulation_steps
+            row = Defaults(row.model, row.gpus, row.precisions, 1, 1, 1, 1, micro, batch, length, False, source)
         if row.note is not None:
             self.notes.append(f"{row.note} ({row.source})")
         elif row.source == self.preset:
             self.notes.append(f"defaults {self.preset}: {PRESETS[self.preset]}")
         else:
-            self.notes.append(f"what is left open{f' for {self.gpu}' if row.gpus else ''} is from {row.source}")
+            self.notes.append(f"unset options{f' for {self.gpu}' if row.gpus else ''} come from {row.source}")
         return row
 
     def published(self, precision: str) -> Defaults:
@@ -96,8 +99,8 @@ class Resolver(resolve.Resolver):
         if self.requested.preset is not None or published <= MICRO_BATCHES:
             return published * unit
         self.notes.append(
-            f"{MICRO_BATCHES} micro-batches a step instead of {published}, so that enough steps fit into some minutes: "
-            f"--preset {self.preset} keeps the global batch of {published * unit}"
+            f"{MICRO_BATCHES} micro-batches per step instead of {published}, so that enough steps fit into some "
+            f"minutes: --preset {self.preset} keeps the global batch of {published * unit}"
         )
         return MICRO_BATCHES * unit
 
@@ -124,18 +127,18 @@ class Resolver(resolve.Resolver):
         product = tensor * pipeline * context
         if gpus % product:
             division = f"tensor {tensor} × pipeline {pipeline} × context {context}"
-            return f"{division} parallel takes {product} GPUs or a multiple of them, and {gpus} train"
+            return f"{division} parallelism needs a multiple of {product} GPUs, but {gpus} were requested"
         for size, count, what in (
             (tensor, shape.num_query_groups, "key/value heads"),
             (tensor, shape.num_attention_heads, "heads"),
             (pipeline, shape.num_layers, "layers"),
         ):
             if count is not None and count % size:
-                return f"the model's {count} {what} can't be divided by {size}: choose a divisor of {count}"
+                return f"the model's {count} {what} cannot be divided by {size}: choose a divisor of {count}"
         length = self.requested.sequence_length or self.row.sequence_length
         if context > 1 and length % (2 * context):
             multiple = f"it must be a multiple of {2 * context}"
-            return f"sequence length {length} can't be shared by {context} GPUs (context parallel): {multiple}"
+            return f"sequence length {length} cannot be shared by {context} GPUs (context parallel): {multiple}"
         return None
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
@@ -155,7 +158,7 @@ class Resolver(resolve.Resolver):
         )
 
     def _check_memory(self, request: Request, shape: ModelConfig) -> Scale | None:
-        """Return the scale to train instead where the memory can't hold a model whose scale the user left open."""
+        """Return the scale to train instead if the memory can't hold a model whose scale the user left open."""
         memory = self.device.free_bytes
         if memory is None:
             if self.device.platform != "cpu":
@@ -169,7 +172,7 @@ class Resolver(resolve.Resolver):
         if needed <= memory:
             self.note_tight(f"{what},", needed)
             return None
-        problem = f"{what}, and one has {gigabytes(memory / GB)} free"
+        problem = f"{what}, each has {gigabytes(memory / GB)} free"
         # A smaller model is divided only as the user says.
         sizes: dict[str, Any] = {name: getattr(self.requested, name) or 1 for name in DIVISION}
         undivided = dataclasses.replace(request, **sizes)
@@ -195,16 +198,9 @@ class Resolver(resolve.Resolver):
         training_s = unlimited_s if request.time_limit_s is None else min(unlimited_s, request.time_limit_s)
         ended = ", ended by the time limit" if training_s < unlimited_s else ""
         self.notes.append(
-            f"expect about {START_MINUTES + training_s / 60:.0f} minutes, of which {START_MINUTES:.0f} to start"
+            f"estimated time: {START_MINUTES + training_s / 60:.0f} min ({START_MINUTES:.0f} min start-up)"
             f"{ended}: at {LIKELY_MFU:.0%} of the peak a step takes {step_s:.2g} s"
         )
-
-
-def of_scale(row: Defaults, scale: Scale) -> Defaults:
-    """Return the defaults of a smaller model: those of its scale, undivided."""
-    micro, length, source = scale.micro_batch_size, scale.sequence_length, f"the scale {scale.name}"
-    batch = micro * scale.gradient_accumulation_steps
-    return Defaults(row.model, row.gpus, row.precisions, 1, 1, 1, 1, micro, batch, length, False, source)
 
 
 def bytes_needed(request: Request, shape: ModelConfig) -> float:

@@ -1,4 +1,4 @@
-"""The recipe of a dry run, where NeMo is here to make it."""
+"""The recipe of a dry run, if NeMo is here to make it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tprimat.frameworks.request import Request
 def show_recipes(requests: Sequence[Request]) -> None:
     """Print the recipes that NeMo would run, field by field."""
     if reason := nemo.LAUNCHER.unavailable():
-        console.note(f"the recipe can be shown only where NeMo is installed: {reason}")
+        console.note(f"the recipe can be shown only if NeMo is installed: {reason}")
         return
     for request in requests:
         console.info(f"\nRecipe of {request.model} for NeMo:")

@@ -2,8 +2,7 @@
 
     python -m tprimat.frameworks.nemo.training --model=llama --scale=full …
 
-Its options are a Request's. Under torchrun each process runs this module, and the first one writes
-the result.
+Its options are a Request's. Under torchrun each process runs this module, and the first one writes the result.
 """
 
 from __future__ import annotations
@@ -20,13 +19,8 @@ from tprimat.frameworks.nemo.convert import WITHOUT_TE
 from tprimat.frameworks.request import Request
 
 
-def main(arguments: list[str]) -> int:
-    """Train; return the exit status of the process."""
-    return processes.main(arguments, train)
-
-
 def train(request: Request) -> None:
-    """Run the recipe in this process, one of request.num_gpus. Raises TensorPrimatError where one line can say why."""
+    """Run the recipe in this process, one of request.num_gpus. Raises TensorPrimatError if one line can say why."""
     os.environ.update(nemo.environment(request))
     import nemo_run as run
 
@@ -43,4 +37,4 @@ def train(request: Request) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(processes.main(sys.argv[1:], train))

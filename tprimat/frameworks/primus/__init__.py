@@ -1,7 +1,5 @@
 """AMD Primus, measured by its log."""
 
-from __future__ import annotations
-
 from tprimat.frameworks.framework import Framework
 
 ROWS = (

@@ -28,7 +28,7 @@ _BACKENDS = {
     "megatron": ("third_party/Megatron-LM", "third_party/megatron"),
     torchtitan.NAME: ("third_party/torchtitan",),
 }
-"""Where a clone has each back end, unless BACKEND_PATH or its own variable names another folder."""
+"""Where a clone has each back end, unless BACKEND_PATH or its own variable names another directory."""
 
 
 def preflight(request: PrimusTraining, machine: Machine, environ: Mapping[str, str] = os.environ) -> PreflightResult:
@@ -43,7 +43,7 @@ def _of_installation(request: PrimusTraining, machine: Machine, environ: Mapping
     root = request.installation.path
     backend = request.configuration.framework or ""
     if not any(environ.get(name) for name in ("BACKEND_PATH", f"{backend.upper()}_PATH")):
-        # A clone without its submodules has an empty folder for each.
+        # A clone without its submodules has an empty directory for each.
         folders = [folder for name in _BACKENDS.get(backend, ()) if (folder := root / name).is_dir()]
         if folders and not any(any(folder.iterdir()) for folder in folders):
             yield f"{folders[0]} is empty: git -C {root} submodule update --init --recursive"
@@ -81,9 +81,8 @@ def _warnings(request: PrimusTraining, machine: Machine, environ: Mapping[str, s
     given = value("train_data_path") or environ.get("TOKENIZED_TRAIN_DATA_PATH")
     if request.configuration.framework == "megatron" and value("mock_data") is not True and not given:
         yield (
-            "the configuration has no mock_data and no train_data_path: Primus will fetch and tokenize "
-            "BookCorpus first, which takes long and needs HF_TOKEN (-- --mock_data True trains on mock "
-            "tokens)"
+            "the configuration has no mock_data and no train_data_path: Primus will fetch and tokenize BookCorpus "
+            "first, which takes a long time and needs HF_TOKEN (-- --mock_data True trains on mock tokens)"
         )
     if request.configuration.framework == torchtitan.NAME and value("mock_data") is not True:
         yield (

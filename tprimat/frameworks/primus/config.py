@@ -35,11 +35,13 @@ TRAINERS = ("pre_trainer", "post_trainer")
 PRESETS = "primus/configs"
 COMMAND_LINE = "command line"
 
-_VARIABLE = re.compile(r"\${([^:{}]+)(?::([^}]*))?}")
+_VARIABLE = re.compile(r"\${([^:{}]{1,200})(?::([^}]{0,2000}))?}")
 _INHERITANCE = ("extends", "bases", "includes")
 """Words with which a preset names those that it extends: today's, and two of Primus before v26."""
 
 _DEEPEST = 20
+LARGEST, MOST_VALUES = 1 << 19, 20_000
+"""Bytes of a file, and values when its aliases are followed: more than anybody writes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Configuration:
 
 
 def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
-    """Read an experiment's file, and the presets in the folder of Primus that it names.
+    """Read an experiment's file, and the presets in the directory of Primus that it names.
 
     Raises UnreadableError for what is no experiment of Primus, with its line if it has one; UsageError without PyYAML.
     """
@@ -161,7 +163,7 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         shape = msgspec.structs.replace(shape, vocab_size=shape.vocab_size + 1)
     meant = models.recognize(configuration.model or "")
     if meant is not None and shape.vocab_size is None:
-        # The tokenizer will state the vocabulary: of the model of this name, where the widths are its own.
+        # The tokenizer will state the vocabulary: of the model of this name, if the widths are its own.
         completed = msgspec.structs.replace(shape, vocab_size=meant.shape.vocab_size)
         shape = completed if models.with_shape(completed) is meant else shape
     switches: dict[str, Any] = megatron_setup.switches(stated)
@@ -196,19 +198,21 @@ def _parsed(path: Path, environ: Mapping[str, str], depth: int = 0) -> tuple[dic
     except ModuleNotFoundError:
         raise missing_package("pyyaml", "pip install pyyaml", f"reading {path}") from None
     try:
-        text = files.read_plain(path).decode()
+        text = files.read_plain(path, LARGEST).decode()
         content, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not a text file"
-        raise UnreadableError(path, f"can't be read: {why}", heading="unreadable-file") from error
-    except (yaml.YAMLError, RecursionError) as error:
+        raise UnreadableError(path, f"cannot be read: {why}", heading="unreadable-file") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        # ValueError: of a day that no month has, or of a number of 5000 digits.
         mark = getattr(error, "problem_mark", None)
-        what = getattr(error, "problem", None) or "it can't be parsed"
+        what = getattr(error, "problem", None) or "it cannot be parsed"
         raise _broken(path, f"is not YAML: {what}", mark.line + 1 if mark else None) from error
     if not isinstance(content, dict):
         return {}, root
     if depth > _DEEPEST:
         raise _broken(path, "circular preset reference")
+    _check_size(content, path)
     content = _resolved(content, environ, path)
     merged: dict[str, Any] = {}
     for word in _INHERITANCE:
@@ -218,6 +222,18 @@ def _parsed(path: Path, environ: Mapping[str, str], depth: int = 0) -> tuple[dic
             if base.is_file():
                 merged = _merged(merged, _parsed(base, environ, depth + 1)[0])
     return _merged(merged, content), root
+
+
+def _check_size(content: Any, path: Path) -> None:
+    """Refuse what is small in the file and endless when aliases are followed."""
+    waiting, count = [content], 0
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict | list):
+            count += len(value)
+            if count > MOST_VALUES:
+                raise _broken(path, "has more values than any configuration")
+            waiting += value.values() if isinstance(value, dict) else value
 
 
 def _broken(path: Path, message: str, line: int | None = None) -> UnreadableError:
@@ -244,7 +260,7 @@ def _resolved(value: Any, environ: Mapping[str, str], path: Path) -> Any:
     def replacement(match: re.Match[str]) -> str:
         name, default = match[1], match[2]
         if default is None and name not in environ:
-            raise _broken(path, f"asks for the environment variable {name}, which is not set: set it")
+            raise _broken(path, f"requires the environment variable {name}; set it")
         return environ.get(name, default or "")
 
     replaced = _VARIABLE.sub(replacement, value)
@@ -273,13 +289,13 @@ def _literal(text: str) -> Any:
 
 def _ignored(path: Path, content: Any, module: Any, settings: LoggedValues) -> Iterable[str]:
     """Yield notes on parameters that are where Primus doesn't look for them."""
-    for place, names in (("at the top of the file", content), ("beside overrides", module)):
+    for place, names in (("at the top of the file", content), ("next to overrides", module)):
         for name in sorted(names.keys() & megatron_setup.ARGUMENTS - {"model", "exp_name"}):
             held = settings.get(name)
-            instead = f"{held.value} holds ({held.text})" if held else "its default holds"
+            instead = f"{held.value} applies ({held.text})" if held else "its default applies"
             yield (
-                f"{path.name}: {name}: {names[name]} {place} means nothing to Primus, {instead}: it must stand under "
-                "modules.pre_trainer.overrides"
+                f"{path.name}: {name}: {names[name]} {place} is ignored by Primus ({instead}); "
+                "put it under modules.pre_trainer.overrides"
             )
 
 

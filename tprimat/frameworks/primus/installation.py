@@ -39,12 +39,12 @@ FOLDERS = {
     "mi300x": ("MI300X",),
     "mi308x": ("MI300X",),
     "mi300a": ("MI300X",),
-    # Before May 2026 there was no folder for it; it is an MI300X with more memory.
+    # Before May 2026 there was no directory for it; it is an MI300X with more memory.
     "mi325x": ("MI325X", "MI300X"),
     "mi350x": ("MI355X",),
     "mi355x": ("MI355X",),
 }
-"""Folders of configurations for a GPU, the fitting one first."""
+"""Directories of configurations for a GPU, the fitting one first."""
 
 PRECISIONS = by_name("primus").precisions
 """What Primus has configurations for."""
@@ -61,12 +61,12 @@ class ConfigFile:
 
 @dataclasses.dataclass(frozen=True)
 class Installation:
-    """Primus in a folder."""
+    """Primus in a directory."""
 
     path: Path
 
     def problem(self) -> str | None:
-        """Return why nothing can be launched from this folder and what to do; None where it can."""
+        """Return why nothing can be launched from this directory and what to do; None if it can."""
         if not self.path.is_dir():
             return (
                 f"no Primus in {self.path}: set PRIMUS_PATH to its directory (AMD's containers have it in "
@@ -78,7 +78,7 @@ class Installation:
 
     @property
     def launcher(self) -> str | None:
-        """The newer of LAUNCHERS that is there; None where there is neither."""
+        """The newer of LAUNCHERS that is there; None if there is neither."""
         return next((name for name in LAUNCHERS if self.has(name)), None)
 
     def has(self, launcher: str) -> bool:
@@ -131,7 +131,7 @@ class Installation:
         return ConfigFile(self.path / file, added, tuple(notes))
 
     def _folders(self, gpu: str | None) -> list[Path]:
-        """Return the folders with configurations for a GPU."""
+        """Return the directories with configurations for a GPU."""
         if gpu in FOLDERS:
             return [CONFIGS / name for name in FOLDERS[gpu]]
         names = sorted(folder.name for folder in (self.path / CONFIGS).glob("MI*") if folder.is_dir())
@@ -153,7 +153,7 @@ def from_environment(environ: Mapping[str, str], path: Path | None = None) -> In
 def gpu_of(device: Device) -> str | None:
     """Return the key of the GPU's row, or of the only one with configurations that has its architecture and memory.
 
-    None where it isn't known, or isn't AMD's. MI350X and MI355X share both, and their configurations too.
+    None if it isn't known, or isn't AMD's. MI350X and MI355X share both, and their configurations too.
     """
     memory, architecture = device.memory_bytes, device.architecture
     size = None if memory is None else memory / GB
@@ -164,5 +164,5 @@ def gpu_of(device: Device) -> str | None:
     keys = [gpu.key for gpu in fitting if gpu.architecture == architecture and gpu.key in FOLDERS]
     if len({FOLDERS[key] for key in keys}) != 1:
         return None
-    # Where two share a folder, the one that it is named after.
+    # If two share a directory, the one that it is named after.
     return next((key for key in keys if FOLDERS[key][0].lower() == key), keys[0])

@@ -27,6 +27,7 @@ from tprimat.machine import host as hosts
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
 from tprimat.results.run import GpuInfo, ModelConfig
+from tprimat.store.history import UNFINISHED
 
 ROCM_VERSION_FILE = "/opt/rocm/.info/version"
 
@@ -55,7 +56,7 @@ class Resolver(Planner):
         super().prepare()
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
-        """Return the request with Primus' own fields. Raises UsageError where the configuration states no sizes."""
+        """Return the request with Primus' own fields. Raises UsageError if the configuration states no sizes."""
         training = super().complete(request, shape)
         assert isinstance(training, PrimusTraining)
         if not (training.global_batch_size and training.micro_batch_size and training.sequence_length):
@@ -84,7 +85,7 @@ class Primus(Loop[PrimusTraining]):
     resolver = Resolver
 
     def unavailable(self) -> str | None:
-        """Return why Primus can't run here and what to do; None where it can."""
+        """Return why Primus can't run here and what to do; None if it can."""
         if shutil.which("bash") is None:
             return "its scripts need bash, which isn't here"
         return from_environment(os.environ).problem()
@@ -105,8 +106,11 @@ class Primus(Loop[PrimusTraining]):
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise files.unwritable(folder, error, "can't be made") from error
-        files.write_atomically(start_record.path_for(log), start_record.encode(_record(request, made, machine)))
+            raise files.unwritable(folder, error, "cannot be made") from error
+        path, content = start_record.path_for(log), start_record.encode(_record(request, made, machine))
+        # As a result is written: the next command removes what one that was killed has left.
+        with files.lock_folder(path.parent), files.write_temp_beside(path, content, UNFINISHED) as whole:
+            os.replace(whole, path)
         return made
 
     def log_name(self, request: PrimusTraining, moment: str) -> str:
@@ -124,7 +128,7 @@ LAUNCHER = Primus()
 def command(request: PrimusTraining, moment: str) -> Launch:
     """Return the command of a training that starts at a moment, of which there is only one.
 
-    The folder of TRAIN_LOG, Primus' own copy of the log, must be there: some versions don't make it, and the
+    The directory of TRAIN_LOG, Primus' own copy of the log, must be there: some versions don't make it, and the
     default of some can't be written at all.
     """
     path, root = request.configuration.path.absolute(), request.installation.path
@@ -135,7 +139,7 @@ def command(request: PrimusTraining, moment: str) -> Launch:
             hint="copy the configuration to another path",
             heading="primus-config",
         )
-    # Primus appends to what is in a folder of this name, and its default is the same for all precisions.
+    # Primus appends to what is in a directory of this name, and its default is the same for all precisions.
     experiment = f"tprimat_{request.model}_{request.precision}_{moment}"
     train_log = str(request.output_dir.absolute() / "primus" / experiment / "train.log")
     environment = {
@@ -167,7 +171,7 @@ def command(request: PrimusTraining, moment: str) -> Launch:
 
 def _record(request: PrimusTraining, command: Launch, machine: Machine) -> StartRecord:
     run, host = request.setup, Host()
-    # Where this Python's torch sees no AMD GPU it isn't the one that Primus trains with: neither the device nor the
+    # If this Python's torch sees no AMD GPU it isn't the one that Primus trains with: neither the device nor the
     # packages are of the training then. ROCm may be another one than torch's own.
     amd = machine.platform == "amd"
     rocm = (host.read(ROCM_VERSION_FILE) or "").strip()

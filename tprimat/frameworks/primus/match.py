@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from operator import attrgetter
 
 from tprimat.errors import UsageError
+from tprimat.frameworks.match import spelled
 from tprimat.frameworks.primus.config import Configuration, setup
 from tprimat.results.run import Run
 
 _SETTINGS = (
     ("model", "model", None),
     ("global batch size", "training_config.global_batch_size", "global_batch_size"),
-    ("micro batch size", "training_config.micro_batch_size", "micro_batch_size"),
+    ("micro-batch size", "training_config.micro_batch_size", "micro_batch_size"),
     ("sequence length", "training_config.sequence_length", "seq_length"),
     ("steps", None, "train_iters"),
     ("GPUs", "num_gpus", None),
@@ -58,13 +59,8 @@ def differences(configured: Run, reference: Run) -> Iterator[tuple[str, object, 
     """Yield what differs, or what the result doesn't state: title, here, there."""
     for title, field, _ in _SETTINGS:
         here, there = (attrgetter(field)(run) if field else None for run in (configured, reference))
-        if here != there and (title != "optimizer" or _optimizer(here) != _optimizer(there)):
+        if here != there and (title != "optimizer" or spelled(here) != spelled(there)):
             yield title, here, there
-
-
-def _optimizer(name: str | None) -> str | None:
-    # Megatron's "adam" is AdamW: its weight decay is decoupled.
-    return name and name.lower().replace("adamw", "adam")
 
 
 def arguments(run: Run, configuration: Configuration, num_gpus: int, named: object) -> tuple[list[str], list[str]]:

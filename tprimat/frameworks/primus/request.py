@@ -14,7 +14,7 @@ from tprimat.settings.rows import DIVISION
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrimusRequest(RequestedConfig):
-    """The options of a training by Primus; None where not given.
+    """The options of a training by Primus; None if not given.
 
     Attributes:
         installation: None for the one that the environment names.
@@ -59,8 +59,8 @@ class PrimusTraining(Request):
 
     @property
     def result_elsewhere(self) -> str | None:
-        """Why another machine makes the result; None where this one does."""
+        """Why another machine makes the result; None if this one does."""
         if super().result_elsewhere is None:
             return None
         last = self.num_nodes - 1
-        return f"the iteration lines are printed by the last machine (NODE_RANK={last}): the result is made there"
+        return f"the last node (NODE_RANK={last}) prints the iteration lines and writes the result"

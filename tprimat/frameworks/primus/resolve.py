@@ -35,7 +35,7 @@ BACKENDS = ("megatron", "light-megatron", torchtitan.NAME)
 """Frameworks of Primus whose parameters are known here."""
 
 DEFAULT_GPUS = 8
-"""What Primus takes where nobody says."""
+"""What Primus takes if nobody says."""
 
 _DOES_NOT_LOG = ("INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
 """Levels at which the iteration lines, which are of level DEBUG, don't appear."""
@@ -108,21 +108,21 @@ class Planner(resolve.Resolver):
         return self.trains_on
 
     def divide(self, shape: ModelConfig, gpus: int) -> tuple[int, int, int]:
-        """Return tensor, pipeline and context parallelism. Raises UsageError where they don't divide the GPUs."""
+        """Return tensor, pipeline and context parallelism. Raises UsageError if they don't divide the GPUs."""
         tensor, pipeline, context = (getattr(self.setup.parallelism_config, name) or 1 for name in DIVISION)
         share = tensor * pipeline * context
         if gpus % share:
             sizes = {"TP": tensor, "PP": pipeline, "CP": context}
             product = " × ".join(f"{name} {size}" for name, size in sizes.items() if size > 1)
             raise UsageError(
-                f"{gpus} GPUs can't be divided by {product} = {share}",
+                f"{gpus} GPUs cannot be divided by {product} = {share}",
                 hint=f"use a multiple of {share} GPUs, or other parallel sizes",
                 heading="batch-sizes",
             )
         return tensor, pipeline, context
 
     def batch(self, replicas: int, gpus: int) -> tuple[int, int]:
-        """Return micro and global batch size. Raises UsageError where one is no multiple of the other."""
+        """Return micro and global batch size. Raises UsageError if one is no multiple of the other."""
         micro, batch = self.row.micro_batch_size or 0, self.row.global_batch_size or 0
         if micro and batch:
             resolve.check_batch(batch, micro, replicas)
@@ -234,7 +234,7 @@ def models_of(
             return names, names[0] if config is not None else None
     if config is None:
         return names, None
-    model = model_of(config, installation, environ, ": unset PRIMUS_CONFIG, or name one of these")
+    model = model_of(config, installation, environ, ": unset PRIMUS_CONFIG, or choose one of these")
     return tuple(dict.fromkeys((*names, model))), model
 
 
@@ -318,7 +318,7 @@ def _visible(environ: Mapping[str, str]) -> str | None:
     if allowed is not None and environ.get("ROCR_VISIBLE_DEVICES", "").strip():
         raise UsageError(
             f"Primus replaces HIP_VISIBLE_DEVICES ({allowed}), which ROCR_VISIBLE_DEVICES limits as well",
-            hint="set ROCR_VISIBLE_DEVICES alone, to the GPUs that are to train",
+            hint="set only ROCR_VISIBLE_DEVICES, to the GPUs to train on",
             heading="wrong-usage",
         )
     return allowed

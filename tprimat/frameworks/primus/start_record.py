@@ -75,7 +75,7 @@ def _known(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(path: Path) -> StartRecord | None:
-    """Return the record in a file; None where there is no such file. Raises UnreadableError for another file."""
+    """Return the record in a file; None if there is no such file. Raises UnreadableError for another file."""
     try:
         record: StartRecord = without_secrets(msgspec.json.decode(files.read_plain(path), type=StartRecord))
         return record
@@ -83,10 +83,13 @@ def read(path: Path) -> StartRecord | None:
         return None
     except OSError as error:
         raise files.unreadable(path, error) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreadableError(
-            path, f"is not a start record: {error}: move it away from the log", heading="start-record"
-        ) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise not_one(path, error) from error
+
+
+def not_one(path: Path, error: Exception) -> UnreadableError:
+    """Return the error for a file that is no record, or of no run."""
+    return UnreadableError(path, f"is not a start record: {error}: move it away from the log", heading="start-record")
 
 
 def belongs(record: StartRecord, lines: Iterable[Line]) -> bool:

@@ -22,7 +22,7 @@ def null_tokenizer(model: Model) -> dict[str, Any]:
 
 
 def missing_folder(configuration: Configuration, installation: Installation) -> str | None:
-    """Return why a tokenizer in a folder can't be loaded; None where it can, or has none."""
+    """Return why a tokenizer in a directory can't be loaded; None if it can, or has none."""
     name = _named(configuration, installation)
     if name is None or not _is_path(name) or (installation.path / Path(name).expanduser()).exists():
         return None
@@ -32,7 +32,7 @@ def missing_folder(configuration: Configuration, installation: Installation) -> 
 def unobtainable(
     configuration: Configuration, installation: Installation, environ: Mapping[str, str]
 ) -> tuple[str, str] | None:
-    """Return why a tokenizer can't be fetched from the hub, and what to do; None where it can, or isn't needed."""
+    """Return why a tokenizer can't be fetched from the hub, and what to do; None if it can, or isn't needed."""
     name = _named(configuration, installation)
     if name is None or _is_path(name):
         return None
@@ -67,7 +67,7 @@ def is_mock(configuration: Configuration) -> bool:
 
 
 def _named(configuration: Configuration, installation: Installation) -> str | None:
-    """Return the tokenizer that Primus would load; None where it loads none."""
+    """Return the tokenizer that Primus would load; None if it loads none."""
     kind, name = (configuration.settings.value(each) for each in ("tokenizer_type", "tokenizer_model"))
     if not isinstance(name, str) or not name or "Null" in str(kind):
         return None
@@ -80,7 +80,7 @@ def _is_path(name: str) -> bool:
 
 
 def _caches(installation: Installation, environ: Mapping[str, str]) -> list[Path]:
-    """Return folders that Primus' versions and Hugging Face's library take for HF_HOME."""
+    """Return directories that Primus' versions and Hugging Face's library take for HF_HOME."""
     if environ.get("HF_HOME"):
         return [Path(environ["HF_HOME"])]
     data = Path(environ.get("DATA_PATH") or installation.path / "data")

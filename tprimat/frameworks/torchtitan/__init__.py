@@ -1,7 +1,5 @@
 """torchtitan, measured by its log."""
 
-from __future__ import annotations
-
 from tprimat.frameworks.framework import Framework
 
 ROWS = (

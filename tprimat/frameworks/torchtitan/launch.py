@@ -35,7 +35,7 @@ OPTIONS, NEEDED = "torchtitan/config/job_config.py", "class Compile"
 
 
 def too_old(clone: Path) -> str | None:
-    """Return why a clone is too old, and what to do; None where it isn't."""
+    """Return why a clone is too old, and what to do; None if it isn't."""
     options = clone / OPTIONS
     if (clone / REGISTRY).is_file() or (options.is_file() and NEEDED in options.read_text(encoding="utf-8")):
         return None
@@ -74,7 +74,7 @@ class Torchtitan(LoggedTraining):
     resolver = Resolver
 
     def unavailable(self) -> str | None:
-        """Return why torchtitan can't train here and what to do; None where it can."""
+        """Return why torchtitan can't train here and what to do; None if it can."""
         return super().unavailable() or too_old(CLONE.folder())
 
     def launch(self, request: Request) -> Launch:

@@ -37,7 +37,7 @@ over all processes; the losses are those of one."""
 
 ROUNDED = 1e-3
 
-ABSENT = {NORM: "the Trainer tells it in its log alone: with logging_steps=1, of each step"}
+ABSENT = {NORM: "the Trainer reports it only in its log; with logging_steps=1, of each step"}
 NO_LOSS = "the model returns none; with logging_steps=1 each step's is in the Trainer's log"
 
 
@@ -59,7 +59,7 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         self._norm = norm
 
     def failed(self, exception: BaseException) -> None:
-        """Write the result of a training that raised; needed only where that is caught and the program goes on."""
+        """Write the result of a training that raised; needed only if that is caught and the program goes on."""
         if self._recording:
             self._undo.close()
             self._recording.fail(exception)
@@ -70,8 +70,8 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         if args.n_gpu > 1:
             raise UsageError(
                 f"{NAME}: this Trainer divides each batch over {args.n_gpu} GPUs within one process (DataParallel), "
-                f"which is not measured: start it with torchrun --nproc-per-node={args.n_gpu}, or let "
-                "CUDA_VISIBLE_DEVICES name one GPU",
+                f"which is not measured: start it with torchrun --nproc-per-node={args.n_gpu}, or "
+                "set CUDA_VISIBLE_DEVICES to a single GPU",
                 heading=HEADING,
             )
         model: Any = kwargs.get("model")
@@ -117,7 +117,7 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
             norm, self._norm = self._values.take(NORM, self._norm), None
             scale = 1.0
             if losses and all(summed for _, summed in losses):
-                # Each is a share of the whole batch's mean: their sum, not their mean, is the loss. And where
+                # Each is a share of the whole batch's mean: their sum, not their mean, is the loss. And if
                 # the tokens of all processes were counted, of all of those.
                 everywhere = args.world_size if getattr(args, "average_tokens_across_devices", False) else 1
                 scale = float(len(losses) * everywhere)
@@ -184,7 +184,7 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         return amended
 
     def _check_losses(self, records: Sequence[Record]) -> None:
-        """Ignore the model's loss where the training adds to it or computes its own."""
+        """Ignore the model's loss if the training adds to it or computes its own."""
         losses = {record.step: record.loss for record in records if record.loss is not None}
         logged, returned = [], []
         last = records[0].step - records[0].window if records else 0
@@ -199,15 +199,15 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         reference, own = statistics.fmean(logged), statistics.fmean(returned)
         tolerance = ALONE_TOLERANCE if self._args.world_size == 1 else AMONG_OTHERS_TOLERANCE
         if abs(reference - own) > ROUNDED + tolerance * abs(reference):
-            self._loss_doubt = f"the model returns {own:.4f} on the average, and the Trainer logs {reference:.4f}"
+            self._loss_doubt = f"the model returns {own:.4f} on average, and the Trainer logs {reference:.4f}"
             self._values.is_global = True
 
     def warnings(self) -> list[str]:
         """Return what is doubtful of the losses and of the batch."""
         warnings = []
         if self._loss_doubt is not None:
-            instead = ": those of its log are taken" if self._each_step_is_logged else ""
-            warnings.append(f"the model's losses are not those that are trained on: {self._loss_doubt}{instead}")
+            instead = ": losses from the Trainer's log are used" if self._each_step_is_logged else ""
+            warnings.append(f"the model's losses differ from the training loss: {self._loss_doubt}{instead}")
         if self._recording and self._recording.batch_varies:
             warnings.append(
                 "the last steps of an epoch have fewer sequences, so there is no throughput in tokens: set "
@@ -218,7 +218,7 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
 
 @contextlib.contextmanager
 def _watched_program(failed: Callable[[BaseException], None], ended: Callable[[], None]) -> Iterator[None]:
-    """Call these where the program ends in the midst: the Trainer tells its callbacks of no exception."""
+    """Call these if the program ends in the midst: the Trainer tells its callbacks of no exception."""
     usual = sys.excepthook
 
     def uncaught(kind: type[BaseException], exception: BaseException, trace: TracebackType | None) -> None:

@@ -23,18 +23,18 @@ def sizes_of(args: Any, stated: TrainingConfig) -> TrainingConfig:
 def describe(args: Any, model: Any, optimizer: Any, stated: TrainingConfig, platform: Any, max_steps: int) -> Run:
     """Return all that can be known of a training before its first step."""
     warnings = []
-    # Not the stated sizes, so that it is seen where they differ from these.
+    # Not the stated sizes, so that it is seen if they differ from these.
     sizes = sizes_of(args, TrainingConfig())
     strategy, accumulation = _strategy(args), args.gradient_accumulation_steps
     if stated.sequence_length is None:
-        warnings.append(f"sequence_length unknown: no TrainingArguments say it; pass sequence_length= to {NAME}")
+        warnings.append(f"sequence_length unknown: not in TrainingArguments; pass sequence_length= to {NAME}")
     parallelism = undivided(strategy, args.world_size, accumulation)
     shape = (shapes.of_module(model) if model is not None else None) or ModelConfig()
     if getattr(args, "parallelism_config", None) is not None or (getattr(model, "tp_size", None) or 1) > 1:
         # Then these processes are no replicas, and what was multiplied above isn't the global batch.
         sizes = msgspec.structs.replace(sizes, global_batch_size=stated.global_batch_size)
         parallelism = ParallelismConfig(strategy_name=strategy, gradient_accumulation_steps=accumulation)
-        warnings.append(f"how the model is divided is unknown: state it with setup= of {NAME}")
+        warnings.append(f"parallelism unknown: pass setup= to {NAME}")
     elif model is not None and strategy in ("single process", "DDP"):
         shape = shapes.with_parameters(shape, model)
     precision, detail = _precision(args, model, platform)
@@ -71,7 +71,7 @@ def _strategy(args: Any) -> str:
 
 
 def _precision(args: Any, model: Any, platform: Any) -> tuple[str | None, str | None]:
-    """Return the precision of the matrix products, in Lightning's words where the meaning is the same."""
+    """Return the precision of the matrix products, in Lightning's words if the meaning is the same."""
     dtypes = parameter_dtypes(model) if model is not None else []
     whole = dtypes == ["float32"]
     for flag, words in (("bf16", "bf16-mixed"), ("fp16", "16-mixed")):

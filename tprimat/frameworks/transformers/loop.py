@@ -30,12 +30,12 @@ from tprimat.record.ranks import Process
 
 
 def train(request: Request) -> None:
-    """Train, with the recorder watching, and write the result to the request's folder."""
+    """Train, with the recorder watching, and write the result to the request's directory."""
     process = this_one(request.platform)
     training = recipe.of(request)
     recording = RequestedTrainerBenchmark(training, process)
     group = joined(process) if process.world_size > 1 else contextlib.nullcontext()
-    # The Trainer wants a folder for its checkpoints, and none is written.
+    # The Trainer wants a directory for its checkpoints, and none is written.
     with group, tempfile.TemporaryDirectory() as scratch:
         trainer = _trainer(training, process, recording, scratch)
         try:
@@ -85,7 +85,7 @@ class Sequences:
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
-        """Return several at once, as torch's loader asks where it can."""
+        """Return several at once, as torch's loader asks if it can."""
         request = self._training.request
         rows = self._training.source.in_order(np.asarray(indices), request.global_batch_size, request.sequence_length)
         return [{"input_ids": row, "labels": row} for row in torch.from_numpy(rows)]

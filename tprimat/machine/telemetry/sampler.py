@@ -1,10 +1,10 @@
 """The sampler: a process of its own that reads the devices and the CPU once a second, as a program:
 
-    python -m tprimat.machine.telemetry.sampler PLATFORM PID [GPU …] > TRACE.jsonl
+    python -m tprimat.machine.telemetry.sampler PARENT PLATFORM PID [GPU …] > TRACE.jsonl
 
 The training never waits for it: it starts the sampler before its first step and collects what was read after its last
 one. The sampler exits by itself within a second of the process that started it, even while a driver doesn't answer.
-In trainings of more than two hours it reads less often, so that a trace stays below some 50,000 readings a month.
+In runs of more than two hours it reads less often, so that a trace stays below some 50,000 readings a month.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ REST_PER_READING = 20
 STOP_S = 2.0
 """How long a training waits at its end for the last reading."""
 
+LARGEST_TRACE = 1 << 28  # bytes; of eight GPUs a day takes some 150 MB
 VARIABLE = "TPRIMAT_TELEMETRY"
 """Environment variable: off for no telemetry; replay:FILE to play a recorded trace in its place."""
 
@@ -55,8 +56,8 @@ class Sampler:
         with_siblings: whether this process's parent has started the training's other processes, as torchrun does.
 
     Attributes:
-        unknown: why there is no telemetry; None where there may be.
-        gpus_unknown: why no GPU is read; None where they are.
+        unknown: why there is no telemetry; None if there may be.
+        gpus_unknown: why no GPU is read; None if they are.
     """
 
     def __init__(self, platform: Platform, devices: Sequence[Device] = (), *, with_siblings: bool = False) -> None:
@@ -69,10 +70,10 @@ class Sampler:
         if os.environ.get(VARIABLE) == OFF:
             self.unknown = f"switched off ({VARIABLE}={OFF} or --telemetry {OFF})"
             return
-        # The process whose children are the training: this one, or its parent where that has started the ranks.
+        # The process whose children are the training: this one, or its parent if that has started the ranks.
         root = os.getppid() if with_siblings else os.getpid()
         try:
-            self._start([platform, str(root), *gpus])
+            self._start([str(os.getpid()), platform, str(root), *gpus])
         except (OSError, ValueError) as error:
             self.unknown = f"the sampler could not be started: {error}"
 
@@ -132,7 +133,7 @@ class Sampler:
 def choose(telemetry: str) -> None:
     """Pass the option --telemetry on to all processes that this one starts, those that torchrun starts too.
 
-    Raises UsageError where the environment variable is wrong, or its trace can't be played.
+    Raises UsageError if the environment variable is wrong, or its trace can't be played.
     """
     chosen = os.environ.get(VARIABLE, "")
     if telemetry == OFF:
@@ -140,12 +141,12 @@ def choose(telemetry: str) -> None:
     elif chosen.startswith(REPLAY):
         path = Path(chosen.removeprefix(REPLAY))
         try:
-            recorded = trace.decode(read_plain(path).splitlines())
+            recorded = trace.decode(read_plain(path, LARGEST_TRACE).splitlines())
         except OSError as error:
             raise unreadable(path, error) from error
         if recorded is None:
             raise UsageError(f"{VARIABLE}: {path} is not a telemetry trace", heading="wrong-usage")
-        # Trainings run in another directory.
+        # Runs run in another directory.
         os.environ[VARIABLE] = f"{REPLAY}{path.absolute()}"
     elif chosen not in ("", OFF):
         problem = f"{VARIABLE}={chosen} is unknown"
@@ -153,25 +154,25 @@ def choose(telemetry: str) -> None:
 
 
 def why_unreadable(platform: Platform, devices: Sequence[Device]) -> str | None:
-    """Return why GPUs can't be read; None where it can be tried."""
+    """Return why GPUs can't be read; None if it can be tried."""
     if platform == "cpu":
         return "trained on a CPU, not on a GPU"
     part = next((device.partition for device in devices if device.partition), None)
     if part:
         return f"the drivers report none for a GPU partition ({part})"
     if not devices or not all(device.id for device in devices):
-        return "this torch reports neither UUIDs nor PCI addresses of the GPUs, so they can't be matched"
+        return "this torch reports neither UUIDs nor PCI addresses of the GPUs, so they cannot be matched"
     return None
 
 
 def source_of(arguments: Sequence[str]) -> Source | None:
-    """Return what the sampler reads; None where a trace to be played can't be read."""
+    """Return what the sampler reads; None if a trace to be played can't be read."""
     platform, root, *gpus = arguments
     chosen = os.environ.get(VARIABLE, "")
     if not chosen.startswith(REPLAY):
         return LiveSource(platform, gpus, int(root))  # type: ignore[arg-type]
     try:
-        recorded = trace.decode(Path(chosen.removeprefix(REPLAY)).read_bytes().splitlines())
+        recorded = trace.decode(read_plain(Path(chosen.removeprefix(REPLAY)), LARGEST_TRACE).splitlines())
     except OSError:
         return None
     return ReplaySource(recorded) if recorded else None
@@ -203,14 +204,15 @@ def sample(source: Source, write: Callable[[bytes], Any], is_stopped: Callable[[
 
 def main(arguments: Sequence[str]) -> int:
     """Read until terminated, or until the process that started this one has exited."""
-    parent = os.getppid()
+    # Its number is an argument, since it may be gone before this line. On Windows a launcher can lie in between.
+    parent = int(arguments[0]) if os.name == "posix" else os.getppid()
     stop = threading.Event()
     # Ctrl-C reaches all processes of a terminal: the training ends itself, and then the sampler.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
 
     def run() -> None:
-        source = source_of(arguments)
+        source = source_of(arguments[1:])
         if source is not None:
             sample(source, lambda line: os.write(1, line), stop.wait)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -23,7 +23,7 @@ from tprimat.results.run import Platform
 
 VERSION = 1
 
-REPLAYED = "telemetry was played from a recorded trace, not read from this machine"
+REPLAYED = "telemetry was replayed from a recorded trace, not read from this machine"
 
 
 class Header(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -116,7 +116,7 @@ class ReplaySource:
 
 
 Source = LiveSource | ReplaySource
-"""What can be read again and again: this machine, or a trace; a reading is None where there are no more."""
+"""What can be read again and again: this machine, or a trace; a reading is None if there are no more."""
 
 
 def encode(line: Header | Sample) -> bytes:
@@ -127,27 +127,24 @@ def encode(line: Header | Sample) -> bytes:
 def decode(lines: Iterable[bytes]) -> Trace | None:
     """Return the trace of a file's lines; without a line that is broken or still being written.
 
-    None where the first line is no header of this version.
+    None if the first line is no header of this version.
     """
     rows = iter(lines)
     try:
         header = msgspec.json.decode(next(rows, b""), type=Header)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if header.telemetry != VERSION:
         return None
-    return Trace(header, tuple(_samples(rows)))
-
-
-def _samples(lines: Iterator[bytes]) -> Iterator[Sample]:
-    decoder = msgspec.json.Decoder(Sample)
-    for line in lines:
-        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-            yield decoder.decode(line)
+    decoder, samples = msgspec.json.Decoder(Sample), list[Sample]()
+    for row in rows:
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            samples.append(decoder.decode(row))
+    return Trace(header, tuple(samples))
 
 
 def mean_utilisation(trace: Trace | None, start: float, end: float) -> float | None:
-    """Return the mean over all GPUs and the readings between two moments, percent; None where there are none."""
+    """Return the mean over all GPUs and the readings between two moments, percent; None if there are none."""
     gpus = (gpu for sample in (trace.samples if trace else ()) if start <= sample.at <= end for gpu in sample.gpus)
     values = [gpu.utilisation_percent for gpu in gpus if gpu.utilisation_percent is not None]
     return sum(values) / len(values) if values else None

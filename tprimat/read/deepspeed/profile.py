@@ -10,7 +10,8 @@ from tprimat.read.parsing.values import LoggedValues, count, number, state
 
 _BEGIN = re.compile(r"Profile Summary at step (\d{1,12})")
 _ROW = re.compile(
-    r"^\s*(?:\S+\s+)??([a-zA-Z][\w +*/=().{}:]{3,120}?):\s{1,80}([\d.,]{1,30})\s*([kKMGTP]?)\s*([a-zA-Zμµ]{0,10})\s*$"
+    r"^\s*(?:\S+\s+)??([a-zA-Z][\w +*/=().{}:]{3,120}?):\s{1,80}([\d.,]{1,30})"
+    r"\s{0,9}([kKMGTP]?)\s{0,9}([a-zA-Zμµ]{0,10})\s*$"
 )
 _FACTOR = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "μs": 1e-6, "µs": 1e-6}

@@ -4,7 +4,7 @@
     steps: 1 loss: 12.7902 iter time (s): 150.471 samples/sec: 6.805
 
 The timer counts samples of all GPUs. CurrSamplesPerSec covers the last step alone, from its forward
-pass on where the loader is somebody else's; RunningAvgSamplesPerSec is a mean since step 2. A
+pass on if the loader is somebody else's; RunningAvgSamplesPerSec is a mean since step 2. A
 pipeline's line is the mean of the steps since the one before.
 """
 
@@ -60,7 +60,7 @@ _STATEMENTS = statements(
 _EXITED = re.compile(r"\bProcess (\d{1,12}) exits successfully")
 _ENGINE = re.compile(
     r"\[config\.py:\d+:print\]|DeepSpeed info: version=|\[engine\.py:\d+:|Rank \d+\] step=\d+, skipped="
-    r"|iteration.*actual seqlen:"
+    r"|iteration.{0,1000}actual seqlen:"
 )
 
 _TIMING = {
@@ -85,6 +85,10 @@ class Reader(StepReader):
 
     name = "deepspeed"
     signs = ("SamplesPerSec=", "iter time (s):")
+    tells = (
+        *("skipped=", "time (ms)", "Profile Summary", "exits successfully", "[engine.py:", "actual seqlen:"),
+        *setup.SIGNS,
+    )
     statements = _STATEMENTS
 
     def __init__(self) -> None:
@@ -211,7 +215,7 @@ class Reader(StepReader):
 
 
 def _state_planned(stated: LoggedValues) -> None:
-    """State the steps of an epoch's micro-batches, where a script announces epochs."""
+    """State the steps of an epoch's micro-batches, if a script announces epochs."""
     epochs, micro = stated.count("epochs"), stated.count("micro_batches_per_epoch")
     accumulation = stated.count("gradient_accumulation_steps")
     if stated.count("max_steps") is None and epochs and micro and accumulation and micro % accumulation == 0:

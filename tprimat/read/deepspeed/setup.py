@@ -42,7 +42,7 @@ _STATEMENTS = statements(
         COMPUTED,
         rf"{_CONFIG}(?P<precision>(?:fp16_enabled|b?float16_(?:enabled|config))[ .]+.{{1,200}}?)\s*$",
     ),
-    ("zero_o", _strategy, COMPUTED, rf"{_CONFIG}zero_optimization_stage[ .]+(?P<strategy_name>\S.*?)\s*$"),
+    ("zero_o", _strategy, COMPUTED, rf"{_CONFIG}zero_optimization_stage[ .]+(?P<strategy_name>\S{{1,200}})\s*$"),
     ("parameter_par", count, COMPUTED, r"\bdata_parallel_size: (?P<data_parallel_size>\d{1,7}), parameter_par"),
     (
         "CONFIG: micro",
@@ -58,13 +58,16 @@ _STATEMENTS = statements(
 )
 
 
+SIGNS = tuple({row.sign for row in _STATEMENTS})
+
+
 def statements_in(text: str, number: int, stated: LoggedValues) -> None:
     """Add what a line of DeepSpeed states."""
     read_statements(_STATEMENTS, text[:10_000], number, stated)
 
 
 def world_from_replicas(stated: LoggedValues) -> None:
-    """State the number of GPUs where nothing but data parallelism spreads the work."""
+    """State the number of GPUs if nothing but data parallelism spreads the work."""
     replicas = stated.get("data_parallel_size")
     split = any(stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline"))
     if replicas is not None and not split and stated.count("num_gpus") is None:

@@ -103,7 +103,7 @@ def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
 
 
 def summary_of(entry: Mapping[str, object], steps: int | None = None, before: int = 0) -> dict[str, float | None]:
-    """Return the values of a whole training, and the mean time of a step where the number of steps is known.
+    """Return the values of a whole training, and the mean time of a step if the number of steps is known.
 
     The time is that of the last session, which goes on after the steps `before` it; the Trainer's rates aren't.
     """
@@ -132,7 +132,7 @@ def add_record(training: LoggedTraining, step: int, line: int, entry: Mapping[st
 
 
 def since_start(entry: Mapping[str, object], step: int, seconds: float) -> float | None:
-    """Return the time since the start, s, from the mean speed that ms-swift prints; None where `seconds` contradict it.
+    """Return the time since the start, s, from the mean speed that ms-swift prints; None if `seconds` contradict it.
 
     Whole seconds are printed beside it. Of a resumed training the mean covers fewer steps than the number says.
     """
@@ -183,5 +183,5 @@ def resumed_warning(step: int) -> str:
 
 
 def evaluations_note(evaluations: int) -> list[str]:
-    """Return a note on evaluations, where there are any."""
+    """Return a note on evaluations, if there are any."""
     return [f"{evaluations} evaluation records skipped"] if evaluations else []

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from tprimat.read.deepspeed import setup as deepspeed_setup
 from tprimat.read.hf_trainer import fields
 from tprimat.read.hf_trainer.steps import StepHint, StepNumbers, number_steps
-from tprimat.read.parsing.options import COMPUTED, options_in
+from tprimat.read.parsing.options import COMPUTED, NAMED, options_in
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
 from tprimat.read.parsing.text import Line, Stamp, last_stamp, without_prefixes
@@ -31,7 +31,7 @@ _FIELDS = {
     "Total optimization steps": "max_steps",
     "Num Epochs": "num_epochs",
     "Instantaneous batch size per device": "micro_batch_size",
-    r"Total train batch size \(.*?\)": "global_batch_size",
+    r"Total train batch size \([^)]{0,200}\)": "global_batch_size",
     "Gradient Accumulation steps": "gradient_accumulation_steps",
     "Num examples": "examples",
     # Of Unsloth's banner.
@@ -39,7 +39,7 @@ _FIELDS = {
     "Num GPUs used": "gpus_per_process",
     "Data Parallel GPUs": "data_parallel_size",
     "Batch size per device": "micro_batch_size",
-    r"Total batch size(?: \(.*?\))?": "global_batch_size",
+    r"Total batch size(?: \([^)]{0,200}\))?": "global_batch_size",
     "Gradient accumulation steps": "gradient_accumulation_steps",
     "Total steps": "max_steps",
     "Trainable parameters": "trainable_parameters",
@@ -104,6 +104,10 @@ class Reader:
     """A parsed_log.Reader of Transformers Trainer logs."""
 
     name = "hf_trainer"
+    hears = (
+        *("{'", "TrainOutput(", "|", "axolotl", " = ", "trainable params: "),
+        *(*deepspeed_setup.SIGNS, *NAMED),
+    )
 
     def __init__(self) -> None:
         self._trainings: list[_Training] = []
@@ -148,7 +152,7 @@ class Reader:
         options_in(text, line.number, pending.stated)
 
     def finish(self) -> list[ParsedLog]:
-        """Return the trainings, in the order of the log."""
+        """Return the runs, in the order of the log."""
         if self._trainings:
             self._trainings[-1].around.absorb(self._pending)
         return [self._parsed_log(training) for training in self._trainings]
@@ -213,7 +217,11 @@ class Reader:
         step_at = {entry.place: step for entry, step in zip(entries, steps.steps, strict=True)}
         dropped = [each for each in training.dropped if each.place in step_at]
         training.lost = [Record(step_at[each.place], each.line, stamp=each.stamp) for each in dropped]
-        _set_first_window(training)
+        records = training.ordered()
+        interval = stated.count("logging_steps") or (records[1].window if len(records) > 1 else None)
+        if records and interval:
+            # In a log that begins in the middle, the first record averages as many steps as the others.
+            records[0].window = min(records[0].window or interval, interval)
         unknown = {}
         if steps.evidence is None:
             unknown["steps"] = "step numbers are ambiguous: records are numbered in order, one step each"
@@ -262,8 +270,7 @@ def _steps_of(entries: Sequence[_Entry], stated: LoggedValues) -> StepNumbers:
 
 
 def _step_hint(entry: _Entry, total: int | None) -> StepHint:
-    text = entry.values.get("epoch", "")
-    mantissa, _, exponent = text.lower().partition("e")
+    mantissa, _, exponent = entry.values.get("epoch", "").lower().partition("e")
     digits = len(mantissa.partition(".")[2])
     power = int(exponent) if re.fullmatch(r"[-+]?\d{1,2}", exponent) else 0
     # Rounded to so many digits; one more unit in the last place where it was cut.
@@ -271,14 +278,6 @@ def _step_hint(entry: _Entry, total: int | None) -> StepHint:
     return StepHint(
         entry.epoch, resolution, entry.bars.get(total, 0) if total else 0, entry.after.get(total) if total else None
     )
-
-
-def _set_first_window(training: LoggedTraining) -> None:
-    """Correct a log that begins in the middle: its first record averages as many steps as the others."""
-    records = training.ordered()
-    interval = training.around.stated.count("logging_steps") or (records[1].window if len(records) > 1 else None)
-    if records and interval:
-        records[0].window = min(records[0].window or interval, interval)
 
 
 def _complete(stated: LoggedValues) -> None:

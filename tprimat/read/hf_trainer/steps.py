@@ -1,8 +1,7 @@
 """Infer the steps of the Hugging Face Trainer's dictionaries, which the console doesn't print.
 
-Evidence: the rounded epoch; progress bars before and after; and, where stated, the steps per epoch and
-between two dictionaries. Where these leave one answer, it is used; otherwise the records are numbered
-in order, with a warning.
+Evidence: the rounded epoch; progress bars before and after; and, if stated, the steps per epoch and between two
+dictionaries. Where these leave one answer, it is used; otherwise the records are numbered in order, with a warning.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ class StepHint(NamedTuple):
 
 
 class StepNumbers(NamedTuple):
-    """The steps of dictionaries, rising, and what they follow from; None where they are only the order."""
+    """The steps of dictionaries, rising, and what they follow from; None if they are only the order."""
 
     steps: tuple[int, ...]
     evidence: str | None
 
 
 MOST_EPOCHS = 64
-"""Numbers of epochs that are tried where a log doesn't say how many there are."""
+"""Numbers of epochs that are tried if a log doesn't say how many there are."""
 
 
 def number_steps(hints: Sequence[StepHint], total: int | None, epochs: int | None, interval: int | None) -> StepNumbers:
@@ -110,7 +109,7 @@ def _by_epoch(hints: Sequence[StepHint], per_epoch: float) -> tuple[int, ...] | 
 
 
 def _interval(hints: Sequence[StepHint], total: int) -> int | None:
-    """Return the only interval consistent with all bars and epochs; None where several or none are."""
+    """Return the only interval consistent with all bars and epochs; None if several or none are."""
     low = max(each.before / number for number, each in enumerate(hints, start=1))
     high = min((each.after / number for number, each in enumerate(hints, start=1) if each.after), default=0.0)
     if len(hints) < 3 or high <= 0 or high - low > 10_000:

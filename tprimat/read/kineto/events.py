@@ -18,7 +18,7 @@ import msgspec
 PIECE = 1 << 22
 """Bytes that are decoded at once."""
 
-LONGEST = 1 << 27
+LONGEST = 1 << 25
 """Bytes. Of a single event, and of what precedes all events or follows them."""
 
 GUESSES = 8
@@ -48,7 +48,7 @@ class Arguments(msgspec.Struct, gc=False):
 
 
 class Event(msgspec.Struct, gc=False):
-    """An event. Times are in µs, as in the file; NaN where it has none."""
+    """An event. Times are in µs, as in the file; NaN if it has none."""
 
     ph: str = ""
     cat: str = ""
@@ -104,12 +104,12 @@ class EventStream:
         self._stream = stream
 
     def pieces(self) -> Iterator[list[Event]]:
-        """Yield the events in their order, many at a time. Raises ValueError where the content is no trace."""
+        """Yield the events in their order, many at a time. Raises ValueError if the content is no trace."""
         head, rest = self._head()
         tail = b""
         at_end = False
         while not at_end:
-            chunk = self._stream.read(PIECE)
+            chunk = self._stream.read(max(PIECE, len(rest)))
             at_end = not chunk
             rest += chunk
             decoded = None if at_end else _guess(rest)
@@ -148,13 +148,13 @@ class EventStream:
         """Return the events of a piece by their ends; those that are no JSON are repaired or skipped."""
         piece = content[: ends[-1]] if ends else b""
         for repair in (bytes, _repaired):
-            with contextlib.suppress(msgspec.DecodeError):
+            with contextlib.suppress(msgspec.DecodeError, RecursionError):
                 return _MANY.decode(b"[" + repair(piece) + b"]")
         events = []
         for begin, end in zip([0, *ends], ends, strict=False):
             try:
                 events.append(_ONE.decode(_repaired(content[begin:end].lstrip(b", \t\r\n"))))
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, RecursionError):
                 self.skipped += 1
         return events
 
@@ -166,18 +166,17 @@ class EventStream:
                 document = head + b'"traceEvents":[]' + end
                 self.properties = msgspec.json.decode(document, type=Properties, strict=False)
                 return
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, RecursionError):
                 continue
 
 
 def _guess(content: bytes) -> tuple[list[Event], int] | None:
-    """Return the events before one of the last likely cuts, and where they end; None where each guess is wrong."""
-    begin = max(len(content) - (1 << 16), 0)
-    cuts = [match.start() + 1 for match in _BETWEEN.finditer(content, begin)]
+    """Return the events before one of the last likely cuts, and where they end; None if each guess is wrong."""
+    cuts = [match.start() + 1 for match in _BETWEEN.finditer(content, max(len(content) - (1 << 16), 0))]
     for cut in reversed(cuts[-GUESSES:]):
         try:
             return _MANY.decode(b"[" + content[:cut] + b"]"), cut
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             continue
     return None
 

@@ -52,6 +52,8 @@ def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[Pars
             continue
         first = first or timeline
         breakdown.add(timeline)
+        # The events of one process at a time are kept.
+        timeline.work, timeline.launches, timeline.ranges = [], {}, {}
     if breakdown.empty:
         training.warnings.append(f"skipped {counted(breakdown.empty, 'step annotation')} without a kernel")
     trace = breakdown.trace()
@@ -104,10 +106,6 @@ def _doubts(trace: Trace) -> list[str]:
     return doubts
 
 
-def _together(path: str) -> str:
-    return _WORKER.sub("", without_rank(path))
-
-
 FILE_FORMATS = (
     FileFormat(
         NAME,
@@ -117,7 +115,7 @@ FILE_FORMATS = (
             and (any(sign in head for sign in _SIGNS) or _ARRAY.match(head) is not None)
         ),
         _read,
-        together=_together,
+        together=lambda path: _WORKER.sub("", without_rank(path)),
         is_streamed=True,
     ),
 )

@@ -18,7 +18,7 @@ _RUNTIME = ("cuda_runtime", "cuda_driver", "xpu_runtime", "hip_runtime", "runtim
 
 
 def read_timeline(stream: BinaryIO) -> tuple[Timeline, list[str]]:
-    """Return the timeline of a trace, and what is doubtful of it. Raises ValueError where the content is no trace."""
+    """Return the timeline of a trace, and what is doubtful of it. Raises ValueError if the content is no trace."""
     events = EventStream(stream)
     builder = _Builder()
     for piece in events.pieces():

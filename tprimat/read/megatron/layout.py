@@ -1,4 +1,4 @@
-"""Layouts: where iteration lines have their numbers, so that most need not be parsed anew.
+"""Layouts: where iteration lines have their numbers, so that most need not be parsed again.
 
 Lines of one log differ in their digits and in little else. With its digits replaced by zeros, a line
 that was parsed in full stands for all lines of that spelling: their values are in the same places.
@@ -21,14 +21,14 @@ ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 
 _SIGN = b"elapsed"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# With other digits these may be colours, or none.
+# With other digits these may be colors, or none.
 _AMBIGUOUS = re.compile(r"\[[0-9;]+m|[\\\r\x00]|^\{")
 # Figures in plain digits, which every pattern of LABELS reads alike and none finds too large.
 _PLAIN = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][-+]?[0-9]{1,2})?")
 
 
 def find_line(block: bytes, at: int) -> tuple[int, int] | None:
-    """Return start and end of the next line of a block that may be an iteration line; None where there is none."""
+    """Return start and end of the next line of a block that may be an iteration line; None if there is none."""
     # Few lines but these have a bar, and nothing is found more quickly than one byte.
     sign = b"|"
     while (place := block.find(sign, at)) >= 0:
@@ -62,7 +62,7 @@ class Layout(NamedTuple):
     rank: slice
 
     def record(self, raw: bytes, number: int) -> Record | None:
-        """Return the record of a line, given its number in the log; None where its numbers need a closer look."""
+        """Return the record of a line, given its number in the log; None if its numbers need a closer look."""
         text = raw.decode()
         iteration, time = int(text[self.iteration]), _micros(text[self.stamp])
         if not iteration or time is None:
@@ -102,7 +102,7 @@ class ParsedLine(NamedTuple):
 
 
 def layout_of(raw: bytes, record: Record, places: dict[str, slice]) -> Layout | None:
-    """Return the layout of a line without its end; None where the spelling doesn't tell all.
+    """Return the layout of a line without its end; None if the spelling doesn't tell all.
 
     `record` is its only one, whose values have these places in the clean text.
     """
@@ -135,7 +135,7 @@ def layout_of(raw: bytes, record: Record, places: dict[str, slice]) -> Layout | 
 
 
 def _micros(stamp: str) -> int | None:
-    """Return microseconds since 1970 of a time; 0 of none, None where no clock shows it."""
+    """Return microseconds since 1970 of a time; 0 of none, None if no clock shows it."""
     if not stamp:
         return 0
     try:

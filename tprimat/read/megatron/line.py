@@ -106,7 +106,6 @@ _SAMPLES = "samples/sec:"
 FIELDS = tuple(dict.fromkeys(label.field for label in LABELS))
 """Values that a line states in a segment of their own."""
 
-
 # fmt: off
 MARKERS: dict[str, tuple[str, ...]] = {
     "primus": ("[Primus", "primus launcher", "PRIMUS_", "primus/", "][rank-", "MegatronTrainer:"),
@@ -136,7 +135,7 @@ class Kind(NamedTuple):
         not_finite: fields that are NaN or infinite.
         garbled: labels whose value can't be read.
         unread: labels that aren't known, with a number each.
-        aware: whether the line's time states an offset; None where the line has no time.
+        aware: whether the line's time states an offset; None if the line has no time.
         resolution: s, of that time.
         marks: names in MARKERS that the line shows.
     """
@@ -160,7 +159,7 @@ class Record(NamedTuple):
         micros: µs from 1970 to the last time before the word iteration; a naive one on its own clock.
         kind: what it shares with other lines.
         figures: by fields of LABELS, the first of a pair; memory_total_gib of the device; iterations planned; rank
-            and world of the process that printed the line, where a prefix says so.
+            and world of the process that printed the line, if a prefix says so.
     """
 
     iteration: int
@@ -176,11 +175,11 @@ class Record(NamedTuple):
 
     @property
     def seconds(self) -> float | None:
-        """Time of one iteration, s; None where the line has none that can be."""
+        """Time of one iteration, s; None if the line has none that can be."""
         return seconds_of(self.figures.get("elapsed_ms"))
 
     def seconds_after(self, earlier: Record) -> float | None:
-        """Return the time from another record to this one; None where only one, or none, has a time of its kind."""
+        """Return the time from another record to this one; None if only one, or none, has a time of its kind."""
         if self.kind.aware is None or self.kind.aware is not earlier.kind.aware:
             return None
         return (self.micros - earlier.micros) / 1e6
@@ -200,7 +199,7 @@ def micros(time: datetime.datetime) -> int:
 
 
 def records(line: Line) -> Iterator[Record]:
-    """Yield the iteration records of a line: none mostly, one, or several where line ends were lost."""
+    """Yield the iteration records of a line: none mostly, one, or several if line ends were lost."""
     return (record for record, _ in parse(line))
 
 

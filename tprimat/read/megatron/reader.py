@@ -1,7 +1,7 @@
 """Reader of logs with Megatron's iteration lines: Megatron-LM, its ROCm fork, Primus.
 
 Lines become records, by the number of the iteration; the lines around them say the setup. One
-log can hold doubled lines, several attempts at one training, and several trainings:
+log can hold doubled lines, several attempts at one training, and several runs:
 
     the same iteration, the same moment        a double; skipped
     an iteration again, later in time          a restart: its records take the place of the former
@@ -12,7 +12,7 @@ log can hold doubled lines, several attempts at one training, and several traini
 
 What stands between iteration lines is read before the first ones of an attempt and around them,
 where a process dumps its arguments, and after the last; elsewhere it is skipped. In blocks of
-bytes a line is found by its bars and the word elapsed, which colours must not part.
+bytes a line is found by its bars and the word elapsed, which colors must not part.
 """
 
 from __future__ import annotations
@@ -20,10 +20,18 @@ from __future__ import annotations
 from typing import Any
 
 from tprimat.read.megatron.layout import ZEROS, Layout, ParsedLine, find_line, layout_of
-from tprimat.read.megatron.line import FIELDS, Record, parse
+from tprimat.read.megatron.line import FIELDS, TIMED, Record, parse
 from tprimat.read.megatron.run import MegatronRun
 from tprimat.read.megatron.table import Table
-from tprimat.read.megatron.training import ARGUMENT_DUMP, MEASURED, SAME_MOMENT, Context, MegatronTraining, differ
+from tprimat.read.megatron.training import (
+    ARGUMENT_DUMP,
+    MEASURED,
+    SAME_MOMENT,
+    SIGNS,
+    Context,
+    MegatronTraining,
+    differ,
+)
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.text import Line, Numbers, lines_of, numpy_if_there
 from tprimat.read.parsing.values import LoggedValues
@@ -42,6 +50,7 @@ class Reader:
     """A parsed_log.Reader of Megatron logs."""
 
     name = "megatron"
+    hears = (TIMED, *SIGNS)
 
     def __init__(self) -> None:
         self._trainings: list[MegatronTraining] = []
@@ -110,7 +119,7 @@ class Reader:
         return numbers.at(len(block))
 
     def finish(self) -> list[ParsedLog]:
-        """Return the trainings, in the order of the log."""
+        """Return the runs, in the order of the log."""
         pending, self._stretch = self._stretch.read(), Context()
         if self._trainings:
             training = self._trainings[-1]

@@ -1,8 +1,7 @@
 """Conversion of a Megatron log's records and statements to a Run.
 
-native_metrics holds, as series: `tokens_per_second_per_gpu`, `tflops_per_gpu`,
-`memory_device_used_gb`, `memory_used_fraction`, `energy_joules_per_gpu`, `power_watts_per_gpu`,
-each where the log prints it.
+native_metrics holds, as series: `tokens_per_second_per_gpu`, `tflops_per_gpu`, `memory_device_used_gb`,
+`memory_used_fraction`, `energy_joules_per_gpu`, `power_watts_per_gpu`, each if the log prints it.
 """
 
 from __future__ import annotations
@@ -241,7 +240,7 @@ class MegatronRun(RunBuilder):
 
 
 def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
-    """Return the global batch size: what every iteration line says; the dump's where none says it."""
+    """Return the global batch size: what every iteration line says; the dump's if none says it."""
     sizes = {size for size in records.present("batch") if 1 <= size <= LARGEST_COUNT}
     if not sizes:
         return stated.count_statement("global_batch_size")
@@ -293,12 +292,7 @@ def _stamped(
         yield None if clock is None else at / 1e6, kind.resolution, time * window if time and known else None
 
 
-def _check_rates(
-    records: Table,
-    seconds: Sequence[float | None],
-    sizes: TrainingConfig,
-    warnings: list[str],
-) -> None:
+def _check_rates(records: Table, seconds: Sequence[float | None], sizes: TrainingConfig, warnings: list[str]) -> None:
     """Compare the log's own tokens/s/GPU with its other values."""
     batch, sequence, world = sizes.global_batch_size, sizes.sequence_length, sizes.num_gpus
     if not batch or not world:

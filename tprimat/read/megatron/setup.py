@@ -13,6 +13,7 @@ import re
 from pathlib import PurePosixPath
 from typing import Any
 
+from tprimat.catalog.layers import KINDS
 from tprimat.read.parsing.text import without_prefixes
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, read_statements, state, statements
 from tprimat.results.fields import LARGEST_COUNT
@@ -52,6 +53,8 @@ ARGUMENTS = frozenset({
     "padded_vocab_size", "window_size", "window_attn_skip_freq", "swiglu", "untie_embeddings_and_output_weights",
     "num_experts", "moe_router_topk", "moe_ffn_hidden_size", "moe_layer_freq", "moe_shared_expert_intermediate_size",
     "multi_latent_attention", "q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim",
+    "moe_latent_size", "mtp_num_layers", "attention_output_gate", "mamba_num_heads", "mamba_head_dim",
+    "mamba_state_dim", "mamba_num_groups",
     "is_hybrid_model", "hybrid_override_pattern", "hybrid_layer_pattern", "experimental_attention_variant",
     "compress_ratios", "hc_mult", "model", "exp_name", "save", "tokenizer_model", "use_torch_fsdp2",
     "use_megatron_fsdp",
@@ -61,7 +64,8 @@ ARGUMENTS = frozenset({
 
 # Both are indented: "building GPT model ..." is no argument.
 _DOTTED = re.compile(r"(?:^\s*|\s\s|: )([a-z][a-z0-9_]*) \.{2,} (\S.*)$")
-_TYPED = re.compile(r"(?:^\s*|\s\s|: )([a-z][a-z0-9_]*)\s+: (.*) \((?:int|float|str|bool|NoneType|list|tuple)\)\s*$")
+TYPES = ("int", "float", "str", "bool", "NoneType", "list", "tuple")
+_TYPED = re.compile(rf"(?:^\s*|\s\s|: )([a-z][a-z0-9_]*)\s+: (.{{0,2000}}) \((?:{'|'.join(TYPES)})\)\s*$")
 _STATEMENTS = statements(
     ("world", int, COMPUTED, r"using world size: *(?P<world_size>\d{1,15})"),
     ("[Primus:Env]", int, ECHOED, r"\[Primus:Env\] rank=\d+, world_size=(?P<world_size>\d{1,15})"),
@@ -74,10 +78,10 @@ _STATEMENTS = statements(
         r"padded vocab \(size: \d+\) with \d+ dummy tokens \(new size: (?P<padded_vocab_size>\d{1,15})\)",
     ),
     ("billions", float, COMPUTED, r"Total number of parameters in billions: *(?P<billions>\d{1,6}(?:\.\d{1,9})?)"),
-    ("seq_length=", int, COMPUTED, r"FLOPs breakdown -- .*\bseq_length=(?P<seq_length>\d{1,15})"),
+    ("seq_length=", int, COMPUTED, r"FLOPs breakdown -- .{0,1000}\bseq_length=(?P<seq_length>\d{1,15})"),
     ("ml", str, ECHOED, r"(?:--config[ =]|\bEXP(?: is set to)? ?[:=] ?)(?P<config>\S+?\.ya?ml)\b"),
-    ("backend_version", str, ECHOED, r"\bbackend=megatron,.*\bbackend_version=(?P<backend_version>[\w.+-]+)"),
-    ("[NODE-", str, ECHOED, r"\[NODE-[\d?]+\((?P<hostname>[^)]+)\)\]"),
+    ("backend_version", str, ECHOED, r"\bbackend=megatron,.{0,1000}\bbackend_version=(?P<backend_version>[\w.+-]+)"),
+    ("[NODE-", str, ECHOED, r"\[NODE-[\d?]+\((?P<hostname>[^)]{1,255})\)\]"),
 )
 _SIZES = re.compile(
     r"(?<!encoder-)(data|context|tensor-model|pipeline-model|expert-model)-parallel[- ]size: *(\d{1,15})"
@@ -86,7 +90,7 @@ _OF_RANK = re.compile(
     r"number of parameters on \(tensor, pipeline\) model parallel rank \((\d{1,6}), (\d{1,6})\): *(\d{1,13})"
 )
 
-_SIGNS = (
+SIGNS = (
     " ..", "world", "padded vocab", "number of parameters", "--config", "EXP", "seq_length=", "[NODE-",
     "backend_version",
 )  # fmt: skip
@@ -95,7 +99,7 @@ _SIGNS = (
 
 def read_setup(number: int, text: str, stated: LoggedValues) -> None:
     """Add what a line states of the setup: nothing mostly."""
-    if not text.endswith(")") and not any(sign in text for sign in _SIGNS):
+    if not text.endswith(")") and not any(sign in text for sign in SIGNS):
         return
     if "[config.py:" in text:
         # DeepSpeed's dump of its own configuration, whose world_size is the data-parallel one.
@@ -155,7 +159,7 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
 
 
 def recomputation(stated: LoggedValues) -> str | None:
-    """Return none, selective or full; None where the log doesn't say."""
+    """Return none, selective or full; None if the log doesn't say."""
     if stated.value("checkpoint_activations") is True or stated.value("recompute_granularity") == "full":
         # The block method recomputes as many layers as are asked for: none when that is 0.
         blocks = stated.value("recompute_method") == "block"
@@ -218,8 +222,10 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
         "vocab_size as padded for the training" if padded else "vocab_size before padding" if vocabulary else None,
         rounded,
     )
+    pattern, predicted = _pattern(stated)
+    gate = stated.value("attention_output_gate")
     untied = stated.value("untie_embeddings_and_output_weights")
-    named = (_LATENT if latent else _PLAIN) | (_EXPERTS if experts else {})
+    named = (_LATENT if latent else _PLAIN) | (_EXPERTS if experts else {}) | (_STATES if pattern else {})
     return (
         ModelConfig(
             num_layers=layers,
@@ -234,6 +240,9 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
             gated_ffn=stated.value("swiglu") is True if layers else None,
             expert_ffn_hidden_size=expert_width,
             num_dense_layers=_dense_layers(stated.value("moe_layer_freq"), layers) if experts else None,
+            layer_pattern=pattern,
+            attention_output_gate=gate if isinstance(gate, bool) else None,
+            num_mtp_layers=predicted,
             num_parameters=count,
             source="; ".join(note for note in notes if note),
             **{field: stated.count(name) for field, name in named.items()},
@@ -251,19 +260,25 @@ _LATENT = {
     "rope_head_dim": "qk_pos_emb_head_dim",
     "value_head_dim": "v_head_dim",
 }
+_STATES = {
+    "state_heads": "mamba_num_heads",
+    "state_head_dim": "mamba_head_dim",
+    "state_size": "mamba_state_dim",
+    "state_groups": "mamba_num_groups",
+}
 _EXPERTS = {
     "num_experts": "num_experts",
     "experts_per_token": "moe_router_topk",
     "shared_expert_ffn_hidden_size": "moe_shared_expert_intermediate_size",
+    "expert_latent_size": "moe_latent_size",
 }
 """Fields of a shape, and their arguments."""
 
 
 def _of_another_kind(stated: LoggedValues) -> str | None:
     """Return what makes the FLOPs of a model unknown; or None."""
-    if stated.value("is_hybrid_model") is True or any(
-        stated.word(name) for name in ("hybrid_override_pattern", "hybrid_layer_pattern")
-    ):
+    hybrid = stated.value("is_hybrid_model") is True or any(stated.word(name) for name in _PATTERNS)
+    if hybrid and _pattern(stated)[0] is None:
         return "layers of several kinds (hybrid)"
     if own := stated.count("decoder_seq_length"):
         encoder = f"seq_length {stated.value('seq_length')} is the encoder's, decoder_seq_length {own} counts"
@@ -279,6 +294,20 @@ def _of_another_kind(stated: LoggedValues) -> str | None:
     return None
 
 
+_PATTERNS = ("hybrid_override_pattern", "hybrid_layer_pattern")
+
+
+def _pattern(stated: LoggedValues) -> tuple[str | None, int | None]:
+    """Return the layers by kind, if all kinds are known, and how many predict further tokens.
+
+    A pattern has a bar at each pipeline stage, and after a slash the layers of each further token.
+    """
+    text = next((word for name in _PATTERNS if (word := stated.word(name))), None) or ""
+    main, *further = text.replace("|", "").split("/")
+    known = bool(main) and set(main) <= KINDS
+    return main if known else None, len(further) or stated.count("mtp_num_layers")
+
+
 def _dense_layers(frequency: Any, layers: int | None) -> int | None:
     """Return the number of layers without experts, from moe_layer_freq: a number, or a list or product of lists."""
     if layers is None or isinstance(frequency, bool):
@@ -291,7 +320,7 @@ def _dense_layers(frequency: Any, layers: int | None) -> int | None:
 
 
 def _windows(stated: LoggedValues, layers: int | None) -> tuple[int | None, int | None]:
-    """Return the attention window, and how many layers see the whole sequence all the same; None where unknown."""
+    """Return the attention window, and how many layers see the whole sequence all the same; None if unknown."""
     window = re.match(r"\(?(\d{1,15})", str(stated.value("window_size") or ""))
     if not window or not int(window[1]) or layers is None:
         return None, None
@@ -347,7 +376,7 @@ def model_name(stated: LoggedValues) -> LoggedValue | None:
         called = re.sub(r"[-_](?:pretrain|posttrain|sft)$", "", called)
         called = re.sub(r"[-_](?:BF16|FP16|FP8|MXFP8|MXFP4|bf16|fp16|fp8)$", "", called)
         if re.search(r"[A-Za-z]", called):
-            # An experiment's folder or a tokenizer is called as somebody liked.
+            # An experiment's directory or a tokenizer is called as somebody liked.
             weight = statement.weight if name in ("model", "config") else NAMED_AFTER
             return LoggedValue(called, statement.line, statement.text, weight)
     return None

@@ -101,14 +101,14 @@ class Table:
                 column[:] = array(column.typecode, map(column.__getitem__, order))
 
     def get(self, iteration: int) -> Record | None:
-        """Return the record of an iteration, as it is now; None where there is none."""
+        """Return the record of an iteration, as it is now; None if there is none."""
         if (waiting := self._waiting.get(iteration)) is not None:
             return waiting
         place = self.place(iteration)
         return None if place is None else self.record(place)
 
     def place(self, iteration: int) -> int | None:
-        """Return the place of an iteration among the settled ones; None where there is none."""
+        """Return the place of an iteration among the settled ones; None if there is none."""
         place = bisect.bisect_left(self.iterations, iteration)
         return place if place < len(self.iterations) and self.iterations[place] == iteration else None
 

@@ -4,7 +4,7 @@ A line gives the mean of the steps since the line before it. There is one trap. 
 0.16 on (Primus' core runtime with it) the timer and the sums are not reset after the first
 iteration of a process, so that the second line's time, rates and loss are means that contain the
 first iteration: 2 × e₂ − e₁ is its own time. Older trainers reset. The time stamps of the lines
-tell the two apart; where there are none, the shape of the lines can.
+tell the two apart; if there are none, the shape of the lines can.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ CORE_SHAPES = frozenset({"primus-core", "primus-26.5", "primus-26.5.1"})
 
 AGREEMENT = 0.02
 """Share of a time by which the stamps may miss it: printing and barriers lie between them."""
-
 
 START = 5.0
 """s. No process starts in less time, and a shorter pause is an evaluation or a checkpoint."""
@@ -75,8 +74,7 @@ def step_times(
         elif known and in_doubt(first, second, core=core):
             warnings.append(
                 f"the time of iteration {second.iteration} ({second.seconds:g} s) may be a mean that includes "
-                f"iteration {first.iteration}, as newer Megatron versions print it; the log does not show "
-                "which"
+                f"iteration {first.iteration}, as newer Megatron versions print it; the log does not show which"
             )
     if len(table) and table.first == 2 and core and interval == 1 and not table.record(0).kind.paired:
         steps[0] = 2

@@ -28,8 +28,13 @@ _MEMORY = re.compile(
 )
 _SUCCESS = "[after training is done]"
 _EXIT = re.compile(r"\[exiting program (?:after (\d{1,9}(?:\.\d)?)\d{0,20} minutes|(at iteration \d{1,12}))")
-"""What stands there instead where exit_duration_in_mins or exit_interval ended the training."""
+"""What stands there instead if exit_duration_in_mins or exit_interval ended the training."""
 
+SIGNS = (
+    *setup.SIGNS, *(f"({kind})" for kind in setup.TYPES), *(sign for signs in MARKERS.values() for sign in signs),
+    *(row.sign for row in _STATEMENTS), _SUCCESS, "[exiting", "memory (MB)",
+)  # fmt: skip
+"""A line without any of these says nothing of a training."""
 
 LONGEST_LINE = 10_000
 """Characters of a line that are looked at: no statement is longer, and patterns stay quick on any line."""
@@ -187,7 +192,7 @@ class MegatronTraining(LoggedTraining):
         """Return notes on how the lines were read."""
         others = self.lines_of_other_ranks
         doubles = self.doubles + others
-        notes = [f"{doubles} repeated iteration lines skipped"] if doubles else []
+        notes = [f"{doubles} duplicate iteration lines skipped"] if doubles else []
         if others:
             notes.append(f"{others} of them from other ranks")
         return tuple(notes)

@@ -18,7 +18,7 @@ from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import LOSSES, RATE, TIMES, Block, Event, number
 from tprimat.read.mlperf.timeline import COSTLY, COSTLY_SIGNS, Mark
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LONGEST_SETUP, LogContext
+from tprimat.read.parsing.records import LogContext
 from tprimat.read.parsing.text import Line, without_prefixes
 from tprimat.read.parsing.values import LoggedValues, Statement, object_at, read_statements, state
 from tprimat.settings.rows import names
@@ -30,8 +30,7 @@ SAME_EVENT = 1.0
 ECHOED, DUMPED, LOGGED = 1, 2, 3
 """Weights: of a launcher, of a configuration dump, of MLPerf's own records."""
 
-
-_OWN = ("submission_benchmark", "submission_platform", "lowest_numerical_precision_linear")
+_OWN = ("submission_benchmark", "submission_org", "submission_platform", "lowest_numerical_precision_linear")
 _FIELDS = names("mlperf") | {name: name for name in _OWN}
 """Events of the setup, without the optimizer's name, and what they state."""
 
@@ -42,11 +41,12 @@ _FIGURES = {"target_accuracy": "target_accuracy", "overall_throughput": "overall
 _BEGINS = ("init_start", "submission_benchmark", "run_start")
 
 # Lines of a configuration dump, of launchers and of Primus' trainer.
-_DUMPED = re.compile(
-    r"(?:^|\s)(encoder_seq_length|seq_length|precision|fp8|fp4|fp8_recipe|fp4_recipe|tensor_model_parallel_size|"
-    r"pipeline_model_parallel_size|context_parallel_size|micro_batch_size|devices|num_nodes|packed_sequence)"
-    r": +(\S+)\s*$"
-)
+_DUMPED_NAMES = (
+    "encoder_seq_length", "seq_length", "precision", "fp8", "fp4", "fp8_recipe", "fp4_recipe",
+    "tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size", "micro_batch_size",
+    "devices", "num_nodes", "packed_sequence",
+)  # fmt: skip
+_DUMPED = re.compile(rf"(?:^|\s)({'|'.join(_DUMPED_NAMES)}): +(\S+)\s*$")
 _STATEMENTS = (
     Statement(re.compile(r"(?:\bWORLD_SIZE=|\[rank-\d{1,9}/|GLOBAL_RANK: \d+, MEMBER: \d+/)(?P<num_gpus>\d{1,9})\b")),
     Statement(re.compile(r"\b(?:NNODES=(?P<num_nodes>\d{1,6})|GPUS_PER_NODE=(?P<devices>\d{1,6}))\s*$")),
@@ -76,19 +76,24 @@ class Reader:
     """A parsed_log.Reader of MLPerf logs."""
 
     name = "mlperf"
+    hears = (MARK, *_SIGNS, *(f"{name}: " for name in _DUMPED_NAMES), "FLUX MLPerf")
 
     def __init__(self) -> None:
         self._trainings = [run.BenchmarkRun()]
         self._seen: dict[str, float] = {}
-        self._lines = 0
-        self._open: tuple[str, int, int] | None = None
+        self.within: tuple[str, int, int] | None = None
         self._summary: run.BenchmarkRun | None = None
         self._flux: dict[str, tuple[str, int]] | None = None
 
     @property
     def recognised(self) -> bool:
         """Whether an event or a summary line was seen."""
-        return self._begun or self._summary is not None or bool(self._flux)
+        return self._begun or self._summary is not None or self._flux is not None
+
+    @property
+    def steps_found(self) -> int:
+        """Number of blocks and of events of steps so far; of the last trial."""
+        return len(self._trainings[-1].events) + len(self._trainings[-1].blocks)
 
     @property
     def _begun(self) -> bool:
@@ -98,18 +103,15 @@ class Reader:
     def feed(self, line: Line) -> None:
         """Take the next line."""
         if MARK in line.text:
-            if self._open is not None:
-                self._trainings[-1].unreadable.append(self._open[1])
-                self._open = None
+            if self.within is not None:
+                self._trainings[-1].unreadable.append(self.within[1])
+                self.within = None
             self._events(line)
             return
-        if self._open is not None and self._continues(*self._open, line.text):
+        if self.within is not None and self._continues(*self.within, line.text):
             return
-        self._lines += 1
-        begun = self._begun
-        if begun or self._lines <= LONGEST_SETUP:
-            self._beside(line)
-        if begun:
+        self._beside(line)
+        if self._begun:
             self._trainings[-1].around.feed(line.number, line.text)
             blocks = self._trainings[-1].blocks
             # The pattern alone would cost as much as all that is asked of other lines.
@@ -121,7 +123,7 @@ class Reader:
                 blocks[-1].said.append(f"{said[0]} (line {line.number})")
 
     def finish(self) -> list[ParsedLog]:
-        """Return the trainings, in the order of the log."""
+        """Return the runs, in the order of the log."""
         # Text that only speaks of events, a note on a log for one, holds none that can be read.
         trainings = self._trainings if self._begun else [self._summary] if self._summary else []
         if not trainings and self._flux and "mean_step_time_s" in self._flux:
@@ -142,17 +144,17 @@ class Reader:
                 self._trainings[-1].unreadable.append(line.number)
             elif line.whole:
                 # Another process wrote into it: the rest may stand on one of the next lines.
-                self._open = (_INTRUDER.sub("", piece[begin:]), line.number, LINES_OF_OTHERS)
+                self.within = (_INTRUDER.sub("", piece[begin:]), line.number, LINES_OF_OTHERS)
 
     def _continues(self, begun: str, number: int, left: int, text: str) -> bool:
         """Read a line that may continue an event interrupted by another process's output."""
         joined = begun + _INTRUDER.sub("", without_prefixes(text))
         event = object_at(joined)
-        self._open = None
+        self.within = None
         if event is not None:
             self._event(event, number)
         elif left > 1 and len(joined) < 20_000:
-            self._open = (joined, number, left - 1)
+            self.within = (joined, number, left - 1)
         else:
             self._trainings[-1].unreadable.append(number)
         return event is not None

@@ -1,9 +1,8 @@
 """Conversion of MLPerf's events, or of the summary of a run, to a Run.
 
-native_metrics: `samples_per_second`, `max_memory_usage` (of no stated unit) and `eval_accuracy` as
-series, each where it is logged; `time_to_train_minutes`, `eval_accuracy_last`, `target_accuracy` and
-values of the whole run as single values, `seed` too. Time to train is no speed: it counts how many
-evaluations it took to reach the target.
+native_metrics: `samples_per_second`, `max_memory_usage` (of no stated unit) and `eval_accuracy` as series, each if
+it is logged; `time_to_train_minutes`, `eval_accuracy_last`, `target_accuracy` and values of the whole run as single
+values, `seed` too. Time to train is no speed: it counts how many evaluations it took to reach the target.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from tprimat.catalog import models
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import Block, Event, PlacedEvents
 from tprimat.read.mlperf.timeline import HOLDS_EVALUATION, Mark, Timeline
@@ -34,7 +32,7 @@ _COVERS: dict[str | None, str] = {
     None: "wall time from a block's start to its stop, divided by its steps; evaluations not included",
 }
 
-_MODELS = {"llama31_8b": "llama3.1_8b"}
+_MODELS = {"llama31_8b": "llama"}
 
 
 @dataclasses.dataclass
@@ -104,7 +102,8 @@ def builder(training: BenchmarkRun) -> RunBuilder:
         "result_seconds": stated.number("result_seconds"),
         **training.figures,
     }
-    benchmark, platform = stated.word("submission_benchmark"), stated.word("submission_platform")
+    benchmark, submitter, platform = (stated.word(f"submission_{name}") for name in ("benchmark", "org", "platform"))
+    submitter = None if "PLACEHOLDER" in (submitter or "") else submitter
     return MlperfRun(
         framework="mlperf",
         log_format=f"mlperf ({benchmark})" if benchmark else "mlperf",
@@ -117,8 +116,8 @@ def builder(training: BenchmarkRun) -> RunBuilder:
             over_ranks="the rank that logs",
         ),
         figures={name: value for name, value in figures.items() if value is not None},
-        # Free text; without a system description nothing else tells 8 GPUs from 16.
-        settings={"submission_platform": platform} if platform else {},
+        # The platform is free text; without a system description nothing else tells 8 GPUs from 16.
+        settings={name: text for name, text in (("submission_platform", platform), ("submitter", submitter)) if text},
     )
 
 
@@ -140,8 +139,7 @@ def _derive_fields(stated: LoggedValues) -> None:
     derive("precision", known, deciding)
     derive("precision_detail", detail, deciding)
     if benchmark := stated.word("submission_benchmark"):
-        row = models.recognize(_MODELS.get(benchmark, benchmark))
-        derive("model", row.name if row else benchmark, stated["submission_benchmark"])
+        derive("model", _MODELS.get(benchmark, benchmark), stated["submission_benchmark"])
     if system := stated.value("system"):
         derive("num_gpus", system.gpu.device_count, stated["system"])
     nodes, devices = stated.count("num_nodes"), stated.count("devices")
@@ -166,6 +164,10 @@ class MlperfRun(RunBuilder):
     """Builder of the Run of one benchmark run."""
 
     training: BenchmarkRun
+
+    def rows(self, series: Mapping[str, Any]) -> tuple[()]:
+        """Return nothing: the events of the log have times of their own."""
+        return ()
 
     def run(self, given: Mapping[str, Any]) -> Run:
         """Return the Run, with what a system description in the log adds."""

@@ -58,7 +58,7 @@ class Block:
     Attributes:
         evaluation: the first event of the evaluation after it, whose position is the block's end.
         said: what lines within it say that costs time.
-        span: completed steps at its start and at its end; None where they are unknown.
+        span: completed steps at its start and at its end; None if they are unknown.
     """
 
     start: Event
@@ -97,9 +97,9 @@ class PlacedEvents:
 
     Args:
         events, blocks: in the order of the log.
-        batch: samples of a step over all devices, where it is known.
-        sequence: tokens of a sample, where they are known.
-        last: samples at the training's end, where it says so.
+        batch: samples of a step over all devices, if it is known.
+        sequence: tokens of a sample, if they are known.
+        last: samples at the training's end, if it says so.
 
     Attributes:
         records: by step.
@@ -215,7 +215,7 @@ class PlacedEvents:
         return None not in seen and len(seen) == len(stream)
 
     def _placed(self, stream: Sequence[Event], fits: float) -> list[Point]:
-        """Return the events of a stream at the steps where they stand; empty where no unit fits."""
+        """Return the events of a stream at the steps where they stand; empty if no unit fits."""
         best: list[Point] = []
         least = math.inf
         for name, unit in self._units:
@@ -231,7 +231,7 @@ class PlacedEvents:
         return best
 
     def _clocked(self, points: Sequence[Point]) -> list[tuple[int, float]]:
-        """Return the steps between neighbours, and the ratio of what these take by their times to the wall clock."""
+        """Return the steps between neighbors, and the ratio of what these take by their times to the wall clock."""
         ratios = []
         for earlier, later in itertools.pairwise(points):
             wall, steps = later.event.time - earlier.event.time, later.step - earlier.step
@@ -261,7 +261,7 @@ _FIGURES = {
 
 
 def _in_unit(stream: Sequence[Event], name: str, unit: int) -> list[Point]:
-    """Return the events of a stream by a position in a unit; empty where that is none."""
+    """Return the events of a stream by a position in a unit; empty if that is none."""
     steps = [event.place[name] / unit for event in stream if name in event.place]
     if len(steps) < len(stream):
         return []

@@ -21,6 +21,8 @@ MARK = ":::SYSJSON"
 
 _PRECISION = re.compile(r"(?<![a-z0-9])(?:(mx)?(fp[48])|nv(fp4)|(bf16|fp16|tf32))(?![a-z0-9])", re.IGNORECASE)
 
+_ROUND = re.compile(r"^(?:training_results_|mlperf[_-](?:training[_-])?)?v([0-9]\.[0-9])(?:_|$)", re.IGNORECASE)
+
 UNSTATED = "the log doesn't state its GPUs"
 """How the warning begins that a system description makes needless."""
 
@@ -41,16 +43,17 @@ class System:
     host: Environment
     notes: str | None
     error: str | None = None
+    submitter: str | None = None
 
     @property
     def precision(self) -> str | None:
-        """The precision of the training, where the notes name one and no other."""
+        """The precision of the training, if the notes name one and no other."""
         named = {"".join(filter(None, found.groups())).lower() for found in _PRECISION.finditer(self.notes or "")}
         return named.pop() if len(named) == 1 else None
 
 
 def of(description: Mapping[str, Any] | None) -> System | None:
-    """Return what a JSON object describes; None where that is no system."""
+    """Return what a JSON object describes; None if that is no system."""
     if not description or "accelerator_model_name" not in description:
         return None
 
@@ -81,6 +84,7 @@ def of(description: Mapping[str, Any] | None) -> System | None:
         ),
         word("sw_notes"),
         error,
+        word("submitter"),
     )
 
 
@@ -96,7 +100,7 @@ def _memory(text: str) -> float | None:
 
 
 def choose(log: PurePath, descriptions: Iterable[PurePath]) -> PurePath | None:
-    """Return the description that belongs to a result file, by their paths; None where none or several may."""
+    """Return the description that belongs to a result file, by their paths; None if none or several may."""
     folders = {part.lower() for part in log.parts[:-1]}
     paths = list(descriptions)
     within = [path for path in paths if path.stem.lower() in folders]
@@ -105,6 +109,12 @@ def choose(log: PurePath, descriptions: Iterable[PurePath]) -> PurePath | None:
         fitting = {path: len(_words(path.stem)) for path in paths if _words(path.stem) <= words}
         within = [path for path, known in fitting.items() if known == max(fitting.values()) > 1]
     return within[0] if len(within) == 1 else None
+
+
+def round_of(log: PurePath) -> str | None:
+    """Return the round of MLPerf Training that a path states: training_results_v5.1/ or v5.1_NAME; else None."""
+    found = (_ROUND.search(part) for part in (log.name, *reversed(log.parts[:-1])))
+    return next((f"v{match[1]}" for match in found if match), None)
 
 
 def _words(stem: str) -> set[str]:
@@ -141,11 +151,13 @@ def applied(run: Run, system: System, where: str) -> Run:
         gpu_info=run.gpu_info.over(system.gpu),
         environment=msgspec.structs.replace(run.environment.over(system.host), versions=versions),
         training_config=config,
+        # Whoever runs another one's code may leave the name of its author in it.
+        framework_config={**run.framework_config, **({"submitter": system.submitter} if system.submitter else {})},
     )
 
 
 def _contradiction(run: Run, system: System) -> str | None:
-    """Return what a description says of the GPUs that can't be true of a run; None where both agree."""
+    """Return what a description says of the GPUs that can't be true of a run; None if both agree."""
     known = [(info.device_name, info.device_count) for info in (run.gpu_info, system.gpu)]
     rows = [set(gpus.match(GpuInfo(device_name=name)).candidates) if name else set() for name, _ in known]
     counts = [run.num_gpus, system.gpu.device_count]

@@ -47,10 +47,10 @@ class Timeline:
     """The timeline of one run.
 
     Args:
-        milestones: run_start and, where the log has them, init_start, run_stop and the last event.
+        milestones: run_start and, if the log has them, init_start, run_stop and the last event.
         marks: the borders, in the order of the log.
         times: when the last event of a step was logged, by step.
-        missed: s of the first block that the submitter's timer leaves out, where it is known.
+        missed: s of the first block that the submitter's timer leaves out, if it is known.
 
     Attributes:
         entries: in the order of time, without overlap; none without run_start or blocks.
@@ -142,7 +142,7 @@ class Timeline:
             self._add("unknown", until, block.start.line, block.span, HOLDS_EVALUATION)
 
     def _name_unlike_blocks(self, missed: float | None) -> None:
-        """Add to each block that differs from the typical one what the log shows of it, where it prints nothing."""
+        """Add to each block that differs from the typical one what the log shows of it, if it prints nothing."""
         blocks = [(index, each) for index, each in enumerate(self.entries) if each.kind == "training" and each.steps]
         if not blocks:
             return
@@ -159,7 +159,7 @@ class Timeline:
     def _slow_stretch(self, block: Entry, typical: float, excess: float) -> str | None:
         """Return the shortest stretch between records that holds most of the seconds by which a block exceeds others.
 
-        None where it is slow all over.
+        None if it is slow all over.
         """
         first, last = (block.first_step or 1) - 1, block.last_step or 0
         end = self._zero + block.start + block.duration

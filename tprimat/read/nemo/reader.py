@@ -6,12 +6,11 @@
     Epoch 0: :   5%|▌ | 5/100 [00:12<03:59, reduced_train_loss=10.90, global_step=4.000,
     consumed_samples=80.00, train_step_timing in s=1.230]
 
-The iteration counts anew in every epoch, global_step doesn't; both count from 0. All values but
-global_step are means over the steps since the line before, of four digits. A new epoch or a restart
-changes the order of the fields.
+The iteration counts again in every epoch, global_step doesn't; both count from 0. All values but global_step are means
+over the steps since the line before, of four digits. A new epoch or a restart changes the order of the fields.
 
-native_metrics: `tflops_per_gpu`, `tokens_per_second_per_gpu`, `memory_allocated_gb`,
-`memory_reserved_gb`, `consumed_samples`, each where it is printed.
+native_metrics: `tflops_per_gpu`, `tokens_per_second_per_gpu`, `memory_allocated_gb`, `memory_reserved_gb`,
+`consumed_samples`, each if it is printed.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from tprimat.read.parsing.values import count, number, state, whole
 from tprimat.results.account import Timing
 
 _LINE = re.compile(r"Training epoch (\d{1,9}), iteration (\d{1,12})(?:/(\d{1,12}))?\s*\|")
-_BAR = re.compile(r"\bEpoch (\d{1,9}): .*?(\d{1,12})/(\d{1,12}|\?) \[")
+_BAR = re.compile(r"\bEpoch (\d{1,9}): .{0,300}?(\d{1,12})/(\d{1,12}|\?) \[")
 _PAIR = re.compile(r"(?<=[\[,])\s*([A-Za-z][\w ()/]{1,60}?)=([^,\]]{1,40})(?=[,\]])")
 
 NAMES = {
@@ -56,7 +55,7 @@ NAMES = {
 """Quantities, lower case, and what they are called here, with the unit; the first of a kind counts."""
 
 REGULAR = 0.8
-"""Share of the lines that must stand where an interval has them."""
+"""Share of the lines that must stand if an interval has them."""
 
 TIMING = Timing(
     kind="timer",
@@ -65,7 +64,6 @@ TIMING = Timing(
     "such as checkpoints and validation",
     over_ranks="rank 0 prints",
 )
-
 
 _PEAKS = {"memory_allocated_gb": "peak_memory_allocated_gb", "memory_reserved_gb": "peak_memory_reserved_gb"}
 
@@ -76,6 +74,7 @@ class Reader(StepReader):
     name = "nemo"
     timing = TIMING
     signs = ("Training epoch ",)
+    tells = ("reduced_train_loss=", "stopped:", *setup.SIGNS)
     names = NAMES
     peaks = _PEAKS
 
@@ -86,7 +85,7 @@ class Reader(StepReader):
     def other(self, line: Line) -> None:
         """Read a progress bar, or a line of the setup."""
         text = line.text
-        if ("reduced_train_loss=" in text and self._bar(line)) or not self.may_state():
+        if "reduced_train_loss=" in text and self._bar(line):
             return
         setup.feed(line.number, text, self.sorter.pending)
         if "NeMo" in text or "rror" in text:
@@ -177,5 +176,5 @@ def set_windows(found: Sequence[Record]) -> None:
 
 
 def _whole(text: str | None) -> int | None:
-    """Return a step; None where an exponent shows that it is rounded."""
+    """Return a step; None if an exponent shows that it is rounded."""
     return None if text is None or "e" in text.lower() else whole(text)

@@ -42,7 +42,8 @@ EVENT_LINES = tuple(
         ("resume", "", r"\bsuccessfully loaded checkpoint from .{0,1000} at iteration (?P<step>\d{1,12})"),
         ("checkpoint", "begins", r"\bsaving checkpoint at iteration +(?P<step>\d{1,12})"),
         ("checkpoint", "ends", r"\b[Ss]uccessfully saved checkpoint from iteration +\d"),
-        ("checkpoint", "ends", r"\b[Ss]cheduled (?:an )?async checkpoint save\b|\bcheckpoint save for step \d+.*final"),
+        ("checkpoint", "ends", r"\b[Ss]cheduled (?:an )?async checkpoint save\b"),
+        ("checkpoint", "ends", r"\bcheckpoint save for step \d{1,12}.{0,200}final"),
         ("checkpoint", "", r"\bsave-checkpoint \.+: \([\d.]{1,20}, (?P<ms>\d{1,12}(?:\.\d{1,9})?)\)"),
         ("evaluation", "", r"\b[Ee]valuating (?:iter|on) \d+"),
         ("evaluation", "", r"\bevaluate \.+: \([\d.]{1,20}, (?P<ms>\d{1,12}(?:\.\d{1,9})?)\)"),
@@ -97,7 +98,7 @@ class Mark(NamedTuple):
     Attributes:
         kind, phase: of its EventLine.
         line: in the log.
-        at: its time; of a start, or its end, the next one where it has none.
+        at: its time; of a start, or its end, the next one if it has none.
         seconds: duration that it states.
         step: last one before the event.
         first: of a start, the first time since the last record.

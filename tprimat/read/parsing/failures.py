@@ -12,7 +12,7 @@ import re
 from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.text import without_prefixes
 
-_HINTS = (
+HINTS = (
     "rror", "ERROR", "CRITICAL", "xception", "ignal", "gated repo", "HSA_STATUS", "Memory access fault", "TIME LIMIT",
     "oom-kill", "out of memory", "egmentation fault", "No space left", "KeyboardInterrupt", "exited with code",
     "finished", "slurmstepd", "Killed", "Aborted", "Terminated", "core dumped", "SIG", "Xid", "atchdog", "OOM",
@@ -26,9 +26,9 @@ _GRAVE = re.compile(
     r"|slurmstepd: error: .*|DUE TO TIME LIMIT|oom-kill|[Cc]annot access gated repo"
     r"|DistBackendError|(?:NCCL|RCCL) error|ncclSystemError|ncclUnhandledCudaError|No space left on device"
     r"|Segmentation fault|Bus error|Illegal instruction|\(core dumped\)|Fatal Python error|what\(\): +\S"
-    r"|[Oo]ut of memory: Kill|OOMKilled|oom_kill|srun: error: .*(?:Killed|Aborted|Out Of Memory|Node failure)"
+    r"|[Oo]ut of memory: Kill|OOMKilled|oom_kill|srun: error: .{0,300}(?:Killed|Aborted|Out Of Memory|Node failure)"
     r"|HW Exception by GPU|GPU Hang|\bXid \(|fallen off the bus|[Uu]ncorrectable ECC error"
-    r"|amdgpu.*(?:GPU reset|uncorrectable hardware error)"
+    r"|amdgpu.{0,300}(?:GPU reset|uncorrectable hardware error)"
     r"|Watchdog caught collective|watchdog (?:thread terminated|got stuck)|Heartbeat monitor timed out"
     # Of a shell, behind its script's line and the process's number.
     r"|^(?:\S+: line \d+: +)?(?:\d+ +)?(?:Killed|Aborted|Terminated)(?:$|  )"
@@ -42,7 +42,7 @@ _CONSEQUENCE = re.compile(r"ChildFailedError|closing signal|RendezvousConnection
 _LOGGED = re.compile(r"\[(?:ERROR|CRITICAL)\s*\]|^ERROR\b")
 _LOGGER = re.compile(r"\[rank-\d+/\d+\]|\[NODE-")
 _CHAINED = re.compile(r"The above exception was the direct cause|During handling of the above exception")
-_EXIT_CODE = re.compile(r"(?:exited with code|with exit code|finished .*\(code) (\d+)")
+_EXIT_CODE = re.compile(r"(?:exited with code|with exit code|finished .{0,300}\(code) (\d+)")
 _SOMEBODY_ELSES = re.compile(r"^\s*(?:Traceback \(|File \"|\[|[WEI]\d{4} |={3,}|-{3,}|[A-Za-z_.]+Error\b|\s)")
 
 LONGEST_REASON = 300
@@ -52,7 +52,28 @@ LONGEST_REASON = 300
 @functools.lru_cache(maxsize=1)
 def may_name_a_cause(text: str) -> bool:
     """Return whether a line may name a cause; cached, since several readers ask for each line."""
-    return is_told(text, _HINTS)
+    return is_told(text, HINTS)
+
+
+@functools.lru_cache(maxsize=1)
+def _cause_in(text: str) -> tuple[str, str]:
+    """Return the kind of cause that a line names, with its text or exit code; two empty strings for none."""
+    if not may_name_a_cause(text):
+        return "", ""
+    if (code := _EXIT_CODE.search(text)) and "exitcode" not in text:
+        return "exit code", code[1]
+    bare = without_prefixes(text).strip()
+    if _CHAINED.search(bare):
+        return "chained", bare
+    if _CONSEQUENCE.search(bare):
+        return "", ""
+    if _GRAVE.search(bare) and not bare.startswith(("File ", "raise ")):
+        return "grave", bare
+    if _SIGNAL.search(bare) and "{" not in bare:
+        return "signal", bare
+    if _EXCEPTION.match(bare):
+        return "exception", bare
+    return ("logged", bare) if _LOGGED.search(text) else ("", "")
 
 
 class FailureReasons:
@@ -69,29 +90,22 @@ class FailureReasons:
         """Read a line, with or without prefixes."""
         if self._open is not None:
             self._continue(text)
-        if not may_name_a_cause(text):
-            return
-        if (code := _EXIT_CODE.search(text)) and "exitcode" not in text:
-            self.exit_code = int(code[1])
-            return
-        bare = without_prefixes(text).strip()
-        if _CHAINED.search(bare):
+        kind, found = _cause_in(text)
+        if kind == "exit code":
+            self.exit_code = int(found)
+        elif kind == "chained":
             self._chained = True
-        elif _CONSEQUENCE.search(bare):
-            return
-        elif _GRAVE.search(bare) and not bare.startswith(("File ", "raise ")):
-            self._keep("grave", number, bare)
-        elif _SIGNAL.search(bare) and "{" not in bare:
+        elif kind == "signal":
             # SignalException names the signal and the process; torchrun's warning before it doesn't.
-            self._keep("signal", number, bare, replace="SignalException" in bare)
-        elif _EXCEPTION.match(bare):
+            self._keep(kind, number, found, replace="SignalException" in found)
+        elif kind == "exception":
             # "A caused B caused C" is one failure, and C its end. Once another process tells its
             # own, the first one's is over.
             self._closed = self._closed or ("exception" in self._found and not self._chained)
-            self._keep("exception", number, bare, replace=self._chained and not self._closed)
+            self._keep(kind, number, found, replace=self._chained and not self._closed)
             self._chained = False
-        elif _LOGGED.search(text):
-            self._keep("logged", number, bare, replace=True)
+        elif kind:
+            self._keep(kind, number, found, replace=kind == "logged")
 
     @property
     def is_open(self) -> bool:
@@ -105,7 +119,7 @@ class FailureReasons:
         return signal is not None and (exception is None or signal[0] < exception[0])
 
     def reason(self) -> str | None:
-        """Return the cause with its line, or None where it is unknown."""
+        """Return the cause with its line, or None if it is unknown."""
         order = (
             ("grave", "signal", "exception", "logged") if self.killed else ("grave", "exception", "signal", "logged")
         )

@@ -1,28 +1,33 @@
-"""Feed a log to the readers of all log formats until one recognises it.
+"""Feed a log to the readers of all log formats until one recognizes it.
 
-At first every reader gets every line. Once one has found steps, those that don't know the log get
-no more of it: in a log of millions of lines they would only cost time. A reader that can takes
-blocks of bytes from then on, and passes most of them over.
+At first a reader gets the lines that may say something to it, and all once it knows the log. Once one has found steps,
+those that don't know the log get no more of it: in a log of millions of lines they would only cost time. A reader that
+can takes blocks of bytes from then on, and passes most of them over.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
+from tprimat.read.parsing.events import SIGNS
+from tprimat.read.parsing.failures import HINTS
 from tprimat.read.parsing.nearest import looks_like_a_step
 from tprimat.read.parsing.parsed_log import ParsedLog, Reader, TakesBlocks
 from tprimat.read.parsing.text import Line, lines_of
 
 
 class DetectionLimits(NamedTuple):
-    """How long other readers may still recognise a log that one of them knows.
+    """How long other readers may still recognize a log that one of them knows.
 
     Attributes:
         steps: that one reader has found.
         lines: after the first of them, if that comes before.
-        known_lines: after a reader recognised the log that doesn't say how many steps it has found.
+        known_lines: after a reader recognized the log that doesn't say how many steps it has found.
     """
 
     steps: int = 25
@@ -30,13 +35,74 @@ class DetectionLimits(NamedTuple):
     known_lines: int = 20_000
 
 
-_CLOSED_BY = {"{": "}", "[": "]"}
+CLOSED_BY = {"{": "}", "[": "]"}
+"""First and last line of a JSON document that is printed over many lines."""
 
 OPENING = 3
 """Lines that tell whether a file is a table."""
 
 _ROUND = 64
 """Lines from one look at the readers to the next."""
+
+_TOLD_TO_ALL = (*SIGNS, *HINTS)
+_TIME = re.compile(r"\d\d:\d\d:\d\d")
+
+
+@functools.cache
+def _routes(hears: tuple[tuple[str, ...], ...]) -> dict[str, frozenset[int] | None]:
+    """Return signs, none of which is a part of another one, with the numbers of the readers that hear them.
+
+    None stands for all readers.
+    """
+    every = {*_TOLD_TO_ALL, *(sign for signs in hears for sign in signs if sign)}
+    every = {sign for sign in every if not any(other in sign for other in every - {sign})}
+    return {
+        sign: None
+        if any(sign in each for each in _TOLD_TO_ALL)
+        else frozenset(number for number, signs in enumerate(hears) if any(sign in each for each in signs))
+        for sign in every
+    }
+
+
+class _Audience:
+    """The readers that a line may say something to, while none knows the log: most lines say nothing to anybody."""
+
+    def __init__(self, readers: Sequence[Reader]) -> None:
+        self._readers = readers
+        self._routes = _routes(tuple(tuple(reader.hears) for reader in readers))
+        self._attentive: list[Reader] = []
+        self._signs: list[str] = []
+        self._told: Sequence[Reader] = ()
+        self._has_times = self._goes_on = False
+
+    def expect(self, lines: Iterable[Line]) -> None:
+        """Look for signs in the next lines: in many at once that costs half as much as in each."""
+        text = "\n".join(line.text for line in lines)
+        self._signs = [sign for sign in self._routes if sign in text]
+        self._has_times = _TIME.search(text) is not None
+
+    def of(self, line: Line, *, is_first: bool) -> Sequence[Reader]:
+        """Return the readers of a line.
+
+        All read the first ones, what has a time, an event or a failure, and the line after it, where a message may go
+        on; those that know the log or are within something read every line.
+        """
+        new = (each for each in self._told if each.recognised or getattr(each, "within", False))
+        self._attentive += [each for each in new if each not in self._attentive]
+        self._told = ()
+        text, goes_on = line.text, self._goes_on
+        found = [sign for sign in self._signs if sign in text]
+        routes = [self._routes[sign] for sign in found]
+        self._goes_on = None in routes or not line.whole or (self._has_times and _TIME.search(text) is not None)
+        if self._goes_on or goes_on or (is_first and text):
+            told = self._readers
+        elif found:
+            numbers = frozenset().union(*filter(None, routes))
+            told = [each for number, each in enumerate(self._readers) if number in numbers or each in self._attentive]
+        else:
+            return self._attentive
+        self._told = told
+        return told
 
 
 class LogFeeder:
@@ -46,7 +112,7 @@ class LogFeeder:
         readers: one of each log format.
         number: of the next line, when blocks are fed.
         opening: the first OPENING lines with anything in them.
-        alone: the reader that gets the rest of the log, where it is a single one and takes blocks.
+        alone: the reader that gets the rest of the log, if it is a single one and takes blocks.
         document: whether its first line opens a JSON document, and its last one closes it.
         step_like: the first line that looks like a step, while no reader knows the log.
     """
@@ -60,6 +126,7 @@ class LogFeeder:
         self.step_like: Line | None = None
         self._closed_by = ""
         self._listening = list(readers)
+        self._audience = _Audience(readers)
         self._settled = False
         self._steps_since = self._known_since = math.inf
         self._limits = limits or DetectionLimits()
@@ -74,26 +141,31 @@ class LogFeeder:
 
     def feed_lines(self, lines: Iterable[Line]) -> None:
         """Read the next lines of the log, one by one."""
-        for line in lines:
-            if (len(self.opening) < OPENING or self._closed_by) and (shown := line.text.strip()):
-                if not self.opening:
-                    self._closed_by = _CLOSED_BY.get(shown, "")
-                if len(self.opening) < OPENING:
-                    self.opening.append(shown)
-                self.document = bool(self._closed_by) and shown == self._closed_by
-            for reader in self._listening:
-                reader.feed(line)
-            if self.step_like is None and not self._settled and looks_like_a_step(line):
-                self.step_like = line
-            if not self._settled and not line.number % _ROUND:
-                self._look(line.number)
+        rest = iter(lines)
+        while lines := [*itertools.islice(rest, _ROUND)]:
+            if not self._settled:
+                self._audience.expect(lines)
+            for line in lines:
+                if (len(self.opening) < OPENING or self._closed_by) and (shown := line.text.strip()):
+                    if not self.opening:
+                        self._closed_by = CLOSED_BY.get(shown, "")
+                    if len(self.opening) < OPENING:
+                        self.opening.append(shown)
+                    self.document = bool(self._closed_by) and shown == self._closed_by
+                is_first = len(self.opening) < OPENING
+                for reader in self._listening if self._settled else self._audience.of(line, is_first=is_first):
+                    reader.feed(line)
+                if self.step_like is None and not self._settled and looks_like_a_step(line):
+                    self.step_like = line
+                if not self._settled and not line.number % _ROUND:
+                    self._look(line.number)
 
     def finish(self) -> list[tuple[str, list[ParsedLog]]]:
-        """Return the names of log formats with the trainings that their readers found."""
+        """Return the names of log formats with the runs that their readers found."""
         return [(reader.name, reader.finish()) for reader in self.readers]
 
     def _look(self, number: int) -> None:
-        """Drop readers that don't recognise the log, once another one does."""
+        """Drop readers that don't recognize the log, once another one does."""
         steps = max((getattr(reader, "steps_found", 0) for reader in self.readers), default=0)
         if steps:
             self._steps_since = min(self._steps_since, number)

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.parsed_log import columns_of
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import json_object, number
@@ -25,10 +26,17 @@ _WORD = re.compile(r"[A-Za-z_]{2,}")
 _LONGEST = 400
 
 
+_TOLD = ("step", "iter", "epoch", "batch", "update", "train", "loss", "tok")
+
+
 def looks_like_a_step(line: Line) -> bool:
-    """Return whether a line has a word for a step or a loss, and numbers for it and for something else."""
+    """Return whether a line has a word for a step or a loss, and numbers for it and for something else; no command."""
     text = line.text[:_LONGEST]
-    return _STEP.search(text) is not None and len(_NUMBER.findall(text)) > 1
+    if text.startswith(("$ ", "+ ")) or not is_told(text.lower(), _TOLD):
+        return False
+    numbers = len(_NUMBER.findall(text))
+    # A sentence of a letter or an article has fewer.
+    return _STEP.search(text) is not None and numbers > 1 and 5 * numbers >= len(_WORD.findall(text))
 
 
 def formats(text: str, examples: Mapping[str, str]) -> list[str]:
@@ -61,7 +69,7 @@ def is_table(lines: Sequence[str]) -> bool:
 
 
 def described(line: Line | None, examples: Mapping[str, str]) -> str:
-    """Return what to say of an unknown log; nothing where no line looked like a step."""
+    """Return what to say of an unknown log; nothing if no line looked like a step."""
     if line is None:
         return ""
     names = formats(line.text, examples)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.values import LoggedValues, count, number, precision_of, state
 from tprimat.settings import Column
 from tprimat.settings.rows import by_key, names
@@ -69,19 +70,18 @@ _OPTION = re.compile(rf"(--|['\"]|(?<![\w./-]))({'|'.join(_OPTIONS)})(['\"]?\s*[
 _SWITCH = re.compile(r"--(bf16|fp16|gradient_checkpointing)(?=\s*(?:--|$|\\))")
 _PROCESSES = re.compile(r"--(nproc[_-]per[_-]node|num_processes|num_gpus|nnodes|num_nodes)(?:=|\s+)(\d{1,7})\b")
 _NUM_PROCESSES = re.compile(r"^\s*Num processes: (\d{1,7})\b")
-_HINT = re.compile(r"batch_size|seq|block_size|cutoff_len|_steps|epochs|bf16|fp16|model|rate|seed|--n|Num proc|dtype")
-
-
-@functools.lru_cache(maxsize=1)
-def _is_hinted(text: str) -> bool:
-    """Return whether a line may hold an option; cached, since several readers ask for each line."""
-    return _HINT.search(text) is not None
+HINTS = ("batch_size", "seq", "block_size", "cutoff_len", "_steps", "epochs", "bf16", "fp16", "model", "rate", "seed",
+         "--n", "Num proc", "dtype")  # fmt: skip
+"""A line without any of these echoes no option."""
+NAMED = ("--n", "Num proc", *_OPTIONS)
+ECHOES = ("--n", "Num proc", *(f"--{name}" for name in _OPTIONS))
+"""A line without any of NAMED echoes no option, one without any of ECHOES none of a command line."""
 
 
 def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True) -> None:
     """Add the script options that a line echoes; with `bare`, `name: value` counts too and not only `--name value`."""
     text = text[:20_000]
-    if not _is_hinted(text):
+    if not is_told(text, HINTS):
         return
     printed = _OPTION.findall(text) + [("--", name, "=", "true") for name in _SWITCH.findall(text)]
     for sign, name, between, value in printed:
@@ -106,8 +106,7 @@ _HPARAMS: Options = _options("hparams") | {
     "device_name": ("device_name", _name),
     "gpu_name": ("device_name", _name),
 }
-_ROW = re.compile(r"^\s*(?:- )?['\"]?(\w{1,60})['\"]?:\s+['\"]?([^#'\"\n!&*{\[]{1,200}?)['\"]?\s*(?:#.*)?$")
-
+_ROW = re.compile(r"^\s*(?:- )?['\"]?(\w{1,60})['\"]?:\s+['\"]?(?=\S)([^#'\"\n!&*{\[]{1,200}?)['\"]?\s*(?:#.*)?$")
 
 _MODEL_CONFIG: Options = _options("transformers") | {"_name_or_path": ("model", _name)}
 """Entries of a model's configuration in transformers."""

@@ -13,10 +13,10 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, BinaryIO, Protocol
+from typing import IO, Any, AnyStr, BinaryIO, Protocol
 
 from tprimat.read.parsing.events import Moment
-from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.text import LONGEST_LINE, Line
 from tprimat.read.parsing.values import LoggedValue
 from tprimat.results.run import Run
 
@@ -30,7 +30,7 @@ class ParsedLog:
         stated: what the log says of the setup, by field.
         notes: what the reader did that leaves no doubt, such as passing over doubled lines.
         build: makes the Run; see run().
-        resumed: the step that the training goes on from, where the log says that it is another attempt.
+        resumed: the step that the training goes on from, if the log says that it is another attempt.
         began: the first time in the log.
     """
 
@@ -53,6 +53,13 @@ class Reader(Protocol):
     """Of the log format."""
 
     @property
+    def hears(self) -> Sequence[str]:
+        """A line without any of these, a time, an event or a failure says nothing to it.
+
+        Unless it knows the log, or its attribute `within` is true: it has begun what goes on over several lines.
+        """
+
+    @property
     def recognised(self) -> bool:
         """Whether some line so far has this log format."""
 
@@ -60,7 +67,7 @@ class Reader(Protocol):
         """Take the next line."""
 
     def finish(self) -> list[ParsedLog]:
-        """Return the trainings of this log format, in the order of the log; none where there is none."""
+        """Return the runs of this log format, in the order of the log; none if there is none."""
 
 
 class TakesBlocks(Reader, Protocol):
@@ -81,13 +88,18 @@ class InputFile:
     name: str
     stream: BinaryIO
 
+    def lines(self) -> Iterator[bytes]:
+        """Return the lines from the start of the file. One that is longer than LONGEST_LINE raises ValueError."""
+        self.stream.seek(0)
+        return _bounded(self.stream)
+
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows of a CSV file, the header first, with their lines.
 
         Columns are parted by commas, semicolons or tabs. Numbers come with a decimal point, also where the file has
-        decimal commas. Raises ValueError, with the line, where it is no CSV file, or its numbers are ambiguous.
+        decimal commas. Raises ValueError, with the line, if it is no CSV file, or its numbers are ambiguous.
         """
-        has_commas = any(map(_MAYBE_COMMA.search, self.stream)) and _has_commas(self._rows())
+        has_commas = any(map(_MAYBE_COMMA.search, self.lines())) and _has_commas(self._rows())
         for line, row, _ in self._rows():
             yield line, [*map(_with_point, row)] if has_commas else row
 
@@ -96,7 +108,7 @@ class InputFile:
         self.stream.seek(0)
         text = io.TextIOWrapper(self.stream, encoding="utf-8-sig", errors="replace", newline="")
         # A file that ends within a number has a part of it: the cell is unknown.
-        lines = (line if line.endswith(("\n", "\r")) else _LAST_NUMBER.sub("", line) for line in text)
+        lines = (line if line.endswith(("\n", "\r")) else _LAST_NUMBER.sub("", line) for line in _bounded(text))
         lines = (line.replace("\0", "") for line in lines)
         number = 0
         try:
@@ -120,22 +132,29 @@ class InputFile:
                 yield line, dict(zip(header, row, strict=True))
 
 
+def _bounded(stream: IO[AnyStr]) -> Iterator[AnyStr]:
+    while line := stream.readline(LONGEST_LINE):
+        if len(line) == LONGEST_LINE:
+            raise ValueError(f"a line is longer than {LONGEST_LINE >> 20} MiB")
+        yield line
+
+
 ReadFiles = Callable[[Sequence[InputFile], Mapping[str, bytes]], list[ParsedLog]]
 
 
 @dataclasses.dataclass(frozen=True)
 class FileFormat:
-    """How files of one kind are recognised and read.
+    """How files of one kind are recognized and read.
 
     Attributes:
         name: of the log format.
-        looks_for: by what a file is recognised, for people.
-        recognises: whether a file that begins with these bytes is one.
-        read: the trainings of the files that belong together; gets small neighbouring files by
+        looks_for: by what a file is recognized, for people.
+        recognizes: whether a file that begins with these bytes is one.
+        read: the runs of the files that belong together; gets small neighboring files by
             name. Raises ValueError, with the reason, for content that can't be read.
-        together: maps a file's path to the folder, or another path, that all files of its training
-            share; None where each file is a training.
-        beside: patterns of helpful files, in that folder or in the file's own.
+        together: maps a file's path to the directory, or another path, that all files of its training
+            share; None if each file is a training.
+        beside: patterns of helpful files, in that directory or in the file's own.
         is_streamed: whether `read` goes through each file once, from its start: such files may be large.
     """
 
@@ -149,12 +168,12 @@ class FileFormat:
 
 
 def each_of(read: Callable[[InputFile, Mapping[str, bytes]], list[ParsedLog]]) -> ReadFiles:
-    """Return what reads files one by one, from what reads one, given small neighbouring files by name."""
+    """Return what reads files one by one, from what reads one, given small neighboring files by name."""
     return lambda parts, beside: [parsed for part in parts for parsed in read(part, beside)]
 
 
 def folder_of(path: str) -> str:
-    """Return the folder of a file: for formats whose files in one folder are one training."""
+    """Return the directory of a file: for formats whose files in one directory are one training."""
     return str(PurePath(path).parent)
 
 
@@ -167,7 +186,7 @@ def without_rank(path: str) -> str:
 
 
 def columns_of(head: bytes) -> list[str]:
-    """Return the names in the header of a CSV file that begins with these bytes; none where there is none."""
+    """Return the names in the header of a CSV file that begins with these bytes; none if there is none."""
     try:
         delimiter, _, (first, *_) = _header(iter(head.decode("utf-8-sig", errors="replace").split("\n")[:100]))
     except csv.Error:
@@ -175,7 +194,7 @@ def columns_of(head: bytes) -> list[str]:
     return [name.strip().strip('"') for name in first.strip("\r\n ").split(delimiter)] if len(first) <= 20_000 else []
 
 
-_LAST_NUMBER = re.compile(r"(?<![\w.])[+-]?\d[\d.eE+-]*$")
+_LAST_NUMBER = re.compile(r"(?<![\w.])[+-]?\d[\d.eE+-]{0,60}$")
 _SEPARATOR = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)
 _NO_VALUE = re.compile(r"[^-+\d.,;|\s\"nainfe]", re.IGNORECASE)
 
@@ -219,7 +238,7 @@ def _has_commas(rows: Iterable[tuple[int, list[str], str]]) -> bool:
         for cell in map(str.strip, row):
             if kind := next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(cell)), None):
                 seen.setdefault(kind, (line, cell))
-    # Columns are parted by semicolons where commas have another use.
+    # Columns are parted by semicolons if commas have another use.
     doubtful = "point" if "comma" in seen else "either" if "point" not in seen and mark != ";" else ""
     if doubtful in seen:
         line, cell = seen[doubtful]

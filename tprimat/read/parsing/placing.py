@@ -27,7 +27,7 @@ SHOWN = 25
 
 class Row(NamedTuple):
     """A record: its step and line, when it was printed and the mean time of its steps (s), how many these are, and the
-    end of the time in which it may have been printed where that is open.
+    end of the time in which it may have been printed if that is open.
     """
 
     step: int
@@ -76,7 +76,7 @@ class _Stretch:
     def placed(self, resolution: float) -> list[Row]:
         """Return the records with times from the beginning to the end.
 
-        What is left went to the pauses, to the start-up, or into each step where it is little; else it is unknown,
+        What is left went to the pauses, to the start-up, or into each step if it is little; else it is unknown,
         before the last record.
         """
         begin = self.end - self.spent if self.begin is None else self.begin
@@ -98,9 +98,9 @@ class _Stretch:
 def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[tuple[Row, Time, float]]:
     """Return records without a time as timeline.of() takes them, with times from the lines around them.
 
-    A record was printed at the next time behind it, where neither another one nor a pause lies between. From one such
+    A record was printed at the next time behind it, if neither another one nor a pause lies between. From one such
     time to the next, records lie as far apart as their steps took, and the pauses whose duration is stated. The last
-    ones of an attempt were printed when their steps were over, which is open where no others show how long these take.
+    ones of an attempt were printed when their steps were over, which is open if no others show how long these take.
     """
     clocks = collections.Counter(clock for _, (_, clock) in events.stamps)
     if not clocks or not rows:
@@ -150,7 +150,7 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[tu
             stretch = _Stretch(stretch.end if resumes is None else resumes)
             stretch.pause(between if resumes is None else ())
         for later, one in itertools.pairwise(reversed(closed)):
-            # It was printed before the steps of the next one, where no line that says so comes before these are over.
+            # It was printed before the steps of the next one, if no line that says so comes before these are over.
             if later.begin == one.end and later.is_plain:
                 one.end = later.begin = max(min(one.end, later.end - later.spent), one.earliest)
         found += [row for each in closed for row in each.placed(resolution)]

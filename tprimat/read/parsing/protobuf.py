@@ -8,9 +8,12 @@ from typing import Any
 _SIZES = {1: 8, 5: 4}
 """Bytes of the wire types of fixed size."""
 
+MOST_FIELDS = 1000
+"""Numbers of fields in a message: each takes a hundred times as much memory as in the file."""
+
 
 def varint(content: bytes, place: int) -> tuple[int, int]:
-    """Return the number at a place, and the place after it. Raises ValueError or LookupError where there is none."""
+    """Return the number at a place, and the place after it. Raises ValueError or LookupError if there is none."""
     value, shift = content[place], 0
     # The highest bit of a byte, which is not of the number, says that another one follows.
     while value >> shift >= 0x80:
@@ -38,6 +41,8 @@ def fields_of(content: bytes) -> defaultdict[tuple[int, int], list[Any]]:
             size, place = varint(content, place) if kind == 2 else (_SIZES[kind], place)
             value, place = content[place : place + size], place + size
         fields[key >> 3, kind].append(value)
+        if len(fields) > MOST_FIELDS:
+            raise ValueError("more fields than any message has")
     if place > len(content):
         raise ValueError("a field exceeds the record")
     return fields

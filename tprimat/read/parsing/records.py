@@ -14,9 +14,6 @@ from tprimat.read.parsing.values import LoggedValue, LoggedValues, name_and_unit
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP
 from tprimat.results.run import Status
 
-LONGEST_SETUP = 50_000
-"""Lines before the first record in which a setup is looked for: a long log of another log format isn't searched."""
-
 FIGURES = ("seconds", "loss", "learning_rate", "grad_norm")
 """Values of a record that are fields of its own."""
 
@@ -29,9 +26,9 @@ class Record:
         step: as printed.
         line: in the log, from 1.
         seconds: mean time of a step, s.
-        window: steps that the record averages, where the record itself says so.
+        window: steps that the record averages, if the record itself says so.
         stamp: when it was printed.
-        origin: who printed it, where a prefix says so.
+        origin: who printed it, if a prefix says so.
         native: what the framework printed beside, by the name that it has in native_metrics.
         not_finite: names of values that are NaN or infinite.
         unread: labels with a number that the reader doesn't know.
@@ -85,7 +82,7 @@ class Record:
     def put_all(self, printed: Mapping[str, object], names: Mapping[str, str]) -> None:
         """Set what is printed under known names, by the names here; of several for one value the first counts.
 
-        A label is left out knowingly where its name here is empty; others with a number are kept as unread.
+        A label is left out knowingly if its name here is empty; others with a number are kept as unread.
         """
         for own, name in names.items():
             if name and own in printed and self.figure(name_and_unit(name)[0]) is None:
@@ -227,7 +224,7 @@ def set_windows(records: Iterable[Record]) -> None:
 def set_times(records: Sequence[Record]) -> None:
     """Set windows, and step times as differences of the native value elapsed_seconds, the time since the start.
 
-    Where the first record is of a resumed training, its time counts from the resumption: it gives no step time.
+    If the first record is of a resumed training, its time counts from the resumption: it gives no step time.
     """
     usual = records[1].step - records[0].step if len(records) > 1 else records[0].step
     step, seconds = max(records[0].step - usual, 0), 0.0
@@ -243,7 +240,7 @@ def set_times(records: Sequence[Record]) -> None:
 def series(records: Sequence[Record], *, shift: int = 0) -> dict[str, Any]:
     """Return the series of a Run, as its arguments, from records in the order of their steps.
 
-    `shift` is 1 where the log counts steps from 0: a Run counts from 1, and what was printed stays in
+    `shift` is 1 if the log counts steps from 0: a Run counts from 1, and what was printed stays in
     native_metrics.printed_step.
     """
     names = dict.fromkeys(name for record in records for name in record.native)
@@ -273,9 +270,9 @@ def peaks(records: Iterable[Record], names: Mapping[str, str]) -> dict[str, floa
 
 
 def timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
-    """Return when the training began, with its offset; None, and a warning, where the log doesn't say."""
+    """Return when the training began, with its offset; None, and a warning, if the log doesn't say."""
     if first is None:
-        warnings.append("timestamp unknown: the log has no times")
+        warnings.append("timestamp unknown: the source has no time of day")
         return None
     if first.time.year == NO_YEAR:
         warnings.append("timestamp unknown: no year in the log")

@@ -34,7 +34,7 @@ def warnings_of(training: LoggedTraining) -> list[str]:
 
 
 def missing(steps: Sequence[int], windows: Sequence[int], noun: str = "step", words: str = "no record of") -> list[str]:
-    """Return warnings where a log begins late, and of the steps between two records that neither covers."""
+    """Return warnings if a log begins late, and of the steps between two records that neither covers."""
     warnings = [f"log begins at {noun} {steps[0]}"] if steps and steps[0] > max(1, windows[0]) else []
     pairs = zip(steps, steps[1:], windows[1:], strict=False)
     gaps = ((before + 1, step - window) for before, step, window in pairs if step - window > before)
@@ -118,14 +118,14 @@ VARYING = 1.05
 
 
 def tokens_per_step(records: Sequence[Record]) -> list[float]:
-    """Return by how much the number of tokens so far advances with each step, where it does, from record to record."""
+    """Return by how much the number of tokens so far advances with each step, if it does, from record to record."""
     seen = [(each.step, each.native["tokens_seen"]) for each in records if "tokens_seen" in each.native]
     counts = [(tokens - before) / (step - last) for (last, before), (step, tokens) in itertools.pairwise(seen)]
     return [tokens for tokens in counts if tokens > 0]
 
 
 def _varying_tokens(records: Sequence[Record]) -> list[str]:
-    """Return a warning where the number of tokens so far advances by another one from step to step."""
+    """Return a warning if the number of tokens so far advances by another one from step to step."""
     counts = tokens_per_step(records)
     if not counts or max(counts) < VARYING * min(counts):
         return []
@@ -147,7 +147,7 @@ def _stamped(records: Sequence[Record]) -> Iterator[tuple[float | None, float, f
 
 
 def check_rates(records: Iterable[Record], name: str, tokens: int, devices: int | None) -> list[str]:
-    """Return a warning where a printed rate per device isn't what the tokens of a step, time and devices give."""
+    """Return a warning if a printed rate per device isn't what the tokens of a step, time and devices give."""
     if not tokens or not devices:
         return []
     timed = [(record.native.get(name), record.seconds, record.line) for record in records]
@@ -157,7 +157,7 @@ def check_rates(records: Iterable[Record], name: str, tokens: int, devices: int 
 
 
 def disagreement(shares: Sequence[tuple[float, int]], who: str, values: str) -> list[str]:
-    """Return a warning where printed rates, over what the other values give, aren't 1; each comes with its line."""
+    """Return a warning if printed rates, over what the other values give, aren't 1; each comes with its line."""
     off = [(abs(share - 1), line) for share, line in shares if abs(share - 1) > RATE_AGREEMENT]
     if not off:
         return []

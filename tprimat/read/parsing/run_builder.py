@@ -39,11 +39,7 @@ from tprimat.results.run import (
 from tprimat.results.trace import Trace
 from tprimat.settings.rows import NEEDED
 
-_SIZES = {
-    "global_batch_size": "global batch size",
-    "sequence_length": "sequence length",
-    "num_gpus": "number of GPUs",
-}
+_SIZES = {"global_batch_size": "global batch size", "sequence_length": "sequence length", "num_gpus": "number of GPUs"}
 _SHAPE_COUNTS = (
     "num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "head_dim", "ffn_hidden_size",
     "vocab_size", "num_experts", "experts_per_token", "num_parameters", "trainable_parameters",
@@ -62,10 +58,10 @@ class RunBuilder:
         framework, log_format: as in a result.
         training: its records and their context; its statements by a result's fields.
         timing: what a step time of this source is.
-        shift: 1 where the source counts steps from 0.
+        shift: 1 if the source counts steps from 0.
         lines: whether the source has lines that a person can look up.
         rate: native rate per GPU that counts every position of a sequence, so that it must be what
-            batch, sequence, time and GPUs give; None where the source counts others.
+            batch, sequence, time and GPUs give; None if the source counts others.
         figures: of the whole training, by names of native_metrics.
         memory: fields of MemoryMetrics, GB.
         gpu: fields of GpuInfo that are no statements.
@@ -73,11 +69,11 @@ class RunBuilder:
         trace: where the time of profiled steps goes.
         versions: of packages.
         settings: further settings of the training, in the framework's own names.
-        unknown: why something is unknown, by the field's name; a warning where it stays so.
+        unknown: why something is unknown, by the field's name; a warning if it stays so.
         ended: whether the source says that the training was done; None: records and marks tell.
-        fixed_status: status and reason where the source isn't a log of a training at all.
-        timestamp: where the source states it otherwise than by the first time in it.
-        shape: of the model, where it isn't among the statements.
+        fixed_status: status and reason if the source isn't a log of a training at all.
+        timestamp: if the source states it otherwise than by the first time in it.
+        shape: of the model, if it isn't among the statements.
         label: what the source itself calls this side.
         of_training: whether it is worth a warning that the source doesn't state model, sizes and time.
         left_out: warnings of what the shape lacks on purpose.
@@ -138,7 +134,11 @@ class RunBuilder:
         status, reason = self.fixed_status or self.status(sizes.max_steps, series, warnings)
         timestamp = self.started(warnings)
         warnings += self.last_remarks()
-        times = timeline.of(self.rows(series), self.training.around.events, self.training.again)
+        rows = list(self.rows(series))
+        times = timeline.of(rows, self.training.around.events, self.training.again)
+        if times and (changed := timeline.clock_change(rows, self.training.around.events)):
+            times = ()
+            warnings.append(changed)
         if any(max(abs(entry.start), entry.duration) > LONGEST_STEP for entry in times):
             # Broken times, which no training spans.
             times = ()
@@ -234,7 +234,7 @@ class RunBuilder:
         return records.status(self.training, planned, series["steps"][-1] if series["steps"] else None)
 
     def started(self, warnings: list[str]) -> str | None:
-        """Return when the training began, with its offset; None, and a warning, where that is unknown."""
+        """Return when the training began, with its offset; None, and a warning, if that is unknown."""
         if self.timestamp or not self.of_training:
             return self.timestamp
         return records.timestamp(self.training.around.first_stamp, warnings)
@@ -267,20 +267,19 @@ class RunBuilder:
 def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str | None, list[str]]:
     """Return model and scale as a result has them, with what is doubtful of them.
 
-    A shape decides over a name: a model with the name of a large one and four layers is not the
-    large one.
+    A shape decides over a name: a model with the name of a large one and four layers is not the large one.
     """
     full = models.with_shape(config)
     if full:
         return full.name, "full", []
     meant = models.recognize(name) if name else None
     if meant is None:
-        unnamed = "the log doesn't name its model: extract_primus_metrics.py --model-name sets it"
+        unnamed = "the log doesn't name its model: --model-name sets it"
         return name, None, [] if name else [unnamed]
     if config.num_layers is None:
         return meant.name, None, [f"the model's shape isn't stated; {name} is the name of its configuration"]
     pairs = [(field, getattr(config, field), getattr(meant.shape, field)) for field in NEEDED]
-    differing = [f"{field} {known}, not {full}" for field, known, full in pairs if known and known != full]
+    differing = [f"{field} {known}, not {full}" for field, known, full in pairs if known and full and known != full]
     doubt = f"the configuration is named {name}, but the model is not {meant.title}: "
     return name, None, [doubt + (", ".join(differing) or "its shape is stated only in part")]
 

@@ -1,4 +1,4 @@
-"""Assign step records to trainings: detect duplicates, restarts and new trainings.
+"""Assign step records to runs: detect duplicates, restarts and new runs.
 
 the same step, the same moment or values   a double (several ranks print); skipped
 a step again, later                         a restart: its records take the place of the former
@@ -20,7 +20,7 @@ SAME_FIGURES = 0.05
 
 
 class RecordSequencer:
-    """Assigns records to trainings as they come."""
+    """Assigns records to runs as they come."""
 
     def __init__(self) -> None:
         self.trainings: list[LoggedTraining] = []
@@ -57,7 +57,7 @@ class RecordSequencer:
         _add(training, record, pending)
 
     def finish(self) -> list[LoggedTraining]:
-        """Return the trainings, with what follows the last record."""
+        """Return the runs, with what follows the last record."""
         last = self.last
         if last is not None:
             training, pending = self.trainings[-1], self.pending

@@ -8,9 +8,9 @@ import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tprimat.read.parsing.options import options_in
+from tprimat.read.parsing.options import ECHOES, options_in
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LONGEST_SETUP, LoggedTraining, Record, peaks, set_times, set_windows
+from tprimat.read.parsing.records import LoggedTraining, Record, peaks, set_times, set_windows
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Line, Stamp
@@ -38,11 +38,12 @@ class StepReader(abc.ABC):
         name: of the log format.
         timing, rate, run_type: as RunBuilder's, and the class of that.
         signs: a line without any of these holds no values.
+        tells: signs of other lines that say something before the first record, beside those of `statements`.
         names: of printed values, by what they are called in a record, as Record.put_all() takes them.
         tells_unread: whether a value that `names` lacks is worth a warning.
         needs: how names begin of which the values of a training step have one.
         statements: what other lines state.
-        untimed: why there are no step times, where there are none.
+        untimed: why there are no step times, if there are none.
         peaks: fields of MemoryMetrics, by the native values of which they are the highest.
         figures, memory, notes: what a log states once, as RunBuilder's; it belongs to the last training.
         parts: seconds of the parts of each step; of the last training, too.
@@ -54,6 +55,7 @@ class StepReader(abc.ABC):
     rate: str | None = "tokens_per_second_per_gpu"
     run_type: type[RunBuilder] = RunBuilder
     signs: tuple[str, ...] = ()
+    tells: tuple[str, ...] = ()
     names: Mapping[str, str] = {}
     tells_unread = True
     needs: tuple[str, ...] = ()
@@ -72,12 +74,17 @@ class StepReader(abc.ABC):
         self.notes: list[str] = []
         self.parts: dict[str, list[float]] = {}
         self.has_own_lines = False
-        self._lines = 0
 
     @property
     def recognised(self) -> bool:
         """Whether a record was seen."""
         return bool(self.sorter.trainings)
+
+    @property
+    def hears(self) -> tuple[str, ...]:
+        """As Reader's. A sign of a character or two is one within a block alone, and options echo as `--name`."""
+        long = (sign for sign in self.signs if len(sign) > 2)
+        return (*long, *(row.sign for row in self.statements), *self.tells, *ECHOES)
 
     @property
     def stated(self) -> LoggedValues:
@@ -95,7 +102,7 @@ class StepReader(abc.ABC):
 
     @abc.abstractmethod
     def take(self, line: Line) -> bool:
-        """Read a line that may hold metrics; return False where it holds none."""
+        """Read a line that may hold metrics; return False if it holds none."""
 
     def other(self, line: Line) -> None:
         """Read a line without metrics of a step."""
@@ -115,11 +122,6 @@ class StepReader(abc.ABC):
             self.sorter.cut_off = step
         return not line.whole
 
-    def may_state(self) -> bool:
-        """Count a line without a record, and return whether a setup is looked for in it."""
-        self._lines += 1
-        return self.recognised or self._lines <= LONGEST_SETUP
-
     def counts(self, printed: Iterable[str]) -> bool:
         """Return whether values with these names are of training steps."""
         return any(name.startswith(self.needs) for name in printed)
@@ -138,7 +140,7 @@ class StepReader(abc.ABC):
             self.parts.setdefault(name, []).append(seconds)
 
     def finish(self) -> list[ParsedLog]:
-        """Return the trainings, in the order of the log."""
+        """Return the runs, in the order of the log."""
         trainings = self.sorter.finish()
         if not trainings and self.has_own_lines:
             trainings.append(LoggedTraining(around=self.sorter.pending))
@@ -226,7 +228,7 @@ class BlockReader(StepReader):
         metric: a line of a block, with name and value as its groups.
         headless: whether metrics count whose header is missing.
         rates: metrics that are batches per second.
-        caveat: a warning where step times come from these; `untimed` is of too few digits.
+        caveat: a warning if step times come from these; `untimed` is of too few digits.
     """
 
     header: re.Pattern[str]
@@ -237,7 +239,7 @@ class BlockReader(StepReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_open = self.headless
+        self.within = False
         self._coarse = False
         self.block: dict[str, str] = {}
         self._step: int | None = None
@@ -252,9 +254,9 @@ class BlockReader(StepReader):
         if header and step:
             state(self.stated, "max_steps", planned, text, line.number)
             self.begin(step, line.number)
-            self.is_open = True
+            self.within = True
             text = text[header.end() :]
-        if metric := self.metric.search(text) if self.is_open else None:
+        if metric := self.metric.search(text) if self.within or self.headless else None:
             self.put(metric[1].strip(), metric[2], line)
         return bool(step or metric)
 
@@ -289,11 +291,11 @@ class BlockReader(StepReader):
         self.sorter.take(self.record(step, self._line, block))
 
     def step_within(self, block: dict[str, str]) -> int | None:
-        """Return the step of a block whose header is missing, where a metric tells it."""
+        """Return the step of a block whose header is missing, if a metric tells it."""
         return None
 
     def record(self, step: int, line: int, block: dict[str, str]) -> Record:
-        """Return the record of a block, with a step time where its rate has digits enough."""
+        """Return the record of a block, with a step time if its rate has digits enough."""
         record = self.new_record(step, line, block)
         record.unread = tuple(name for name in record.unread if name not in self.rates)
         for name in self.rates:
@@ -307,7 +309,7 @@ class BlockReader(StepReader):
         return record
 
     def finish(self) -> list[ParsedLog]:
-        """Return the trainings, in the order of the log."""
+        """Return the runs, in the order of the log."""
         self.close()
         return super().finish()
 

@@ -1,6 +1,6 @@
 """Bytes of a log -> clean, numbered lines of text, as a stream of bounded memory.
 
-A log that reaches us was coloured for a terminal, went through torchrun, Slurm, docker or
+A log that reaches us was colored for a terminal, went through torchrun, Slurm, docker or
 kubectl, was pasted into a chat (which eats escape bytes), was saved by PowerShell as UTF-16, or
 is cut off. What comes out of here is the text that the training wrote. Knows no log format.
 """
@@ -25,7 +25,7 @@ class Line(NamedTuple):
 
     Attributes:
         number: in the file, from 1. Pieces that a carriage return parts share one.
-        text: without colours, line end and NUL bytes; prefixes are still there.
+        text: without colors, line end and NUL bytes; prefixes are still there.
         whole: False when the file ends before the line does: its last word may be cut.
     """
 
@@ -135,14 +135,13 @@ _LARGER_THAN_CHUNKS = 4 << 20
 class Blocks:
     """Puts the chunks of a file together into blocks of whole lines, in UTF-8 and without a mark.
 
-    The lines of a log are the same wherever its chunks end. Of a line that is longer than
-    LONGEST_LINE the beginning is kept; a progress bar of that length goes on in the next block,
-    parted at a carriage return. More of these are put at either side of the cut, which show
-    nothing and tell both from empty lines.
+    The lines of a log are the same wherever its chunks end. Of a line that is longer than LONGEST_LINE the beginning is
+    kept; a progress bar of that length goes on in the next block, parted at a carriage return. More of these are put at
+    either side of the cut, which show nothing and tell both from empty lines.
     """
 
     def __init__(self) -> None:
-        # glibc gives memory back to the system, and faults it in anew, from a size on that follows the largest block
+        # glibc gives memory back to the system, and faults it in again, from a size on that follows the largest block
         # that was freed. Without this some 15 % of the time that a large log takes went there.
         bytes(_LARGER_THAN_CHUNKS)
         self._head: bytes | None = b""
@@ -209,7 +208,7 @@ class Blocks:
 class Numbers:
     """The numbers of the lines of a block, of which `number` is the first. Places are asked for in ascending order.
 
-    The module numpy counts line ends several times as fast; it is None where it isn't installed or worth its start.
+    The module numpy counts line ends several times as fast; it is None if it isn't installed or worth its start.
     """
 
     def __init__(self, number: int, block: bytes, numpy: Any = None) -> None:
@@ -241,7 +240,7 @@ _WORTH_NUMPY = 16_384
 
 
 def numpy_if_there() -> Any:
-    """Return the module numpy, or None where it isn't installed."""
+    """Return the module numpy, or None if it isn't installed."""
     try:
         import numpy
     except ImportError:
@@ -257,13 +256,13 @@ _CONTROL = re.compile(
     r"|\x1b\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)"  # window titles and hyperlinks
     r"|\x1b[()][A-Z0-9]|\x1b[=>]"
 )
-# Colours that lost their escape byte, several in a row too. A reset can follow a word; others only what
-# is no letter or digit, since rate[5m] is no colour.
+# Colors that lost their escape byte, several in a row too. A reset can follow a word; others only what
+# is no letter or digit, since rate[5m] is no color.
 _BARE = re.compile(r"(?:\[(?:0|39|49)m|(?<!\w)\[\d{1,3}(?:;\d{1,3})*m)(?:\[\d{1,3}(?:;\d{1,3})*m)*")
 
 
 def clean(text: str) -> str:
-    """Return a text without colours and NUL bytes (a log that was emptied while in use begins with them)."""
+    """Return a text without colors and NUL bytes (a log that was emptied while in use begins with them)."""
     if "\x1b" in text:
         text = _COLOUR.sub("", text)
     if "\x1b" in text or any(mark in text for mark in _STAND_INS):
@@ -323,7 +322,7 @@ class Stamp(NamedTuple):
         return time.timestamp()
 
     def seconds_after(self, earlier: Stamp) -> float | None:
-        """Return the seconds from another timestamp to this one; None where only one states an offset."""
+        """Return the seconds from another timestamp to this one; None if only one states an offset."""
         if (self.time.tzinfo is None) != (earlier.time.tzinfo is None):
             return None
         return (self.time - earlier.time).total_seconds()
@@ -354,7 +353,7 @@ def last_stamp_span(text: str) -> tuple[int, int] | None:
 
 
 def first_stamp(text: str) -> Stamp | None:
-    """Return the first timestamp in a text; None where it is no valid one."""
+    """Return the first timestamp in a text; None if it is no valid one."""
     return _as_stamp(_STAMP.search(text))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import bisect
 import collections
 import dataclasses
+import datetime
 import itertools
 import statistics
 from collections.abc import Iterable, Sequence
@@ -26,6 +27,11 @@ STAMPED_STEPS = 20.0
 
 DOWN, IDLE = "down after step {}", "without another step after step {}"
 """Notes of time that is lost: until the next attempt begins, and before that, to the last line of the former one."""
+
+HOUR, DAY = 3600.0, 86400.0
+
+SET_BACK = 60.0
+"""s by which a log's times may go back, as those of several processes do, before a clock must have been set."""
 
 AGAIN = 5.0
 """s of silence before a start that follows another one: shorter, they are processes of one attempt."""
@@ -116,7 +122,7 @@ class TimelineBuilder:
         return self._marks[bisect.bisect_right(self._lines, line) : last]
 
     def _measured_scale(self, *, is_timed: bool) -> float:
-        """Return the time of steps without an event over what the records print; where they print none, of a step."""
+        """Return the time of steps without an event over what the records print; if they print none, of a step."""
         found: list[float] = []
         for attempt in self._attempts:
             time = printed = 0.0
@@ -146,7 +152,7 @@ class TimelineBuilder:
         """Add the start-up of an attempt and the steps of its first record."""
         time = self._expected(row._replace(step=resumed), row)
         self._carve(marks, row.at - time, "start-up" if self._scale else "unknown")
-        # Where the log begins within them, their time is unknown.
+        # If the log begins within them, their time is unknown.
         steps = range(resumed + 1, row.step + 1) if row.at - self._now > time / 2 else range(0)
         self._put("training", row.at, steps, row.line)
 
@@ -264,7 +270,7 @@ class TimelineBuilder:
         return list(events.values())
 
     def _durations(self, events: list[_Event], until: float, rest: str, expected: float) -> list[float]:
-        """Return how long each event took, s; an unknown one is added where nothing tells which took it."""
+        """Return how long each event took, s; an unknown one is added if nothing tells which took it."""
         begin = self._now
         excess = max(until - begin - expected, 0.0)
         found: list[float | None] = []
@@ -284,7 +290,7 @@ class TimelineBuilder:
                 found[place] = min(statistics.median(self._spent[events[place].kind]), max(more, 0.0))
                 more -= found[place] or 0.0
             unknown = unknown[:1]
-        # Nor where nothing tells how long steps take.
+        # Nor if nothing tells how long steps take.
         is_open = len(unknown) > 1 or (bool(unknown) and not self._scale)
         if is_open:
             found = [each or 0.0 for each in found]
@@ -351,7 +357,7 @@ def with_lost_steps(timeline: Sequence[Entry], resumed: int) -> tuple[Entry, ...
 
 
 def of(rows: Iterable[tuple[Row, Time, float]], events: Events, again: Sequence[int] = ()) -> tuple[Entry, ...]:
-    """Return the timeline of a training; none where its records have no times.
+    """Return the timeline of a training; none if its records have no times.
 
     Args:
         rows: its records in the order of the log, those that a restart repeats too, each with the clock of its time,
@@ -377,8 +383,33 @@ def of(rows: Iterable[tuple[Row, Time, float]], events: Events, again: Sequence[
     return entries if any(entry.kind != "unknown" for entry in entries) else ()
 
 
+def clock_change(rows: Sequence[tuple[Row, Time, float]], events: Events) -> str | None:
+    """Return why the times of a log can't be added up, as a warning; None if they can. Args as of of().
+
+    Without a time zone, a clock that is put back shows an hour twice, and one that is put forward skips one: mostly
+    from 1 or 2 o'clock on, on a Sunday of March, September or October. A silence of an hour looks the same.
+    """
+    if any(clock for _, clock, _ in rows):
+        return None
+    found = [(row.line, row.at) for row, clock, _ in rows if clock is False]
+    found = found or [(line, at) for line, (at, clock) in events.stamps if clock is False]
+    times = [at for _, at in sorted(found)]
+    if events.first and events.first[1] is False and times and events.first[0] < times[0]:
+        times.insert(0, events.first[0])
+    for before, at in itertools.pairwise(times):
+        if at < before - SET_BACK:
+            return f"account unknown: times in the log go back by {duration(before - at)}, and it states no time zone"
+        if at - before >= HOUR:
+            day = datetime.datetime.fromtimestamp(at, datetime.timezone.utc)
+            hours = at - at % DAY + HOUR, at - at % DAY + 2 * HOUR
+            is_night = day.weekday() == 6 and day.month in (3, 9, 10)
+            if is_night and any(before <= hour <= at - HOUR for hour in hours):
+                return f"account unknown: on {day:%Y-%m-%d} clocks may go forward, and the log states no time zone"
+    return None
+
+
 def lost(timeline: Sequence[Entry]) -> str | None:
-    """Return what restarts cost, as a warning; None where nothing is lost."""
+    """Return what restarts cost, as a warning; None if nothing is lost."""
     entries = [entry for entry in timeline if entry.kind == "lost"]
     if not entries:
         return None

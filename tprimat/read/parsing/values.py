@@ -101,7 +101,7 @@ def precision_of(value: object) -> str | None:
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """Return the JSON object that a text is, NaN and infinity included; None where it isn't whole, or is none."""
+    """Return the JSON object that a text is, NaN and infinity included; None if it isn't whole, or is none."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -113,7 +113,7 @@ _DECODER = json.JSONDecoder()
 
 
 def object_at(text: str, begin: int = 0) -> dict[str, Any] | None:
-    """Return the JSON object that begins at a place of a text, whatever follows it; None where none does."""
+    """Return the JSON object that begins at a place of a text, whatever follows it; None if none does."""
     try:
         value, _ = _DECODER.raw_decode(text, begin) if begin >= 0 else (None, 0)
     except (ValueError, RecursionError):
@@ -155,7 +155,7 @@ class LoggedValue:
     """A value that a log states.
 
     Attributes:
-        value: None where the log says that there is none, such as `fp8 ... None`.
+        value: None if the log says that there is none, such as `fp8 ... None`.
         line: of the log, from 1.
         text: the statement as the log has it, without prefixes.
         weight: of two statements the heavier one holds, of equally heavy ones the later one: an
@@ -211,7 +211,7 @@ class LoggedValues(dict[str, LoggedValue]):
 
 
 def state(stated: LoggedValues, name: str, value: Any, text: str = "", line: int = 1, weight: int = 1) -> None:
-    """Add what a source says of a field; nothing where it says nothing."""
+    """Add what a source says of a field; nothing if it says nothing."""
     if value is not None:
         quote = " ".join((text or f"{name}: {value}").split())[:300]
         stated.add(name, LoggedValue(value, line, quote, weight))

@@ -1,7 +1,7 @@
 """Reader of TensorBoard's event files: which tag is what, by the framework that wrote them.
 
 Megatron's files also hold every argument as text, which makes one file enough for tokens/s/GPU.
-All files of a directory belong to one run; where a step is written again, the later file's counts.
+All files of a directory belong to one run; if a step is written again, the later file's counts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import msgspec
 
-from tprimat.read import lightning_csv
+from tprimat.read import lightning_csv, maxtext
 from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.megatron import times as megatron_times
 from tprimat.read.megatron.line import Kind
@@ -37,7 +37,7 @@ class Layout:
         framework: that writes them.
         mark: tags of which only it writes one.
         tags: by the field of a record, or the name in native_metrics; the first that is there counts.
-        shift: 1 where steps count from 0.
+        shift: 1 if steps count from 0.
         timing: what its step time is.
         untimed: why there may be no step times.
     """
@@ -125,17 +125,31 @@ _TRANSFORMERS = Layout(
         "epoch": ("train/epoch",),
     },
 )
+_MAXTEXT = Layout(
+    "maxtext",
+    ("perf/step_time_seconds", "perf/per_device_tokens_per_sec"),
+    {
+        "loss": ("learning/loss",),
+        "learning_rate": ("learning/current_learning_rate",),
+        "grad_norm": ("learning/grad_norm",),
+        "seconds": ("perf/step_time_seconds",),
+        "tokens_per_second_per_gpu": ("perf/per_device_tokens_per_sec",),
+        "tflops_per_gpu": ("perf/per_device_tflops_per_sec",),
+    },
+    timing=maxtext.Reader.timing,
+)
 _LIGHTNING = Layout(
     "lightning",
     (),
     {
         **lightning_csv.COLUMNS,
+        "seconds": (*lightning_csv.COLUMNS["seconds"], "perf/step_time", "perf/time_per_step", "timing_s/step"),
         "learning_rate": ("lr", "learning_rate", "lr-AdamW", "lr-Adam", "lr-SGD", "lr-AdamW/pg1"),
     },
     shift=1,
 )
 
-LAYOUTS = (_MEGATRON, _NEMO, _TORCHTITAN, _TRANSFORMERS, _LIGHTNING)
+LAYOUTS = (_MEGATRON, _NEMO, _TORCHTITAN, _TRANSFORMERS, _MAXTEXT, _LIGHTNING)
 """The first whose mark is there counts; the last takes what is left."""
 
 _TOTALS = {
@@ -221,7 +235,7 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
 
 
 def _column(points: Sequence[Point]) -> dict[int, float]:
-    """Return values by step, ascending; where a step is written again, the later one."""
+    """Return values by step, ascending; if a step is written again, the later one."""
     column: dict[int, float] = {}
     for point in points:
         # A training that started again runs the later steps again, too.
@@ -233,7 +247,7 @@ def _column(points: Sequence[Point]) -> dict[int, float]:
 
 
 def _restore_second(points: Sequence[Point], columns: dict[str, dict[int, float]], training: LoggedTraining) -> None:
-    """Restore the second step time where it is a mean with the first step, by the events' times (megatron/times.py)."""
+    """Restore the second step time if it is a mean with the first step, by the events' times (megatron/times.py)."""
     if len(points) < 2 or points[1].step <= points[0].step or not all(math.isfinite(p.wall_time) for p in points[:2]):
         return
     first, second = (
@@ -317,11 +331,6 @@ def _set_windows(layout: Layout, columns: Mapping[str, dict[int, float]], traini
 
 FILE_FORMATS = (
     FileFormat(
-        "tensorboard",
-        "event files of TensorBoard",
-        is_event_file,
-        _read,
-        together=folder_of,
-        beside=("hparams.yaml",),
+        "tensorboard", "event files of TensorBoard", is_event_file, _read, together=folder_of, beside=("hparams.yaml",)
     ),
 )

@@ -13,6 +13,7 @@ record whose checksum is wrong.
 from __future__ import annotations
 
 import dataclasses
+import io
 import math
 import struct
 from collections.abc import Iterator
@@ -23,8 +24,8 @@ from tprimat.read.parsing.protobuf import fields_of, varint
 LONGEST_RECORD = 1 << 28
 """Bytes. Graphs and images take some megabytes; a length beyond is no length."""
 
-CHECKED = 2048
-"""Bytes. The checksum of a longer record (a graph, an image) isn't computed: no scalar is in it."""
+CHECKED, LONGEST_READ = 2048, 1 << 24
+"""Bytes. A longer record (a graph, an image) isn't checked, or isn't even read: no scalar is in it."""
 
 
 class Point(NamedTuple):
@@ -97,19 +98,22 @@ def _records(stream: BinaryIO, events: Events) -> Iterator[bytes]:
             events.cut = "the length of a record is damaged"
             return
         (length,) = struct.unpack("<Q", header[:8])
+        if length > LONGEST_READ:
+            stream.seek(length, io.SEEK_CUR)
+            length = 0
         content = stream.read(length + 4)
         if len(content) < length + 4:
             events.cut = "the file ends within a record"
             return
         body = content[:length]
-        if length <= CHECKED and struct.unpack("<I", content[length:])[0] != masked_crc(body):
+        if 0 < length <= CHECKED and struct.unpack("<I", content[length:])[0] != masked_crc(body):
             events.cut = "the checksum of a record is wrong"
             return
         yield body
 
 
 def _number(form: str, values: list[bytes]) -> float | None:
-    """Return the last of some numbers; None where there is none."""
+    """Return the last of some numbers; None if there is none."""
     return float(struct.unpack(form, values[-1])[0]) if values else None
 
 

@@ -6,7 +6,8 @@
 tps is tokens per second and device: of the tokens that a data-parallel rank took since the line
 before, divided by the time since then and by tensor, pipeline and context parallelism. Padding
 counts. tflops are model FLOPs, attention counted in full and recomputation not. The line has no
-step time: it follows from tps where batch, sequence and devices are stated, and from nothing else.
+step time: it follows from tps if batch, sequence and devices are stated, else from tps and the
+times of the lines, which show how many tokens a device takes in a step.
 
 native_metrics: `tokens_per_second_per_gpu`, `tflops_per_gpu`, `mfu_percent`, `memory_reserved_gb`
 (highest since the line before, of the rank that prints).
@@ -24,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tprimat.read.megatron import times as megatron_times
-from tprimat.read.parsing import records, remarks
+from tprimat.read.parsing import records, remarks, timeline
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.placing import Row
@@ -57,12 +58,12 @@ _NAMES = {
     # Some versions write GB; all divide by 2^30.
     "memory": "memory_reserved_gib",
 }
-# Where no memory is measured it is 0; a pipeline stage that isn't the last prints a loss of -1 or -2.
+# If no memory is measured it is 0; a pipeline stage that isn't the last prints a loss of -1 or -2.
 _UNKNOWN = {"memory": 0.0, "loss": -1.0, "global_avg_loss": -1.0}
 RATE = "tokens_per_second_per_gpu"
 
 DEFAULT_LOG_FREQ = 10
-"""torchtitan's metrics.log_freq where nobody sets it."""
+"""torchtitan's metrics.log_freq if nobody sets it."""
 
 
 @dataclasses.dataclass
@@ -96,7 +97,7 @@ class TorchtitanRun(RunBuilder):
         """Return the series of a Run as its arguments, and warnings."""
         found, warnings = self.training.ordered(), list[str]()
         _set_windows(found, self.stated.count("log_freq"), warnings)
-        warnings += _derive_times(found, sizes)
+        warnings += _derive_times([*found, *self.training.lost], sizes, self._tokens(super().rows({})))
         warnings += remarks.warnings_of(self.training)
         if self.groups > 1:
             warnings.append(
@@ -116,31 +117,43 @@ class TorchtitanRun(RunBuilder):
 
         The rates tell how long the steps take in proportion, saving included; the times of the lines tell the rest.
         """
-        rows = list(super().rows(series))
-        rates = {each.line: each.native.get(RATE) for each in (*self.training.ordered(), *self.training.lost)}
-        pairs = [
-            (rates[row.line], row.step - before.step, row.at - before.at)
-            for (before, _, _), (row, _, _) in itertools.pairwise(rows)
-        ]
-        found = [rate * time / steps for rate, steps, time in pairs if rate and steps > 0 and time > 0]
-        tokens = statistics.median(found) if found else 0.0
-        marks = self.training.around.events.marks
+        marks, anew = self.training.around.events.marks, self._anew()
         saved = [mark for mark in marks if mark.kind == "checkpoint" and mark.seconds]
-        # Each of these starts the clock of the rates anew.
-        anew = [0, *(mark.line for mark in marks if mark.kind in ("evaluation", "start"))]
         before = last = 0
-        for row, clock, resolution in rows:
-            rate, window = rates[row.line], row.window or max(row.step - last, 1)
+        for row, clock, resolution in super().rows(series):
+            window = row.window or max(row.step - last, 1)
             before = max(before, anew[bisect.bisect_left(anew, row.line) - 1])
             spent = sum(mark.seconds or 0.0 for mark in saved if before < mark.line < row.line)
-            if rate and tokens:
-                time = tokens / rate - spent / window
+            if row.seconds:
+                time = row.seconds - spent / window
                 row = row._replace(seconds=time if time > 0 else None)
             before, last = row.line, row.step
             yield row, clock, resolution
 
+    def _anew(self) -> list[int]:
+        """Return the lines that start the clock of the rates again, from 0."""
+        marks = self.training.around.events.marks
+        return [0, *(mark.line for mark in marks if mark.kind in ("evaluation", "start"))]
+
+    def _tokens(self, rows: Iterable[tuple[Row, Time, float]]) -> float:
+        """Return the tokens of a device and step, as tps and the times of the lines have them; 0.0 if unknown."""
+        anew, found = self._anew(), list[float]()
+        rates = {each.line: each.native.get(RATE) for each in (*self.training.ordered(), *self.training.lost)}
+        inverse = time = 0.0
+        for (before, _, _), (row, _, resolution) in itertools.pairwise(rows):
+            rate, seconds = rates[row.line], row.at - before.at
+            is_anew = bisect.bisect(anew, before.line) < bisect.bisect(anew, row.line)
+            if is_anew or not rate or seconds < 0 or row.step <= before.step:
+                inverse = time = 0.0
+                continue
+            inverse, time = inverse + (row.step - before.step) / rate, time + seconds
+            if time >= timeline.STAMPED_STEPS * resolution and time > 0:
+                found.append(time / inverse)
+                inverse = time = 0.0
+        return statistics.median(found) if found else 0.0
+
     def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
-        """Return a warning where the GPU is unknown."""
+        """Return a warning if the GPU is unknown."""
         return [] if self.stated.word("device_name") else ["the log doesn't state the GPU"]
 
 
@@ -150,6 +163,8 @@ class Reader(StepReader):
     name = "torchtitan"
     run_type = TorchtitanRun
     signs = ("step:",)
+    # What follows "Building ", which installations print as well.
+    tells = (*(sign for sign in setup.SIGNS if sign != "Building "), "Args", "Config", " with {")
     peaks: Mapping[str, str] = {"memory_reserved_gb": "peak_memory_reserved_gb"}
     timing = Timing(
         kind="timer",
@@ -162,6 +177,7 @@ class Reader(StepReader):
     def __init__(self) -> None:
         super().__init__()
         self._setup = setup.Setup()
+        self.within = self._setup.dump
         self._groups: set[str] = set()
 
     @property
@@ -171,8 +187,7 @@ class Reader(StepReader):
 
     def other(self, line: Line) -> None:
         """Read a line of the setup, or of what happens once the training is known."""
-        if self.may_state():
-            self.has_own_lines |= self._setup.feed(line.number, line.text, self.sorter.pending)
+        self.has_own_lines |= self._setup.feed(line.number, line.text, self.sorter.pending)
         self.hear(line)
 
     def take(self, line: Line) -> bool:
@@ -231,21 +246,27 @@ def _set_windows(found: list[Record], interval: int | None, warnings: list[str])
         record.window = window
 
 
-def _derive_times(found: list[Record], sizes: TrainingConfig) -> list[str]:
-    """Set the step times that follow from tps; return warnings."""
+def _derive_times(found: list[Record], sizes: TrainingConfig, tokens: float) -> list[str]:
+    """Set the step times that follow from tps; return warnings.
+
+    tokens: of a device and step, as the times of the lines have them, for a log that lacks the sizes; 0.0 if unknown.
+    """
     batch, sequence, world = sizes.global_batch_size, sizes.sequence_length, sizes.num_gpus
     rated = [record for record in found if record.native.get(RATE)]
     if not rated:
         return ["no step times: the lines have no tps"] if found else []
-    if not (batch and sequence and world):
-        known = {"the global batch size": batch, "the sequence length": sequence, "the number of GPUs": world}
-        lacking = [name for name, value in known.items() if not value]
-        return [
-            f"no step times: torchtitan prints none, and the log lacks {', '.join(lacking)} to compute them "
-            "from tps; printed rates are in native_metrics"
-        ]
-    for record in rated:
-        record.put("seconds", round(batch * sequence / (record.native[RATE] * world), 9))
+    known = {"the global batch size": batch, "the sequence length": sequence, "the number of GPUs": world}
+    lacking = ", ".join(name for name, value in known.items() if not value)
+    if batch and sequence and world:
+        tokens = batch * sequence / world
+    for record in rated if tokens else ():
+        record.put("seconds", round(tokens / record.native[RATE], 9))
+    if lacking and tokens:
+        how = f"from tps and the time stamps, which show {tokens:,.0f} tokens per step and GPU: the log lacks {lacking}"
+        return [f"step times computed {how}"]
+    if lacking:
+        why = f"the log lacks {lacking} to compute them from tps; printed rates are in native_metrics"
+        return [f"no step times: torchtitan prints none, and {why}"]
     return [
         f"step times computed as batch × sequence length / (tps × GPUs) ({batch} × {sequence} / (tps × "
         f"{world})), to the precision of the printed tps"

@@ -50,7 +50,7 @@ ARGUMENTS = names("torchtitan") | {
 
 _ARGUMENT = re.compile(r"\barguments ([a-z0-9_]+(?:\.[a-z0-9_]+)+?)(?:\.{2,} ?|\.? )(.*)$")
 _DUMP = re.compile(r"Running with (?:args|configs?|job config): *(\{.*)$")
-_MESH = re.compile(r"Building \d+-D device mesh with \[([^\]]*)\], \[([\d, ]*)\]")
+_MESH = re.compile(r"Building \d+-D device mesh with \[([^\]]{0,400})\], \[([\d, ]{0,200})\]")
 _MESH_NAMED = re.compile(r"[Bb]uild\w* device mesh with parallelism: (.*)$")
 _NAMED_SIZE = re.compile(r"\b(pp|dp_replicate|dp_shard|cp|tp|ep|etp|dp)=(\d{1,6})\b")
 _LABELS = {
@@ -72,20 +72,21 @@ _STATEMENTS = statements(
         DUMPED,
         r"\bBuilding (?P<model>\S+ \S+) with (?P<model_arguments>\w*(?:Args|Config)\w*\(.*|\{.*)$",
     ),
-    (" capacity: ", str, COMPUTED, rf"{_CAPACITY}(?P<device_name>.+?) with \d{{1,6}}(?:\.\d{{1,6}})?{_GIB}"),
-    (" capacity: ", float, COMPUTED, rf"{_CAPACITY}.+? with (?P<device_gib>\d{{1,6}}(?:\.\d{{1,6}})?){_GIB}"),
-    ("Float8", lambda _: "fp8", COMPUTED, r"(?P<quantised>Float8.*scaled training active|Swapped to Float8)"),
+    (" capacity: ", str, COMPUTED, rf"{_CAPACITY}(?P<device_name>.{{1,100}}?) with \d{{1,6}}(?:\.\d{{1,6}})?{_GIB}"),
+    (" capacity: ", float, COMPUTED, rf"{_CAPACITY}.{{1,100}}? with (?P<device_gib>\d{{1,6}}(?:\.\d{{1,6}})?){_GIB}"),
+    ("Float8", lambda _: "fp8", COMPUTED, r"(?P<quantised>Float8.{0,200}scaled training active|Swapped to Float8)"),
     ("MX", lambda _: "mxfp8", COMPUTED, r"(?P<quantised>Swapped to MX|MXFP8 training active)"),
     *(
-        (label, int, COMPUTED, rf"(?:Trainer|Training starts).*\b{label}:? (?P<{field}>\d{{1,15}})\b")
+        (label, int, COMPUTED, rf"(?:Trainer|Training starts).{{0,1000}}\b{label}:? (?P<{field}>\d{{1,15}})\b")
         for label, field in _LABELS.items()
     ),
     # From 2026-08-20 on sizes are in tokens.
-    (" tokens per ", int, COMPUTED, r"Trainer.* (?P<tokens_per_rank>\d{1,15}) tokens per DP rank"),
-    (" tokens per ", int, COMPUTED, r"Trainer.* (?P<tokens_per_step>\d{1,15}) tokens per train step"),
+    (" tokens per ", int, COMPUTED, r"Trainer.{0,1000} (?P<tokens_per_rank>\d{1,15}) tokens per DP rank"),
+    (" tokens per ", int, COMPUTED, r"Trainer.{0,1000} (?P<tokens_per_step>\d{1,15}) tokens per train step"),
 )
 _OWN = re.compile(
-    r"\bModel \S+(?: \S+)? size: [\d,]{1,19} total parameters|(?:Trainer|Training starts).*(?:batch size | tokens per )"
+    r"\bModel \S+(?: \S+)? size: [\d,]{1,19} total parameters"
+    r"|(?:Trainer|Training starts).{0,1000}(?:batch size | tokens per )"
 )
 _RANK = re.compile(r"\[rank-\d{1,6}/(\d{1,6})\]")
 _STARTS = ("Starting job:", "Training starts at step")
@@ -106,13 +107,13 @@ class Setup:
     def __init__(self) -> None:
         self.stepped = False
         self._own = False
-        self._dump: list[str] = []
+        self.dump: list[str] = []
         self._dump_line = 0
         self._length = 0
 
     def feed(self, number: int, text: str, around: LogContext) -> bool:
         """Read a line; return whether it is torchtitan's own beyond doubt, or one of its arguments."""
-        if self._dump:
+        if self.dump:
             self._continue(without_prefixes(text), around)
         if not any(sign in text for sign in SIGNS):
             return False
@@ -123,7 +124,7 @@ class Setup:
                 around.state(called, _value(argument[2]), number, bare, DUMPED)
             return argument[1].startswith(("training.", "parallelism."))
         if dump := _DUMP.search(text):
-            self._dump, self._dump_line, self._length = [], number, 0
+            self.dump[:], self._dump_line, self._length = [], number, 0
             self._continue(dump[1], around)
             return False
         if mesh := _MESH.search(text):
@@ -145,13 +146,13 @@ class Setup:
 
     def _continue(self, text: str, around: LogContext) -> None:
         """Read a line of a configuration that is printed as JSON or as a Python dictionary."""
-        self._dump.append(text)
+        self.dump.append(text)
         self._length += len(text)
-        whole = "\n".join(self._dump) if text.rstrip().endswith("}") else ""
-        if self._length > LONGEST_DUMP or len(self._dump) > 5000:
-            self._dump = []
+        whole = "\n".join(self.dump) if text.rstrip().endswith("}") else ""
+        if self._length > LONGEST_DUMP or len(self.dump) > 5000:
+            self.dump.clear()
         elif whole and whole.count("{") == whole.count("}"):
-            self._dump = []
+            self.dump.clear()
             for name, value in _flat(_value(whole)):
                 if called := ARGUMENTS.get(name):
                     around.state(called, value, self._dump_line, f"{name}: {value}", DUMPED)
@@ -184,7 +185,7 @@ def _flat(tree: Any, before: str = "") -> list[tuple[str, Any]]:
 
 
 def _value(text: str) -> Any:
-    """Return a value in JSON or Python; the text itself where it is neither."""
+    """Return a value in JSON or Python; the text itself if it is neither."""
     text = text.strip()
     for parse in (json.loads, ast.literal_eval):
         try:

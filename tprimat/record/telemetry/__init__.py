@@ -69,11 +69,10 @@ def without_steps(run: Run, sampler: Sampler, began: float, ended: float) -> Run
     whole = Timeline((run.steps[-1] if run.steps else 1,), (ended,), (ended - began,), began)
     known = joined(run, whole, sampler, run.num_gpus or 1)
     issues = (msgspec.structs.replace(issue, first_step=None, last_step=None) for issue in known.telemetry.issues)
-    # Means from the start of the process, while those of other results are of the steady steps.
-    watts = ("mean_power_watts", "mean_power_watts_per_gpu", "cpu_mean_power_watts")
     of_process = (
         *("energy_joules", "measured_tokens", "joules_per_token", "measured_seconds", "energy_error_joules"),
-        *watts,
+        # Means from the start of the process, while those of other results are of the steady steps.
+        *("mean_power_watts", "mean_power_watts_per_gpu", "cpu_mean_power_watts"),
     )
     return msgspec.structs.replace(
         known,

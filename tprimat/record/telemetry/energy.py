@@ -32,7 +32,7 @@ STUCK_SHARE = 0.2
 """Of the window: a counter that stands still so long while power is drawn is stuck."""
 
 IDLE_PERCENT = 5.0
-"""Utilisation up to which a GPU isn't the one that trains."""
+"""Utilization up to which a GPU isn't the one that trains."""
 
 ABOVE_CAP = 1.1
 """Times the power cap: what no GPU draws over a window."""
@@ -92,7 +92,7 @@ def of_gpus(samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, exp
     start, end = steady.intervals()[0][0], steady.ends[-1]
     covered = around(samples, start, end)
     if len(covered) < 2 or covered[0].at > start or covered[-1].at < end:
-        return Energy("no-counter", "the readings don't cover the steady steps")
+        return Energy("no-counter", "the readings don't cover the steady-state steps")
     states = {each: [(s.at, g) for s in covered for g in s.gpus if g.id == each] for each in ids}
     missing = [each for each, rows in states.items() if len(rows) < len(covered)]
     if missing or len(ids) != expected:
@@ -117,18 +117,17 @@ def of_cpu(samples: Sequence[Sample], steady: Timeline) -> Energy:
     start, end = steady.intervals()[0][0], steady.ends[-1]
     rows = [(s.at, s.cpu) for s in around(samples, start, end) if s.cpu is not None and s.cpu.energy_j]
     if len(rows) < 2 or rows[0][0] > start or rows[-1][0] < end:
-        return Energy("no-counter", "no RAPL counter could be read over the steady steps")
+        return Energy("no-counter", "no RAPL counter could be read over the steady-state steps")
     names = sorted(set.intersection(*(set(cpu.energy_j) for _, cpu in rows)))
     parts = []
     for name in names:
-        known = [(at, cpu.energy_j[name]) for at, cpu in rows]
-        counter = unwrapped(known, rows[0][1].energy_range_j.get(name))
+        counter = unwrapped([(at, cpu.energy_j[name]) for at, cpu in rows], rows[0][1].energy_range_j.get(name))
         parts.append(_within_error(counter, steady, name) if isinstance(counter, Counter) else counter)
     return _sum(parts) if parts else Energy("no-counter", "RAPL's counters changed while they were read")
 
 
 def unwrapped(readings: Sequence[tuple[float, float]], top: float | None) -> Counter | Energy:
-    """Return a counter that never falls: where it starts anew at `top`, that is added. Units: s, J."""
+    """Return a counter that never falls: where it starts again at `top`, that is added. Units: s, J."""
     times, joules = [readings[0][0]], [readings[0][1]]
     wraps, added = 0, 0.0
     for (_, before), (at, now) in itertools.pairwise(readings):
@@ -210,7 +209,7 @@ def _within_error(counter: Counter, steady: Timeline, name: str) -> Energy:
     if joules <= 0:
         return Energy("counter-stuck", f"the energy counter of {name} doesn't change")
     if error > LARGEST_ERROR * joules:
-        text = f"the steady steps are too short for readings once a second: ±{error / joules:.0%}"
+        text = f"the steady-state steps are too short for readings once a second: ±{error / joules:.0%}"
         return Energy("window-short", text)
     if counter.wraps:
         return Energy("counter-wrapped", "the counter overflowed, which is accounted for", joules, error)
@@ -218,7 +217,7 @@ def _within_error(counter: Counter, steady: Timeline, name: str) -> Energy:
 
 
 def _of_packages(parts: Mapping[int, Energy]) -> Energy:
-    """Return the energy of dies of which one counts for two: right where both dies of each package train.
+    """Return the energy of dies of which one counts for two: right if both dies of each package train.
 
     Args:
         parts: by the number of the die in the order of PCI addresses, in which those of a package are neighbours.
@@ -242,18 +241,14 @@ def _sum(parts: Sequence[Energy]) -> Energy:
 
 
 def _swapped(states: dict[str, list[tuple[float, GpuState]]]) -> str | None:
-    """Return a sentence if the counters of two GPUs are exchanged, else None."""
-    rows = {each: [gpu.energy_j for _, gpu in known] for each, known in states.items()}
-    names = [each for each, values in rows.items() if None not in values]
+    """Return a sentence if the counters of two GPUs are swapped, else None."""
+    rows = {each: [gpu.energy_j for _, gpu in known if gpu.energy_j is not None] for each, known in states.items()}
+    names = [each for each, values in rows.items() if len(values) == len(states[each])]
     for one, other in itertools.combinations(names, 2):
         for (a, b), (c, d) in zip(itertools.pairwise(rows[one]), itertools.pairwise(rows[other]), strict=True):
-            assert a is not None
-            assert b is not None
-            assert c is not None
-            assert d is not None
             # Either falls, and goes on near where the other was.
             if (b < a or d < c) and abs(b - c) + abs(d - a) < 0.1 * abs(a - c):
-                return f"the energy counters of GPUs {short_id(one)} and {short_id(other)} are exchanged"
+                return f"the energy counters of GPUs {short_id(one)} and {short_id(other)} are swapped"
     return None
 
 

@@ -1,6 +1,6 @@
 """Events among the readings: what lowers a clock, errors, other users of the GPUs and the CPU, each with its steps.
 
-An event is reported where a reader can act on it. A GPU that runs at its factory's power limit is at work, so that
+An event is reported if a reader can act on it. A GPU that runs at its factory's power limit is at work, so that
 isn't one; a lowered cap is. Thresholds are the constants below; docs/telemetry.md explains each code.
 """
 
@@ -30,7 +30,7 @@ DISTURBED_SHARE = 0.05
 """Of the CPU's time, by other programs, the hypervisor, or a control group's quota."""
 
 STALLED_SHARES = {"memory": 0.02, "io": 0.1}
-"""Of the time in which no task could run for want of memory or of storage."""
+"""Of the time in which no task could run for lack of memory or of storage."""
 
 LEAST_READINGS = 2
 """Readings in a row with a limit in force."""
@@ -38,11 +38,11 @@ LEAST_READINGS = 2
 NAMED_PROGRAMS = 3
 
 _THROTTLING = {
-    "thermal": ("thermal", "thermal throttling"),
-    "hardware-slowdown": ("hardware-slowdown", "hardware slowdown (the GPU protects itself)"),
-    "power-brake": ("power-brake", "power brake (the server limits the GPUs' power)"),
-    "clock-setting": ("clock-setting", "clock limited by a setting (nvidia-smi -lgc or -ac)"),
-    "sync-boost": ("sync-boost", "clock held down by another GPU (sync boost)"),
+    "thermal": "thermal throttling",
+    "hardware-slowdown": "hardware slowdown (the GPU protects itself)",
+    "power-brake": "power brake (the server limits the GPUs' power)",
+    "clock-setting": "clock limited by a setting (nvidia-smi -lgc or -ac)",
+    "sync-boost": "clock held down by another GPU (sync boost)",
 }
 
 Severity = Literal["warning", "info"]
@@ -87,16 +87,14 @@ def _power_caps(rows: Mapping[str, Rows], steps: Timeline) -> Iterator[Telemetry
 
 
 def _throttling(reason: str, rows: Mapping[str, Rows], steps: Timeline) -> Iterator[TelemetryIssue]:
-    code, words = _THROTTLING[reason]
-    held = _grouped(rows, lambda gpu: reason if reason in gpu.throttle else None)
-    for _, devices, first, last in held:
+    for _, devices, first, last in _grouped(rows, lambda gpu: reason if reason in gpu.throttle else None):
         states = [gpu for each in devices for at, gpu in rows[each] if first <= at <= last]
         heat = max((gpu.temperature_c for gpu in states if gpu.temperature_c is not None), default=None)
         clock = min((gpu.clock_mhz for gpu in states if gpu.clock_mhz is not None), default=None)
         facts = [f"{heat:.0f} °C" if heat is not None else "", f"down to {clock:,.0f} MHz" if clock else ""]
         detail = ", ".join(filter(None, facts))
-        text = f"{words}{f': {detail}' if detail else ''}{_on(devices, rows)}"
-        yield _issue(code, text, steps, first, last, rows, devices, value=heat)
+        text = f"{_THROTTLING[reason]}{f': {detail}' if detail else ''}{_on(devices, rows)}"
+        yield _issue(reason, text, steps, first, last, rows, devices, value=heat)
 
 
 def _clock_changes(rows: Mapping[str, Rows], steps: Timeline, steady: Timeline) -> Iterator[TelemetryIssue]:
@@ -127,7 +125,7 @@ def changed_levels(values: Sequence[tuple[float, float]]) -> list[tuple[float, f
     """Return changes that last: (time, level before, level after) each, for readings as (time, value).
 
     Levels are medians of SIDE readings. A change is large, and nearly all readings after it are on one side of those
-    before it; of neighbouring candidates the clearest counts.
+    before it; of neighboring candidates the clearest counts.
     """
     known = [value for _, value in values]
     candidates: list[tuple[float, int, float, float]] = []
@@ -138,18 +136,14 @@ def changed_levels(values: Sequence[tuple[float, float]]) -> list[tuple[float, f
             continue
         rises = sum((b > a) - (b < a) for a, b in itertools.product(before, after)) / SIDE**2
         if abs(rises) >= 2 * ORDERED - 1:
-            candidates.append((_apart(before, after), place, low, high))
+            # How much better two levels describe the readings than one, by absolute deviations.
+            gain = _deviations([*before, *after]) - _deviations(before) - _deviations(after)
+            candidates.append((gain, place, low, high))
     changes: list[tuple[int, float, float]] = []
     for _, place, low, high in sorted(candidates, reverse=True):
         if all(abs(place - other) >= SIDE for other, *_ in changes):
             changes.append((place, low, high))
     return [(values[place][0], low, high) for place, low, high in sorted(changes)]
-
-
-def _apart(before: Sequence[float], after: Sequence[float]) -> float:
-    """Return how much better two levels describe the readings than one, by absolute deviations."""
-    both = [*before, *after]
-    return _deviations(both) - _deviations(before) - _deviations(after)
 
 
 def _deviations(values: Sequence[float]) -> float:
@@ -199,7 +193,7 @@ def _errors(rows: Mapping[str, Rows], steps: Timeline) -> Iterator[TelemetryIssu
 def _lost(rows: Mapping[str, Rows], samples: Sequence[Sample], steps: Timeline) -> Iterator[TelemetryIssue]:
     for each, known in rows.items():
         if known and sum(sample.at > known[-1][0] for sample in samples) > LEAST_READINGS:
-            text = f"GPU {short_id(each)} stops answering its driver's queries"
+            text = f"GPU {short_id(each)} stopped responding to the driver"
             yield _issue("gpu-lost", text, steps, known[-1][0], samples[-1].at, rows, [each], whole=False)
 
 
@@ -234,7 +228,7 @@ def _cpu(samples: Sequence[Sample], on_cpu: bool, start: float, end: float) -> I
     if others > DISTURBED_SHARE:
         programs = sorted(programs_of(samples, start, end).items(), key=lambda row: -row[1])
         named = ", ".join(f"{name} {share:.0%}" for name, share in programs[:NAMED_PROGRAMS] if share >= 0.01)
-        text = f"{others:.0%} of the CPU was taken by other programs{f' ({named})' if named else ''}"
+        text = f"{others:.0%} of the CPU was used by other programs{f' ({named})' if named else ''}"
         yield TelemetryIssue(code="cpu-shared", text=text, severity=severity, device="cpu", value=round(others, 4))
     if stolen > DISTURBED_SHARE:
         text = f"hypervisor steal {stolen:.0%}"
@@ -304,7 +298,7 @@ def _cpu_clock(samples: Sequence[Sample], steps: Timeline, steady: Timeline) -> 
 def _grouped(
     rows: Mapping[str, Rows], kind: Callable[[GpuState], object], *, least: int = LEAST_READINGS
 ) -> Iterator[tuple[tuple, list[str], float, float]]:  # type: ignore[type-arg]
-    """Yield (kind, GPUs, first reading, last reading) where readings in a row are of one kind; None is none.
+    """Yield (kind, GPUs, first reading, last reading) for readings in a row are of one kind; None is none.
 
     GPUs whose times begin and end within a reading of each other are put together.
     """
@@ -333,7 +327,7 @@ def _issue(
     whole: bool = True,
     **fields: object,
 ) -> TelemetryIssue:
-    """Return an event with its steps; without any where it holds from the first reading to the last."""
+    """Return an event with its steps; without any if it holds from the first reading to the last."""
     times = [at for device in devices for at, _ in rows[device]]
     window: tuple[int | None, int | None] = (None, None)
     if not (whole and first <= min(times) and last >= max(times)):

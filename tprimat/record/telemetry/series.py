@@ -45,8 +45,8 @@ def join(samples: Sequence[Sample], steps: Timeline) -> tuple[tuple[int, ...], d
     """
     if not samples or not steps.ends:
         return (), {}
-    duration = steps.ends[-1] - steps.began
-    count = max(1, min(LONGEST_SERIES, len(steps.steps), math.ceil(duration * len(samples) / _span(samples))))
+    duration, span = steps.ends[-1] - steps.began, max(samples[-1].at - samples[0].at, 1e-9)
+    count = max(1, min(LONGEST_SERIES, len(steps.steps), math.ceil(duration * len(samples) / span)))
     size = math.ceil(len(steps.steps) / count)
     last = [min(start + size, len(steps.steps)) - 1 for start in range(0, len(steps.steps), size)]
     edges = [steps.began, *(steps.ends[index] for index in last)]
@@ -63,12 +63,8 @@ def join(samples: Sequence[Sample], steps: Timeline) -> tuple[tuple[int, ...], d
     return tuple(steps.steps[index] for index in last), known
 
 
-def _span(samples: Sequence[Sample]) -> float:
-    return max(samples[-1].at - samples[0].at, 1e-9)
-
-
 def _of_cpu(samples: Sequence[Sample], edges: Sequence[float]) -> dict[str, list[float | None]]:
-    """Return series of the CPU's counters, each of which has a value where two readings enclose it."""
+    """Return series of the CPU's counters, each of which has a value if two readings enclose it."""
     known = [(sample.at, sample.cpu) for sample in samples if sample.cpu is not None]
     looked = [row for row in known if row[1].own_s is not None]
 

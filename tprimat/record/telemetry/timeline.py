@@ -57,7 +57,7 @@ class Timeline:
         return Timeline(self.steps[low:high], self.ends[low:high], self.seconds[low:high], began)
 
     def intervals(self) -> list[tuple[float, float]]:
-        """Return the times in which steps ran, neighbours joined: what lies between is a pause, such as validation."""
+        """Return the times in which steps ran, neighbors joined: what lies between is a pause, such as validation."""
         joined: list[tuple[float, float]] = []
         for end, seconds in zip(self.ends, self.seconds, strict=True):
             start = end - seconds

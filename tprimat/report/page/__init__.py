@@ -9,15 +9,14 @@ carries, by their hashes, and nothing from elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tprimat.compare import Comparison
 from tprimat.report import Plot, Sources, document, scaling, tables
-from tprimat.report.blocks import Code, Heading, Image, Inline, Paragraph, notes
+from tprimat.report.blocks import Paragraph, notes
 from tprimat.report.page import card, charts, evidence, library, sections, windows
 from tprimat.report.page.markup import Control, Fold, Part, Writer, json_text
 from tprimat.report.page.view import View, wall_times
@@ -27,40 +26,28 @@ from tprimat.text import counted, plain
 
 _HERE = Path(__file__).parent
 
-LARGE = 400_000
-"""Characters of data that stay readable in the page's source; more are compressed."""
-
-_CHARTS = (sections.step_times, sections.loss, sections.memory, sections.breakdown)
+_CHARTS = (sections.times, sections.step_times, sections.loss, sections.memory, sections.breakdown)
 """Each writes a model's part of the charts."""
 
 
 def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
-    """Return the report as a file. See report.OutputFormat for the arguments.
-
-    Without the package that carries the charts' script the page shows the plot instead, with a line on how to get it.
-    """
-    return render_with(report, sources, plot, library.load())
-
-
-def render_with(report: Report, sources: Sources, plot: Plot | None, found: library.Library | None) -> bytes:
-    """Return the page as a file, with a chart library or None."""
+    """Return the report as a file. See report.OutputFormat for the arguments."""
     view = View(report.shortened(document.MOST_SYSTEMS))
     comparison = view.comparison
     script = (_HERE / "page.js").read_text(encoding="utf-8")
-    results = json_text(evidence.results(view))
+    drawn = data(view)
     values = {
-        "title": _title(comparison),
+        "title": _title(view),
         "shared": tables.shared(comparison),
         "style": (_HERE / "page.css").read_text(encoding="utf-8"),
         "colors": view.tones,
-        "hashes": [library.digest(script.encode()), *([found.digest] if found else [])],
+        "hashes": [library.digest(script.encode()), library.digest(library.PLOTLY)],
         "scaling": _scaling(view.report),
         "card": card.values(view),
-        "folds": _folds(view, sources, found),
-        "data": json_text(data(view)),
-        "results": results,
-        "packed_results": library.packed(results.encode()) if len(results) > LARGE else "",
-        "library": found,
+        "folds": _folds(view, sources, {chart["id"] for chart in drawn["charts"]}),
+        "data": json_text(drawn),
+        "results": library.packed(json_text(evidence.results(view)).encode()),
+        "library": library.packed(library.PLOTLY),
         "script": script,
     }
     return Writer(plot).page(values).encode()
@@ -98,14 +85,14 @@ def data(view: View) -> dict[str, Any]:
 
 
 def _scaling(report: Report) -> list[Part]:
-    """Return what stands above the card where a system was measured at several sizes."""
+    """Return what stands above the card if a system was measured at several sizes."""
     if report.scaling is None:
         return []
     sizes = Fold("Sizes", list(scaling.sizes(report)), is_open=len(report.scaling.curves) == 1)
     return [*scaling.document(report).screen, sizes]
 
 
-def _folds(view: View, sources: Sources, found: library.Library | None) -> list[tuple[str, str, str, Iterable[Part]]]:
+def _folds(view: View, sources: Sources, drawn: Container[str]) -> list[tuple[str, str, str, Iterable[Part]]]:
     """Return what is folded below the card: anchor, title, the rest of the title, and the parts."""
     steps, every = sections.next_steps(view), sections.pairs(view)
     diff = every[0].config_diff if every else None
@@ -116,47 +103,39 @@ def _folds(view: View, sources: Sources, found: library.Library | None) -> list[
         ("tables", "Results", "table", sections.results(view)),
         ("config_diff", "Configuration", f"differences {counts}", sections.config_diff(view)),
         ("method", "Method", "and statistics", sections.method(view)),
-        ("charts", "Charts", "of step time, loss and memory", _charts(view, found)),
+        ("charts", "Charts", "of step time, loss and memory", _charts(view, drawn)),
         ("evidence", "Evidence", "runs, files, log lines", _evidence(view)),
         ("warnings", f"Warnings ({warnings})", "", sections.warnings(view)),
         ("reproduce", "Reproduce", "", document.repeat(view.comparison, sources)),
     ]
 
 
-def _title(comparison: Comparison) -> str:
-    several = len(comparison.models) > 1
-    models = " · ".join(plain(each.short_title if several else each.title) for each in comparison.models[:3])
+def _title(view: View) -> str:
+    models = list(dict.fromkeys(plain(each.model.short_title) for each in view.answers))
+    if not view.several_models:
+        models = [plain(view.comparison.models[0].title)]
+    if len(models) > 4:
+        models[3:] = [counted(len(models) - 3, "more model")]
     # In the order of the answer: the fastest first.
-    names = list(dict.fromkeys(system.name for model in comparison.models[:1] for system in model.systems))
-    every = comparison.system_names
-    shown = " vs ".join(names) if len(names) == len(every) <= 2 else counted(len(every), "system")
-    return f"{models} · {plain(shown)}"
+    names = list(dict.fromkeys(system.name for system in view.answers[0].model.systems))
+    shown = " vs ".join(names) if len(names) == len(view.names) <= 2 else counted(len(view.names), "system")
+    return f"{' · '.join(models)} · {plain(shown)}"
 
 
 def _evidence(view: View) -> Iterator[Part]:
-    yield from document.hardware(view.comparison)
     yield from evidence.section(view)
-    yield Heading(3, "Sources")
-    yield from document.files(view.comparison)
+    yield Fold("Hardware and software", list(document.hardware(view.comparison)))
+    yield Fold(f"Sources ({counted(len(view.comparison.files), 'file')})", list(document.files(view.comparison)))
 
 
-def _charts(view: View, found: library.Library | None) -> Iterator[Part]:
-    if found is None:
-        how: list[Inline] = [
-            "Charts need the plotly package: ",
-            Code(library.HOW_TO_GET),
-            ", then create the report again.",
-        ]
-        yield Paragraph(how, "hint")
-        yield Image(document.PLOT if view.report.scaling is None else scaling.PLOT)
-    else:
-        yield Control("chart_status", {"view": view})
+def _charts(view: View, drawn: Container[str]) -> Iterator[Part]:
+    """Yield the charts of each model, if there are several in a fold of its own: a chart is drawn once it is seen."""
+    yield Control("chart_status", {"view": view})
     for number, model in enumerate(view.comparison.models):
 
         def chart(kind: str, text: str, number: int = number) -> Part:
-            return Control("chart", {"name": f"{kind}-{number}", "text": text}) if found else Paragraph("")
+            name = f"{kind}-{number}"
+            return Control("chart", {"name": name, "text": text}) if name in drawn else Paragraph("")
 
-        if view.several_models:
-            yield Heading(3, model.title)
-        for write in _CHARTS:
-            yield from write(view, model, chart)
+        parts = [part for write in _CHARTS for part in write(view, model, chart)]
+        yield from [Fold(model.title, parts)] if view.several_models else parts

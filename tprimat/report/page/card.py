@@ -19,11 +19,11 @@ from tprimat.report.page.view import Placed, View
 from tprimat.report.plot import charts
 from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
 from tprimat.report.verdict import Answer, speedup_text
-from tprimat.text import counted, join_names
+from tprimat.text import capitalized, counted, join_names
 
 MOST_ANSWERS = 4
 MOST_SYSTEMS = 7
-MOST_CHIPS = 7
+MOST_CHIPS = 5
 """What the card shows; the rest of each is folded."""
 
 LISTED = 50
@@ -56,25 +56,46 @@ def values(view: View) -> dict[str, Any]:
     Several models are a row each below one headline.
     """
     several = len(view.answers) > 1
+    parts = [
+        {"standing": answer.verdict.standing if several else "", "parts": list(_answer(view, answer, several=several))}
+        for answer in view.answers
+    ]
+    compared = sum(answer.group.leaders is not None for answer in view.answers)
+    first = min(MOST_ANSWERS, compared if compared and len(parts) > MOST_ANSWERS else len(parts))
+    end = max(first, compared)
     chips = list(_chips(view))
     # A fold for a single chip would take as much room as the chip.
     shown = MOST_CHIPS if len(chips) > MOST_CHIPS + 1 else len(chips)
     return {
-        "most": {"answers": MOST_ANSWERS, "systems": MOST_SYSTEMS},
+        "few": FEW,
+        "most": {"answers": MOST_ANSWERS, "systems": max(2, MOST_SYSTEMS // first), "prices": MOST_SYSTEMS},
+        "several": several,
+        "compared": bool(compared),
         "standing": "" if several else view.answers[0].verdict.standing,
         "headline": view.headline,
-        "answers": [
-            {
-                "standing": answer.verdict.standing if several else "",
-                "parts": list(_answer(view, answer, several=several)),
-            }
-            for answer in view.answers
+        "answers": parts[:first],
+        "folded": [
+            (text, some)
+            for text, some in (
+                (counted(end - first, "more answer"), parts[first:end]),
+                (
+                    f"Not compared ({len(parts) - end})" if compared else counted(len(parts) - end, "more answer"),
+                    parts[end:],
+                ),
+            )
+            if some
         ],
         "chips": chips[:shown],
         "more_chips": chips[shown:],
-        **_throughput(view),
+        "throughput": [_throughput(view, answer) for answer in view.answers],
+        "shown": first,
         "cost": _cost(view),
     }
+
+
+def _title(answer: Answer) -> str:
+    """Return what tells an answer from the others."""
+    return answer.group.title if len(answer.model.groups) > 1 else answer.model.short_title
 
 
 def _answer(view: View, answer: Answer, *, several: bool) -> Iterator[Part]:
@@ -82,15 +103,15 @@ def _answer(view: View, answer: Answer, *, several: bool) -> Iterator[Part]:
     if several:
         texts: list[Inline] = [Strong(f"{answer.model.short_title}:"), " ", *_headline(verdict.headline)]
         if view.headline and leaders is not None:
-            texts[2:] = [f"{leaders.faster.name} vs {leaders.slower.name}"]
+            texts[2:] = [f"{leaders.system.name} vs {leaders.baseline.name}"]
         yield Paragraph([*texts, f", {verdict.certainty}"] if verdict.certainty else texts)
     else:
         yield Paragraph(_headline(verdict.headline), "headline")
         yield Paragraph(verdict.certainty, "certainty")
         if (explanation := explain.of_model(answer.model)) is not None:
             yield Paragraph(f"Profile: {explain.brief(explanation)}.")
-    if leaders is not None and leaders.speedup is not None:
-        yield _interval(leaders.speedup, view.of(leaders.faster).field, _scale(view))
+    if leaders is not None and leaders.ratio is not None:
+        yield _interval(leaders.ratio, view.of(leaders.system).field, _scale(view))
     if verdict.standing == "excluded":
         for system in answer.group.systems:
             if system.exclusion is not None and system.exclusion.explanations:
@@ -110,7 +131,7 @@ def _headline(text: str) -> list[Inline]:
 def _scale(view: View) -> tuple[float, float]:
     """Return the ends of the axis of all speedups on the page, so that equal lengths are equal speedups."""
     leaders = [each.group.leaders for each in view.answers]
-    bounds = [pair.speedup.bounds for pair in leaders if pair is not None and pair.speedup is not None]
+    bounds = [pair.ratio.bounds for pair in leaders if pair is not None and pair.ratio is not None]
     low, high = min([1.0, *(each[0] for each in bounds)]), max([1.0, *(each[1] for each in bounds)])
     fitting = (scale for scale in SCALES if scale[0] < low and high < scale[1])
     return next(fitting, (low / 2, high * 2))
@@ -136,22 +157,16 @@ def _interval(ratio: Ratio, color: int, scale: tuple[float, float]) -> Control:
     )
 
 
-def _throughput(view: View) -> dict[str, Any]:
+def _throughput(view: View, answer: Answer) -> dict[str, Any]:
     """Return bars of throughput with the interval of each system, and none for a system that is excluded."""
-    shown = [system for answer in view.answers for system in answer.group.systems[:LISTED]]
+    shown = answer.group.systems[:LISTED]
     bars = charts.throughput(shown).bars
     longest = max(bar.bounds.high if bar.bounds else bar.value or 0.0 for bar in bars)
 
     def drawn(bar: charts.Bar) -> dict[str, Any]:
         system, bounds = view.of(bar.system), bar.bounds
-        values = {
-            "color": system.field,
-            "name": view.title(system),
-            "text": bar.text,
-            "tip": "",
-            "fill": "",
-            "width": "",
-        }
+        values: dict[str, Any] = dict.fromkeys(("tip", "fill", "width"), "")
+        values |= {"color": system.field, "name": system.name, "text": bar.text}
         if bar.value is None:
             values["text"] = f"{rate_of(bar.system)}{' (excluded)' if bar.system.exclusion else ''}"
         else:
@@ -164,12 +179,7 @@ def _throughput(view: View) -> dict[str, Any]:
                 values["tip"] = f"{bounds.coverage:.0%} CI of the mean of {len(bar.system.valid_runs)} runs"
         return values
 
-    return {
-        "units": " and ".join(dict.fromkeys(rate_unit(answer.group.systems) for answer in view.answers)),
-        "compared": any(answer.group.leaders for answer in view.answers),
-        "many": len(shown) > FEW,
-        "bars": list(map(drawn, bars)),
-    }
+    return {"model": _title(answer), "unit": rate_unit(shown), "bars": list(map(drawn, bars))}
 
 
 def _rate(system: SystemResult) -> float:
@@ -199,10 +209,12 @@ def cost_values(view: View) -> dict[str, Any]:
 
 
 def _cost(view: View) -> dict[str, Any] | None:
-    """Return who costs less per token, and a price field for each name; None where no system has a throughput."""
+    """Return who costs less per token, and a price field for each name; None if no system has a throughput."""
     prices, several = view.comparison.prices, len(view.answers) > 1
     if not any(answer.group.leaders or len(answer.group.systems) == 1 for answer in view.answers):
         # What does different work has no cost to compare.
+        return None
+    if not prices and all(system.run.platform == "cpu" for system in view.comparison.systems):
         return None
     named: dict[str, list[Placed]] = {}
     for placed in (view.of(system) for answer in view.answers for system in answer.group.systems[:LISTED]):
@@ -227,14 +239,14 @@ def _cost(view: View) -> dict[str, Any] | None:
     sentences = [
         {
             "number": number,
-            "model": answer.model.short_title if several else "",
+            "model": _title(answer) if several else "",
             "text": costs.cost_sentence(found, prices),
         }
         for number, answer in enumerate(view.answers)
         if answer.group.leaders is not None and (found := cost(view.comparison, answer.group.leaders)) is not None
     ]
     titles = ("System", "USD per GPU-hour", f"USD per {' or '.join(amounts)}")
-    return {"titles": titles, "rows": rows, "sentences": sentences}
+    return {"titles": titles, "rows": rows, "sentences": sentences, "is_given": bool(prices)}
 
 
 def _chips(view: View) -> Iterator[Chip]:
@@ -267,7 +279,7 @@ def _chips(view: View) -> Iterator[Chip]:
 
 
 def _texts(found: Sequence[tuple[Answer, Caveat]], *, several: bool) -> tuple[str, ...]:
-    """Return the texts of a caveat, each with its model where models differ in it."""
+    """Return the texts of a caveat, each with its model if models differ in it."""
     texts = dict.fromkeys(caveat.text for _, caveat in found)
     if not several or (len(texts) == 1 and len(found) > 1):
         return tuple(texts)
@@ -275,12 +287,12 @@ def _texts(found: Sequence[tuple[Answer, Caveat]], *, several: bool) -> tuple[st
 
 
 def _label(caveat: Caveat) -> str:
-    """Return a caveat in short: the start of its text where that says what its code does, else the code."""
-    words = caveat.code.split("-")
+    """Return a caveat in short: the start of its text if that says what its code does, else the code."""
+    words = caveat.code.replace("disturbed", "other-programs-were-running").split("-")
     starts = [caveat.text.partition(mark)[0] for mark in ("; ", " (", ": ", ", ")]
     telling = (each for each in starts if len(each) <= LONGEST_CHIP and any(word[:5] in each for word in words))
     text = next(telling, " ".join(words).replace("bf16", "BF16"))
-    return text[0].upper() + text[1:]
+    return capitalized(text)
 
 
 def _passed(view: View) -> Iterator[Chip]:
@@ -298,7 +310,7 @@ def _passed(view: View) -> Iterator[Chip]:
         if len(shares) < len(view.systems):
             checked = join_names(list(shares), 2) if len(shares) < 3 else counted(len(shares), "system")
             label = f"{checked} within hardware peak"
-        yield Chip("ok", label, (f"MFU, of the dense peak of the precision used: {listed}",))
+        yield Chip("ok", label, (f"MFU (model FLOPs utilization), of the dense peak of the precision used: {listed}",))
     compared = [pair for pair in view.pairs if pair.ratio]
     if compared and not any(pair.config_diff.of("different") for pair in compared):
-        yield Chip("ok", "No reported setting differs", ("Settings that only some results report are not compared.",))
+        yield Chip("ok", "No reported settings differ", ("Settings that only some results report are not compared.",))

@@ -17,7 +17,7 @@ from tprimat.compare import ModelComparison
 from tprimat.report import explain
 from tprimat.report.breakdown import shares
 from tprimat.report.page import telemetry
-from tprimat.report.page.view import Placed, PlacedRun, View, broken, chart_text
+from tprimat.report.page.view import Placed, PlacedRun, View, broken, chart_text, wall_times
 from tprimat.report.plot import charts as described
 from tprimat.report.plot.charts import Line, LineChart, Series
 from tprimat.results.run import Run
@@ -71,7 +71,9 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
 
 
 def loss(view: View, runs: Sequence[PlacedRun], over: Literal["tokens", "wall"]) -> Chart | None:
-    """Return the chart of loss over tokens or over wall time."""
+    """Return the chart of loss over tokens or over wall time; None if no run has values for a line."""
+    if over == "wall":
+        runs = [each for each in runs if len(set(wall_times(each.result.run)) - {None}) > 1]
     chart = described.loss(_series(view, runs), over)
     if chart is None:
         return None
@@ -136,11 +138,12 @@ def _segments(each: PlacedRun) -> list[Trace]:
 def memory(placed: Sequence[Placed]) -> Chart | None:
     """Return bars of each kind of memory, to the average and to the peak; page.js puts those of a kind together."""
     of_system = {id(each.system): each for each in placed}
+    # Two systems may have one name once they are cut: a zero-width space makes them two for the axis.
     bars = [
         {
             "kind": described.KINDS.index(bar.kind),
-            "system": of_system[id(bar.system)].index,
-            "name": _bar_name(of_system[id(bar.system)]),
+            "system": (each := of_system[id(bar.system)]).index,
+            "name": broken(each.name) + "\u200b" * each.index,
             "average": bar.average,
             "peak": bar.peak,
         }
@@ -162,7 +165,7 @@ def memory(placed: Sequence[Placed]) -> Chart | None:
 
 
 def breakdown(model: ModelComparison) -> Chart | None:
-    """Shares of the traced time that add up to it; None where no two runs have traces."""
+    """Shares of the traced time that add up to it; None if no two runs have traces."""
     names, parts = shares(model)
     if len(names) < 2:
         return None
@@ -177,7 +180,7 @@ def breakdown(model: ModelComparison) -> Chart | None:
 
 
 def waterfall(model: ModelComparison) -> Chart | None:
-    """Bars from one step time to the other, in order of effect; None where no two systems have traces."""
+    """Bars from one step time to the other, in order of effect; None if no two systems have traces."""
     explanation = explain.of_model(model)
     if explanation is None:
         return None
@@ -191,11 +194,6 @@ def waterfall(model: ModelComparison) -> Chart | None:
         "notes": [chart_text(note) for note in bars["notes"]],
         "height": 130 + 34 * len(bars["names"]),
     }
-
-
-def _bar_name(each: Placed) -> str:
-    # Two systems may have one name once they are cut: a zero-width space makes them two for the axis.
-    return broken(each.name) + "\u200b" * each.index
 
 
 def _outliers(run: Run, segment: SegmentMetrics) -> list[int]:

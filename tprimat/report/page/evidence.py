@@ -73,27 +73,31 @@ def section(view: View) -> Iterator[Part]:
     yield Control("downloads")
     every = sum(len(placed.system.runs) for placed in view.systems)
     if len(view.runs) < every:
-        yield Paragraph(f"Shown: {len(view.runs)} of {every} runs. The result files hold the others.")
+        yield Paragraph(f"Shown: {len(view.runs)} of {every} runs. The others are in the result files.")
     pairs = [pair for pair in view.pairs if view.of(pair.system).runs]
-    yield from _table([(view.pair_anchor(pair), _pair(view, pair)) for pair in pairs], "Ratios", "Pair", "Value", "How")
+    ratios = [(view.pair_anchor(pair), _pair(view, pair)) for pair in pairs]
+    if ratios:
+        yield Fold(f"Ratios ({len(ratios)})", _table(ratios, "Ratios", "Pair", "Value", "How"), len(ratios) == 1)
     for placed in view.systems:
         if placed.runs:
             yield Fold(view.title(placed), list(_system(view, placed)), anchor=f"s{placed.index}")
 
 
 def _pair(view: View, pair: Pair) -> list[Content]:
-    faster, slower = view.of(pair.faster), view.of(pair.slower)
+    system, baseline = view.of(pair.system), view.of(pair.baseline)
     links: list[Inline] = []
-    for word, each in zip((" (", " / "), (faster, slower), strict=True):
+    for word, each in zip((" (", " / "), (system, baseline), strict=True):
         links += [word, Link(each.name, anchor(each, RATE) if RATE in each.system.values else f"s{each.index}", "")]
-    name = f"{faster.name} vs {slower.name}"
-    if pair.speedup is None:
+    name = f"{system.name} vs {baseline.name}"
+    if pair.ratio is None:
         return [name, units.UNKNOWN, [pair.reason or "", *links, ")"]]
-    how = f"{rate(pair.faster.value(RATE))} / {rate(pair.slower.value(RATE))} {rate_unit([pair.system, pair.baseline])}"
-    if pair.speedup.method is not None:
-        mean = over_runs(RATE, of_blocks=is_of_blocks(pair.faster.valid_runs))
-        how = f"{how}, {mean} of the runs; {METHODS[pair.speedup.method]}"
-    return [name, speedup_text(pair.speedup), [how, *links, ")"]]
+    how = (
+        f"{rate(pair.system.value(RATE))} / {rate(pair.baseline.value(RATE))} {rate_unit([pair.system, pair.baseline])}"
+    )
+    if pair.ratio.method is not None:
+        mean = over_runs(RATE, of_blocks=is_of_blocks(pair.system.valid_runs))
+        how = f"{how}, {mean} of the runs; {METHODS[pair.ratio.method]}"
+    return [name, speedup_text(pair.ratio), [how, *links, ")"]]
 
 
 def _system(view: View, placed: Placed) -> Iterator[Part]:
@@ -156,7 +160,7 @@ def _from(name: str, result: RunResult) -> str:
 
 
 def _lines(result: RunResult, first: int | None, last: int | None) -> str:
-    """Return steps and, where they are known, lines of the log."""
+    """Return steps and, if they are known, lines of the log."""
     run = result.run
     if first is None or last is None:
         return plain(result.file)

@@ -67,15 +67,22 @@ class Writer:
 
 @functools.cache
 def _templates() -> jinja2.Environment:
-    """Return the templates: a text in them is cleaned by plain() and escaped, and a missing one is an error."""
+    templates = environment(Path(__file__).parent / "templates")
+    templates.filters["kind"] = lambda part: type(part).__name__
+    templates.filters["pieces"] = blocks.pieces
+    return templates
+
+
+def environment(folder: Path) -> jinja2.Environment:
+    """Return the templates in a directory: a text in them is cleaned by plain() and escaped, a missing one an error."""
     import jinja2
     import markupsafe
 
     def shown(value: object) -> object:
         return value if isinstance(value, markupsafe.Markup) else plain(value)
 
-    templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=shown,
@@ -83,9 +90,6 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         cache_size=-1,
     )
-    templates.filters["kind"] = lambda part: type(part).__name__
-    templates.filters["pieces"] = blocks.pieces
-    return templates
 
 
 def json_text(value: object) -> markupsafe.Markup:

@@ -5,6 +5,7 @@
   const data = parsed("data");
   let results = null;
   let resultsText = null;
+  let library = null;
   const allResults = () => (results ??= JSON.parse(resultsText));
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const hidden = new Set();
@@ -131,8 +132,8 @@
         text: bars.map((bar) => bar[word].toFixed(1)),
         textposition: "outside",
         cliponaxis: false,
-        opacity: word === "peak" ? 0.55 : 1,
         marker: {
+          opacity: word === "peak" ? 0.55 : 1,
           color: bars.map((bar) => colorOf(bar.system)),
           pattern: { shape: kind.pattern, fgcolor: isDark() ? "#000000" : "#ffffff", size: 7 },
           line: { color: isDark() ? "#f2f2f2" : "#000000", width: 0.6 },
@@ -225,7 +226,6 @@
 
   function draw(chart) {
     const place = byId(chart.id);
-    if (!place) return;
     const note = byId(`${chart.id}-note`);
     if (note && chart.note) note.textContent = chart.note;
     const config = {
@@ -272,18 +272,15 @@
   }
 
   async function loadResults() {
-    const block = byId("results");
-    resultsText = block.type === "application/gzip" ? await unpacked(block) : block.textContent;
+    resultsText = await unpacked(byId("results"));
   }
 
   async function loadLibrary() {
     const block = byId("library");
-    if (!block) return false;
     const script = document.createElement("script");
     script.textContent = await unpacked(block);
     document.head.append(script);
     block.remove();
-    return typeof Plotly !== "undefined";
   }
 
   // ---- systems on and off ----------------------------------------------------------------------
@@ -394,7 +391,7 @@
     if (value === null || value === undefined) return "";
     if (typeof value === "number") return String(value);
     // A spreadsheet takes a text that begins like this for a formula.
-    const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+    const text = /^[=+\-@\t\r＝＋－＠]/.test(value) ? `'${value}` : String(value);
     return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
   }
 
@@ -479,19 +476,20 @@
   });
   dark.addEventListener("change", redraw);
 
+  // A chart is drawn once it is seen: opening a fold shows those in it.
   function drawCharts() {
-    if (drawn.length) return;
+    const wanted = () => data.charts.filter((chart) => !drawn.includes(chart) && !byId(chart.id).closest("details:not([open])"));
+    if (!wanted().length) return;
     there
-      .then(loadLibrary)
-      .then((drawable) => drawable && data.charts.forEach(draw))
+      .then(() => (library ??= loadLibrary()))
+      .then(() => wanted().forEach(draw))
       .catch((error) => {
         const status = byId("point");
         if (status) status.textContent = "This browser cannot show the charts; the tables have the same values.";
         console.error(error);
       });
   }
-  const folded = byId("charts");
-  folded?.addEventListener("toggle", () => folded.open && drawCharts());
-  if (folded?.open) drawCharts();
+  document.addEventListener("toggle", drawCharts, true);
+  drawCharts();
   there.finally(() => (document.documentElement.dataset.ready = "yes")).catch(() => {});
 })();

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import PurePath
 
 from tprimat import units
 from tprimat.compare import Group, ModelComparison, Pair, RunResult
-from tprimat.report import document, explain, tables
-from tprimat.report.blocks import Block, Content, Footnotes, Link, Marks, Paragraph, Table, notes
+from tprimat.report import document, explain, tables, target
+from tprimat.report.blocks import Block, Content, Footnotes, Link, Marks, Notes, Paragraph, Table, notes
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.page import charts, evidence, windows
-from tprimat.report.page.markup import Fold, Part
+from tprimat.report.page.markup import Control, Fold, Part
 from tprimat.report.page.view import View
 from tprimat.report.rates import first_counted, untimed
-from tprimat.report.verdict import METHODS, speedup_text
+from tprimat.results.account import PARTS
+from tprimat.text import plain
 
 Chart = Callable[[str, str], Part]
-"""The place of a chart, by its kind, with what it shows in words; nothing where there are no charts."""
+"""The place of a chart, by its kind, with what it shows in words; nothing if there are no charts."""
 
 MOST_PAIRS = 20
 """Pairs whose configurations are listed setting by setting."""
@@ -36,7 +38,7 @@ def results(view: View) -> Iterator[Part]:
             *tables.efficiency_rows(view.comparison, group),
             *tables.memory_rows(group),
         ]
-        yield _grid(view, group, rows, answer.model.title)
+        yield _grid(view, group, rows, group.title)
 
 
 def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> Table:
@@ -107,12 +109,12 @@ def loss(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
         known = (value for index in each.runs for value in view.runs[index].result.run.loss_values if value is not None)
         first, final, data = next(known, None), each.system.value("final_loss"), each.system.run.data
         if first is not None:
-            end = Link(_nats(final), evidence.title_anchor(each, "Loss, last ten steps"))
+            end = Link(_nats(final), evidence.title_anchor(each, "Loss at the end"))
             rows.append([each.name, _nats(first), end, _nats(data.entropy), data.kind or "not reported"])
     if rows:
         yield chart("loss-tokens", "Loss over tokens; the table below has the first and the last values")
         yield chart("loss-wall", "Loss over training time; the table below has the first and the last values")
-        header = ["System", "First", "Mean of the last ten", "Entropy of the data", "Data"]
+        header = ["System", "First", "At the end", "Entropy of the data", "Data"]
         caption = f"Loss of {model.title}, nats/token"
         yield Fold("Table: loss", [Paragraph(document.LOSS), Table(header, rows, caption=caption)])
 
@@ -128,12 +130,27 @@ def memory(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
         yield Paragraph(document.MEMORY, "hint")
 
 
+def times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
+    """Yield a bar for each run, of the parts of its wall time, and their tables; nothing without a clock."""
+    found = [each for group in model.groups for each in target.accounts(group)]
+    if not found:
+        return
+    longest = max(account.whole for _, _, account in found)
+    bars = [
+        (f"{plain(name)}, {plain(PurePath(file).name)}", units.duration(each.whole), each.whole / longest, each.shares)
+        for name, file, each in found[: charts.MOST_SYSTEMS]
+    ]
+    parts = [part for part in PARTS if any(part in each.parts for _, _, each in found)]
+    yield Control("times", {"runs": bars, "parts": parts})
+    yield Fold("Table: wall time", list(target.blocks(view.comparison, model)))
+
+
 def breakdown(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
-    """Yield where the time goes; nothing where no two runs report it."""
+    """Yield where the time goes; nothing if no two runs report it."""
     explanation = explain.of_model(model)
     if explanation is not None:
         look = explain.look_first(explanation)
-        yield Paragraph(f"{explain.headline(explanation)}. {f'Look first at: {look}.' if look else ''}".strip())
+        yield Paragraph(f"{explain.headline(explanation)}. {f'Start with: {look}.' if look else ''}".strip())
         yield from notes([*explain.reasons(explanation), *explain.caveats(explanation)])
         yield chart("waterfall", "The difference of the step times by part; the table below has the values")
         yield Fold("Table: parts of a step", [explain.table(explanation, f"Parts of a step of {model.title}")])
@@ -164,11 +181,11 @@ def config_diff(view: View) -> Iterator[Part]:
     """Yield every setting of each pair; that of the first headline is printed."""
     every = pairs(view)
     for number, pair in enumerate(every[:MOST_PAIRS]):
-        names = [view.title(view.of(system)) for system in (pair.baseline, pair.system)]
+        names = [view.title(view.of(system)) for system in (pair.system, pair.baseline)]
         parts: list[Part] = []
         for status, title in _STATUSES.items():
             rows = [
-                [entry.title, *(text or units.UNKNOWN for text in entry.values)]
+                [entry.title, *(text or units.UNKNOWN for text in reversed(entry.values))]
                 for entry in pair.config_diff.entries
                 if entry.status == status
             ]
@@ -183,35 +200,17 @@ def config_diff(view: View) -> Iterator[Part]:
 def method(view: View) -> Iterator[Part]:
     """Yield how the results were computed, and how much depends on the choice of steps."""
     yield Paragraph(
-        "Throughput is tokens per step divided by the mean step time and the number of GPUs, over all steps after the "
-        "warm-up; of several runs, the geometric mean. Warm-up is detected from the step times alone."
+        "Throughput is the work of a step divided by the mean step time and the number of GPUs, over all steps after "
+        "the warm-up; of several runs, the geometric mean. Warm-up is detected only from the step times."
     )
-    texts = list(dict.fromkeys(text for pair in pairs(view)[:MOST_PAIRS] for text in _statistics(view, pair)))
-    yield from notes(texts)
     for model in view.comparison.models:
+        if model.pairs:
+            title = f"Comparisons, {model.title}" if view.several_models else "Comparisons"
+            yield Notes([document.compared(pair) for pair in model.pairs[:MOST_PAIRS]], title)
         yield from document.beside_published(model)
         yield from document.judgements(model)
         for group in model.groups:
             yield from windows.section(view, group)
-
-
-def _statistics(view: View, pair: Pair) -> Iterator[str]:
-    ratio = pair.speedup
-    if ratio is None:
-        return
-    faster, slower = pair.faster, pair.slower
-    names = f"{view.title(view.of(faster))} vs {view.of(slower).name}"
-    yield f"{names}: {speedup_text(ratio)}" + (f", {METHODS[ratio.method]}" if ratio.method else "")
-    for segment in ratio.segments:
-        places = zip((faster, slower), (segment.system_steps, segment.baseline_steps), strict=True)
-        where = " and ".join(f"steps {steps} of {system.name}" for system, steps in places if steps)
-        yield f"{names}: {units.times(segment.value)} in {where}"
-    if (effect := ratio.minimum_detectable_effect) is not None:
-        needed = ratio.runs_needed
-        more = "" if needed is None else f"; about {needed} runs each are needed to confirm this difference"
-        yield f"{names}: differences of {effect:.1%} or more are detectable with this number of runs (80% power){more}"
-    if pair.training.reasons:
-        yield f"{names}: {document.same_training(pair.training)}"
 
 
 def warnings(view: View) -> Iterator[Block]:

@@ -19,7 +19,7 @@ PANELS = (
     ("clock", "MHz", "Clock of the slowest GPU, MHz", "clock_mhz_lowest"),
     ("clock", "MHz", "Clock of the CPU, MHz", "cpu_frequency_mhz"),
     ("temperature", "°C", "Temperature of the hottest GPU, °C", "temperature_celsius_highest"),
-    ("others", "%", "CPU taken by other programs, %", "other_programs_cpu_percent"),
+    ("others", "%", "CPU used by other programs, %", "other_programs_cpu_percent"),
 )
 """Kind, unit, title and series; of each kind the first one that a run has is drawn, of three kinds."""
 

@@ -1,12 +1,12 @@
-"""What the parts of the page share: the verdicts, and the systems and runs in their order, with colours and anchors."""
+"""What the parts of the page share: the verdicts, and the systems and runs in their order, with colors and anchors."""
 
 from __future__ import annotations
 
 import dataclasses
 import html
+import textwrap
 
 from tprimat.compare import ModelComparison, Pair, RunResult, SystemResult
-from tprimat.report.plot.charts import name_lines
 from tprimat.report.plot.colors import Tone, colors_of
 from tprimat.report.tables import Footnotes
 from tprimat.report.verdict import Report
@@ -15,11 +15,11 @@ from tprimat.text import plain
 
 DASHES = ("solid", "dash", "dot", "dashdot")
 
-NAME_LINES = 3
-"""Lines of a name beside a bar."""
+NAME_WIDTH = 30
+"""Characters of a line of a name beside a bar."""
 
 MOST_RUNS = 200
-"""Runs whose steps and evidence the page holds: a mailbox takes no more. Values and verdict are those of all runs."""
+"""Runs whose steps and evidence the page has, so that it fits into an e-mail; values and verdict are of all runs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Placed:
 
     Attributes:
         index: among all systems; its anchor is s and this.
-        field: of its price and its colour: the same name has the same one in every model.
-        dash: of its lines, which distinguishes systems of one colour.
+        field: of its price and its color: the same name has the same one in every model.
+        dash: of its lines, which distinguishes systems of one color.
         runs: indices in View.runs of its runs that the page holds.
     """
 
@@ -58,7 +58,9 @@ class View:
     def __init__(self, report: Report) -> None:
         comparison = self.comparison = report.comparison
         self.report = report
-        self.headline, self.answers = report.headline, report.answers
+        self.headline = report.headline
+        # What compares comes before what could not be compared.
+        self.answers = sorted(report.answers, key=lambda answer: answer.group.leaders is None)
         self.footnotes = Footnotes(comparison)
         self.systems: list[Placed] = []
         self.runs: list[PlacedRun] = []
@@ -99,7 +101,7 @@ class View:
         return self._pairs[id(pair)]
 
     def title(self, placed: Placed) -> str:
-        """Return the name of a system, with its model where there are several."""
+        """Return the name of a system, with its model if there are several."""
         return f"{placed.name}, {plain(placed.model.short_title)}" if self.several_models else placed.name
 
     @property
@@ -115,7 +117,7 @@ def chart_text(text: str) -> str:
 
 def broken(name: str) -> str:
     """Return a name in lines, for beside a bar."""
-    return "<br>".join(map(chart_text, name_lines(name, NAME_LINES)))
+    return "<br>".join(map(chart_text, textwrap.wrap(plain(name), NAME_WIDTH)))
 
 
 def wall_times(run: Run) -> list[float | None]:

@@ -35,8 +35,8 @@ Values = tuple[tuple[float | None, ...], ...]
 class Grid:
     """Rates of the systems and their ratios to the baseline's, by window; in the order of the systems.
 
-    Rates are in tokens/s/GPU, or in samples/s/GPU where these are compared.
-    A window holds the steps after one stop up to another. None where a run holds too little there.
+    Rates are in tokens/s/GPU, or in samples/s/GPU if these are compared.
+    A window holds the steps after one stop up to another. None if a run holds too little there.
     """
 
     stops: tuple[int, ...]
@@ -45,7 +45,7 @@ class Grid:
 
 
 def grid(group: Group) -> Grid | None:
-    """Return the grid of a group; None where no two are compared by records, and for more runs than the page holds."""
+    """Return the grid of a group; None if no two are compared by records, and for more runs than the page holds."""
     if not any(pair.ratio for pair in group.pairs) or sum(len(system.runs) for system in group.systems) > MOST_RUNS:
         return None
     usable = [
@@ -55,6 +55,11 @@ def grid(group: Group) -> Grid | None:
     ]
     if any(result.summary.clock == "blocks" for system in usable for result in system.valid_runs):
         # Records aren't what the speeds are of.
+        return None
+    if any(
+        _work(result.run, per_sample=system.per_sample) is None for system in usable for result in system.valid_runs
+    ):
+        # Steps differ in their tokens.
         return None
     # No window is longer than the shortest run.
     found = stops(min(result.run.steps[-1] for system in usable for result in system.valid_runs))
@@ -151,16 +156,20 @@ def _rates(system: SystemResult, found: tuple[int, ...]) -> Values:
     return tuple(tuple(mean(begin, end) for end in found) for begin in found)
 
 
+def _work(run: Run, *, per_sample: bool) -> int | None:
+    """Return the samples or tokens of a step; None if no batch describes it."""
+    return run.training_config.global_batch_size if per_sample else run.tokens_per_step
+
+
 def _rate_between(run: Run, *, per_sample: bool) -> Callable[[int, int], float | None]:
     """Return the rate of the records of a run whose steps are all after one stop and up to another, per s and GPU.
 
-    None where these are fewer than LEAST steps, or where the run holds no step up to the last: a
+    None if these are fewer than LEAST steps, or if the run holds no step up to the last: a
     window that one run fills to a half isn't the same window.
     """
     series = zip(run.steps, run.window_steps, run.step_times, strict=True)
     records = [(step, window, time) for step, window, time in series if time is not None]
-    per_step = run.training_config.global_batch_size if per_sample else run.tokens_per_step
-    work = (per_step or 0) / (run.num_gpus or 1)
+    work = (_work(run, per_sample=per_sample) or 0) / (run.num_gpus or 1)
     ends, begins = [step for step, *_ in records], [step - window for step, window, _ in records]
     # Sums up to each record, so that a window costs two look-ups.
     times = [0.0, *itertools.accumulate(time * window for _, window, time in records)]

@@ -1,7 +1,7 @@
-"""Comparison -> a plot of 2 × 2 panels below the headline.
+"""Comparison -> a plot of up to 2 × 2 panels below the headline; a panel without data leaves its place to the others.
 
-Colours are those of Okabe and Ito, which colour-blind people can tell apart; systems differ in
-marker and models in line style as well. A panel without data says why.
+Systems differ in colors that color-blind people can tell apart, and for print in the pattern of their bars and in
+markers; models differ in line style.
 """
 
 from __future__ import annotations
@@ -10,46 +10,29 @@ import contextlib
 import io
 import logging
 import os
-import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tprimat.report import tables
 from tprimat.report.plot import bars, charts, curves, lines
-from tprimat.report.plot.items import items_of
+from tprimat.report.plot.items import Item, items_of
+from tprimat.report.plot.layout import DPI, Sheet
 from tprimat.report.verdict import Answer, Report
 from tprimat.text import plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH = 12.0
-ROW_HEIGHT = 0.46
-LEAST_PANEL_HEIGHT = 4.3
-ENTRY_HEIGHT = 0.2
-LETTER_WIDTH = 0.078
-"""Inches; of the legend's letters, on average."""
-
-SHORT_NAME = 16
-"""Letters of a name beside a bar that leave a panel its full width."""
-
 MOST_HEADLINES = 4
-MOST_SYSTEMS = 20
-TITLE_POINTS, SEVERAL_POINTS, SUBTITLE_POINTS = 14, 12, 11
-LINE_HEIGHT = 1.3 / 72
-"""Inches of a line for each point of its letters."""
+MOST_SYSTEMS, MOST_LINES = 30, 12
+"""Most systems with bars, and most with lines: readers can't distinguish more lines."""
 
-TITLE_LETTER, SUBTITLE_LETTER = 0.0084, 0.0075
-"""Inches of a letter, on average, for each point of its size."""
-
-TOP = 0.12
-"""Inches above and below the titles."""
+TITLE_POINTS, SEVERAL_POINTS, SUBTITLE_POINTS = 14, 12, 10.5
 
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
-    "font.size": 10.5,
-    "axes.titlesize": 11,
+    "font.size": 9.5,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.spines.top": False,
@@ -58,12 +41,12 @@ STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "grid.alpha": 0.35,
     "grid.linewidth": 0.6,
-    "legend.framealpha": 0.85,
     "legend.fontsize": 9,
-    "legend.edgecolor": "0.8",
-    "figure.constrained_layout.w_pad": 0.12,
-    "figure.constrained_layout.h_pad": 0.12,
-    "hatch.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.borderpad": 0,
+    "legend.borderaxespad": 0,
+    "legend.columnspacing": 1.2,
+    "hatch.linewidth": 0.6,
     "agg.path.chunksize": 10000,
     # A dollar sign in a label is a dollar sign.
     "text.parse_math": False,
@@ -75,20 +58,16 @@ class NoMatplotlibError(Exception):
 
 
 Layout = Literal["standard", "frameworks", "scaling"]
-"""standard: average step time, throughput, memory, step times. frameworks: throughput, loss, step times, average.
-scaling: throughput and efficiency over the number of GPUs.
+"""standard: throughput, average step time, memory (or loss), step times. frameworks: throughput, loss, step times,
+average. scaling: throughput and efficiency over the number of GPUs.
 """
 
 
 def render(report: Report, *, form: str = "png", layout: Layout = "standard") -> bytes:
     """Return the plot as a png, svg or pdf file. Raises NoMatplotlibError."""
     with _matplotlib():
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-        drawn = _figure(report, layout)
-        FigureCanvasAgg(drawn)
         stream = io.BytesIO()
-        drawn.savefig(stream, format=form, dpi=120)
+        _figure(report, layout).savefig(stream, format=form, dpi=DPI)
     return stream.getvalue()
 
 
@@ -99,53 +78,50 @@ def figure(report: Report, *, layout: Layout = "standard") -> Figure:
 
 
 def _figure(report: Report, layout: Layout) -> Figure:
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    if layout == "scaling":
-        assert report.scaling is not None
+    if layout == "scaling" and report.scaling is not None and report.scaling.curves:
         return curves.figure(report.scaling)
     items = items_of(report.comparison)[:MOST_SYSTEMS]
-    rows = bars.rows(items), bars.memory_rows(items) if layout == "standard" else bars.rows(items)
-    heights = [max(LEAST_PANEL_HEIGHT, 1.3 + ROW_HEIGHT * each) for each in rows]
-    # Long names beside the bars of two panels take room from them.
-    width = WIDTH + 2 * LETTER_WIDTH * max(0, max(map(bars.name_width, items), default=0) - SHORT_NAME)
-    # The longest entry of the legend must fit its column.
-    longest = max((len(item.label) for item in items), default=0)
-    columns = max(1, min(4, int(width / (longest * LETTER_WIDTH + 0.6))))
-    entries = -(-len(items) // columns)
-    points, title, subtitle = _titles(report, width)
-    below = TOP + LINE_HEIGHT * points * len(title)
-    head = below + LINE_HEIGHT * SUBTITLE_POINTS * len(subtitle) + TOP
-    height = sum(heights) + 0.3 + ENTRY_HEIGHT * entries + head
-    engine = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - head / height))
-    drawn = Figure(figsize=(width, height), layout=engine)
-    place: dict[str, Any] = {"x": 0.01, "ha": "left", "va": "top"}
-    drawn.suptitle("\n".join(title), y=1 - TOP / height, fontsize=points, fontweight="bold", **place)
-    drawn.text(s="\n".join(subtitle), y=1 - below / height, fontsize=SUBTITLE_POINTS, color="0.25", **place)
-    (first, second), (third, fourth) = drawn.subplots(2, 2, height_ratios=heights)
-    if layout == "standard":
-        bars.average_step_times(first, items)
-        bars.throughput(second, items)
-        if charts.memory([item.system for item in items]) or not lines.has_loss(items):
-            bars.memory(third, items)
-        else:
-            lines.loss(third, items, note="memory was not measured")
-        handles, labels = lines.step_times(fourth, items)
+    sheet = Sheet()
+    _titles(sheet, report)
+    few = _few(items)
+    throughput, average = bars.speeds(sheet, items, side_by_side=layout == "standard")
+    steps, loss = lines.step_times(few), lines.loss(few)
+    memory = bars.memory(sheet, items)
+    if layout == "frameworks":
+        places = {"throughput": throughput, "loss over tokens": loss, "step times": steps, "average step time": average}
     else:
-        bars.throughput(first, items)
-        lines.loss(second, items)
-        handles, labels = lines.step_times(third, items)
-        bars.average_step_times(fourth, items)
-    if handles:
-        drawn.legend(handles, labels, loc="outside lower left", ncols=columns, frameon=False)
-    return drawn
+        places = {"throughput": throughput, "average step time": average, "memory": memory or loss, "step times": steps}
+    panels = [panel for panel in places.values() if panel is not None]
+    if panels:
+        sheet.add(panels)
+    with_lines = [item for item in few if item.system.valid_runs] if steps or loss else []
+    if with_lines:
+        labels = [f"{item.label} (excluded)" if item.system.exclusion else item.label for item in with_lines]
+        sheet.legend([lines.handle(item) for item in with_lines], labels)
+    places = places if layout == "frameworks" else {**places, "memory": memory}
+    missing = [name for name, panel in places.items() if panel is None]
+    notes = [f"Not measured: {', '.join(missing)}"] if missing else []
+    if not panels:
+        notes += [f"{item.label}: {charts.why_no_rate(item.system)}" for item in items]
+    if steps is not None and len(few) < len(items):
+        notes.append(f"Lines: {len(few)} of {len(items)} systems, the first of each model")
+    sheet.y += 0.1
+    sheet.write(notes)
+    sheet.finish()
+    return sheet.figure
 
 
-def _titles(report: Report, width: float) -> tuple[float, list[str], list[str]]:
-    """Return the title's size in points and its lines; and those below it: the certainty, and what all share."""
+def _few(items: Sequence[Item]) -> list[Item]:
+    """Return the first items of each model, as many as have lines."""
+    models = list(dict.fromkeys(id(item.model) for item in items))
+    each = max(1, MOST_LINES // max(1, len(models)))
+    return [item for model in models for item in [item for item in items if id(item.model) == model][:each]]
+
+
+def _titles(sheet: Sheet, report: Report) -> None:
+    """Write the headline, and below it the certainty and what all systems share."""
     comparison, several = report.comparison, len(report.comparison.models) > 1
-    answers = [(f"{plain(each.model.short_title, 40)}: " if several else "", each) for each in report.answers]
+    answers = [(f"{plain(each.model.short_title)}: " if several else "", each) for each in report.answers]
     points = TITLE_POINTS
     shown = answers[:MOST_HEADLINES]
     certainty = [f"{name}{each.verdict.certainty}" for name, each in shown if each.verdict.certainty]
@@ -155,15 +131,14 @@ def _titles(report: Report, width: float) -> tuple[float, list[str], list[str]]:
     else:
         headlines = [f"{name}{each.verdict.headline}" for name, each in shown]
         points = TITLE_POINTS if len(answers) == 1 else SEVERAL_POINTS
-    title = _wrapped(headlines, int(width / (TITLE_LETTER * points)))
     if len(answers) > len(shown):
-        certainty.append(f"{len(answers) - len(shown)} more: see the report")
+        certainty.append(f"{len(answers) - len(shown)} more in the report")
     count = len(comparison.systems)
     many = f"{MOST_SYSTEMS} of {count:,} systems" if count > MOST_SYSTEMS else ""
     title_of_model = "" if several else comparison.models[0].title
     context = ", ".join(filter(None, [title_of_model, tables.shared(comparison), many]))
-    subtitle = _wrapped([*certainty, *filter(None, [context])], int(width / (SUBTITLE_LETTER * SUBTITLE_POINTS)))
-    return points, title, subtitle
+    sheet.write(headlines, points, "bold", "black")
+    sheet.write([*certainty, context], SUBTITLE_POINTS)
 
 
 def _row(answer: Answer) -> str:
@@ -171,18 +146,14 @@ def _row(answer: Answer) -> str:
     leaders = answer.group.leaders
     if leaders is None or answer.verdict.standing == "unknown":
         return answer.verdict.headline
-    return f"{leaders.faster.name} vs {leaders.slower.name}, {answer.verdict.certainty}"
-
-
-def _wrapped(texts: Sequence[str], letters: int) -> list[str]:
-    return [line for text in texts for line in textwrap.wrap(plain(text), letters)]
+    return f"{leaders.system.name} vs {leaders.baseline.name}, {answer.verdict.certainty}"
 
 
 @contextlib.contextmanager
 def _matplotlib() -> Iterator[None]:
     """Set our own settings, whatever the user's are, and silence matplotlib.
 
-    It reports that its cache folder can't be written, that it builds its font cache, and letters that no font has:
+    It reports that its cache directory can't be written, that it builds its font cache, and letters that no font has:
     nothing that a reader of results can mend.
     """
     logger = logging.getLogger("matplotlib")

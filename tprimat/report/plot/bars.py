@@ -1,226 +1,199 @@
-"""The panels with bars: step time, throughput and memory. A bar for each system, in small groups by model."""
+"""The panels with bars: throughput, step time and memory. A bar for each system, in small groups by model."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tprimat.analysis.intervals import level
 from tprimat.report.plot import charts
-from tprimat.report.plot.charts import KINDS, NOT_MEASURED, BarChart, MemoryBar
-from tprimat.report.plot.items import Item, note_below, nothing
-from tprimat.text import counted, plain
+from tprimat.report.plot.charts import NOT_MEASURED, BarChart
+from tprimat.report.plot.items import Item
+from tprimat.report.plot.layout import NAMES, SMALL, TEXT_LINE, Panel, Sheet
+from tprimat.text import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.text import Annotation
 
-BAR: dict[str, Any] = {"height": 0.62, "edgecolor": "black", "linewidth": 0.6}
-INTERVAL: dict[str, Any] = {"color": "black", "capsize": 4, "linewidth": 1.2}
+INTERVAL: dict[str, Any] = {"color": "black", "capsize": 3, "linewidth": 1.2}
 
-LABEL_LINES = 2
-"""Lines of a bar's name."""
+LEAST_ROW, AIR = 0.42, 0.1
+"""Inches from one bar to the next, at least, and around the text of a row."""
 
-LONGEST_REASON = 56
-"""Characters of the text that replaces a bar."""
+THICKNESS, KIND = 0.26, 0.2
+"""Inches of a bar, and of one of several kinds of memory."""
 
-AXIS_POINTS = 330.0
-LETTER_POINTS = 5.0
-"""Width of a panel and of a letter beside a bar, roughly: bars end where their text still fits."""
+REASON = 2.3
+"""Inches: the most that a text in place of a bar takes."""
+
+FAR = 10.0
+"""Models whose longest bars differ by more than this factor each have a scale of their own."""
 
 LONGEST_INTERVAL = 1.5
 """An interval ends in an arrow at so many times the longest bar: two runs may give one that dwarfs all bars."""
 
-LEAST_ROWS = 4
-"""With fewer bars there is air around them: a single bar that fills a panel looks like an error."""
 
-
-class Place(NamedTuple):
+class Row(NamedTuple):
     """Where an item's bars are; or a model's heading, where item is None."""
 
     y: float
     height: float
-    title: str
+    name: list[str]
     item: Item | None
 
 
-def rows(items: Sequence[Item]) -> float:
-    """Height of a panel with a bar for each system, in bars."""
-    return _height(_places(items))
+def speeds(sheet: Sheet, items: Sequence[Item], *, side_by_side: bool) -> list[Panel | None]:
+    """Return the panels of throughput and of the average step time; None for one without any value.
+
+    Side by side the second one has no names, since its rows are those of the first.
+    """
+    systems = [item.system for item in items]
+    described = charts.throughput(systems), charts.average_step_times(systems)
+    missing = [bar for chart in described for bar in chart.bars if bar.value is None]
+    reasons = {id(bar.system): sheet.wrapped(bar.text, REASON) for bar in missing}
+    rows = _rows(sheet, items, lambda item: TEXT_LINE * len(reasons.get(id(item.system), ())))
+    panels: list[Panel | None] = []
+    for chart in described:
+        is_shown = any(bar.value is not None for bar in chart.bars)
+        named = [row._replace(name=[]) for row in rows] if side_by_side and any(panels) else rows
+        panels.append(_speed(sheet, named, chart, reasons) if is_shown else None)
+    return panels
 
 
-def memory_rows(items: Sequence[Item]) -> float:
-    """Height of the memory panel, in bars of the other ones."""
-    return _height(_places(items, _memory_height))
+def _speed(sheet: Sheet, rows: Sequence[Row], chart: BarChart, reasons: Mapping[int, Sequence[str]]) -> Panel:
+    bars = {id(bar.system): bar for bar in chart.bars}
+    counts = {len(bar.system.valid_runs) for bar in chart.bars if bar.value is not None}
+    known = [(id(row.item.model), bars[id(row.item.system)].value or 0) for row in rows if row.item]
+    # Sorted, the longest bar of each model is what stays in the dictionary.
+    longest = {model: value for model, value in sorted(known) if value}
+    is_relative = max(longest.values()) > FAR * min(longest.values())
 
+    def draw(axes: Axes, width: float) -> None:
+        labels = []
+        for row in rows:
+            if row.item is None:
+                continue
+            bar = bars[id(row.item.system)]
+            if bar.value is None:
+                _beside(axes, 0, row.y, "\n".join(reasons[id(bar.system)]), "italic")
+                continue
+            unit = longest[id(row.item.model)] if is_relative else 1.0
+            end = value = bar.value / unit
+            _bar(axes, row.item, row.y, value, THICKNESS)
+            if bar.bounds is not None and bar.bounds.kind == "between":
+                most = LONGEST_INTERVAL * (1.0 if is_relative else max(longest.values()))
+                end = min(bar.bounds.high / unit, most)
+                axes.errorbar(value, row.y, xerr=[[value - bar.bounds.low / unit], [end - value]], **INTERVAL)
+                if end == most:
+                    axes.plot(end, row.y, marker=">", color="black")
+            runs = counted(len(bar.system.valid_runs), "run") if len(counts) > 1 else ""
+            runs += ": no CI" if runs == "1 run" else ""
+            more = ", ".join(filter(None, [row.item.speedup if chart.is_rate else "", runs]))
+            labels.append(_beside(axes, end, row.y, "\n".join(filter(None, [bar.text, more]))))
+        _prepare(sheet, axes, rows, width, labels)
+        if is_relative:
+            axes.set_xticks([])
 
-def throughput(axes: Axes, items: Sequence[Item]) -> None:
-    """Draw tokens/s/GPU with its interval, and the speedup over the baseline."""
-    chart = charts.throughput([item.system for item in items])
-    _bars(axes, items, chart, [item.speedup for item in items])
-
-
-def average_step_times(axes: Axes, items: Sequence[Item]) -> None:
-    """Draw the average step time with its interval."""
-    chart = charts.average_step_times([item.system for item in items])
-    _bars(axes, items, chart, [""] * len(items))
-
-
-def _bars(axes: Axes, items: Sequence[Item], chart: BarChart, more: Sequence[str]) -> None:
-    """Draw the bar of each system, with a text beside it; for a system without a value write why there is none."""
-    axes.set_title(chart.title)
-    if all(bar.value is None and bar.system.exclusion is None for bar in chart.bars):
-        reasons = zip(items, chart.bars, strict=True)
-        nothing(axes, [f"{item.label}: {_short(bar.text)}" for item, bar in reasons])
-        return
-    places = _places(items)
-    longest = LONGEST_INTERVAL * max((bar.value or 0 for bar in chart.bars), default=0)
-    at = {id(place.item): place.y for place in places if place.item}
-    texts: list[Annotation] = []
-    # Said once below the axis, the number of runs leaves the bars more of it.
-    counts = {len(bar.system.valid_runs) for bar in chart.bars if bar.value is not None} or {0}
-    is_shared = len(counts) == 1 and max(counts) > 1
-    for item, bar, speedup in zip(items, chart.bars, more, strict=True):
-        y = at[id(item)]
-        if bar.value is None:
-            _beside(axes, 0, y, _short(bar.text), style="italic")
-            continue
-        axes.barh(y, bar.value, color=item.color, **BAR)
-        end = bar.value
-        if bar.bounds is not None and bar.bounds.kind == "between":
-            end = min(bar.bounds.high, longest)
-            axes.errorbar(bar.value, y, xerr=[[bar.value - bar.bounds.low], [end - bar.value]], **INTERVAL)
-            if end == longest:
-                axes.plot(end, y, marker=">", color="black")
-        runs = "" if is_shared else counted(len(item.system.valid_runs), "run")
-        below = ", ".join(filter(None, [runs, speedup]))
-        texts.append(_beside(axes, end, y, "\n".join(filter(None, [bar.text, below])), size=9))
-    _prepare(axes, places, texts, chart.unit)
+    title, _, detail = chart.title.rstrip(")").partition(" (")
     if max(counts) > 1:
-        which = f"of {max(counts)} runs" if is_shared else "over runs"
-        axes.set_xlabel(f"{chart.unit}; mean {which} with {level()} CI")
-    if chart.note:
-        note_below(axes, [chart.note])
+        has_bounds = any(bar.bounds is not None and bar.bounds.kind == "between" for bar in chart.bars)
+        detail += f"; mean of {max(counts) if len(counts) == 1 else 'the'} runs"
+        detail += f" with {level()} CI" if has_bounds else ""
+    detail += "; each model on a scale of its own" if is_relative else ""
+    return Panel(title, detail, draw, _height(rows), left=_left(sheet, rows))
 
 
-def memory(axes: Axes, items: Sequence[Item]) -> None:
-    """Draw each kind of memory: to the average in full colour, to the peak paler."""
-    from matplotlib.patches import Patch
-    from matplotlib.transforms import offset_copy
-
-    axes.set_title(charts.MEMORY_TITLE)
+def memory(sheet: Sheet, items: Sequence[Item]) -> Panel | None:
+    """Return the panel of each kind of memory: to the average in full color, to the peak paler; None without any."""
     bars = charts.memory([item.system for item in items])
     if not bars:
-        nothing(axes, [])
-        return
-    places = _places(items, _memory_height)
-    texts: list[Annotation] = []
-    for place in places:
-        if place.item is None:
-            continue
-        own = [bar for bar in bars if bar.system is place.item.system]
-        if not own:
-            _beside(axes, 0, place.y, NOT_MEASURED, style="italic")
-        thickness = min(0.62, 0.8 * place.height / max(len(own), 1))
-        for index, bar in enumerate(own):
-            y = place.y + (index - (len(own) - 1) / 2) * thickness
-            texts.append(_memory_bar(axes, bar, place.item.color, y, thickness * 0.9))
-    _prepare(axes, places, texts, "GB")
-    handles = [
-        Patch(facecolor="white", edgecolor="black", hatch=kind.hatch, label=kind.title)
-        for kind in KINDS
-        if any(bar.kind is kind for bar in bars)
-    ]
-    handles.append(Patch(facecolor="0.4", edgecolor="black", label="average"))
-    handles.append(Patch(facecolor="0.8", edgecolor="black", label="peak"))
-    # Below the axis' own label, however high the panel is.
-    below = offset_copy(axes.transAxes, fig=axes.get_figure(root=True), y=-40, units="points")
-    corner: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, 0.0), "bbox_transform": below}
-    axes.legend(handles=handles, ncols=3, frameon=False, borderaxespad=0.0, borderpad=0.0, **corner)
+        return None
+    own = {id(item.system): [bar for bar in bars if bar.system is item.system] for item in items}
+    rows = _rows(sheet, items, lambda item: KIND * len(own[id(item.system)]))
+    several = len({bar.kind for bar in bars}) > 1
+    values = {value for bar in bars for value in (bar.peak, bar.average) if value is not None}
+    # Bars of unlike length have unlike numbers.
+    digits = 1 if len({f"{value:.1f}" for value in values}) == len(values) else 2
+    thickness = KIND if several else THICKNESS
+
+    def draw(axes: Axes, width: float) -> None:
+        labels = []
+        for row in rows:
+            if row.item is None:
+                continue
+            of_item = own[id(row.item.system)]
+            if not of_item:
+                _beside(axes, 0, row.y, NOT_MEASURED, "italic")
+            for index, bar in enumerate(of_item):
+                y = row.y + (index - (len(of_item) - 1) / 2) * thickness
+                known = {word: value for word in ("peak", "average") if (value := getattr(bar, word)) is not None}
+                # If only a peak is known the bar is pale as a whole: pale means peak.
+                for word, value in known.items():
+                    _bar(axes, row.item, y, value, 0.88 * thickness, 0.4 if word == "peak" else 1.0)
+                text = ", ".join(f"{value:.{digits}f} {word}" for word, value in sorted(known.items()))
+                labels.append(_beside(axes, max(known.values()), y, f"{bar.kind.title}: {text}" if several else text))
+        _prepare(sheet, axes, rows, width, labels)
+
+    title, _, unit = charts.MEMORY_TITLE.rstrip(")").partition(" (")
+    detail = f"{'' if several else bars[0].kind.title + '; '}solid: average, pale: peak; GB: {unit}"
+    return Panel(title, detail, draw, _height(rows), left=_left(sheet, rows))
 
 
-def _memory_bar(axes: Axes, bar: MemoryBar, color: str, y: float, height: float) -> Annotation:
-    """Draw one bar; return the text beside it."""
-    parts: list[str] = []
-    # Where only a peak is known the bar is pale as a whole: pale means peak.
-    for value, alpha, word in ((bar.peak, 0.35, "peak"), (bar.average, 1.0, "average")):
-        if value is None:
-            continue
-        axes.barh(y, value, height=height, color=color, alpha=alpha)
-        axes.barh(y, value, height=height, fill=False, edgecolor="black", linewidth=0.6, hatch=bar.kind.hatch)
-        parts.insert(0, f"{value:.1f} {word}")
-    known = [value for value in (bar.average, bar.peak) if value is not None]
-    if len(known) == 2 and f"{known[0]:.1f}" == f"{known[1]:.1f}":
-        parts = [f"{known[0]:.1f} average and peak"]
-    return _beside(axes, max(known), y, ", ".join(parts), size=8.5)
-
-
-def _places(items: Sequence[Item], height: Callable[[Item], float] = lambda item: 1) -> list[Place]:
-    """From top to bottom, a heading before each model where there are several."""
-    several = len({id(item.model) for item in items}) > 1
-    places: list[Place] = []
-    y = 0.0
-    last = None
+def _rows(sheet: Sheet, items: Sequence[Item], least: Callable[[Item], float]) -> list[Row]:
+    """Return the rows from top to bottom, a heading before each model if there are several."""
+    several = len({(id(item.model), item.title) for item in items}) > 1
+    rows: list[Row] = []
+    y, last = 0.0, ""
     for item in items:
-        if several and item.model is not last:
-            places.append(Place(y + 0.1, 0.8, plain(item.model.title, 40), None))
-            y += 0.8
-            last = item.model
-        places.append(Place(y + (height(item) - 1) / 2, height(item), plain(item.system.name), item))
-        y += height(item)
-    return places
+        if several and item.title != last:
+            last = item.title
+            heading = sheet.wrapped(last, NAMES, SMALL, "bold")
+            rows.append(Row(y + AIR + TEXT_LINE * len(heading) / 2, 0, heading, None))
+            y += AIR + TEXT_LINE * len(heading)
+        name = sheet.wrapped(item.system.name, NAMES) or ["unnamed"]
+        height = max(LEAST_ROW, TEXT_LINE * len(name) + AIR, least(item) + AIR)
+        rows.append(Row(y + height / 2, height, name, item))
+        y += height
+    return rows
 
 
-def _height(places: Sequence[Place]) -> float:
-    return sum(place.height for place in places)
+def _height(rows: Sequence[Row]) -> float:
+    return rows[-1].y + rows[-1].height / 2
 
 
-def _prepare(axes: Axes, places: Sequence[Place], texts: Sequence[Annotation], unit: str) -> None:
-    """Set the axes of a panel: names beside the bars, and an axis that ends where the texts beside the bars do."""
+def _left(sheet: Sheet, rows: Sequence[Row]) -> float:
+    """Return the room that names need."""
+    widths = [sheet.width(line, SMALL, "normal" if row.item else "bold") for row in rows for line in row.name]
+    return max(widths, default=-0.1) + 0.1
+
+
+def _prepare(sheet: Sheet, axes: Axes, rows: Sequence[Row], width: float, labels: Sequence[Annotation]) -> None:
+    """Set the axes of a panel of this width; the longest bar and the text beside it fill them."""
     from matplotlib.ticker import MaxNLocator
 
-    bottom = _height(places) - 0.5
-    air = max(0.0, LEAST_ROWS - _height(places)) / 2
-    axes.set_ylim(bottom + air, -0.5 - air)
-    axes.set_xlim(0, max(map(_right_end, texts), default=1.0))
-    axes.set_xlabel(unit)
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axes.set_ylim(_height(rows), 0)
+    # Units of the axis in an inch, so that each text ends inside.
+    units = [label.xy[0] / (width - 0.1 - max(map(sheet.width, label.get_text().splitlines()))) for label in labels]
+    longest = max(label.xy[0] for label in labels)
+    axes.set_xlim(0, width * max(units) or 1)
+    axes.set_xticks([tick for tick in MaxNLocator(4).tick_values(0, longest) if tick <= longest])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.12g}")
     axes.grid(axis="y", visible=False)
-    axes.set_yticks([place.y for place in places], [_wrapped(place.title) for place in places])
+    axes.set_yticks([row.y for row in rows], ["\n".join(row.name) for row in rows])
     axes.tick_params(axis="y", length=0)
-    for label, place in zip(axes.get_yticklabels(), places, strict=True):
-        label.set_fontsize(9.5)
-        if place.item is None:
+    for label, row in zip(axes.get_yticklabels(), rows, strict=True):
+        label.set_linespacing(1.1)
+        if row.item is None:
             label.set_fontweight("bold")
 
 
-def _right_end(text: Annotation) -> float:
-    """Return the right end of an axis that has room for a text beside its bar."""
-    longest = max(map(len, text.get_text().splitlines()), default=0)
-    share = min(0.8, (LETTER_POINTS * longest + 10) / AXIS_POINTS)
-    return max(text.xy[0], 1e-9) / (1 - share)
+def _bar(axes: Axes, item: Item, y: float, value: float, height: float, alpha: float = 1.0) -> None:
+    """Draw a bar whose pattern tells systems apart in print."""
+    axes.barh(y, value, height, color=item.color, edgecolor="white", hatch=item.hatch, linewidth=0, alpha=alpha)
 
 
-def name_width(item: Item) -> int:
-    """Letters of the longest line of an item's name beside its bar."""
-    return max(map(len, _wrapped(plain(item.system.name)).splitlines()), default=0)
-
-
-def _wrapped(name: str) -> str:
-    return "\n".join(charts.name_lines(name, LABEL_LINES))
-
-
-def _beside(axes: Axes, x: float, y: float, text: str, *, size: float = 9.5, style: str = "normal") -> Annotation:
+def _beside(axes: Axes, x: float, y: float, text: str, style: str = "normal") -> Annotation:
     """Write a text beside a bar that ends at x."""
-    place: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center"}
-    return axes.annotate(text, (x, y), fontsize=size, fontstyle=style, **place)
-
-
-def _short(reason: str) -> str:
-    return textwrap.shorten(reason, LONGEST_REASON, placeholder=" …")
-
-
-def _memory_height(item: Item) -> float:
-    return max(1.0, 0.5 * len(charts.memory([item.system])))
+    place: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "linespacing": 1.1}
+    return axes.annotate(text, (x, y), fontsize=SMALL, fontstyle=style, **place)

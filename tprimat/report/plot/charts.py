@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-import textwrap
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -18,7 +18,7 @@ from tprimat.analysis.summary import WITHHELD
 from tprimat.compare import RunResult, SystemResult
 from tprimat.report import tables
 from tprimat.report.rates import RATE, Bounds, bounds_of, first_counted, plus_minus, rate_of, rate_unit
-from tprimat.text import counted, plain, shortened
+from tprimat.text import counted, join_names
 
 LOG_FROM = 4.0
 """From this factor between the slowest and the fastest run on, steps are drawn on a log scale."""
@@ -30,16 +30,13 @@ SHOWN_SHARE = 0.995
 """Share of the steady steps that must fit the scale when outliers would flatten the rest."""
 
 CUT_FROM = 2.0
-"""The axis is cut where a step takes so many times the slowest run's median."""
+"""The axis is cut if a step takes so many times the slowest run's median."""
 
 FOOT, HEAD = 0.12, 0.1
 """Air below and above the steps, as a share of the axis."""
 
 LOSS_LOG_FROM = 50.0
 """From this factor between the highest and the lowest loss on, the axis is logarithmic."""
-
-NAME_WIDTH = 30
-"""Characters of a line of a name beside a bar."""
 
 STEP_TIME = "avg_step_time_seconds"
 NOT_MEASURED = "not measured"
@@ -70,7 +67,7 @@ class LineChart:
     Attributes:
         xs: the horizontal series; tokens are those of a step times its number, over `scale`.
         ys: the field of Run that is drawn.
-        limits: of the vertical axis, where it doesn't show all.
+        limits: of the vertical axis, if it doesn't show all.
         beyond: values above the limits.
         floors: of the loss, by the entropy of the data.
     """
@@ -90,7 +87,7 @@ class LineChart:
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """The value of a system, in the axis' unit; None where there is none, and `text` says why.
+    """The value of a system, in the axis' unit; None if there is none, and `text` says why.
 
     Attributes:
         text: the value with its interval between runs.
@@ -108,9 +105,8 @@ class BarChart:
     """A bar for each system."""
 
     title: str
-    unit: str
     bars: tuple[Bar, ...]
-    note: str = ""
+    is_rate: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,17 +136,19 @@ class MemoryBar(NamedTuple):
     peak: float | None
 
 
-MEMORY_TITLE = "Memory per device, GB (10⁹ bytes)"
+MEMORY_TITLE = "Memory per GPU or CPU, GB (10⁹ bytes)"
 
 
 def throughput(systems: Sequence[SystemResult]) -> BarChart:
     """Return the throughput of each system with its interval."""
-    unit = rate_unit(systems)
-    bars = [
-        _bar(system, system.value(RATE), f"{rate_of(system)}{tables.between(system)}", bounds_of(system))
-        for system in systems
-    ]
-    return BarChart(f"Throughput, {unit} (higher is better)", unit, tuple(bars))
+    # Of several models some may be in samples/s.
+    mixed = len({system.per_sample for system in systems}) > 1
+    bars = []
+    for system in systems:
+        text = f"{rate_of(system)}{tables.between(system)}{f' {rate_unit([system])}' if mixed else ''}"
+        bars.append(_bar(system, system.value(RATE), text, bounds_of(system)))
+    unit = "" if mixed else f", {rate_unit(systems)}"
+    return BarChart(f"Throughput{unit} (higher is better)", tuple(bars), is_rate=True)
 
 
 def average_step_times(systems: Sequence[SystemResult]) -> BarChart:
@@ -171,14 +169,16 @@ def average_step_times(systems: Sequence[SystemResult]) -> BarChart:
         if bounds is not None:
             shown += plus_minus(bounds.low, bounds.high) or f" [{text(bounds.low)}–{text(bounds.high)}]"
         bars.append(_bar(system, value, shown, bounds))
-    work = {
-        (config.global_batch_size, config.sequence_length, system.run.num_gpus)
-        for system in systems
-        for config in (system.run.training_config,)
-    }
-    note = "steps differ in batch, sequence length or GPUs: compare throughput, not step time"
-    title = f"Average step time, {unit} (lower is better)"
-    return BarChart(title, f"{unit} per step", tuple(bars), note if times and len(work) > 1 else "")
+    # Another model has other steps by its nature: only those of one model are compared.
+    work: dict[object, list[tuple[int | None, ...]]] = defaultdict(list)
+    for system in systems:
+        if system.value(STEP_TIME) is not None:
+            config = system.run.training_config
+            work[system.run.model].append((config.global_batch_size, config.sequence_length, system.run.num_gpus))
+    columns = enumerate(("batch", "sequence length", "number of GPUs"))
+    differing = [name for n, name in columns if any(len({each[n] for each in own}) > 1 for own in work.values())]
+    remark = f"not comparable: steps differ in {join_names(differing)}" if differing else "lower is better"
+    return BarChart(f"Average step time, {unit} ({remark})", tuple(bars))
 
 
 def _bar(system: SystemResult, value: float | None, text: str, bounds: Bounds | None) -> Bar:
@@ -190,7 +190,7 @@ def _bar(system: SystemResult, value: float | None, text: str, bounds: Bounds | 
 def why_no_rate(system: SystemResult) -> str:
     """Return why a system has no bar."""
     if system.value(STEP_TIME) is None:
-        return f"no step times: the run {system.exit_summary}"
+        return system.why_untimed.removeprefix("has ")
     if system.exclusion is not None:
         return f"excluded: {system.exclusion.text}"
     return next((text for text in system.value_warnings if WITHHELD in text), "unknown")
@@ -262,7 +262,7 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
 
 
 def loss(runs: Sequence[Series], over: Literal["tokens", "wall"]) -> LineChart | None:
-    """Return loss over tokens or training time, with the entropy of the data where it is known; None without any."""
+    """Return loss over tokens or training time, with the entropy of the data if it is known; None without any."""
     lines: list[Line] = []
     values: list[float] = []
     most = 0.0
@@ -292,7 +292,7 @@ def loss(runs: Sequence[Series], over: Literal["tokens", "wall"]) -> LineChart |
 
 
 def why_no_loss(system: SystemResult, over: Literal["tokens", "wall"]) -> str | None:
-    """Return why a system has no line of its loss; None where it has one."""
+    """Return why a system has no line of its loss; None if it has one."""
     if not any(value is not None for each in system.valid_runs for value in each.run.loss_values):
         return "no loss was recorded"
     if over == "tokens" and system.run.tokens_per_step is None:
@@ -312,28 +312,3 @@ def beyond_note(chart: LineChart) -> str:
         if chart.beyond
         else ""
     )
-
-
-def name_lines(name: str, most: int) -> list[str]:
-    """Return a name in up to so many lines, for beside a bar, broken where its parts meet when it can be.
-
-    A name that is too long is shortened in its middle.
-    """
-    parts = plain(name).split(", ")
-    lines: list[str] = []
-    for part in parts:
-        if lines and len(lines[-1]) + len(part) + 2 <= NAME_WIDTH:
-            lines[-1] += f", {part}"
-        else:
-            lines += textwrap.wrap(part, NAME_WIDTH)
-    if len(lines) <= most:
-        return lines or ["unnamed"]
-    if len(parts) == most:
-        return [shortened(part, NAME_WIDTH) for part in parts]
-    return textwrap.wrap(shortened(plain(name), most * (NAME_WIDTH - 4)), NAME_WIDTH)[:most]
-
-
-def shown_reasons(reasons: Sequence[str], most: int) -> list[str]:
-    """Return the first reasons, and how many more there are."""
-    more = [f"and {len(reasons) - most} more"] if len(reasons) > most else []
-    return [*(plain(reason, 78) for reason in reasons[:most]), *more]

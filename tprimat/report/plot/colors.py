@@ -1,9 +1,8 @@
-"""The colours of systems, for the plot and the page: they belong to the vendor and the GPU, whatever the order.
+"""The colors of systems, for the plot and the page: they belong to the vendor and the GPU, whatever the order.
 
-The first tone of each vendor is one of Okabe and Ito's (https://jfly.uni-koeln.de/color/); the others lie in its range
-of hues. They were chosen so that tones of a vendor, and the first tones of all, stay apart in lightness and hue for
-colour-blind people too (CIELAB distances under the simulation of Machado et al. 2009), with a contrast of 3:1 or more
-on white and on the page's dark ground.
+Greens are NVIDIA's and reds AMD's. The tones were chosen so that those of a vendor, and the first ones of all, stay
+apart for color-blind people too (CIELAB distances under the simulation of Machado et al. 2009), with a contrast of 3:1
+or more on white and on the page's dark ground. Who prints in black has markers, line styles and the bars' patterns.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tprimat.compare import SystemResult
 
 
 class Tone(NamedTuple):
-    """A colour on a light ground and on a dark one."""
+    """A color on a light ground and on a dark one."""
 
     light: str
     dark: str
@@ -28,28 +27,28 @@ def _tones(pairs: str) -> tuple[Tone, ...]:
 
 TONES = {
     "NVIDIA": _tones(
-        "#0072B2/#56B4E9 #009E73/#2FBF94 #213C01/#B7FA9F #173752/#5E7091 "
-        "#103C2D/#C3F3DD #456D38/#667454 #589845/#4F8B00 #4A6584/#B9DEFE"
+        "#06A878/#0CBAA2 #245430/#D2FC6C #66903C/#AEFCC6 #36785A/#9CCC72 "
+        "#60A260/#66B43C #485A24/#127806 #427218/#7ED848 #849A00/#72F09C"
     ),
     "AMD": _tones(
-        "#D55E00/#F28E4E #512930/#F3BFC6 #BC785A/#B26856 #6F521B/#9D6216 "
-        "#8D3E45/#91636A #3E3416/#F1E9C2 #AA7F73/#E18D84 #C4753A/#F7AD8C"
+        "#D20606/#C6300C #F06C0C/#FC782A #C00648/#AE785A #8A1E06/#EA1242 "
+        "#F64E48/#E48484 #7E184E/#B43660 #D86090/#E49CAE #5A122A/#FC1E8A"
     ),
-    "CPU": _tones(
-        "#CC79A7/#E39BC4 #22199F/#7655E5 #5B1262/#BA3AA1 #61183A/#BD446A "
-        "#63506E/#FEDEFE #9574EB/#A381F9 #C915AD/#F573D8 #6749D7/#9451C1"
-    ),
-    None: _tones("#4D4D4D/#7A7A7A #8A8A8A/#DCDCDC #1A1A1A/#A8A8A8"),
+    "CPU": _tones("#8424D8/#CC96F6 #3C0C66/#8448C0 #606CB4/#6084C6 #2490EA/#4E5AE4"),
+    None: _tones("#66666C/#667878 #90909C/#C6C6D2 #24241E/#F0EAF0"),
 }
 """By vendor; None is for a vendor that isn't known."""
 
-FIRST_TONE = {"Hopper": 0, "Blackwell": 1, "Ampere": 2, "Ada": 3, "CDNA3": 0, "CDNA4": 1, "CDNA2": 2, "RDNA3": 3}
-"""The tone of a GPU's family, so that a GPU has its colour beside any other; a family not named here has the first."""
+FIRST_TONE = {
+    **{"Hopper": 0, "Blackwell": 1, "H200": 2, "Ampere": 3, "GB200": 4, "Ada": 5, "B300": 6, "GB300": 7},
+    **{"CDNA3": 0, "CDNA4": 1, "MI325X": 2, "MI350X": 3, "CDNA2": 4, "RDNA3": 5},
+}
+"""The tone of a GPU, or of its family, so that a GPU has its color beside any other; others have the first."""
 
 PARTS = _tones(
     "#0072B2/#56B4E9 #D55E00/#F28E4E #009E73/#2FBF94 #CC79A7/#E39BC4 #56B4E9/#9AD3F5 #E69F00/#F0C24B #000000/#F2F2F2"
 )
-"""For what isn't a system, such as parts of the time: Okabe and Ito's, with grey instead of yellow."""
+"""For what isn't a system, such as parts of the time: Okabe and Ito's, with gray instead of yellow."""
 
 
 class Color(NamedTuple):
@@ -60,16 +59,29 @@ class Color(NamedTuple):
 
 
 def colors_of(systems: Mapping[str, SystemResult]) -> dict[str, Color]:
-    """Return the colour of each name, whatever the order of the systems.
+    """Return the color of each name, whatever the order of the systems.
 
     Of several systems of a GPU the first by name has its tone; the others have the next free ones of the vendor.
     """
+    return _assigned({name: _preferred(systems[name]) for name in sorted(systems)})
+
+
+def colors_of_gpus(names: Mapping[str, tuple[str | None, str]]) -> dict[str, Color]:
+    """Return the color of each GPU, given its vendor and its short name; the first ones have their own tones."""
+    preferred = {}
+    for key, (vendor, short) in names.items():
+        known = vendor if vendor in TONES else None
+        preferred[key] = (known, _first_tone(short) if known else None)
+    return _assigned(preferred)
+
+
+def _assigned(preferred: Mapping[str, tuple[str | None, int | None]]) -> dict[str, Color]:
+    """Return a color for each name, from its vendor and the number of its tone, None if it has none of its own."""
     found: dict[str, Color] = {}
     uses = {vendor: [0] * len(tones) for vendor, tones in TONES.items()}
     later: list[tuple[str, str | None]] = []
-    for name in sorted(systems):
-        vendor, first = _preferred(systems[name])
-        if uses[vendor][first]:
+    for name, (vendor, first) in preferred.items():
+        if first is None or uses[vendor][first]:
             later.append((name, vendor))
         else:
             uses[vendor][first] = 1
@@ -87,10 +99,13 @@ def _preferred(system: SystemResult) -> tuple[str | None, int]:
     run = system.run
     if run.platform == "cpu":
         return "CPU", 0
-    name = run.gpu_info.device_name or ""
-    # By its name alone: what speaks against a peak, such as a partition's memory, changes no colour.
-    short = gpus.short_name(name)
+    # By its name alone: what speaks against a peak, such as a partition's memory, changes no color.
+    first = _first_tone(gpus.short_name(run.gpu_info.device_name or ""))
+    return (system.vendor, first or 0) if system.vendor in TONES else (None, 0)
+
+
+def _first_tone(short: str) -> int | None:
+    """Return the number of the tone of a GPU, by its short name or its family; None if it has none of its own."""
     row = next((each for each in gpus.gpus() if each.short_name == short), None)
-    vendor = row.vendor if row else gpus.vendor(name) or {"nvd": "NVIDIA", "amd": "AMD"}.get(run.platform or "")
-    family = row.family.split()[0] if row and row.family else ""
-    return (vendor, FIRST_TONE.get(family, 0)) if vendor in TONES else (None, 0)
+    known = [*short.split()[:1], *(row.family.split()[:1] if row and row.family else [])]
+    return next((FIRST_TONE[each] for each in known if each in FIRST_TONE), None)

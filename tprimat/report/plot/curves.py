@@ -2,124 +2,129 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tprimat.analysis.intervals import level
 from tprimat.compare.curves import BREAK, Curve, Scaling
 from tprimat.report.plot.colors import colors_of
-from tprimat.report.plot.items import MARKERS
+from tprimat.report.plot.items import LINES, MARKERS
+from tprimat.report.plot.layout import Panel, Sheet
+from tprimat.report.plot.lines import DOTTED, log_axis
 from tprimat.report.rates import bounds_of
-from tprimat.report.scaling import NOTHING, headline, kind_text, processes, rate_title
-from tprimat.text import join_names, plain, shortened
+from tprimat.report.scaling import headline, kind_text, processes, rate_title
+from tprimat.text import join_names, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_CURVES = 8
-TITLE_LETTERS, TITLES = 112, 3
-"""Letters of a line of the title, and curves that are named in it."""
+MOST_CURVES, TITLES = 8, 3
+"""Curves that are drawn, and those of them that are named in the title."""
+
+IDEAL: dict[str, Any] = {"linestyle": (0, (4, 3)), "linewidth": 1.0}
 
 
 def figure(found: Scaling) -> Figure:
     """Return the plot as matplotlib's object."""
-    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
-    drawn = Figure(figsize=(12.0, 6.0), layout="constrained")
+    sheet = Sheet()
     shown = found.curves[:MOST_CURVES]
-    titles = [line for curve in shown[:TITLES] for line in textwrap.wrap(_title(curve), TITLE_LETTERS)]
+    titles = [plain(f"{curve.model.short_title}, {headline(curve)}") for curve in shown[:TITLES]]
     if len(found.curves) > TITLES:
-        titles.append(f"{len(found.curves) - TITLES} more: see the report")
-    drawn.suptitle("\n".join(titles or [NOTHING]), x=0.01, ha="left", fontsize=12, fontweight="bold")
-    left, right = drawn.subplots(1, 2)
-    _throughput(left, shown)
-    _efficiency(right, shown)
-    handles, labels = left.get_legend_handles_labels()
-    if handles:
-        drawn.legend(handles, labels, loc="outside lower left", ncols=1, frameon=False)
-    return drawn
+        titles.append(f"{len(found.curves) - TITLES} more in the report")
+    sheet.write(titles, 12, "bold", "black")
+    looks = _looks(shown)
+    sheet.add([_throughput(sheet, shown, looks), _efficiency(sheet, shown, looks)])
+    labels = [f"{curve.model.short_title}, {curve.name}: {kind_text(curve)}" for curve in shown]
+    sheet.legend([Line2D([], [], **each) for each in looks], labels)
+    sheet.finish()
+    return sheet.figure
 
 
-def _title(curve: Curve) -> str:
-    return plain(f"{curve.model.short_title}, {headline(curve)}")
-
-
-def _throughput(axes: Axes, curves: Sequence[Curve]) -> None:
-    """Draw the throughput of all GPUs; of several models or units relative to each smallest size."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
+def _throughput(sheet: Sheet, curves: Sequence[Curve], looks: Sequence[Mapping[str, Any]]) -> Panel:
+    """Return the throughput of all GPUs; of several models or units relative to each smallest size."""
     titles = {(curve.model.title, rate_title(curve)) for curve in curves}
     is_relative = len(titles) > 1
-    axes.set_title("Throughput of all GPUs")
-    for curve, looks in zip(curves, _looks(curves), strict=True):
-        gpus = [size.gpus for size in curve.sizes]
-        unit = curve.sizes[0].rate * gpus[0] if is_relative else 1.0
-        totals = [size.rate * size.gpus / unit for size in curve.sizes]
-        errors = []
-        for size, total in zip(curve.sizes, totals, strict=True):
-            bounds = bounds_of(size.system)
-            ends = (bounds.low, bounds.high) if bounds and bounds.kind == "between" else (size.rate, size.rate)
-            low, high = (each * size.gpus / unit for each in ends)
-            errors.append((max(0.0, total - low), max(0.0, high - total)))
-        label = shortened(plain(f"{curve.model.short_title}, {curve.name}: {kind_text(curve)}").lstrip("_"), 100)
-        axes.errorbar(gpus, totals, yerr=list(zip(*errors, strict=True)), label=label, **looks)
-        ideal = [totals[0] * count / gpus[0] for count in gpus]
-        axes.plot(gpus, ideal, linestyle=(0, (4, 3)), linewidth=1.0, color=looks["color"], alpha=0.7)
-    axes.set_ylabel("relative to the smallest size" if is_relative else next(iter(titles))[1] if titles else "")
-    if curves:
-        _sizes(axes, curves)
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.12g}")
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.annotate("dashed: ideal", (0.98, 0.03), xycoords="axes fraction", ha="right", fontsize=9, color="0.25")
+    units = [curve.sizes[0].rate * curve.sizes[0].gpus if is_relative else 1.0 for curve in curves]
+
+    def draw(axes: Axes, width: float) -> None:
+        for curve, unit, look in zip(curves, units, looks, strict=True):
+            points = []
+            for size in curve.sizes:
+                bounds = bounds_of(size.system)
+                ends = (bounds.low, bounds.high) if bounds and bounds.kind == "between" else (size.rate, size.rate)
+                points.append([size.gpus / unit * rate for rate in (size.rate, *ends)])
+            _points(axes, curve, points, look)
+            gpus = [size.gpus for size in curve.sizes]
+            axes.plot(gpus, [points[0][0] * count / gpus[0] for count in gpus], color=look["color"], alpha=0.7, **IDEAL)
+        axes.set_ylabel("relative to the smallest GPU count" if is_relative else next(iter(titles))[1])
+        _sizes(sheet, axes, curves, width)
+        log_axis(axes)
+
+    return Panel("Throughput of all GPUs", f"with {level()} CI; dashed: ideal", draw, 3.8, left=1.15)
 
 
-def _efficiency(axes: Axes, curves: Sequence[Curve]) -> None:
-    axes.set_title(f"Efficiency, relative to the smallest size [{level()} CI]")
-    batches = len(curves) == 1 and curves[0].kind != "strong"
-    for curve, looks in zip(curves, _looks(curves), strict=True):
-        gpus = [size.gpus for size in curve.sizes]
-        ratios = [size.efficiency for size in curve.sizes]
-        values = [1.0 if ratio is None else ratio.value for ratio in ratios]
-        low = [each.value - each.low if each and each.low is not None else 0.0 for each in ratios]
-        high = [each.high - each.value if each and each.high is not None else 0.0 for each in ratios]
-        axes.errorbar(gpus, values, yerr=[low, high], **looks)
-        for size, value in zip(curve.sizes, values, strict=True) if batches else ():
-            text = "" if size.batch is None else f"batch {size.batch:,}"
-            axes.annotate(text, (size.gpus, value), xytext=(7, 7), textcoords="offset points", ha="left", fontsize=9)
-    axes.axhline(1.0, color="0.35", linestyle=(0, (4, 3)), linewidth=1.0)
-    axes.axhline(BREAK, color="0.35", linestyle=(0, (1, 2)), linewidth=1.3)
-    axes.annotate(f"dotted: {BREAK:.0%}", (0.02, 0.03), xycoords="axes fraction", fontsize=9, color="0.25")
-    low_end, high_end = axes.get_ylim()
-    axes.set_ylim(min(low_end, 0.8), max(high_end, 1.05) + 0.02)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    if curves:
-        _sizes(axes, curves)
+def _efficiency(sheet: Sheet, curves: Sequence[Curve], looks: Sequence[Mapping[str, Any]]) -> Panel:
+    def draw(axes: Axes, width: float) -> None:
+        for curve, look in zip(curves, looks, strict=True):
+            ratios = [size.efficiency for size in curve.sizes]
+            points = [
+                (each.value, each.low or each.value, each.high or each.value) if each else (1, 1, 1) for each in ratios
+            ]
+            _points(axes, curve, points, look)
+        axes.axhline(1.0, color="0.35", **IDEAL)
+        axes.axhline(BREAK, **DOTTED)
+        low_end, high_end = axes.get_ylim()
+        axes.set_ylim(min(low_end, 0.8), max(high_end, 1.05))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        _sizes(sheet, axes, curves, width)
+
+    detail = f"with {level()} CI; smallest GPU count: 100%; dotted: {BREAK:.0%}"
+    return Panel("Scaling efficiency", detail, draw, 3.8, left=0.5)
 
 
-def _sizes(axes: Axes, curves: Sequence[Curve]) -> None:
-    """Scale the axis of sizes logarithmically, and name the sizes that were measured, as far as there is room."""
-    places = sorted({size.gpus for curve in curves for size in curve.sizes})
+def _points(axes: Axes, curve: Curve, points: Sequence[Sequence[float]], look: Mapping[str, Any]) -> None:
+    """Draw the value at each size with the ends of its interval."""
+    values, lows, highs = zip(*points, strict=True)
+    errors = [
+        [max(0.0, high - low) for low, high in zip(*ends, strict=True)] for ends in ((lows, values), (values, highs))
+    ]
+    axes.errorbar([size.gpus for size in curve.sizes], values, yerr=errors, capsize=4, **look)
+
+
+def _sizes(sheet: Sheet, axes: Axes, curves: Sequence[Curve], width: float) -> None:
+    """Scale the axis of sizes logarithmically, and write below it those that were measured, as far as there is room."""
+    batches = (
+        {size.gpus: size.batch for size in curves[0].sizes} if len(curves) == 1 and curves[0].kind != "strong" else {}
+    )
+    texts = {
+        size.gpus: "\n".join([f"{size.gpus:,}", *([f"{batch:,}"] if (batch := batches.get(size.gpus)) else [])])
+        for curve in curves
+        for size in curve.sizes
+    }
     axes.set_xscale("log", base=2)
+    places = sorted(texts)
+    # Matplotlib leaves a twentieth of the range free at either end.
+    scale = width / 1.1 / math.log(places[-1] / places[0])
+    wide = max(sheet.width(line) for text in texts.values() for line in text.splitlines()) + 0.08
     kept: list[int] = []
     for place in reversed(places):
-        if not kept or kept[-1] / place > (places[-1] / places[0]) ** 0.1:
+        if not kept or scale * math.log(kept[-1] / place) > wide:
             kept.append(place)
-    axes.set_xticks(kept, [f"{place:,}" for place in kept])
+    axes.set_xticks(kept, [texts[place] for place in kept])
     axes.minorticks_off()
-    # Room for the text beside the last point.
-    axes.set_xlim(right=places[-1] * (places[-1] / places[0]) ** 0.17)
-    axes.set_xlabel(join_names(sorted({processes(curve) for curve in curves})))
+    unit = join_names(sorted({processes(curve) for curve in curves}))
+    axes.set_xlabel(f"{unit}, and below them the global batch" if any(batches.values()) else unit)
 
 
 def _looks(curves: Sequence[Curve]) -> list[dict[str, Any]]:
-    names = [f"{curve.name}, {curve.model.title}" for curve in curves]
+    names = [f"{curve.name}, {curve.model.title}, {curve.kind}" for curve in curves]
     colors = colors_of({name: curve.sizes[0].system for name, curve in zip(names, curves, strict=True)})
-    shared = {"markersize": 6, "linewidth": 1.6, "capsize": 4}
-    return [
-        {"color": colors[name].tone.light, "marker": MARKERS[number % len(MARKERS)], **shared}
-        for number, name in enumerate(names)
-    ]
+    looks = []
+    for number, name in enumerate(names):
+        style = {"marker": MARKERS[number % len(MARKERS)], "linestyle": LINES[colors[name].repeated % len(LINES)]}
+        looks.append({"color": colors[name].tone.light, "markersize": 6, "linewidth": 1.6, **style})
+    return looks

@@ -3,101 +3,146 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tprimat.analysis import stats
+from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS
 from tprimat.report.plot import charts
 from tprimat.report.plot.charts import Line, LineChart, Series
-from tprimat.report.plot.items import Item, note_below, nothing
-from tprimat.report.rates import first_step
+from tprimat.report.plot.items import Item
+from tprimat.report.plot.layout import Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-FEW_SYSTEMS = 4
-"""With up to so many systems the warm-up of each is shaded."""
+BAND_FROM = 4
+"""From so many runs on, a system has its median and range instead of a line for each run."""
 
-MOST_RUNS = 20
-"""Runs of each system that are lines."""
+PLACES = 150
+"""Places of a band's median and range; with more steps each is of several steps."""
 
 FEW = 40
 """Records that are drawn with a marker each; of more, some ten carry one."""
 
+DOTTED: dict[str, Any] = {"color": "0.35", "linestyle": (0, (1, 2)), "linewidth": 1.3}
 
-def step_times(axes: Axes, items: Sequence[Item]) -> tuple[list[Line2D], list[str]]:
-    """Draw step time over the steps; return lines and their texts for a legend."""
-    drawn = [item for item in items if item.system.valid_runs]
-    chart = charts.step_times(_runs(drawn))
+
+def step_times(items: Sequence[Item]) -> Panel | None:
+    """Return the panel of step time over the steps; None without any."""
+    chart = charts.step_times(_runs(items))
     if chart is None:
-        axes.set_title("Step time over the steps")
-        nothing(axes, [f"{item.label}: the run {item.system.exit_summary}" for item in items])
-        return [], []
+        return None
     in_ms = chart.limits is not None and chart.limits[1] < 1
-    lines = _draw(axes, chart, items)
-    if in_ms:
-        axes.set_ylabel("ms per step")
-        axes.yaxis.set_major_formatter(lambda value, _: f"{1e3 * value:g}")
-    for item in drawn if len(drawn) <= FEW_SYSTEMS else ():
-        _shade(axes, item)
-    most = max(len(item.system.valid_runs) for item in drawn)
-    many = f"the first {MOST_RUNS} of up to {most:,} runs of a system" if most > MOST_RUNS else ""
-    faded = f"faded{' and shaded' if len(drawn) <= FEW_SYSTEMS else ''}: {charts.WARMUP}"
-    has_warmup = any(line.is_warmup for line in chart.lines)
-    note_below(axes, list(filter(None, [faded if has_warmup else "", charts.beyond_note(chart), many])))
-    labels = [f"{item.label} (excluded)" if item.system.exclusion else item.label for item in drawn]
-    return [lines[id(item.system)] for item in drawn], labels
+
+    def draw(axes: Axes, width: float) -> None:
+        _draw(axes, chart, items)
+        if in_ms:
+            axes.set_ylabel("ms per step")
+            axes.yaxis.set_major_formatter(lambda value, _: f"{1e3 * value:g}")
+
+    faded = f"faded: {charts.WARMUP}" if any(line.is_warmup for line in chart.lines) else ""
+    return Panel(chart.title, _detail(items), draw, notes=[faded, charts.beyond_note(chart)])
 
 
-def has_loss(items: Sequence[Item]) -> bool:
-    """Return whether a panel of the loss shows anything."""
-    return charts.loss(_runs(items), "tokens") is not None
-
-
-def loss(axes: Axes, items: Sequence[Item], note: str = "") -> None:
-    """Draw loss over the tokens that were trained on, with a note below it."""
+def loss(items: Sequence[Item]) -> Panel | None:
+    """Return the panel of loss over the tokens that were trained on; None without any."""
     chart = charts.loss(_runs(items), "tokens")
+    if chart is None:
+        return None
+
+    def draw(axes: Axes, width: float) -> None:
+        _draw(axes, chart, items)
+        for floor in chart.floors:
+            axes.axhline(floor, **DOTTED)
+
     reasons = [(item.label, charts.why_no_loss(item.system, "tokens")) for item in items]
     missing = [f"{label}: {reason}" for label, reason in reasons if reason]
-    if chart is None:
-        axes.set_title("Loss over tokens")
-        nothing(axes, missing)
-        return
-    _draw(axes, chart, items)
-    notes = missing if len(missing) <= 2 else [f"{len(missing)} systems without loss over tokens"]
-    for floor in chart.floors:
-        axes.axhline(floor, color="0.35", linestyle=(0, (1, 2)), linewidth=1.3)
-    note_below(axes, [*filter(None, [note]), *notes, *map(charts.floor_note, chart.floors)])
+    if len(missing) > 2:
+        missing = [f"{len(missing)} systems without loss over tokens"]
+    return Panel(chart.title, _detail(items), draw, notes=[*missing, *map(charts.floor_note, chart.floors)])
+
+
+def handle(item: Item) -> Line2D:
+    """Return a system's line for the legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], **_looks(item, 1))
 
 
 def _runs(items: Sequence[Item]) -> list[Series]:
-    return [Series(item.system, result) for item in items for result in item.system.valid_runs[:MOST_RUNS]]
+    return [Series(item.system, result) for item in items for result in item.system.valid_runs]
 
 
-def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> Mapping[int, Line2D]:
-    """Draw the lines of a chart with their axes; return the first run's line of each system, by its id.
+def _detail(items: Sequence[Item]) -> str:
+    """Return what the lines are."""
+    runs = [len(item.system.valid_runs) for item in items if item.system.valid_runs]
+    banded = [many >= BAND_FROM for many in runs]
+    which = "" if all(banded) else f" ({BAND_FROM} runs or more)"
+    pale = "; pale: all but a system's first run" if any(1 < many < BAND_FROM for many in runs) else ""
+    every = f"line: median of the runs; band: range; points: outliers{which}" if any(banded) else "a line per run"
+    return every + pale
 
-    The other runs of a system are pale, so that systems stay apart.
+
+def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
+    """Draw the lines of a chart with their axes.
+
+    Of two or three runs of a system all but the first are pale, so that systems stay apart; more are a band.
     """
-    axes.set_title(chart.title)
+    from matplotlib.ticker import MaxNLocator
+
     axes.set_xlabel(chart.x_title)
     axes.set_ylabel(chart.y_title)
     if chart.is_log:
-        _log(axes)
+        log_axis(axes)
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(6))
     if chart.limits:
         axes.set_ylim(*chart.limits)
-    of_system = {id(item.system): item for item in items}
-    drawn: dict[int, Line2D] = {}
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=chart.xs == "steps"))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.12g}")
+    of_system: Mapping[int, list[Line]] = defaultdict(list)
     for line in chart.lines:
-        xs, ys = _points(chart, line)
-        looks = _looks(of_system[id(line.system)], len(line.result.run.steps))
-        is_first = not line.is_warmup and id(line.system) not in drawn
-        if not is_first:
-            looks |= {"alpha": 0.4, "marker": None, "linewidth": 0.9}
-        (curve,) = axes.plot(xs, ys, **looks)
-        if is_first:
-            drawn[id(line.system)] = curve
-    return drawn
+        of_system[id(line.system)].append(line)
+    for item in items:
+        own = of_system[id(item.system)]
+        steady = [line for line in own if not line.is_warmup]
+        if len(steady) >= BAND_FROM:
+            _band(axes, chart, steady, item)
+            own = [line for line in own if line.is_warmup][:1]
+        for line in own:
+            looks = _looks(item, len(line.result.run.steps))
+            if not steady or line is not steady[0]:
+                looks |= {"alpha": 0.4, "marker": None, "linewidth": 0.9}
+            axes.plot(*_points(chart, line), **looks)
+
+
+def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> None:
+    """Draw the median of a system's runs and their range, and as points what is far from the median."""
+    values: dict[float, list[float]] = defaultdict(list)
+    for line in lines:
+        for x, y in zip(*_points(chart, line), strict=True):
+            if not math.isnan(y):
+                values[x].append(y)
+    every = sorted(values)
+    count = -(-len(every) // PLACES)
+    xs, lows, medians, highs = [], [], [], []
+    for place in (every[index : index + count] for index in range(0, len(every), count)):
+        own = [y for x in place for y in values[x]]
+        median = statistics.median(own)
+        limit = max(OUTLIER_FRACTION * abs(median), OUTLIER_SIGMAS * stats.robust_sigma(own))
+        inside = [y for y in own if abs(y - median) <= limit]
+        outliers = [(x, y) for x in place for y in values[x] if abs(y - median) > limit]
+        xs.append(statistics.median(place))
+        medians.append(median)
+        lows.append(min(inside))
+        highs.append(max(inside))
+        axes.plot(*zip(*outliers, strict=True), ".", color=item.color, markersize=3) if outliers else None
+    axes.fill_between(xs, lows, highs, color=item.color, alpha=0.3, linewidth=0)
+    axes.plot(xs, medians, **_looks(item, len(xs)))
 
 
 def _points(chart: LineChart, line: Line) -> tuple[list[float], list[float]]:
@@ -127,18 +172,11 @@ def _looks(item: Item, points: int) -> dict[str, Any]:
     }
 
 
-def _shade(axes: Axes, item: Item) -> None:
-    """Shade the warm-up of a system's first run."""
-    result = item.system.valid_runs[0]
-    first = first_step(result)
-    if first is not None and first > result.run.steps[0]:
-        axes.axvspan(result.run.steps[0] - 0.5, first - 0.5, color=item.color, alpha=0.13, linewidth=0)
-
-
-def _log(axes: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def log_axis(axes: Axes) -> None:
+    """Make the vertical axis logarithmic, with numbers as they are."""
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.12g}")
     axes.yaxis.set_minor_formatter(NullFormatter())

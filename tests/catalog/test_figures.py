@@ -1,0 +1,133 @@
+"""Tables of figures as they stand in pages, files and cards."""
+
+from __future__ import annotations
+
+import pytest
+
+from tprimat.catalog.figures import figures
+
+BRIDGE = """\
+## 25.11 NeMo Container
+
+#### System: DGX-H100
+
+| Model | #-GPUs | Precision | GBS | MBS | Sequence Length | Tokens / sec / GPU | Model TFLOP / sec / GPU |
+|-------|--------|-----------|-----|-----|-----------------|--------------------|-------------------------|
+| LLAMA3_8B | 8 | FP8-CS (FP8-MX) | 128 | 1 | 8,192 | 14451 (14002) | 744 (721) |
+| DeepSeekV3 | 256 | FP8-MX | 2048 | 1 | 4096 | 2139 | 557 |
+| Qwen3_235B_a22B | 256 | FP8-CS | 1 | 4096 | 1575 | 233 |
+
+### LoRA Performance
+
+#### System: DGX-GB200
+
+| Model | Tokens / sec / GPU |
+|---|---|
+| LLAMA3_70B | 4312 |
+"""
+
+
+def test_a_markdown_table_with_what_the_headings_above_it_say():
+    first, second, shifted, other = figures(BRIDGE)
+    assert (first.line, first.gpu, first.row.name, first.precision) == (7, "DGX-H100", "llama", "fp8")
+    assert (first.gpus, first.global_batch, first.sequence_length) == (8, 128, 8192)
+    assert (first.tokens_per_second_per_gpu, first.tflops_per_gpu) == (14451, 744)
+    assert (second.precision, second.row.name) == ("mxfp8", "deepseek-v3")
+    assert (shifted.line, shifted.tflops_per_gpu) == (9, None)
+    assert shifted.fault.startswith("7 cells under 8 headings")
+    assert (first.task, other.task) == ("", "lora")
+    assert (other.gpu, other.table, [gpu.key for gpu in other.candidates]) == ("DGX-GB200", 2, ["gb200"])
+
+
+def test_csv_with_units_in_headings_and_cells():
+    text = "gpu,model,Step time (ms),tokens/s,GPUs,MFU\nH100 SXM,Llama 3.1 8B,1200,120k,8,41.5%\n,,,,,\n"
+    (row,) = figures(text, "a.csv")
+    assert (row.line, row.step_time_s, row.tokens_per_second_per_gpu, row.mfu_percent) == (2, 1.2, 15_000, 41.5)
+
+
+def test_plain_text_with_columns_two_spaces_apart():
+    text = """\
+  Hardware: NVIDIA H100 80GB HBM3
+
+LLAMA 3.1 8B COMPARISON
+-----------------------
+Framework     Tokens/s/GPU   Avg Step Time
+-----------------------
+DeepSpeed         21,924.6          0.747s
+"""
+    (row,) = figures(text)
+    assert (row.line, row.row.name, row.gpu) == (7, "llama", "H100")
+    assert (row.tokens_per_second_per_gpu, row.step_time_s) == (21_924.6, 0.747)
+
+
+def test_a_table_whose_columns_are_gpus():
+    text = """\
+| Metric | NVIDIA H100 | AMD MI300X | Advantage |
+|--------|-------------|------------|-----------|
+| Tokens/s/GPU | 1,380 | 13,363 | 6.34x AMD |
+| Configuration | TP=4, FP8 | TP=1, BF16 | Different |
+"""
+    nvidia, amd, ratio = figures(text)
+    assert (nvidia.tokens_per_second_per_gpu, nvidia.precision, nvidia.line) == (1380, "fp8", 3)
+    assert (amd.gpu, amd.precision) == ("AMD MI300X", "bf16")
+    assert (ratio.ratio, ratio.tokens_per_second_per_gpu) == (6.34, None)
+
+
+CARD = """\
+model:
+  hf_id: zai-org/GLM-5.2
+items:
+  inference:
+    status: verified
+    command: >
+      infer.sh --nodes 4 --gpus-per-node 8
+  pretrain:
+    H100:
+      status: verified
+      precision: bf16
+      command: >
+        ./train.sh --nodes 44 --gpus-per-node 8 --seq_length 2048
+        dataset.random_seed=1234
+      metrics:
+        final_loss: 6.385243
+        last_10_steps_step_time_ms_avg: 31204.920
+        last_10_steps_model_tflops_per_gpu_avg: 54.595
+        last_10_steps_tokens_per_second_per_gpu_avg: 190.926
+      expected_result: >
+        steps at GBS/MBS 1024/1 with MTP1.
+  peft:
+    GB200:
+      status: unverified
+      metrics:
+        last_10_steps_step_time_ms_avg: null
+    H100:
+      fp8_mx:
+        status: verified
+        precision: fp8_mx
+        metrics:
+          last_10_steps_model_tflops_per_gpu_avg: 2.846
+          last_10_steps_tokens_per_second_per_gpu_avg: 9.954
+        expected_result: >
+          the sequence-length-8,192 recipe
+      bf16:
+        status: verified
+        precision: bf16
+        metrics:
+          last_10_steps_model_tflops_per_gpu_avg: 1.423
+          last_10_steps_tokens_per_second_per_gpu_avg: 4.977
+"""
+
+
+def test_a_model_verification_card():
+    pretrain, narrow, peft = figures(CARD, "card.yaml")
+    assert (pretrain.row.name, pretrain.gpu, pretrain.task) == ("glm-5.2", "H100", "pretrain")
+    assert (pretrain.gpus, pretrain.sequence_length, pretrain.global_batch) == (352, 2048, 1024)
+    assert pretrain.step_time_s == pytest.approx(31.20492)
+    assert (pretrain.tflops_per_gpu, pretrain.line, pretrain.precision) == (54.595, 19, "bf16")
+    assert (narrow.task, narrow.precision, narrow.sequence_length) == ("lora", "mxfp8", 8192)
+    assert (peft.task, peft.tokens_per_second_per_gpu, peft.gpus) == ("lora", 4.977, None)
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "| a | b |\n|---|---|\n| 1 | 2 |\n", "plain text\n", "items:\n"])
+def test_no_figures(text):
+    assert figures(text) == []

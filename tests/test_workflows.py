@@ -1,0 +1,129 @@
+"""The workflows of GitHub: what they may do, and the steps of the reusable one, run here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from made_runs import make_run
+
+from tprimat.store.store import save
+
+yaml = pytest.importorskip("yaml")
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+FOLDER = REPOSITORY / ".github" / "workflows"
+WORKFLOWS = {path.name: yaml.safe_load(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.yml")}
+# YAML 1.1 reads the key `on` as true.
+INPUTS = WORKFLOWS["record.yml"][True]["workflow_call"]["inputs"]
+
+
+def steps():
+    for name, workflow in WORKFLOWS.items():
+        for job, content in workflow["jobs"].items():
+            for step in content.get("steps", ()):
+                yield f"{name}: {job}", step
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_no_workflow_may_write(name):
+    allowed = [
+        WORKFLOWS[name]["permissions"],
+        *(job.get("permissions", {}) for job in WORKFLOWS[name]["jobs"].values()),
+    ]
+    assert {value for each in allowed for value in each.values()} == {"read"}
+
+
+def test_every_action_has_a_version():
+    used = [(where, step["uses"]) for where, step in steps() if "uses" in step]
+    assert used
+    assert [each for each in used if not re.search(r"@v\d+$|@[0-9a-f]{40}$", each[1])] == []
+
+
+def test_no_script_has_a_value_of_the_caller_in_it():
+    """An expression is replaced before the shell reads the script: values come as variables."""
+    assert [where for where, step in steps() if "${{" in step.get("run", "")] == []
+
+
+def test_every_input_is_used_and_described():
+    text = (FOLDER / "record.yml").read_text(encoding="utf-8")
+    assert set(re.findall(r"inputs\.([\w-]+)", text)) == set(INPUTS)
+    given = WORKFLOWS["ci.yml"]["jobs"]["record"]["with"]
+    documented = (REPOSITORY / "docs" / "ci-gate.md").read_text(encoding="utf-8")
+    documented = yaml.safe_load(documented.split("```yaml\nname: speed\n")[1].split("```")[0])["jobs"]["record"]["with"]
+    assert {*given, *documented} <= set(INPUTS)
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A directory like a clone, in which a step can write."""
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    for name in ("benchmark.py", "compare_results.py", "tprimat", "published"):
+        (folder / name).symlink_to(REPOSITORY / name)
+    return folder
+
+
+def run_step(clone: Path, name: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a step of the reusable workflow as GitHub does."""
+    (script,) = (step["run"] for where, step in steps() if "record.yml" in where and step.get("name") == name)
+    # This environment stands for the one that the step would make.
+    script = re.sub(r"^.*make_venv\.py.*\n", "", script.replace(".venv/bin/python", '"$PYTHON"'), flags=re.MULTILINE)
+    environment = {
+        **os.environ,
+        "PYTHON": sys.executable,
+        **variables,
+        "GITHUB_STEP_SUMMARY": str(clone / "summary.md"),
+    }
+    shell = [shutil.which("bash"), "-e", "-c", script]
+    return subprocess.run(shell, cwd=clone, env=environment, capture_output=True, text=True, check=False, timeout=300)
+
+
+def passed(clone: Path) -> list[str]:
+    return sorted(path.name for path in (clone / "record" / "passed").iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="runs the scripts of a Linux runner")
+class TestSteps:
+    def test_a_slower_run_fails_and_is_no_baseline(self, clone):
+        times = {"9-1": 1.0, "10-1": 1.0, "11-1": 1.2, "12-1": 1.01}
+        for day, (number, seconds) in enumerate(times.items(), 1):
+            for run in range(3):
+                stamp = f"2026-03-{day:02d}T0{run}:00:00+00:00"
+                step_time = seconds * (1 + run / 1000) * (1 + day / 1e6)
+                save(make_run(step_time=step_time, timestamp=stamp), clone / "record/other" / number)
+            done = run_step(clone, "compare", RUN=number, MAX_SLOWDOWN="3%")
+            assert done.returncode == (1 if number == "11-1" else 0), done.stdout + done.stderr
+            assert done.stdout.startswith("::error" if number == "11-1" else "::notice" if day > 1 else "")
+        assert passed(clone) == ["10-1", "12-1", "9-1"]
+        assert [path.name for path in (clone / "record" / "other").iterdir()] == ["11-1"]
+        assert "Fail" in (clone / "summary.md").read_text(encoding="utf-8")
+        done = run_step(clone, "make it")
+        assert done.returncode == 0, done.stdout + done.stderr
+        record = (clone / "site/data/record.csv").read_text(encoding="utf-8")
+        assert [f"run {number}" in record for number in times] == [True] * 4
+
+    def test_a_failed_measurement_is_not_compared(self, clone):
+        done = run_step(clone, "measure", RUN="1-1", OPTIONS="--model none")
+        assert done.returncode == 2
+
+    @pytest.mark.slow
+    def test_from_a_measurement_on_a_cpu_to_the_site(self, clone):
+        pytest.importorskip("torch")
+        for number in ("1-1", "2-1"):
+            options = "--model llama --runs 2 --steps 12 --framework fsdp"
+            done = run_step(clone, "measure", RUN=number, OPTIONS=options)
+            assert done.returncode == 0, done.stdout + done.stderr
+            done = run_step(clone, "compare", RUN=number, MAX_SLOWDOWN="80%")
+            assert done.returncode == 0, done.stdout + done.stderr
+        assert passed(clone) == ["1-1", "2-1"]
+        done = run_step(clone, "make it")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert (clone / "site" / "index.html").is_file()
+        record = (clone / "site/data/record.csv").read_text(encoding="utf-8")
+        assert [f"run {number}" in record for number in ("1-1", "2-1")] == [True, True]

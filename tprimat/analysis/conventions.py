@@ -1,0 +1,206 @@
+"""Ways in which others count the FLOPs of a token: what a printed TFLOP/s means, and which formula explains it.
+
+Each returns the FLOPs of forward and backward per token from the shape and the sequence length. Some are choices, such
+as full attention; some are mistakes that were seen in formulas of publishers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from tprimat.analysis.flops import ADAPTERS, flops_per_token
+from tprimat.catalog import models
+from tprimat.results.run import ModelConfig
+
+TOLERANCE = 0.05
+EXACT = 0.01
+"""Relative distance up to which a printed figure follows a formula: with rounding and parts that one of them omits,
+and without."""
+
+RECOMPUTED = 4 / 3
+"""FLOPs with a second forward pass over those without."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Convention:
+    """A way of counting.
+
+    Attributes:
+        name: what it counts, a noun phrase.
+        per_token: FLOPs per token of a shape and a length; None if it doesn't apply to the shape, or is unknown.
+        is_mistake: whether its shape is not the model's, so that nobody can mean it.
+    """
+
+    name: str
+    per_token: Callable[[ModelConfig, int], float | None]
+    is_mistake: bool = False
+
+
+def _full_attention(shape: ModelConfig, length: int) -> float | None:
+    whole = msgspec.structs.replace(shape, sliding_window=None)
+    return flops_per_token(whole, length, causal=False) if length else None
+
+
+def _no_window(shape: ModelConfig, length: int) -> float | None:
+    whole = msgspec.structs.replace(shape, sliding_window=None)
+    return flops_per_token(whole, length) if (shape.sliding_window or length) < length else None
+
+
+def _palm(shape: ModelConfig, length: int) -> float | None:
+    whole, weights, count = _full_attention(shape, length), flops_per_token(shape, 0), models.parameters(shape)
+    return 6.0 * count + whole - weights if count and whole and weights else None
+
+
+def _six_n(shape: ModelConfig, _: int) -> float | None:
+    count = models.parameters(shape)
+    return 6.0 * count if count else None
+
+
+def _recomputed(per_token: Callable[[ModelConfig, int], float | None]) -> Callable[[ModelConfig, int], float | None]:
+    def counted(shape: ModelConfig, length: int) -> float | None:
+        found = per_token(shape, length)
+        return found and found * RECOMPUTED
+
+    return counted
+
+
+def _mamba_width(shape: ModelConfig, length: int) -> float | None:
+    hidden, heads, size = shape.hidden_size, shape.state_heads, shape.state_head_dim
+    if "M" not in (shape.layer_pattern or "") or not hidden or not heads or not size or heads * size == 2 * hidden:
+        return None
+    return flops_per_token(msgspec.structs.replace(shape, state_heads=2 * hidden // size), length)
+
+
+def _two_matrices(shape: ModelConfig, length: int) -> float | None:
+    ungated = msgspec.structs.replace(shape, gated_ffn=False, sliding_window=None)
+    return None if shape.gated_ffn is False else flops_per_token(ungated, length)
+
+
+def _head_size(shape: ModelConfig, length: int) -> float | None:
+    hidden, heads, size = shape.hidden_size, shape.num_attention_heads, shape.head_dim
+    if not hidden or not heads or size in (None, hidden // heads) or shape.key_value_lora_rank is not None:
+        return None
+    return flops_per_token(msgspec.structs.replace(shape, head_dim=hidden // heads), length)
+
+
+VOCABULARY = 32_000
+
+
+def _small_vocabulary(shape: ModelConfig, length: int) -> float | None:
+    small = msgspec.structs.replace(shape, vocab_size=VOCABULARY)
+    return flops_per_token(small, length) if (shape.vocab_size or 0) > 2 * VOCABULARY else None
+
+
+def _further_tokens(per_token: Callable[[ModelConfig, int], float | None], shape: ModelConfig, length: int) -> float:
+    """Return the FLOPs per token of the layers for multi-token prediction; 0 without any.
+
+    Each has one layer of attention and one of experts, as the model's last, a projection of two embeddings and a head.
+    """
+    hidden, vocabulary, count = shape.hidden_size, shape.vocab_size, shape.num_mtp_layers or 0
+    pattern = shape.layer_pattern and shape.layer_pattern + count * "*E"
+    deeper = msgspec.structs.replace(
+        shape, layer_pattern=pattern, num_layers=(shape.num_layers or 0) + count, num_parameters=None
+    )
+    more, own = per_token(deeper, length), per_token(shape, length)
+    if not count or not hidden or not vocabulary or more is None or own is None:
+        return 0.0
+    return more - own + 6.0 * count * (2 * hidden * hidden + hidden * vocabulary)
+
+
+OWN = Convention("causal attention", flops_per_token)
+FULL = Convention("full attention, without the causal half", _full_attention)
+CONVENTIONS = (
+    OWN,
+    FULL,
+    Convention("causal attention without the windows", _no_window),
+    Convention("PaLM's formula: 6 FLOPs for every parameter, and full attention", _palm),
+    Convention("6 FLOPs for every parameter, no attention", _six_n),
+    Convention("recomputed activations counted as model FLOPs", _recomputed(flops_per_token)),
+    Convention("full attention, and recomputed activations counted as model FLOPs", _recomputed(_full_attention)),
+    Convention("Mamba layers of width 2 x hidden size", _mamba_width, is_mistake=True),
+    Convention("gated feed-forward layers as two matrices instead of three", _two_matrices, is_mistake=True),
+    Convention("heads of size hidden / heads", _head_size, is_mistake=True),
+    Convention("a vocabulary of 32,000", _small_vocabulary),
+)
+"""The model's own first, then in the order in which they are met."""
+PACKED = Convention("the attention of short packed sequences", lambda shape, _: flops_per_token(shape, 0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Match:
+    """A convention and a figure.
+
+    Attributes:
+        per_token: FLOPs per token by the convention.
+        deviation: of the figure from it, relative.
+        further: whether the layers for multi-token prediction are counted.
+        trains_all: whether frozen weights are counted as trained ones.
+    """
+
+    convention: Convention
+    per_token: float
+    deviation: float
+    further: bool = False
+    trains_all: bool = False
+
+    @property
+    def name(self) -> str:
+        """What is counted."""
+        further = ", with multi-token prediction" if self.further else ""
+        return ("LoRA as full training, " if self.trains_all else "") + self.convention.name + further
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it is the count of analysis/flops.py, or that with less attention."""
+        return self.convention in (OWN, PACKED) and not self.further and not self.trains_all
+
+    @property
+    def is_mistake(self) -> bool:
+        """Whether nobody can mean it."""
+        return self.convention.is_mistake or self.trains_all
+
+
+def adapted(shape: ModelConfig) -> ModelConfig:
+    """Return a shape of which only adapters of an unstated size are trained."""
+    return msgspec.structs.replace(shape, trainable_parameters=shape.trainable_parameters or ADAPTERS)
+
+
+def matches(per_token: float, shape: ModelConfig, length: int) -> list[Match]:
+    """Return every convention that applies to a shape, the nearest to a number of FLOPs per token first."""
+    found = list(_matches(per_token, shape, length))
+    if shape.trainable_parameters is not None:
+        whole = _matches(per_token, msgspec.structs.replace(shape, trainable_parameters=None), length)
+        found += [dataclasses.replace(match, trains_all=True) for match in whole]
+    return sorted(found, key=lambda match: abs(match.deviation))
+
+
+def explanations(
+    per_token: float, shape: ModelConfig, length: int, *, packed: bool = False, tolerance: float = TOLERANCE
+) -> list[Match]:
+    """Return the conventions that explain FLOPs per token, the likeliest first: the model's own if it does, else the
+    nearest.
+
+    If packed, the attention may be that of shorter sequences that share a length; another convention is then as near
+    as EXACT.
+    """
+    found = matches(per_token, shape, length)
+    close = [match for match in found if abs(match.deviation) <= (EXACT if packed else tolerance)]
+    close.sort(key=lambda match: match.convention is not OWN or match.trains_all)
+    for trains_all in (False, True) if packed else ():
+        whole = msgspec.structs.replace(shape, trainable_parameters=None) if trains_all else shape
+        weights, counted = flops_per_token(whole, 0), (FULL if trains_all or close == [] else OWN,)
+        most = [each.per_token for each in found if each.convention in counted and each.trains_all is trains_all]
+        if weights and most and weights * (1 - tolerance) <= per_token <= max(most) * (1 + tolerance):
+            return [Match(PACKED, weights, per_token / weights - 1, trains_all=trains_all), *close]
+    return close
+
+
+def _matches(per_token: float, shape: ModelConfig, length: int) -> Iterator[Match]:
+    for convention in CONVENTIONS:
+        if counted := convention.per_token(shape, length):
+            yield Match(convention, counted, per_token / counted - 1)
+            if more := _further_tokens(convention.per_token, shape, length):
+                yield Match(convention, counted + more, per_token / (counted + more) - 1, further=True)

@@ -1,0 +1,294 @@
+"""Training figures as others publish them: tables in Markdown, CSV or plain text, and Megatron-Bridge's cards.
+
+Columns are recognized by their headings. What a row leaves out is taken from its note and from the text above the
+table: the model, the GPU.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import functools
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from tprimat.catalog import gpus, models
+from tprimat.catalog.gpus import Gpu
+from tprimat.catalog.models import Model
+from tprimat.results.run import GpuInfo
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Figure:
+    """What one row says; None or empty for what it doesn't.
+
+    Attributes:
+        line: of the file, from 1.
+        table: number of the table in the file.
+        fault: why the row can't be read; empty if it can.
+        ratio: between two GPUs of the table, for a row that compares them.
+        sample_tokens: mean length of a sample, if shorter than the sequence.
+        flops_per_parameter: what its TFLOP/s counts by its own words: 8 with recomputed activations.
+        days, target_tokens, target_gpus: a claim: how long so many tokens take on so many GPUs.
+    """
+
+    line: int
+    file: str = ""
+    table: int = 0
+    fault: str = ""
+    gpu: str = ""
+    model: str = ""
+    task: str = ""
+    precision: str = ""
+    publisher: str = ""
+    framework: str = ""
+    version: str = ""
+    note: str = ""
+    gpus: float | None = None
+    sequence_length: float | None = None
+    global_batch: float | None = None
+    tokens_per_second_per_gpu: float | None = None
+    tokens_per_second: float | None = None
+    samples_per_second: float | None = None
+    step_time_s: float | None = None
+    tflops_per_gpu: float | None = None
+    mfu_percent: float | None = None
+    ratio: float | None = None
+    samples_per_step: float | None = None
+    sample_tokens: float | None = None
+    tokens_per_step: float | None = None
+    flops_per_parameter: float | None = None
+    days: float | None = None
+    target_tokens: float | None = None
+    target_gpus: float | None = None
+
+    @property
+    def place(self) -> str:
+        """Its file, without the directory, and line."""
+        return f"{PurePath(self.file).name}:{self.line}"
+
+    @property
+    def candidates(self) -> tuple[Gpu, ...]:
+        """The rows of the catalog that its GPU may be."""
+        return _candidates(self.gpu)
+
+    @property
+    def row(self) -> Model | None:
+        """The model's row of the catalog."""
+        return models.find(self.model) or models.recognize(self.model)
+
+
+_NUMBER = r"([\d,]{0,15}\d\.?\d{0,15}(?:e[+-]?\d{1,3})?)"
+_CELL = re.compile(rf"[~≈]?{_NUMBER}\s{{0,9}}(k|m|b|t|ms|s|%)?(?:/\S+)?(?:\s{{0,9}}\(.*\))?", re.IGNORECASE)
+_RATIO = re.compile(rf"{_NUMBER}\s*[x×]\b.*")
+_LENGTH = re.compile(r"(?i)\bseq\w{0,9}[ _-]?len\w{0,9}\D{1,4}([\d,]{1,15})")
+_SCALES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "ms": 1e-3}
+_HEADINGS = {
+    "gpu": r"gpu|gpu (key|name|type|model)|system|accelerator|device|hardware|platform",
+    "gpus": r"#?[- ]?gpus|(num(ber)?|no\.?)( of)? gpus|gpu count|world size",
+    "model": r"model|model (key|name)",
+    "task": r"task|mode",
+    "precision": r"precision|dtype|configuration",
+    "publisher": r"publisher",
+    "framework": r"framework",
+    "version": r"version|release",
+    "note": r"notes?|comments?",
+    "sequence_length": r"(max )?seq(uence)? ?(len(gth)?)?|context length|seqlen",
+    "global_batch": r"gbs|global batch( size)?",
+    "tokens_per_second_per_gpu": r"(throughput )?tokens(/s)?/gpu(/s)?",
+    "tokens_per_second": r"(total )?tokens/s",
+    "samples_per_second": r"(samples|sequences)/s",
+    "step_time_s": r"(avg |mean |average )?(step|iteration) ?time( m?s| \(m?s\))?|time/(step|iteration)|m?s/(step|it)",
+    "tflops_per_gpu": r"(model )?tflops?(/s)?(/gpu)?",
+    "mfu_percent": r"mfu( %| percent| \(%\))?",
+    "days": r"(est\.? )?(time|days) to train( (in )?\(?days\)?)?",
+}
+"""Headings of each field, as `_field` writes them."""
+
+_NOTES = {
+    rf"{_NUMBER} samples a step of {_NUMBER} tokens": ("samples_per_step", "sample_tokens"),
+    rf"{_NUMBER} tokens a step": ("tokens_per_step",),
+    rf"\({_NUMBER} x parameters\)": ("flops_per_parameter",),
+    rf"claims {_NUMBER} days for {_NUMBER}T tokens on {_NUMBER}K GPUs": ("days", "target_tokens", "target_gpus"),
+    rf"claims {_NUMBER} days to train": ("days",),
+}
+_UNITS = {"target_tokens": 1e12, "target_gpus": 1024}
+_WORDS = {
+    "precision": {
+        "nvfp4": r"nv-?fp4", "mxfp4": r"mx-?fp4|fp4[-_ ]mx", "mxfp8": r"mx-?fp8|fp8[-_ ]mx", "fp8": "fp8", "fp4": "fp4",
+        "bf16": r"bf16|bfloat16", "fp16": r"fp16|float16", "tf32": "tf32", "fp32": "fp32",
+    },
+    "task": {"lora": "lora|peft", "sft": "sft|fine-?tun", "rl": r"\brl\b|grpo", "pretrain": "pre-?train|resume"},
+}  # fmt: skip
+LONGEST_HEADING = 100
+LOWEST_LEVEL = 9
+"""Characters of a line above a table that says what the table is about; level of a line without heading signs."""
+
+_SPEEDS = ("tokens_per_second_per_gpu", "samples_per_second", "step_time_s", "tflops_per_gpu", "mfu_percent", "ratio")
+
+
+def figures(text: str, name: str = "") -> list[Figure]:
+    """Return the rows of a file that have a figure of speed, or can't be read; none if it has no table of them."""
+    header = text.lstrip("\ufeff").partition("\n")[0]
+    if re.search(r"^items:", text, re.MULTILINE):
+        found = _card(text.splitlines())
+    elif name.lower().endswith(".csv") or header.count(",") > len(_columns(header.split(","))) > 1:
+        rows = csv.reader(io.StringIO(text.lstrip("\ufeff")))
+        found = _block([(rows.line_num, cells) for cells in rows if cells], 1, {})
+    else:
+        found = _tables(text.splitlines())
+    used = (figure for figure in found if figure.fault or any(getattr(figure, field) for field in _SPEEDS))
+    return [dataclasses.replace(figure, file=name) for figure in used]
+
+
+@functools.lru_cache(maxsize=1024)
+def _candidates(name: str) -> tuple[Gpu, ...]:
+    """Return the GPUs that a name may mean: a row's key, a device's name, or a system's, such as DGX-H100."""
+    words = {word.rstrip("X") for word in re.split(r"[^A-Z0-9]+", name.upper())} - {""}
+    keys = tuple(gpu for gpu in gpus.gpus() if gpu.key == name)
+    alike = (gpu for gpu in gpus.gpus() if any(char.isdigit() for char in _base(gpu)) and _base(gpu) in words)
+    return keys or gpus.match(GpuInfo(device_name=name)).candidates or tuple(alike)
+
+
+def _base(gpu: Gpu) -> str:
+    """Return the part of a GPU's short name that has a number: H100, MI300, 4090."""
+    return next((word for word in gpu.short_name.upper().split() if re.search(r"\d{2}", word)), "").rstrip("X")
+
+
+@functools.lru_cache(maxsize=1024)
+def _field(heading: str) -> str | None:
+    plain = re.sub(r"[*`_\[\]]", " ", heading.lower())
+    for long, short in ((r"\bper\b", "/"), (r"\bsec(onds?)?\b", "s"), (r"\btok\b", "tokens"), (r" */ *", "/")):
+        plain = re.sub(long, short, plain)
+    plain = " ".join(plain.split())
+    return next((field for field, pattern in _HEADINGS.items() if re.fullmatch(pattern, plain)), None)
+
+
+def _columns(cells: Sequence[str]) -> dict[int, str]:
+    """Return the field of each heading that has one; a key, which is exact, comes last."""
+    found = {index: field for index, cell in enumerate(cells) if (field := _field(cell.strip()))}
+    return dict(sorted(found.items(), key=lambda column: "key" in cells[column[0]]))
+
+
+def _value(field: str, cell: str, heading: str) -> Any:
+    """Return a cell's value as its field has it; None or empty if it has none."""
+    text = cell.strip().strip("*`").strip()
+    if names := _WORDS.get(field):
+        outside = text.partition("(")[0].lower()
+        return next((name for name, pattern in names.items() if re.search(pattern, outside)), "")
+    if Figure.__annotations__[field] == "str":
+        return text
+    if found := _CELL.fullmatch(text):
+        is_ms = field == "step_time_s" and not found[2] and re.search(r"\bms\b", heading.lower())
+        return float(found[1].replace(",", "")) * _SCALES.get("ms" if is_ms else (found[2] or "").lower(), 1.0)
+    return None
+
+
+def _figure(line: int, table: int, cells: Iterable[tuple[str, str, str]], context: Mapping[str, Any]) -> Figure:
+    """Return a row from its fields, headings and cells, its note, and what the text above the table says."""
+    fields = dict(context)
+    for field, heading, cell in cells:
+        if (value := _value(field, cell, heading)) not in (None, ""):
+            fields[field] = value
+        elif ratio := _RATIO.fullmatch(cell.strip()):
+            fields["ratio"] = float(ratio[1])
+    for pattern, names in _NOTES.items():
+        if found := re.search(pattern, fields.get("note", "")):
+            values = (float(text.replace(",", "")) for text in found.groups())
+            fields = {name: value * _UNITS.get(name, 1) for name, value in zip(names, values, strict=True)} | fields
+    if (total := fields.get("tokens_per_second")) and fields.get("gpus"):
+        fields.setdefault("tokens_per_second_per_gpu", total / fields["gpus"])
+    return Figure(line=line, table=table, **fields)
+
+
+def _block(rows: Sequence[tuple[int, Sequence[str]]], table: int, context: Mapping[str, Any]) -> Iterator[Figure]:
+    """Yield the rows of a table, whose first one has the headings; or, if those are GPUs, its columns."""
+    (first, header), *others = rows
+    columns = _columns(header)
+    if len(columns) < 2 and sum(bool(_candidates(cell)) for cell in header[1:]) > 1:
+        lines = [line for line, cells in others if _field(cells[0]) in _SPEEDS]
+        header, *turned = (list(cells) for cells in zip(*(cells for _, cells in rows), strict=False))
+        header, others = ["gpu", *header[1:]], [(lines[0] if lines else first, cells) for cells in turned]
+        columns = _columns(header)
+    for line, cells in others:
+        if len(cells) != len(header):
+            fault = f"{len(cells)} cells under {len(header)} headings: the values are in other columns"
+            yield Figure(line=line, table=table, fault=fault)
+        elif len(columns) > 1:
+            yield _figure(line, table, ((field, header[i], cells[i]) for i, field in columns.items()), context)
+
+
+def _tables(lines: Sequence[str]) -> Iterator[Figure]:
+    """Yield the rows of tables in Markdown, and of those in plain text with columns two spaces apart."""
+    said: dict[str, tuple[int, Any]] = {}
+    rows: list[tuple[int, Sequence[str]]] = []
+    table = 0
+    for number, line in enumerate([*lines, ""], 1):
+        text = line.strip()
+        split = text.strip("|").split("|") if text.count("|") > 1 else re.split(r"\s{2,}", text)
+        if text and not re.search(r"[^\s|:=+-]", text):
+            continue
+        if len(split) > 1 and (rows or "|" in text or len(_columns(split)) > 1):
+            rows.append((number, [cell.strip() for cell in split]))
+            continue
+        if len(rows) > 1 and (len(_columns(rows[0][1])) > 1 or any(_field(cells[0]) in _SPEEDS for _, cells in rows)):
+            table += 1
+            yield from _block(rows, table, {field: value for field, (_, value) in said.items()})
+        rows = []
+        # What a heading says ends with the next one of its level.
+        level = len(text) - len(text.lstrip("#")) or LOWEST_LEVEL
+        said = {field: each for field, each in said.items() if level == LOWEST_LEVEL or each[0] < level}
+        if len(text) < LONGEST_HEADING:
+            names = (word for word in re.findall(r"[\w-]{0,15}\d[\w-]{0,30}", text) if _candidates(word))
+            model, length = models.recognize(text), _LENGTH.search(text)
+            found = {"gpu": next(names, None), "model": model and model.name, "task": _value("task", text, "")}
+            found["sequence_length"] = length and float(length[1].replace(",", ""))
+            said |= {field: (level, value) for field, value in found.items() if value}
+
+
+_METRICS = {
+    "step_time_ms_avg": ("step_time_s", 1e-3),
+    "model_tflops_per_gpu_avg": ("tflops_per_gpu", 1.0),
+    "tokens_per_second_per_gpu_avg": ("tokens_per_second_per_gpu", 1.0),
+}
+
+
+def _card(lines: Sequence[str]) -> Iterator[Figure]:
+    """Yield the metrics of a model verification card: of items by GPU, each with its status, command and result."""
+    path: list[tuple[int, str]] = []
+    fields: dict[str, Any] = {}
+    model, text, start = "", "", 0
+    for number, line in enumerate([*lines, "status: end"], 1):
+        if not re.match(r"\s*[\w-]+:(\s|$)", line):
+            text += f" {line.strip()}"
+            continue
+        depth, (name, _, value) = len(line) - len(line.lstrip()), line.strip().partition(":")
+        path = [*(each for each in path if each[0] < depth), (depth, name)]
+        metric = next((each for end, each in _METRICS.items() if name.endswith(end)), None)
+        if name == "hf_id":
+            model = value.strip()
+        elif name == "status":
+            if start:
+                yield Figure(line=start, table=1, model=model, note=text, **_of_text(text), **fields)
+            keys = [key for _, key in path] + [""] * 3
+            fields, text, start = {"task": _value("task", keys[1], ""), "gpu": keys[2]}, "", 0
+        elif name == "precision":
+            fields["precision"] = _value("precision", value, "")
+        elif metric and (stated := _CELL.fullmatch(value.strip())):
+            fields[metric[0]], start = float(stated[1].replace(",", "")) * metric[1], number
+        text += f" {value.strip()}"
+
+
+def _of_text(text: str) -> dict[str, Any]:
+    """Return GPUs, batch and length as a card's command and sentences state them."""
+    found: dict[str, Any] = {}
+    if nodes := re.search(r"--nodes (\d+) --gpus-per-node (\d+)", text):
+        found["gpus"] = float(nodes[1]) * float(nodes[2])
+    if batch := re.search(r"GBS/MBS (\d+)", text):
+        found["global_batch"] = float(batch[1])
+    if length := re.search(r"(?:seq_length[ =]|sequence[- ]length[- ])(\d[\d,]*)", text):
+        found["sequence_length"] = float(length[1].replace(",", ""))
+    return found

@@ -1,0 +1,143 @@
+"""Weights and products of each kind of layer of a model: what its parameters and its FLOPs follow from.
+
+With hidden size h, n_q query and n_kv key/value heads of size d, feed-forward width f, m = 3 matrices (2 without gate):
+
+    attention, *   2 h d (n_q + n_kv), and h d n_q for an output gate
+    latent (MLA)   the projections of its compressions instead
+    dense, -       m h f
+    experts, E     m w f_e each, of width w = h or the latent one (with 2 h w around them), m h f_s shared, h E router
+    Mamba-2, M     h (2 n d + 2 g s + n) + n d h, with n heads of size d, g groups, state s
+    gated delta, G h (2 n d + 2 g s + 2 n) + n d h, with n value heads of size d, g key heads of size s
+
+Not counted: norms, biases, convolutions of a few taps, positions.
+Sources: Megatron-LM num_floating_point_operations and its mamba and gated-delta parts; the papers of each kind.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable
+
+from tprimat.results.run import ModelConfig
+
+KINDS = frozenset("*-EMG")
+"""Letters of a layer pattern, in the order of the table above; those of Megatron's hybrid patterns."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Layers:
+    """All layers of one kind.
+
+    Attributes:
+        count: how many.
+        weights: parameters of one.
+        active: multiply-adds of its weights for one token.
+        attended: sizes of query/key and value, of all heads together, that meet each token in its context; 0 without.
+        state: multiply-adds of a recurrent state for one token.
+    """
+
+    count: int
+    weights: int
+    active: int
+    attended: int = 0
+    state: float = 0.0
+
+
+def layers(shape: ModelConfig) -> dict[str, Layers] | None:
+    """Return the layers of the decoder by kind, a letter of KINDS; None if a part that they need is unknown."""
+    counts, hidden = _counts(shape), shape.hidden_size
+    if counts is None or hidden is None:
+        return None
+    found = {}
+    for kind, count in counts.items():
+        one = _OF_KIND[kind](shape, hidden)
+        if one is None:
+            return None
+        found[kind] = dataclasses.replace(one, count=count)
+    return found
+
+
+def parameters(shape: ModelConfig) -> int | None:
+    """Return the parameters of a shape's matrices and embeddings; None if a part is unknown."""
+    found, hidden, vocabulary = layers(shape), shape.hidden_size, shape.vocab_size
+    if found is None or hidden is None or vocabulary is None or shape.num_encoder_layers is not None:
+        return None
+    tables = 1 if shape.tie_word_embeddings else 2
+    return sum(each.count * each.weights for each in found.values()) + tables * vocabulary * hidden
+
+
+def _counts(shape: ModelConfig) -> dict[str, int] | None:
+    """Return how many layers there are of each kind."""
+    if shape.layer_pattern is not None:
+        counts = collections.Counter(shape.layer_pattern)
+        return dict(counts) if set(counts) <= KINDS else None
+    if shape.num_layers is None:
+        return None
+    dense = shape.num_layers if shape.num_experts is None else min(shape.num_dense_layers or 0, shape.num_layers)
+    known = {"*": shape.num_layers, "-": dense, "E": shape.num_layers - dense}
+    return {kind: count for kind, count in known.items() if count}
+
+
+def _attention(shape: ModelConfig, hidden: int) -> Layers | None:
+    heads = shape.num_attention_heads
+    if heads is None:
+        return None
+    size = shape.head_dim or hidden // heads
+    if shape.key_value_lora_rank is not None:
+        return _latent_attention(shape, hidden, heads, size, shape.key_value_lora_rank)
+    weights = 2 * hidden * size * (heads + (shape.num_query_groups or heads))
+    weights += heads * size * hidden if shape.attention_output_gate else 0
+    return Layers(1, weights, weights, 2 * heads * size)
+
+
+def _latent_attention(shape: ModelConfig, hidden: int, heads: int, size: int, rank: int) -> Layers | None:
+    """Return a layer of latent attention; `size` is the part of a query or key head without rotary embedding."""
+    rotary, value = shape.rope_head_dim, shape.value_head_dim
+    if rotary is None or value is None:
+        return None
+    query = heads * (size + rotary)
+    queries = hidden * query if shape.query_lora_rank is None else shape.query_lora_rank * (hidden + query)
+    weights = queries + hidden * (rank + rotary) + rank * heads * (size + value) + heads * value * hidden
+    return Layers(1, weights, weights, heads * (size + rotary + value))
+
+
+def _dense(shape: ModelConfig, hidden: int) -> Layers | None:
+    if shape.ffn_hidden_size is None:
+        return None
+    weights = _matrices(shape) * hidden * shape.ffn_hidden_size
+    return Layers(1, weights, weights)
+
+
+def _experts(shape: ModelConfig, hidden: int) -> Layers | None:
+    experts, routed, each = shape.num_experts, shape.experts_per_token, shape.expert_ffn_hidden_size
+    if experts is None or routed is None or each is None:
+        return None
+    width = shape.expert_latent_size or hidden
+    always = hidden * experts + _matrices(shape) * hidden * (shape.shared_expert_ffn_hidden_size or 0)
+    always += 2 * hidden * width if width != hidden else 0
+    one = _matrices(shape) * width * each
+    return Layers(1, always + experts * one, always + routed * one)
+
+
+def _recurrent(shape: ModelConfig, hidden: int, gates: int, products: float) -> Layers | None:
+    heads, size, groups, state = shape.state_heads, shape.state_head_dim, shape.state_groups, shape.state_size
+    if heads is None or size is None or groups is None or state is None:
+        return None
+    weights = hidden * (2 * heads * size + 2 * groups * state + gates * heads) + heads * size * hidden
+    return Layers(1, weights, weights, state=products * heads * size * state)
+
+
+def _matrices(shape: ModelConfig) -> int:
+    return 2 if shape.gated_ffn is False else 3
+
+
+_OF_KIND: dict[str, Callable[[ModelConfig, int], Layers | None]] = {
+    "*": _attention,
+    "-": _dense,
+    "E": _experts,
+    # Per value of the state: Megatron-LM counts 7 FLOPs of a scan, and 4 products of the delta rule.
+    "M": functools.partial(_recurrent, gates=1, products=3.5),
+    "G": functools.partial(_recurrent, gates=2, products=4.0),
+}

@@ -1,0 +1,378 @@
+"""Audit of published training figures: what a row says twice and differently, and what it cannot be.
+
+Of each row tokens/s, step time, TFLOP/s and MFU are computed from each other and from the model's shape, compared with
+the dense peak, and with the other rows of the files.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import re
+import statistics
+from collections.abc import Iterator, Sequence
+
+from tprimat.analysis import conventions
+from tprimat.analysis.conventions import EXACT, TOLERANCE, Match
+from tprimat.catalog import models
+from tprimat.catalog.figures import Figure
+from tprimat.catalog.gpus import Gpu
+from tprimat.checks import CONTRADICTION, Finding, Severity
+from tprimat.results.run import ModelConfig
+from tprimat.text import counted
+
+ROUNDING = 0.03
+"""Relative distance of two figures of a row that are the same value."""
+HIGHEST_SHARE = 0.8
+"""Of the dense peak: no published training is above it."""
+RL_TOKENS = (0.9, 1.6)
+"""Tokens of a step over samples x mean length: prompts come on top."""
+CLAIM = 0.1
+"""Relative distance up to which claimed days follow from the rate; both are rounded."""
+PACKED = ("sft", "lora")
+"""Tasks whose sequences may be several shorter ones, or padded."""
+CLOSE, SEVERAL = 0.015, 3
+"""Relative distance of two ways of counting that rounding may confuse; from so many rows on, the model's others decide.
+"""
+TWIN = 0.002
+"""Relative distance of the FLOPs per token of two rows by one formula of the same work."""
+LENGTHS = (4096, 2048, 8192)
+LONGEST = 32_768
+"""Sequence lengths that are tried where none is stated, and the longest of a bound."""
+OUTLIER = 3.0
+"""Times that a row may be as fast as the other rows of its table with the same model and GPU."""
+SMALLEST = 1e9
+NAMED = (0.75, 1.35)
+"""Parameters from which on embeddings are few, and FLOPs per token over 6 N and 8 N of a name's size, which is rounded:
+attention comes on top."""
+DIGITS = 4
+"""Digits from which on equal values of two configurations are no coincidence."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Audited:
+    """A row with what is wrong or worth knowing about it."""
+
+    figure: Figure
+    findings: tuple[Finding, ...]
+
+
+def audit(figures: Sequence[Figure]) -> list[Audited]:
+    """Return rows, of one file or several, each with its findings, errors first."""
+    preferred = _preferred(figures)
+    beside = (_copies(figures), _claims(figures), _outliers(figures))
+    audited = []
+    for index, figure in enumerate(figures):
+        found = [*_own(figure), *_formula(figure, preferred, figures)]
+        found += [each[index] for each in beside if index in each]
+        audited.append(Audited(figure, tuple(sorted(found, key=lambda finding: _ORDER[finding.severity]))))
+    return audited
+
+
+_ORDER: dict[Severity, int] = {"error": 0, "unverified": 1, "warning": 2, "info": 3}
+
+
+def rate(figure: Figure) -> float | None:
+    """Return tokens/s per GPU, as stated or computed from samples/s or step time."""
+    if figure.tokens_per_second_per_gpu:
+        return figure.tokens_per_second_per_gpu
+    if figure.samples_per_second and figure.sequence_length and figure.gpus:
+        return figure.samples_per_second * figure.sequence_length / figure.gpus
+    tokens = _tokens_per_step(figure)
+    return tokens / figure.step_time_s / figure.gpus if tokens and figure.step_time_s and figure.gpus else None
+
+
+def _tokens_per_step(figure: Figure) -> float | None:
+    if figure.task == "rl":
+        return (figure.samples_per_step or 0) * (figure.sample_tokens or 0) or None
+    stated = figure.global_batch and figure.sequence_length and figure.global_batch * figure.sequence_length
+    return figure.tokens_per_step or stated or None
+
+
+def shape_of(figure: Figure) -> ModelConfig | None:
+    """Return the shape that FLOPs follow from; of LoRA with adapters of an unstated size. None if it is unknown."""
+    row = figure.row
+    return (conventions.adapted(row.shape) if figure.task == "lora" else row.shape) if row else None
+
+
+def _own(figure: Figure) -> Iterator[Finding]:
+    """Compare the values of a row with each other and with the peak."""
+    if figure.fault:
+        yield Finding("error", "unreadable-row", figure.fault)
+        return
+    stated, tokens, gpus = figure.tokens_per_second_per_gpu, _tokens_per_step(figure), figure.gpus
+    if stated and tokens and gpus and figure.step_time_s:
+        given = tokens / figure.step_time_s / gpus
+        least, most = RL_TOKENS if figure.task == "rl" else (1 - ROUNDING, 1 + ROUNDING)
+        # Packing and padding: fewer tokens than the batch has room for.
+        least = 0.0 if figure.task in PACKED else least
+        if not least <= stated / given <= most:
+            text = f"{stated:,.6g} tokens/s/GPU, but {tokens:,.0f} tokens in {figure.step_time_s:,.5g} s on "
+            text += f"{counted(round(gpus), 'GPU')} are {given:,.5g}"
+            yield Finding("error", CONTRADICTION, text, _factor(stated / given, gpus))
+    samples, length = figure.samples_per_second, figure.sequence_length
+    if stated and samples and length and gpus:
+        least, most = (each * length / gpus for each in (samples - 0.5, samples + 1.0))
+        if not least * (1 - ROUNDING) <= stated <= most * (1 + ROUNDING):
+            given = samples * length / gpus
+            text = f"{stated:,.6g} tokens/s/GPU, but {samples:,.4g} samples/s of {length:,.0f} tokens are {given:,.5g}"
+            yield Finding("error", CONTRADICTION, text, _factor(stated / given, gpus))
+    yield from _peak(figure)
+
+
+def _factor(factor: float, gpus: float | None = None) -> tuple[str, ...]:
+    """Return what would make a figure so many times too large."""
+    causes = [(0.5, "half of it is missing: tokens of half the batch, or of twice the time")]
+    causes += [(2.0, "it is counted twice: tokens of twice the batch, or of half the time")]
+    causes += [(1000.0, "milliseconds are read as seconds")]
+    causes += [(gpus, "it covers all GPUs"), (1 / gpus, "it is divided by the GPUs twice")] if gpus else []
+    return tuple(cause for each, cause in causes if abs(factor / each - 1) <= ROUNDING)
+
+
+def _peak(figure: Figure) -> Iterator[Finding]:
+    """Compare TFLOP/s, computed and printed, with the dense peak, and with MFU."""
+    speed, shape, printed, mfu = rate(figure), shape_of(figure), figure.tflops_per_gpu, figure.mfu_percent
+    gpus = figure.candidates
+    if not gpus:
+        return
+    computed = None
+    if speed and shape and (weights := conventions.OWN.per_token(shape, 0)):
+        # Packed sequences may be short.
+        whole = figure.task in ("pretrain", "") and conventions.OWN.per_token(shape, int(figure.sequence_length or 0))
+        computed = speed * (whole or weights) / 1e12
+    precision = figure.precision or next((each for each in ("fp8", "bf16") if _ceiling(gpus, each)), "")
+    ceiling = _ceiling(gpus, precision)
+    named = f"{precision.upper()} peak of {max(gpus, key=lambda gpu: gpu.ceiling_tflops(precision) or 0).title}"
+    for value, source in ((computed, f"{speed or 0:,.6g} tokens/s/GPU is"), (printed, "it prints")):
+        if value and ceiling and value > HIGHEST_SHARE * ceiling:
+            text = f"{source} {value:,.0f} TFLOP/s per GPU, {value / ceiling:.0%} of the dense {named} ({ceiling:,.0f})"
+            yield Finding("error", "above-peak", text + ("" if value > ceiling else "; no training reaches that"))
+            break
+    else:
+        half, most = _ceiling(gpus, "bf16"), max(computed or 0.0, printed or 0.0)
+        if half and not figure.precision and most > HIGHEST_SHARE * half:
+            text = f"{most:,.0f} TFLOP/s per GPU is {most / half:.0%} of the dense BF16 peak of {gpus[0].title}: "
+            yield Finding("unverified", "precision-unstated", f"{text}possible only in FP8, but no precision is stated")
+    peaks = {each: peak for gpu in gpus for each in ("bf16", "fp16", "fp8", "fp4") if (peak := gpu.peak_tflops(each))}
+    if printed and mfu:
+        implied = printed / mfu * 100
+        rounded = 0.5 * 10 ** -len(f"{mfu:.12g}".partition(".")[2]) / mfu + ROUNDING
+        fitting = [name for name, peak in peaks.items() if abs(implied / peak - 1) <= rounded]
+        if peaks and not fitting:
+            text = f"{printed:,.5g} TFLOP/s at {mfu:.4g}% MFU implies a peak of {implied:,.0f}, which no precision "
+            sparse = [n for n, peak in peaks.items() if abs(implied / peak / 2 - 1) <= ROUNDING]
+            cause = (f"the {sparse[0].upper()} peak with sparsity, twice the dense one",) if sparse else ()
+            yield Finding("error", CONTRADICTION, f"{text}of {figure.gpu} has", cause)
+
+
+def _ceiling(gpus: Sequence[Gpu], precision: str) -> float:
+    return max((gpu.ceiling_tflops(precision) or 0.0 for gpu in gpus), default=0.0)
+
+
+def _per_token(figure: Figure) -> float | None:
+    """Return the FLOPs per token that its TFLOP/s and tokens/s mean; None without them."""
+    speed = rate(figure)
+    return figure.tflops_per_gpu * 1e12 / speed if figure.tflops_per_gpu and speed else None
+
+
+def _length(figure: Figure) -> int:
+    """Return the sequence length, as stated or from the tokens of a step; 0 if it is unknown."""
+    stated, speed, batch = figure.sequence_length, figure.tokens_per_second_per_gpu, figure.global_batch
+    if not stated and figure.task == "pretrain" and speed and batch and figure.step_time_s and figure.gpus:
+        stated = speed * figure.step_time_s * figure.gpus / batch
+    return round(stated or 0)
+
+
+def _explanations(figure: Figure) -> list[Match]:
+    shape, per_token, packed = shape_of(figure), _per_token(figure), figure.task in PACKED
+    if shape is None or per_token is None:
+        return []
+    if length := _length(figure):
+        return conventions.explanations(per_token, shape, length, packed=packed)
+    if packed:
+        return conventions.explanations(per_token, shape, LONGEST, packed=True)
+    for tried in LENGTHS:
+        if found := conventions.explanations(per_token, shape, tried, tolerance=EXACT):
+            return found
+    return []
+
+
+def _group(figure: Figure) -> tuple[str, ...]:
+    """Return whose formula a row's TFLOP/s is from, and of which model."""
+    return figure.publisher, figure.framework, figure.row.name if figure.row else ""
+
+
+def _preferred(figures: Sequence[Figure]) -> dict[tuple[str, ...], collections.Counter[str]]:
+    """Return how many rows of a publisher and model each convention explains closely, packed rows aside."""
+    found: dict[tuple[str, ...], collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for figure in figures:
+        if figure.task not in PACKED and figure.sequence_length:
+            close = [match for match in _explanations(figure) if abs(match.deviation) <= CLOSE]
+            least = min((abs(match.deviation) for match in close), default=0.0) + EXACT / 2
+            found[_group(figure)].update({match.convention.name for match in close if abs(match.deviation) <= least})
+    return found
+
+
+def _formula(
+    figure: Figure, preferred: dict[tuple[str, ...], collections.Counter[str]], every: Sequence[Figure]
+) -> Iterator[Finding]:
+    """Compare TFLOP/s with tokens/s, and say which way of counting explains it."""
+    per_token, shape = _per_token(figure), shape_of(figure)
+    if per_token is None:
+        return
+    printed, speed = figure.tflops_per_gpu or 0.0, rate(figure) or 0.0
+    if shape is None or conventions.OWN.per_token(shape, 0) is None:
+        yield from _by_name(figure, per_token)
+        return
+    found, counts, length = _explanations(figure), preferred[_group(figure)], _length(figure)
+    if figure.task in PACKED and length:
+        # By chance many ways fit: only a mistake that rows of a known length show is one.
+        near = conventions.matches(per_token, shape, length)
+        shown = (each for each in near if each.convention.is_mistake and counts[each.convention.name])
+        found = [each for each in shown if abs(each.deviation) <= EXACT] or found
+    near = conventions.matches(per_token, shape, length or LENGTHS[0])
+    own = next(each.per_token for each in near if each.convention is conventions.OWN and not each.trains_all)
+    said = f"{printed:,.5g} TFLOP/s at {speed:,.6g} tokens/s/GPU is {per_token / 1e9:,.4g} GFLOP per token; the shape "
+    said += f"gives {own / 1e9:,.4g}"
+    best, (usual, times) = next(iter(found), None), max(counts.items(), key=lambda item: item[1], default=("", 0))
+    if best and best.convention not in (conventions.OWN, conventions.PACKED):
+        alike = [each for each in found if abs(each.deviation) <= abs(best.deviation) + CLOSE]
+        best = max(alike, key=lambda match: (counts[match.convention.name], -abs(match.deviation)))
+        if times >= SEVERAL and not counts[best.convention.name] and abs(best.deviation) > CLOSE:
+            best = None
+            said += f"; {times} other rows of this model count {usual}"
+    if best is None:
+        bounds = [conventions.FULL.per_token(shape, each) or 0.0 for each in (1, LONGEST)]
+        if figure.sequence_length or not bounds[0] * (1 - TOLERANCE) <= per_token <= bounds[1] * (1 + TOLERANCE):
+            near.sort(key=lambda match: match.convention.name != (usual or conventions.OWN.name))
+            by = [near[0], *(match for match in near if match.convention is conventions.FULL)]
+            factors = dict.fromkeys(cause for match in by for cause in _factor(1 + match.deviation))
+            likely = [*_joined(figure, every), *factors]
+            if near[0].deviation > 0 and figure.step_time_s:
+                likely.append("a slow step: TFLOP/s is the mean of the steps' rates, tokens/s that of their mean time")
+            # A distance is no cause: it comes last.
+            likely.append(f"{near[0].deviation:+.0%} from {near[0].name}")
+            yield Finding("error", CONTRADICTION, said, tuple(likely))
+    elif best.is_mistake:
+        yield Finding("warning", "formula", said, (f"it counts {best.name}",))
+    elif best.convention not in (conventions.OWN, conventions.PACKED):
+        yield Finding("info", "convention", said, (f"it counts {best.name}",))
+    elif figure.task == "lora" and (twin := _full_twin(figure, per_token, every)):
+        text = "it counts LoRA as full training"
+        yield Finding("warning", "formula", said, (f"{text}: the same per token as {twin}, which is no LoRA",))
+    elif best.convention is conventions.OWN and not best.further and shape.num_mtp_layers:
+        others = [each for each in every if each.row == figure.row and each.task == figure.task]
+        counted_by = [each for each in others if any(match.further for match in _explanations(each)[:1])]
+        if len(counted_by) > len(others) / 2:
+            text = "its TFLOP/s leaves out multi-token prediction, which most rows of this model count"
+            yield Finding("info", "convention", text)
+
+
+def _full_twin(figure: Figure, per_token: float, every: Sequence[Figure]) -> str | None:
+    """Return the place of a full training of the model with the same FLOPs per token, or None."""
+    alike = (each for each in every if each.task not in ("lora", "rl") and _group(each) == _group(figure))
+    same = (each.place for each in alike if (other := _per_token(each)) and abs(per_token / other - 1) <= TWIN)
+    return next(same, None)
+
+
+def _by_name(figure: Figure, per_token: float) -> Iterator[Finding]:
+    """Compare with the parameters in the name of a dense model whose shape is unknown."""
+    size, stated = models.stated_size(figure.model), figure.flops_per_parameter
+    if figure.row or size is None or size < SMALLEST or re.search(r"(?i)moe|a\d+b|\dx\d", figure.model):
+        return
+    if not NAMED[0] * (stated or 6) <= per_token / size <= NAMED[1] * (stated or 8):
+        text = f"{figure.tflops_per_gpu:,.5g} TFLOP/s is {per_token / size:.2g} FLOPs per token and parameter of "
+        text += f"{figure.model}; training takes 6, with recomputed activations 8"
+        yield Finding("error", CONTRADICTION, text)
+
+
+def _joined(figure: Figure, every: Sequence[Figure]) -> list[str]:
+    """Return the two rows that tokens/s and TFLOP/s come from, if another row has each of them alone."""
+    fields = ("tokens_per_second_per_gpu", "tflops_per_gpu")
+    lines = []
+    for field, other in (fields, fields[::-1]):
+        value = getattr(figure, field)
+        alike = (each for each in every if getattr(each, field) == value and each.publisher == figure.publisher)
+        lines.append([each.place for each in alike if getattr(each, other) != getattr(figure, other)])
+    return [f"its tokens/s is that of {lines[0][0]}, its TFLOP/s that of {lines[1][0]}"] if all(lines) else []
+
+
+def _configuration(figure: Figure) -> dict[str, object]:
+    """Return what a row was measured with, as far as it says."""
+    names = ("gpu", "precision", "task", "gpus", "sequence_length", "global_batch")
+    known = {name: getattr(figure, name) for name in names} | {"model": figure.row.name if figure.row else figure.model}
+    return {name: value for name, value in known.items() if value not in (None, "")}
+
+
+def _digits(value: float | None) -> int:
+    return len(f"{value:.12g}".replace(".", "").strip("0")) if value else 0
+
+
+def _copies(figures: Sequence[Figure]) -> dict[int, Finding]:
+    """Return a finding for each row with figures of another one that was measured otherwise."""
+    same: dict[tuple[object, ...], list[int]] = collections.defaultdict(list)
+    for index, figure in enumerate(figures):
+        known = (figure.tokens_per_second_per_gpu, figure.tflops_per_gpu, figure.step_time_s)
+        exact = [value if _digits(value) >= DIGITS else None for value in known]
+        if len(exact) - exact.count(None) > 1:
+            same[tuple(exact)].append(index)
+        if exact[0] and figure.row:
+            # One value alone: only if nothing but the precision differs.
+            rest = {name: each for name, each in _configuration(figure).items() if name != "precision"}
+            same[("", exact[0], tuple(rest.items()))].append(index)
+    found = {}
+    for key, indices in same.items():
+        for index in indices:
+            other, own = next((each for each in indices if each != index), None), _configuration(figures[index])
+            if other is None:
+                continue
+            theirs = _configuration(figures[other])
+            differing = [name for name in own if theirs.get(name, own[name]) != own[name]]
+            if differing or (key[0] != "" and None not in key):
+                what = " and ".join(name.replace("_", " ") for name in differing) or "item"
+                text = f"the same values as {figures[other].place}, for another {what}"
+                found[index] = Finding("warning", "repeated", text, ("a line copied from the other page or row",))
+    return found
+
+
+def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
+    """Return a finding for each claim of days that the rate of its row, or the claims beside it, don't give."""
+    tokens = {
+        index: (figure.days or 0) * 86_400 * speed * (figure.target_gpus or figure.gpus or 0)
+        for index, figure in enumerate(figures)
+        if figure.days and (speed := rate(figure)) and figure.gpus
+    }
+    found = {}
+    for index, trained in tokens.items():
+        figure = figures[index]
+        alike = (i for i in tokens if figures[i].publisher == figure.publisher and not figures[i].target_tokens)
+        beside = [tokens[i] for i in alike]
+        target = figure.target_tokens or statistics.median(beside)
+        if abs(trained / target - 1) > CLAIM:
+            text = f"{figure.days:.4g} days at this rate are {trained / 1e9:,.0f}B tokens, not {target / 1e9:,.0f}B"
+            text += "" if figure.target_tokens else " as in the rows beside it"
+            found[index] = Finding("warning", "claim", text, ("the rows train different numbers of tokens",))
+    return found
+
+
+def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
+    """Return a finding for each row that is far faster than those beside it, and for each wrong ratio of two rows."""
+    beside: dict[tuple[object, ...], dict[int, float]] = collections.defaultdict(dict)
+    found = {}
+    for index, figure in enumerate(figures):
+        if (speed := rate(figure)) and figure.row:
+            where = (figure.file, figure.table, figure.publisher, figure.version, tuple(_configuration(figure).items()))
+            beside[where][index] = speed
+        if figure.ratio:
+            rates = [speed for each in figures if each.place == figure.place and (speed := rate(each))]
+            if len(rates) == 2 and abs(max(rates) / min(rates) / figure.ratio - 1) > ROUNDING:
+                text = f"{max(rates):,.6g} tokens/s/GPU is {max(rates) / min(rates):.3g} times {min(rates):,.6g}, not "
+                found[index] = Finding("error", CONTRADICTION, f"{text}{figure.ratio:.4g}")
+    for speeds in beside.values():
+        for index, speed in speeds.items():
+            others = [each for i, each in speeds.items() if i != index]
+            if len(others) > 1 and speed > OUTLIER * statistics.median(others):
+                times = speed / statistics.median(others)
+                text = f"{times:.2g} times as fast as the rows beside it, of the same model and GPU"
+                found[index] = Finding("warning", "outlier", text)
+    return found

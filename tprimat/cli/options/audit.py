@@ -1,0 +1,28 @@
+"""The options of `audit`."""
+
+from __future__ import annotations
+
+from tprimat.cli.options._parser import Parser, add_output_options
+
+EPILOG = """\
+Columns are recognized by their headings: GPU, model, precision, sequence length, global batch, GPUs, step time,
+tokens/s/GPU, TFLOP/s, MFU and others. tokens/s, step time, TFLOP/s and MFU are recomputed from each other and from the
+model's shape, and compared with the dense peak of the GPU and with the other rows. docs/audit.md explains the findings.
+
+Exit status: 0 no contradiction, 2 wrong usage, or a file without results, 4 a row can't be right as printed.
+"""
+
+
+def parser() -> Parser:
+    """Return the parser of `audit`."""
+    description = "Find contradictions in published training results."
+    parser = Parser("audit", description=description, epilog=EPILOG)
+    text = "Markdown or text tables, CSV, or Megatron-Bridge's model verification cards"
+    parser.add_argument("files", nargs="+", metavar="FILE", help=text)
+    add_output_options(
+        parser,
+        quiet="print only the conclusion",
+        verbose="print every finding",
+        json="print JSON: findings with their rows, exit status",
+    )
+    return parser

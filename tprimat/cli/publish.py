@@ -1,0 +1,57 @@
+"""publish: results of one's own and published ones as a static site."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+from pathlib import Path
+
+from tprimat import console
+from tprimat.cli import _comparing
+from tprimat.errors import ExitStatus, UsageError
+from tprimat.publish import data, exchange, pairs, points, series, site
+from tprimat.publish.record import Record
+from tprimat.redaction import INCLUDE_HOST
+from tprimat.report import json_values
+from tprimat.text import counted
+
+CHECK = "check labels, model names and software versions before you publish it: names in other forms may remain"
+HINT = "pass results or logs, or a directory with them"
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Write the site."""
+    # A site is for everybody, whatever the commands before it kept.
+    os.environ.pop(INCLUDE_HOST, None)
+    folder = Path(arguments.output_dir)
+    exchange.check(folder)
+    status, remarks = ExitStatus.OK, []
+    evidence = [] if arguments.results_only else points.published_points()
+    if arguments.results or not evidence:
+        if not arguments.results:
+            raise UsageError("no results to publish", hint=HINT, heading="no-results")
+        inputs = _comparing.load(arguments.results, HINT)
+        status, remarks = inputs.status(status), [*inputs.notes]
+        own = points.result_points(inputs.files, remarks)
+        evidence += points.without_published(own, evidence, remarks)
+    if not evidence:
+        raise UsageError(f"no results to publish ({'; '.join(remarks)})", hint=HINT, heading="no-results")
+    shown = tuple(each.point for each in evidence)
+    found = Record(points=shown, pairs=pairs.pairs(evidence), changes=series.changes(evidence))
+    tables = data.values(found, datetime.date.today().isoformat())
+    with exchange.exchanged(folder) as new:
+        site.write(found, tables, new)
+        data.write(found, tables, new)
+    page = folder / exchange.INDEX
+    numbers = {"points": len(found.points), "pairs": len(found.pairs), "changes": len(found.changes)}
+    if arguments.json:
+        console.echo(json_values.dumped({"page": str(page), **numbers, "notes": remarks, "status": int(status)}))
+        return status
+    for remark in remarks if arguments.verbose else ():
+        console.error(f"note: {remark}")
+    summary = ", ".join(counted(number, name[:-1]) for name, number in numbers.items())
+    console.echo(str(page) if arguments.quiet else f"Site: {page} ({summary})")
+    if arguments.results and not arguments.quiet:
+        console.echo(CHECK)
+    return status

@@ -1,0 +1,119 @@
+"""Losses of baseline and candidate after the same tokens: by how much they differ, and how certain that is."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from tprimat import units
+from tprimat.analysis import intervals
+from tprimat.analysis.intervals import Difference
+from tprimat.checks import training
+from tprimat.compare.result import Pair, RunResult
+
+WINDOW = 0.25
+"""Share of the common tokens, the last ones, over which losses are averaged."""
+
+ASSUMED_SPREAD = 0.002
+"""Relative standard deviation of a run's loss by its seed, assumed if single runs don't show it."""
+
+LEAST_RECORDS = 20
+"""Losses of a run in the window, below which they don't show how much they vary."""
+
+
+class Losses(NamedTuple):
+    """Mean losses of baseline and candidate over the same tokens, nats/token.
+
+    Attributes:
+        text: what the means are of, and what their difference doesn't show; or why there are none.
+        means: None if they can't be compared, or not decided on.
+        difference: the candidate's minus the baseline's, transformed; None if it never varies.
+    """
+
+    text: str
+    answer: Literal["not comparable", "inconclusive"] = "not comparable"
+    means: tuple[float, float] | None = None
+    difference: Difference | None = None
+
+
+def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
+    """Return the losses of a pair over the last tokens that all of its runs trained on; or why there are none.
+
+    The error is the larger one of two: between runs, from their means; and within runs, from the series of differences
+    at the same tokens, in which the fall of the curve cancels, as the noise of equal batches does. If one run of a
+    system leaves the first unknown, the second has ASSUMED_SPREAD added.
+
+    Args:
+        matched: two systems.
+        transform: the logarithm, for a relative difference, or the value itself.
+    """
+    import numpy as np
+
+    if reason := training.no_loss_comparison(matched.baseline.run, matched.system.run):
+        return Losses(reason)
+    curves = []
+    for system in (matched.baseline, matched.system):
+        for result in system.valid_runs:
+            curve = _curve(result)
+            if isinstance(curve, str):
+                return Losses(f"{curve} in a run of {system.name}")
+            curves.append(curve)
+    first, end = max(edges[0] for edges, _ in curves), min(edges[-1] for edges, _ in curves)
+    start = end - WINDOW * (end - first)
+    grid = min(([edge for edge in edges if start <= edge <= end] for edges, _ in curves), key=len)
+    unit = "samples" if matched.system.per_sample else "tokens"
+    work = f"{units.count(max(end - first, 0.0))} common {unit}"
+    if len(grid) <= LEAST_RECORDS:
+        text = f"{max(len(grid) - 1, 0)} losses in the last {WINDOW:.0%} of {work}, {LEAST_RECORDS} needed"
+        return Losses(text, "inconclusive")
+    sums = np.array([np.interp(grid, edges, sums) for edges, sums in curves])
+    count, change = len(matched.baseline.valid_runs), np.vectorize(transform)
+    sides = [np.diff(each.mean(axis=0)) / np.diff(grid) for each in (sums[:count], sums[count:])]
+    means = (sums[:, -1] - sums[:, 0]) / (grid[-1] - grid[0])
+    if min(map(np.min, sides)) <= 0:
+        return Losses("it is 0 or below")
+    series = change(sides[1]) - change(sides[0])
+    within = intervals.series_mean(series.tolist())
+    between = intervals.difference(change(means[count:]).tolist(), change(means[:count]).tolist())
+    if within is not None and between is None:
+        # In nats where the difference is.
+        spread = ASSUMED_SPREAD * (1.0 if transform is math.log else means.mean())
+        error = math.hypot(within.error, spread * math.sqrt(1 / count + 1 / (len(means) - count)))
+        freedom = within.freedom * (error / within.error) ** 4
+        within = dataclasses.replace(within, error=error, freedom=freedom)
+    known = [each for each in (within, between) if each is not None]
+    found = max(known, key=lambda each: each.interval()[1] - each.value, default=None)
+    if found is None and np.ptp(series) > 1e-9:
+        return Losses(f"losses in the last {WINDOW:.0%} of {work} are too strongly autocorrelated", "inconclusive")
+    basis = f"Final loss: mean over the last {WINDOW:.0%} of {work}"
+    if between is None:
+        basis += f"; assumes {ASSUMED_SPREAD:.1%} run-to-run variation"
+    if None in (matched.baseline.run.data.digest, matched.system.run.data.digest):
+        basis += "; assumes that both used the same data"
+    return Losses(basis, "inconclusive", (float(means[:count].mean()), float(means[count:].mean())), found)
+
+
+def _curve(result: RunResult) -> tuple[list[float], list[float]] | str:
+    """Return the integral of a run's loss: tokens, rising, and the sum up to each of them; or why there is none.
+
+    A loss is of the weights before its step; one that averages several steps, of those in their middle.
+    """
+    run = result.run
+    work = run.training_config.global_batch_size if result.per_sample else run.tokens_per_step
+    if work is None:
+        return "unknown tokens per step"
+    known = [index for index, loss in enumerate(run.loss_values) if loss is not None]
+    if len(known) < 2:
+        return "no losses"
+    usual = max(after - before for before, after in itertools.pairwise(known))
+    if len(run.steps) - 1 - known[-1] > usual:
+        return f"no finite loss after step {run.steps[known[-1]]} of {run.steps[-1]}"
+    places = [(run.steps[index] - (run.window_steps[index] + 1) / 2) * work for index in known]
+    inner = [(before + after) / 2 for before, after in itertools.pairwise(places)]
+    edges = [2 * places[0] - inner[0], *inner, 2 * places[-1] - inner[-1]]
+    widths = (after - before for before, after in itertools.pairwise(edges))
+    parts = ((run.loss_values[index] or 0.0) * width for index, width in zip(known, widths, strict=True))
+    return edges, list(itertools.accumulate(parts, initial=0.0))

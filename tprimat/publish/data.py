@@ -1,0 +1,164 @@
+"""The data of a site: record.js for its pages, and for everybody record.json with its schema, and record.csv."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+import re
+import typing
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from tprimat import __version__
+from tprimat.catalog import gpus as hardware
+from tprimat.catalog import models
+from tprimat.files import write_output
+from tprimat.publish.record import Change, Point, PointPair, Record
+from tprimat.report.plot.colors import colors_of_gpus
+from tprimat.report.steps import no_formula
+
+FOLDER, NAME = "data", "record"
+SCHEMA_VERSION = 1
+DIGITS = 6
+"""Significant digits of ratios."""
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(Point))
+_IDENTITY = (*_FIELDS[: _FIELDS.index("clock")], "note", "source")
+_ROUND = re.compile(r"mlcommons/training_results_(v\d+(?:\.\d+)*)")
+UNKNOWN = "not stated"
+
+
+def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
+    """Write the data of a site below its folder: a record, and its object by values(). Raises UsageError."""
+    encoded = msgspec.json.encode(tables)
+    # No text of a result ends the script that it is in.
+    script = b"window.RECORD = " + encoded.replace(b"<", b"\\u003c") + b";\n"
+    schema = msgspec.json.format(msgspec.json.encode(schema_of()), indent=2) + b"\n"
+    files = {".schema.json": schema, ".csv": csv_of(record), ".json": encoded + b"\n", ".js": script}
+    for ending, each in files.items():
+        write_output(folder / FOLDER / f"{NAME}{ending}", each, "--output-dir")
+
+
+def values(record: Record, made: str) -> dict[str, Any]:
+    """Return the object of record.json: points by columns, pairs and changes as rows, and what their keys mean.
+
+    `made` is the day, YYYY-MM-DD; `newest` the date of the newest point, `mlperf_rounds` those that the record has.
+    """
+    columns: dict[str, list[Any]] = {
+        name: [_finite(getattr(point, name)) for point in record.points] for name in _FIELDS
+    }
+    columns["source_key"] = [source_key(point) for point in record.points]
+    columns["id"] = _ids(record.points)
+    rounds = {found[1] for key in columns["source_key"] if (found := _ROUND.fullmatch(key))}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "made": made,
+        "newest": max(columns["date"], default=""),
+        "mlperf_rounds": sorted(rounds, key=lambda name: [int(part) for part in name[1:].split(".")]),
+        "tprimat": __version__,
+        "gpus": _gpus(columns["gpu"]),
+        "models": _titled("models", {key: models.title(key) if key else UNKNOWN for key in columns["model"]}),
+        "sources": _titled("sources", {key: key for key in columns["source_key"]}),
+        "points": columns,
+        "pairs": [[_rounded(value) for value in dataclasses.astuple(each)] for each in record.pairs],
+        "changes": [[_rounded(value) for value in dataclasses.astuple(each)] for each in record.changes],
+    }
+
+
+def source_key(point: Point) -> str:
+    """Return the repository of a point's source; of one's own results the publisher."""
+    return "/".join(point.source.split("/")[:2]) if point.url else point.publisher
+
+
+def _ids(points: Iterable[Point]) -> list[str]:
+    """Return a name for each point that stays as it is when others are added: of its setup, note and source."""
+    used: dict[str, int] = {}
+    found = []
+    for point in points:
+        name = f"{zlib.crc32(repr([getattr(point, field) for field in _IDENTITY]).encode()):08x}"
+        used[name] = used.get(name, 0) + 1
+        found.append(name if used[name] == 1 else f"{name}-{used[name]}")
+    return found
+
+
+def _gpus(keys: Iterable[str]) -> dict[str, Any]:
+    """Return each GPU with its title, vendor, color and page; those of the table have its short names."""
+    table = {gpu.key: gpu for gpu in hardware.gpus()}
+    titles, vendors = {}, {}
+    for key in sorted({*keys}):
+        known = table.get(key)
+        titles[key] = known.short_name if known else key or UNKNOWN
+        vendors[key] = known.vendor if known else "CPU" if key.startswith("CPU ") else hardware.vendor(key)
+    # In the table's order, so that a GPU's first form has its tone.
+    colors = colors_of_gpus(
+        {key: (vendors[key], titles[key]) for key in (*filter(titles.__contains__, table), *titles)}
+    )
+    found = _titled("gpus", titles)
+    for key, each in found.items():
+        light, dark = colors[key].tone
+        each |= {"vendor": vendors[key] or "", "color": light, "dark": dark}
+    return found
+
+
+def _titled(folder: str, titles: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return each key with its title and the file of its page, which no other key or the list of pages has."""
+    found: dict[str, dict[str, str]] = {}
+    used = {"index"}
+    # As a script lists them, which has keys like 910 first and by their size.
+    for key, title in sorted(titles.items(), key=lambda item: (not (size := _size(item[0])), size, item)):
+        name = base = re.sub(r"[^a-z0-9.]+", "-", title.lower()).strip("-.")[:80] or "unnamed"
+        number = 1
+        while name in used:
+            number += 1
+            name = f"{base}-{number}"
+        used.add(name)
+        found[key] = {"title": title, "page": f"{folder}/{name}.html"}
+    return found
+
+
+def _size(key: str) -> int:
+    return int(key) + 1 if re.fullmatch("0|[1-9][0-9]{0,8}", key) else 0
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
+def csv_of(record: Record) -> bytes:
+    """Return the points as CSV with a header; what is unknown is empty, and rates have spaces between."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_FIELDS)
+    for point in record.points:
+        cells = (_finite(getattr(point, name)) for name in _FIELDS)
+        writer.writerow(" ".join(map(str, cell)) if isinstance(cell, tuple) else no_formula(cell) for cell in cells)
+    return text.getvalue().encode()
+
+
+def schema_of() -> dict[str, Any]:
+    """Return the JSON schema of record.json, from the types of the record."""
+    # Of types that are only known here, for mypy no types.
+    array, row, table = (typing.cast(Any, kind) for kind in (list, tuple, dict))
+    columns = [(name, array[hint]) for name, hint in typing.get_type_hints(Point).items()]
+    pairs, changes = (array[row[tuple(typing.get_type_hints(kind).values())]] for kind in (PointPair, Change))
+    named = [("title", str), ("page", str)]
+    about, gpu = _struct("About", named), _struct("Gpu", [*named, ("vendor", str), ("color", str), ("dark", str)])
+    fields = [("schema_version", Literal[1]), ("made", str), ("newest", str)]
+    fields += [("mlperf_rounds", array[str]), ("tprimat", str), ("gpus", table[str, gpu])]
+    fields += [("models", table[str, about]), ("sources", table[str, about]), ("pairs", pairs), ("changes", changes)]
+    fields += [("points", _struct("Points", [*columns, ("source_key", list[str]), ("id", list[str])]))]
+    return msgspec.json.schema(_struct("Record", fields))
+
+
+def _struct(name: str, fields: Sequence[tuple[str, Any]]) -> Any:
+    return msgspec.defstruct(name, fields, forbid_unknown_fields=True)

@@ -1,0 +1,89 @@
+"""Exchange a site for a new one: killed or out of space, a call leaves the old site, and two calls don't mix."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from tprimat.errors import UsageError
+from tprimat.files import LOCK_NAME, locked, open_plain
+
+STAGING = ".tprimat-site"
+"""The directory within a site that has the new one until it is complete: on the same file system, even if the site is
+a mount point or the working directory."""
+
+INDEX = "index.html"
+
+_MARK = b'<meta name="generator" content="tprimat publish">'
+_HEAD = 2000
+"""Bytes of a page that have the mark, which no text of a result can be: its < is escaped."""
+
+
+def check(folder: Path) -> None:
+    """Raise UsageError for a directory that has files, but no site, nor what a killed call left of one."""
+    names = {each.name for each in folder.iterdir()} if folder.is_dir() else {STAGING}
+    if STAGING not in names and names - {LOCK_NAME} and not _is_page(folder / INDEX):
+        hint = "choose an empty directory or an earlier site with --output-dir"
+        raise UsageError(f"{folder}: not a site of tprimat publish", hint=hint, heading="not-a-site")
+
+
+@contextlib.contextmanager
+def exchanged(folder: Path) -> Iterator[Path]:
+    """Yield a directory to write a site to; put it in the place of the earlier site, whose other files stay.
+
+    Raises UsageError for a directory that is no site, can't be written, or is being written by another program.
+    """
+    new, old = folder / STAGING / "new", folder / STAGING / "old"
+    check(folder)
+    with locked(folder):
+        _restore(folder)
+        check(folder)
+        try:
+            old.mkdir(parents=True)
+            new.mkdir()
+            yield new
+            _keep(folder, new)
+            # The page that makes it a site comes last: until then the old one can be restored. Without one it comes
+            # first, and the next call knows the rest by it.
+            has_old = os.path.lexists(folder / INDEX)
+            for entry in sorted(new.iterdir(), key=lambda each: (each.name == INDEX) == has_old):
+                place = folder / entry.name
+                if entry.name != INDEX and os.path.lexists(place):
+                    place.rename(old / entry.name)
+                entry.replace(place)
+        finally:
+            _restore(folder)
+
+
+def _restore(folder: Path) -> None:
+    """Put back what a call moved that was killed or failed, unless its site is complete; remove the rest."""
+    new, old = folder / STAGING / "new", folder / STAGING / "old"
+    for entry in old.iterdir() if (new / INDEX).exists() else ():
+        if os.path.lexists(place := folder / entry.name):
+            place.rename(new / entry.name)
+        entry.rename(place)
+    shutil.rmtree(folder / STAGING, ignore_errors=True)
+
+
+def _is_page(path: Path) -> bool:
+    try:
+        with open_plain(path) as file:
+            return _MARK in file.read(_HEAD)
+    except OSError:
+        return False
+
+
+def _keep(folder: Path, new: Path) -> None:
+    """Copy the files in the directories of a site that tprimat didn't write."""
+    for top in new.iterdir():
+        # A link leads out of the site.
+        own = folder / top.name
+        for place, names, files in os.walk(own) if top.is_dir() and not own.is_symlink() else ():
+            for name in (*files, *(each for each in names if Path(place, each).is_symlink())):
+                target = new / Path(place, name).relative_to(folder)
+                if not os.path.lexists(target) and not _is_page(Path(place, name)):
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(Path(place, name), target, follow_symlinks=False)

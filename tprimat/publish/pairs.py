@@ -1,0 +1,93 @@
+"""Points compared ahead of time, by the rules of compare: same work, several runs of each, one clock."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from tprimat.analysis import intervals
+from tprimat.analysis.intervals import Difference
+from tprimat.compare import speedup
+from tprimat.compare.figures import aligned
+from tprimat.compare.pairs import pair
+from tprimat.compare.result import UNLIKE
+from tprimat.publish.points import Evidence, places
+from tprimat.publish.record import REJECTED, Point, PointPair
+
+MOST_PAIRS = 10_000
+MOST_RESULT_PAIRS = 1_000
+"""Of all points, and of those of one's own results, whose runs are read again for each pair."""
+
+
+def speed(point: Point) -> float | None:
+    """Return the figure by which points compare: per GPU in tokens/s, else in samples/s, else targets per second."""
+    if point.tokens_per_second_per_gpu:
+        return point.tokens_per_second_per_gpu
+    if point.samples_per_second and point.num_gpus:
+        return point.samples_per_second / point.num_gpus
+    return 1 / point.time_to_target_seconds if point.time_to_target_seconds else None
+
+
+def unit(point: Point) -> str:
+    """Return what the speed of a point counts."""
+    return "tokens" if point.tokens_per_second_per_gpu else "samples" if point.samples_per_second else "targets"
+
+
+def compared(one: Evidence, other: Evidence) -> tuple[float, Difference | None] | None:
+    """Return how many times as fast as the other a point is, and the difference of the logarithms over their runs.
+
+    None if compare would refuse the two, or one has no speed; no difference if one is a single run, or too little
+    is known to have an interval.
+    """
+    if one.system and other.system:
+        found = pair(*aligned([other.system, one.system]))
+        if found.ratio is None:
+            return None
+        runs = found.system.valid_runs, found.baseline.valid_runs
+        is_known = found.ratio.low is not None and min(map(len, runs)) > 1
+        return found.ratio.value, speedup.difference(*runs) if is_known else None
+    speeds, rates = [speed(each.point) for each in (one, other)], [each.point.rates for each in (one, other)]
+    if not speeds[0] or not speeds[1] or any(max(each) >= UNLIKE * min(each) for each in rates if each):
+        return None
+    difference = intervals.welch(*(list(map(math.log, each)) for each in rates))
+    if difference is None or speedup.interval(difference) is None:
+        difference = None
+    return speeds[0] / speeds[1], difference
+
+
+def pairs(evidence: Sequence[Evidence]) -> tuple[PointPair, ...]:
+    """Return the pairs that have an interval, of the fastest points of each kind of work first, up to MOST_PAIRS."""
+    ranked = [
+        (rank, one, other)
+        for group in places(evidence, _work).values()
+        for rank, one, other in _ranked(sorted(group, key=lambda place: -(speed(evidence[place].point) or 0.0)))
+    ]
+    found: list[PointPair] = []
+    left = MOST_RESULT_PAIRS
+    for _, one, other in sorted(ranked):
+        is_result = None not in (evidence[one].system, evidence[other].system)
+        if len(found) == MOST_PAIRS or (is_result and not left):
+            continue
+        left -= is_result
+        if (answer := compared(evidence[one], evidence[other])) and answer[1] is not None:
+            low, high = map(math.exp, answer[1].interval())
+            found.append(PointPair(first=one, second=other, ratio=answer[0], low=low, high=high))
+    return tuple(found)
+
+
+def _ranked(group: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return the pairs of a group, the fastest first, each with the rank of its slower point."""
+    most = math.isqrt(2 * MOST_PAIRS) + 1
+    return [
+        (rank, group[first], group[rank]) for first, rank in itertools.combinations(range(min(len(group), most)), 2)
+    ]
+
+
+def _work(each: Evidence) -> object:
+    """Return what two points have in common that are compared ahead; None for a point that can't be."""
+    point = each.point
+    if len(point.rates) < 2 or not point.num_gpus or point.mark in REJECTED:
+        return None
+    kind = (unit(point), point.sequence_length, point.work, point.clock)
+    return (point.model, point.task, point.num_gpus, *kind)

@@ -1,0 +1,273 @@
+"""Points of the record: rows of published/, and the systems in results and logs of one's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
+from urllib.parse import quote
+
+import msgspec
+
+from tprimat.analysis import intervals
+from tprimat.analysis.efficiency import Options
+from tprimat.analysis.flops import ADAPTERS, flops_per_token, model_shape
+from tprimat.analysis.summary import rounding_variance
+from tprimat.catalog import gpus as hardware
+from tprimat.catalog import models, published
+from tprimat.catalog.published import Published
+from tprimat.compare import Loaded, SystemResult, systems_of, title_of
+from tprimat.compare.result import RATE
+from tprimat.compare.systems import short_device
+from tprimat.compare.target import benchmark, target
+from tprimat.log_import.bundle import ENDINGS
+from tprimat.publish.record import Mark, Point
+from tprimat.redaction import PSEUDONYM, redacted, shown_paths
+from tprimat.results.run import GpuInfo, Run
+from tprimat.store import hosts
+from tprimat.text import counted, plain
+from tprimat.units import round_figure
+
+OWN = "own results"
+"""The publisher of results without a submitter."""
+
+LONGEST = 300
+"""Characters of a text from a result."""
+
+_SOURCE = re.compile(r"([\w.-]+/[\w.-]+)/([^@]+)@([0-9a-f]{7,40})(?::(\d+))?")
+_RENDERED = (".md", ".mdx", ".rst")
+"""Files of which GitHub shows no lines unless asked to."""
+
+_WORK = re.compile(r"doubtful|functional check|tokendrop|with(?:out)? MTP|\b(?:GRPO|DAPO)\b|\bOn policy|\d-step Off")
+"""In the notes of published rows: what changes the work of a token, or why a speed is no measure of it."""
+
+_PACKED = re.compile(rf"({'|'.join(map(re.escape, ENDINGS))})/.*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """A point with what a comparison of it needs.
+
+    Attributes:
+        system: the runs of one's own results; None for a published row.
+    """
+
+    point: Point
+    system: SystemResult | None = None
+
+
+def published_points() -> list[Evidence]:
+    """Return the rows of published/ that have a figure, the rejected ones too."""
+    every = (_of_row(row) for row in published.rows())
+    return [each for each in every if each is not None]
+
+
+def result_points(files: Sequence[Loaded], remarks: list[str]) -> list[Evidence]:
+    """Return the systems in results and logs, each by the summary that compare makes of it.
+
+    Systems without a speed are counted in the remarks.
+    """
+    _, by_model = systems_of(files, Options(), remarks)
+    systems = [(name, system) for name, group in by_model.items() for system in group]
+    rated = [(name, system) for name, system in systems if system.speeds and not system.run.environment.emulated]
+    if missing := len(systems) - len(rated):
+        remarks.append(f"{counted(missing, 'system')} without a valid speed: excluded")
+    return [Evidence(_of_system(name, system), system=system) for name, system in rated]
+
+
+def without_published(own: Sequence[Evidence], known: Sequence[Evidence], remarks: list[str]) -> list[Evidence]:
+    """Return one's own points without published submissions that were read again, which the remarks count."""
+    speeds = {speed for each in known for speed in _speeds(each.point)}
+    found = [each for each in own if each.point.publisher == OWN or not _speeds(each.point) & speeds]
+    if again := len(own) - len(found):
+        remarks.append(f"{counted(again, 'system')} already published: excluded")
+    return found
+
+
+def _speeds(point: Point) -> set[object]:
+    names = ("publisher", "gpu", "num_gpus", "model", "task", "global_batch_size", "date")
+    setup = [getattr(point, name) for name in names]
+    both = ("tokens_per_second_per_gpu", "samples_per_second")
+    return {(*setup, name, f"{value:.4g}") for name in both if (value := getattr(point, name))}
+
+
+def _of_row(row: Published) -> Evidence | None:
+    speed, how = _speed(row)
+    if not any((speed, row.samples_per_second, row.time_to_target_seconds, row.printed_tflops_per_gpu)):
+        return None
+    low, high = _bounds(row.rates)
+    point = Point(
+        **{name: getattr(row, name) for name in _COPIED},
+        tokens_per_second_per_gpu=speed,
+        tflops_per_gpu=round_figure(_tflops(row, speed)),
+        configuration=_configuration(row),
+        work=", ".join(_WORK.findall(row.note)),
+        rates=row.rates,
+        low=low,
+        high=high,
+        clock="blocks" if _is_from_logs(row) else "",
+        mark=_mark(row),
+        reason="; ".join(filter(None, (row.reason, row.correction))),
+        note="; ".join(filter(None, (row.note, how))),
+        url=address(row.source),
+    )
+    return Evidence(point)
+
+
+_COPIED = {field.name for field in dataclasses.fields(Published)} & {field.name for field in dataclasses.fields(Point)}
+_COPIED -= {"tokens_per_second_per_gpu", "reason", "note"}
+
+
+def _speed(row: Published) -> tuple[float | None, str]:
+    """Return tokens/s/GPU as published, or from what is, and how; of pretraining only, whose batches are full."""
+    length, gpus = row.sequence_length, row.num_gpus
+    if row.tokens_per_second_per_gpu or not length or not gpus or row.task != "pretrain":
+        return row.tokens_per_second_per_gpu, ""
+    if row.samples_per_second:
+        return round_figure(row.samples_per_second * length / gpus), "tokens/s computed from samples/s"
+    if row.step_time_seconds and row.global_batch_size:
+        speed = row.global_batch_size * length / row.step_time_seconds / gpus
+        return round_figure(speed), "tokens/s computed from the step time"
+    return None, ""
+
+
+def _tflops(row: Published, speed: float | None) -> float | None:
+    known = models.find(row.model)
+    if speed is None or known is None or not row.sequence_length or row.task == "rl":
+        return None
+    shape = msgspec.structs.replace(known.shape, trainable_parameters=ADAPTERS if row.task == "lora" else None)
+    count = flops_per_token(shape, row.sequence_length)
+    return count and speed * count / 1e12
+
+
+def _is_from_logs(row: Published) -> bool:
+    return row.source.startswith("mlcommons/training_results")
+
+
+def _mark(row: Published) -> Mark:
+    if row.audit in published.REFUSED:
+        return "contradicts itself" if row.audit == "contradiction" else "rejected"
+    if _is_from_logs(row):
+        return "recomputed from the log"
+    agrees = row.audit in ("consistent", "convention") and row.printed_tflops_per_gpu
+    return "agrees with its own FLOPs" if agrees else "as published"
+
+
+def address(source: str) -> str:
+    """Return where a source can be read: a line of a file, or a directory; empty for a source of another form."""
+    found = _SOURCE.fullmatch(source)
+    if found is None:
+        return ""
+    repository, path, commit, line = found.groups()
+    kind = "blob" if line or PurePosixPath(path).suffix else "tree"
+    asked = "?plain=1" if line and path.endswith(_RENDERED) else ""
+    return f"https://github.com/{repository}/{kind}/{commit}/{quote(path)}{asked}{f'#L{line}' if line else ''}"
+
+
+def _of_system(name: str | None, system: SystemResult) -> Point:
+    run, config, per_sample = system.run, system.run.training_config, system.per_sample
+    rate = system.value(RATE) or 0.0
+    low, high = _bounds(system.speeds, rounding_variance([each.summary for each in system.valid_runs]))
+    shape, goal, finding = model_shape(run)[0], target(system), system.exclusion
+    count = flops_per_token(shape, config.sequence_length) if shape and config.sequence_length else None
+    # Only a log of MLPerf says who submits; in any other result the word would be anybody's.
+    submitter = run.framework_config.get("submitter") if benchmark(run) else None
+    notes = [_public(run.label), "too short to have a steady speed" if system.is_unsettled else None]
+    return Point(
+        publisher=_short(f"{submitter} in MLPerf") if submitter else OWN,
+        gpu=_gpu(run),
+        model=_short(_model(name, run)),
+        task=published.task(run),
+        precision=_short(config.precision),
+        sequence_length=config.sequence_length,
+        num_gpus=system.count,
+        global_batch_size=config.global_batch_size,
+        framework=_short(published.framework(run)),
+        version=_software(run),
+        date=_short((run.timestamp or "")[:10]),
+        configuration=_configuration(config, run.parallelism_config),
+        clock=system.valid_runs[0].summary.clock or "",
+        tokens_per_second_per_gpu=None if per_sample else round_figure(rate),
+        samples_per_second=round_figure(rate * (system.count or 0)) or None if per_sample else None,
+        tflops_per_gpu=None if per_sample or not count else round_figure(rate * count / 1e12),
+        time_to_target_seconds=round_figure(60 * goal.official_minutes) if goal and goal.official_minutes else None,
+        target=f"MLPerf {benchmark(run)}" if goal else "",
+        rates=tuple(round_figure(each) or 0.0 for each in system.speeds),
+        low=low,
+        high=high,
+        mark="rejected" if finding else _mark_of(system),
+        reason=_short(finding.text) if finding else "",
+        note="; ".join(_short(each) for each in notes if each),
+        source=_files(system),
+    )
+
+
+def _mark_of(system: SystemResult) -> Mark:
+    """Return the mark of a system: its steps are computed from if they were measured here, or come from named logs."""
+    sources = [result.run.source for result in system.runs]
+    is_read = all(source and (source.kind == "live" or source.files) for source in sources)
+    return "recomputed from the log" if is_read else "as published"
+
+
+def _configuration(*stated: object) -> str:
+    """Return micro-batch and parallelism, as far as a row or the sections of a result state them."""
+    sizes = [(label, getattr(each, name, None)) for name, label in published.SIZES.items() for each in stated]
+    return ", ".join(f"{label} {size}" for label, size in sizes if size)
+
+
+def _bounds(rates: Sequence[float], floor: float = 0.0) -> tuple[float | None, float | None]:
+    interval = intervals.between_run_interval(rates, floor)
+    return (round_figure(interval.low), round_figure(interval.high)) if interval else (None, None)
+
+
+def _short(text: object) -> str:
+    return plain(text or "", LONGEST)
+
+
+def _public(text: str | None) -> str:
+    """Return a text that results keep as it was given, without secrets and names of any form that is known."""
+    names = hosts.names(lambda name: name if PSEUDONYM.fullmatch(name) else "node")
+    return _short(redacted(names.text(names.learn(text or ""))))
+
+
+def _gpu(run: Run) -> str:
+    """Return the key of a run's GPU, or its name; CPU with the processor's."""
+    if run.platform == "cpu":
+        return _short(f"CPU {short_device(run.environment.cpu or '')}")
+    known = hardware.match(run.gpu_info).gpu
+    if known is None and benchmark(run):
+        # Submitters describe their machines by hand, and state other memory than the driver shows.
+        known = hardware.match(GpuInfo(device_name=run.gpu_info.device_name)).gpu
+    return known.key if known else _short(hardware.short_name(run.gpu_info.device_name))
+
+
+def _model(name: str | None, run: Run) -> str:
+    """Return the key of a full-size model of the catalog; of another one what reports call it."""
+    known = models.find(name) or models.recognize(run.model or "")
+    is_whole = run.scale in published.FULL and not models.denies(name, run.model_config)
+    return known.name if known and is_whole else title_of(name, run)
+
+
+def _software(run: Run) -> str:
+    versions, framework = run.environment.versions, (run.framework or "?").split("-")[0]
+    parts = [f"{name} {version}" for name, version in versions.items() if name == "torch" or framework in name]
+    return _public(versions.get("framework") or ", ".join(sorted(parts)))
+
+
+def _files(system: SystemResult) -> str:
+    """Return the result file or log of a system, of several what their names begin with; of a bundle the bundle."""
+    names = dict.fromkeys(_PACKED.sub(r"\1", result.file) for result in system.runs)
+    shown = list(dict.fromkeys(shown_paths(map(os.path.abspath, names)).values()))
+    begin = os.path.commonprefix(shown)  # noqa: RUF071 - a glob may begin with a part of a name
+    return _short(begin if len(shown) == 1 else f"{begin}*" if begin else f"{shown[0]} and {len(shown) - 1} more")
+
+
+def places(evidence: Sequence[Evidence], key: Callable[[Evidence], object]) -> dict[object, list[int]]:
+    """Return the places of the points of each key, in their order; those whose key is None are left out."""
+    found: dict[object, list[int]] = {}
+    for place, each in enumerate(evidence):
+        if (of := key(each)) is not None:
+            found.setdefault(of, []).append(place)
+    return found

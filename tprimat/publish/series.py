@@ -1,0 +1,79 @@
+"""Points of one series over time, and the changes between them, found by the rules of the regression check."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from tprimat.analysis import intervals
+from tprimat.analysis.intervals import Difference
+from tprimat.publish.pairs import compared, speed, unit
+from tprimat.publish.points import Evidence, places
+from tprimat.publish.record import REJECTED, Change, Point
+
+
+def series(evidence: Sequence[Evidence]) -> list[list[int]]:
+    """Return the places of the points of each series with several dates, or rounds of submissions, in time.
+
+    A series is of one publisher, GPU, number of GPUs, model, task, precision, length and batch, on one clock: two
+    publishers have two machines; one publisher changes software and configuration, and sometimes the machine. Times to
+    a target are of one target, whatever the precision, batch and length; results of one's own are of one label. Of
+    several points of a date or round the fastest stands for it: they are of several machines, or of one that was tuned.
+    A value that is rejected, or lacks the date or one of these, is in none.
+    """
+    found = []
+    for group in places(evidence, _key).values():
+        fastest: dict[str, int] = {}
+        for place in sorted(group, key=lambda place: speed(evidence[place].point) or 0.0):
+            fastest[_occasion(evidence[place].point)] = place
+        if len(fastest) > 1:
+            found.append(sorted(fastest.values(), key=lambda place: evidence[place].point.date))
+    return found
+
+
+def changes(evidence: Sequence[Evidence]) -> tuple[Change, ...]:
+    """Return the changes between successive points of all series, each once.
+
+    One is found if it is significant at 5% after Holm's correction for all that may be found. Without several runs of
+    both points a change has no interval, and is not found. Whether one between two machines of different names is
+    stays open: they may differ on the same software.
+    """
+    every = list(_successive(evidence))
+    is_one = [len({evidence[place].point.system for place in change[:2]} - {""}) < 2 for change in every]
+    p_values = [each[3].p() for each, is_asked in zip(every, is_one, strict=True) if each[3] and is_asked]
+    corrected = iter(intervals.holm(p_values))
+    found = []
+    for (before, after, ratio, difference), is_asked in zip(every, is_one, strict=True):
+        low, high = map(math.exp, difference.interval()) if difference else (None, None)
+        is_found = (difference is not None and next(corrected) < 1 - intervals.CONFIDENCE) if is_asked else None
+        found.append(Change(before=before, after=after, ratio=ratio, low=low, high=high, is_found=is_found))
+    return tuple(found)
+
+
+def _successive(evidence: Sequence[Evidence]) -> Iterator[tuple[int, int, float, Difference | None]]:
+    for points in series(evidence):
+        for before, after in itertools.pairwise(points):
+            if answer := compared(evidence[after], evidence[before]):
+                yield before, after, *answer
+
+
+def _occasion(point: Point) -> str:
+    """Return the date of a point; of a submission the repository of its round, whose dates are those of the runs."""
+    return point.source.split("/")[1] if point.clock and point.url else point.date
+
+
+def _key(each: Evidence) -> object:
+    """Return what the points of a series have in common; None for a point that belongs to none."""
+    point = each.point
+    counted = unit(point)
+    config: tuple[object, ...] = (point.precision, point.global_batch_size, point.sequence_length)
+    if counted == "targets":
+        # Precision, batch and length are means to the end.
+        config = (point.target,)
+    elif counted == "samples":
+        config = config[:2]
+    if not all((*config, point.num_gpus, point.date, speed(point))) or point.mark in REJECTED:
+        return None
+    kind = (counted, point.clock, point.work, each.system and each.system.run.label, *config)
+    return (point.publisher, point.gpu, point.num_gpus, point.model, point.task, *kind)

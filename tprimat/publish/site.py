@@ -1,0 +1,336 @@
+"""A record -> a static site that opens from file://: an index with a script, other pages without one.
+
+Values come from others, so every text is escaped by the templates, an address is a link only if it is one of the web,
+and the pages' policy allows the site's own files alone: no inline script or style.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tprimat import units
+from tprimat.files import write_output
+from tprimat.publish.data import UNKNOWN
+from tprimat.publish.record import REJECTED, Change, Point, Record
+from tprimat.report.page.markup import environment, json_text
+from tprimat.report.tables import FRAMEWORKS
+from tprimat.text import capitalized, plain
+
+if TYPE_CHECKING:
+    import jinja2
+    import markupsafe
+
+_HERE = Path(__file__).parent
+CHART_LIBRARY = _HERE / "vendor" / "uPlot.iife.min.js"
+"""uPlot 1.6.32, of npm's package uplot."""
+_ASSETS = (
+    "site.css",
+    "site.js",
+    "chart.js",
+    *(f"vendor/{name}" for name in (CHART_LIBRARY.name, "uPlot.min.css", "uPlot.LICENSE")),
+)
+SHORT_NOTE = 40
+"""Characters of a note that a table shows folded."""
+_NO_INTERVAL = "run-to-run variation unknown"
+
+TASKS = {"pretrain": "pretraining", "sft": "fine-tuning", "lora": "LoRA", "rl": "reinforcement learning"}
+MARKS = {
+    "recomputed from the log": "the log is published, and TensorPrimat computed the value from it again",
+    "agrees with its own FLOPs": "the values printed together agree with each other and with the model's FLOPs",
+    "as published": "the source prints nothing to check the value against",
+    REJECTED[0]: "the values printed together can't all be right; not used in any ranking",
+    REJECTED[1]: "implausible, corrected later or a known regression, as the reason says; not used in any ranking",
+}
+_SOFTWARE = {
+    **FRAMEWORKS,
+    **{"automodel": "NeMo Automodel", "colossalai": "Colossal-AI", "composer": "Composer", "internevo": "InternEvo"},
+    **{"flash_attention": "FlashAttention", "litgpt": "LitGPT", "maxtext": "MaxText", "nanogpt": "nanoGPT"},
+    **{"megatron_deepspeed": "Megatron-DeepSpeed", "nemo_rl": "NeMo RL", "paxml": "PaxML", "pytorch": "PyTorch"},
+}
+"""How the makers write the names."""
+
+_PRODUCT = re.compile(r"(?!commit)[A-Za-z]+ \d")
+
+_METRICS = (
+    ("tokens_per_second_per_gpu", "tokens/s/GPU"),
+    ("tflops_per_gpu", "TFLOP/s/GPU"),
+    ("printed_tflops_per_gpu", "TFLOP/s/GPU as printed"),
+    ("samples_per_second", "samples/s, all GPUs"),
+    ("time_to_target_seconds", "min to target"),
+)
+"""Speeds, the one that is shown first; the last is a time."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A point as tables show it, with the pages that its names lead to.
+
+    Attributes:
+        number: of its GPU, for its color.
+        anchor: of the point on the page of its source.
+        evidence: an address of the web, else the point on the page of its source.
+        amount: what rows of one unit are ordered by: the larger the faster.
+    """
+
+    point: Point
+    gpu: Mapping[str, Any]
+    model: Mapping[str, Any]
+    source: Mapping[str, Any]
+    number: int
+    anchor: str
+    evidence: str
+    is_web: bool
+    value: str
+    unit: str
+    amount: float
+    is_rejected: bool
+
+    @property
+    def work(self) -> str:
+        """Task, sequence length and what else sets the work apart: rows that differ in them did different work."""
+        task, length = TASKS.get(self.point.task, self.point.task), self.point.sequence_length
+        stated = f"{length:,} tokens per sequence" if length else "sequence length not stated"
+        return ", ".join(filter(None, [task, stated, self.point.work]))
+
+    @property
+    def setup(self) -> str:
+        """GPUs and batch, as far as they are stated."""
+        gpus, batch = self.point.num_gpus, self.point.global_batch_size
+        stated = [f"{gpus:,} GPU{'s' * (gpus > 1)}" if gpus else "", f"batch {batch:,}" if batch else ""]
+        return ", ".join(filter(None, stated))
+
+    @property
+    def software(self) -> str:
+        """Framework and version, as they are read."""
+        return software(self.point.framework, self.point.version)
+
+    @property
+    def runs(self) -> str:
+        """The interval of tokens/s over the runs, and their number, as far as they are known."""
+        point, number = self.point, len(self.point.rates)
+        is_known = point.low is not None and point.high is not None and self.unit == _METRICS[0][1]
+        interval = f"95% CI {point.low:,.0f}–{point.high:,.0f}" if is_known else ""
+        return ", ".join(filter(None, [interval, f"{number} run{'s' * (number > 1)}" if number else ""]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    """Rows of one configuration in the order of their dates.
+
+    Attributes:
+        changes: how a row differs from the one before, by its anchor.
+    """
+
+    rows: Sequence[Row]
+    changes: Mapping[str, str]
+
+    @property
+    def anchor(self) -> str:
+        """Where it is on the page of its GPU."""
+        return f"series-{self.rows[0].anchor}"
+
+    @property
+    def gain(self) -> float:
+        """The newest speed over the oldest."""
+        ratio = self.rows[-1].amount / self.rows[0].amount
+        return 1 / ratio if self.is_time else ratio
+
+    @property
+    def is_time(self) -> bool:
+        """Whether its values are times to a target."""
+        return self.rows[0].amount < 0
+
+    @property
+    def caveats(self) -> list[str]:
+        """What else differs between the oldest and the newest row, and whether there is no interval."""
+        first, last = self.rows[0].point, self.rows[-1].point
+        system = f"system {first.system or UNKNOWN} → {last.system or UNKNOWN}" if first.system != last.system else ""
+        unknown = _NO_INTERVAL if any(_NO_INTERVAL in change for change in self.changes.values()) else ""
+        return list(filter(None, [_settings(first.configuration, last.configuration), system, unknown]))
+
+    @property
+    def months(self) -> int:
+        """Between the oldest and the newest row."""
+        first, last = ((row.point.date + "-01")[:7].split("-") for row in (self.rows[0], self.rows[-1]))
+        return 12 * (int(last[0]) - int(first[0])) + int(last[1]) - int(first[1])
+
+
+def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
+    """Write the pages and what they need into a directory.
+
+    Args:
+        record: all points, with what was compared ahead.
+        tables: what data/record.js holds: the titles, colors and pages of the record's GPUs, models and sources.
+        folder: of the site; made if it isn't there.
+
+    Raises:
+        UsageError: a file can't be written.
+    """
+    rows = _rows(record, tables)
+    groups = {"gpus": "gpu", "models": "model", "sources": "source"}
+    models = sorted(_grouped(rows, "model").values(), key=len, reverse=True)
+    first = [row for own in models for row in next(iter(_best(own, "model").values()), [])]
+    repeats = _repeats(rows, tables["gpus"])
+    shared = {"tables": tables, "rows": rows, "marks": MARKS, "short": SHORT_NOTE}
+    _page(folder, "index.html", "index.html", {**shared, "words": _words(record, repeats), "best": first})
+    _page(folder, "how.html", "how.html", {**shared, "counts": Counter(row.point.mark for row in rows)})
+    for group, name in groups.items():
+        members = _grouped(rows, name)
+        titles = sorted(tables[group].values(), key=lambda each: _natural(each["title"]))
+        _page(folder, f"{group}/index.html", "list.html", {**shared, "group": group, "titles": titles, "of": members})
+        for key, about in tables[group].items():
+            own = members[about["page"]]
+            series = _history(record, own, rows) if group == "gpus" else []
+            values = {**shared, "about": {**about, "key": key}, "own": own, "best": _best(own, name), "series": series}
+            _page(folder, about["page"], f"{name}.html", values)
+    for name in _ASSETS:
+        write_output(folder / "assets" / Path(name).name, (_HERE / name).read_bytes(), "--output-dir")
+    write_output(folder / "assets" / "colors.css", _colors(tables["gpus"].values(), repeats).encode(), "--output-dir")
+
+
+def _natural(title: str) -> list[tuple[int, str]]:
+    """Return a key by which names sort as people do: 18B before 104B."""
+    parts = re.findall(r"\d+|\D+", title.casefold())
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+def software(framework: str, version: str) -> str:
+    """Return what trained as it is read: name and version, the name once."""
+    name = _SOFTWARE.get(framework, framework.replace("_", "-"))
+    version = version.replace("nvcr.io/nvidia/", "")
+    if version.lower().startswith(name.lower()):
+        version = version[len(name) :].lstrip(": ")
+    # A version of another product isn't one of the framework.
+    return f"{name}{',' * bool(name and _PRODUCT.match(version))} {version}".strip()
+
+
+def _rows(record: Record, tables: Mapping[str, Any]) -> list[Row]:
+    columns = tables["points"]
+    numbers = {key: number for number, key in enumerate(tables["gpus"])}
+    found = []
+    for point, key, anchor in zip(record.points, columns["source_key"], columns["id"], strict=True):
+        gpu, model, source = tables["gpus"][point.gpu], tables["models"][point.model], tables["sources"][key]
+        value, unit, amount = _value(point)
+        is_web = point.url.startswith(("https://", "http://"))
+        evidence = point.url if is_web else f"{source['page']}#{anchor}"
+        shown = (evidence, is_web, value, unit, amount, point.mark in REJECTED)
+        found.append(Row(point, gpu, model, source, numbers[point.gpu], anchor, *shown))
+    return found
+
+
+def _grouped(rows: Iterable[Row], name: str) -> dict[str, list[Row]]:
+    """Return the rows of each GPU, model or source, by its page."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[getattr(row, name)["page"]].append(row)
+    return found
+
+
+def _value(point: Point) -> tuple[str, str, float]:
+    """Return the first metric that a point has: text, unit, and what it is ordered by."""
+    for name, unit in _METRICS:
+        value = getattr(point, name)
+        if value is not None:
+            is_time = name == "time_to_target_seconds"
+            value = value / 60 if is_time else value
+            digits = 0 if value >= 100 else 1 if value >= 10 else 2
+            return units.number(value, digits), unit, -value if is_time else value
+    return "–", "", 0.0
+
+
+def _best(rows: Iterable[Row], of: str) -> dict[tuple[str, str], list[Row]]:
+    """Return the fastest rows that aren't rejected, by their work and unit, the work of most rows first.
+
+    For a model they are those of each GPU and precision, for a GPU those of each model.
+    """
+    found: dict[tuple[object, ...], Row] = {}
+    for row in rows:
+        if not row.is_rejected and row.unit:
+            each = (row.gpu["page"], row.point.precision) if of == "model" else (row.model["page"],)
+            key = (row.work, row.unit, each)
+            found[key] = max(found.get(key, row), row, key=lambda one: one.amount)
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in sorted(found.values(), key=lambda one: -one.amount):
+        groups[row.work, row.unit].append(row)
+    units, works = [unit for _, unit in _METRICS], Counter(row.work for row in found.values())
+    return dict(sorted(groups.items(), key=lambda item: (-works[item[0][0]], item[0][0], units.index(item[0][1]))))
+
+
+def _history(record: Record, own: Iterable[Row], rows: Sequence[Row]) -> list[Series]:
+    """Return the series of a GPU, those over the longest time first."""
+    places = {id(row): number for number, row in enumerate(rows)}
+    mine = {places[id(row)] for row in own}
+    after = {change.before: change for change in record.changes if change.before in mine}
+    found = []
+    for place in sorted(after.keys() - {change.after for change in after.values()}):
+        series, changes = [rows[place]], {}
+        while place in after:
+            change = after.pop(place)
+            place = change.after
+            series.append(rows[place])
+            changes[rows[place].anchor] = _change(change)
+        found.append(Series(series, changes))
+    return sorted(found, key=lambda each: (-each.months, -len(each.rows), each.rows[0].model["title"]))
+
+
+def _change(change: Change) -> str:
+    """Return a change as a sentence fragment: size, interval, and what it allows to say."""
+    size = f"{100 * (change.ratio - 1):+.1f}%".replace("-", "−")
+    if change.low is None or change.high is None:
+        return f"{size}, {_NO_INTERVAL}"
+    interval = f"{change.ratio:.3f}×, 95% CI {change.low:.3f}–{change.high:.3f}"
+    if change.is_found is None:
+        return f"{size} ({interval}), between two systems"
+    return f"{size} ({interval})" if change.is_found else f"no significant change ({interval})"
+
+
+def _settings(before: str, after: str) -> str:
+    """Return how two configurations differ, such as "micro-batch 1 → 4, VP stated for one only"."""
+    one, other = (dict(part.rpartition(" ")[::2] for part in text.split(", ") if part) for text in (before, after))
+    found = [f"{name} {one[name]} → {other[name]}" for name in one if other.get(name, one[name]) != one[name]]
+    partly = ", ".join(name for name in {**one, **other} if (name in one) != (name in other))
+    return ", ".join([*found, *([f"{partly} stated for one only"] if partly else [])])
+
+
+def _words(record: Record, repeats: Sequence[int]) -> markupsafe.Markup:
+    """Return the words that the script shares with the other pages."""
+    names = {(point.framework, point.version) for point in record.points}
+    table = [[*pair, plain(software(*pair))] for pair in sorted(names)]
+    words = {"tasks": TASKS, "marks": list(MARKS), "rejected": REJECTED, "frameworks": _SOFTWARE, "software": table}
+    return json_text({**words, "repeats": repeats, "short": SHORT_NOTE})
+
+
+def _repeats(rows: Iterable[Row], gpus: Mapping[str, Mapping[str, str]]) -> list[int]:
+    """Return for each GPU how many with more results have its color: their bars are plain, its own is hatched."""
+    colors = [each["color"] for each in gpus.values()]
+    ranked = [number for number, _ in Counter(row.number for row in rows).most_common()]
+    same = [[other for other in ranked if colors[other] == color] for color in colors]
+    return [others.index(number) for number, others in enumerate(same)]
+
+
+def _colors(gpus: Iterable[Mapping[str, str]], repeats: Iterable[int]) -> str:
+    """Return a class for each GPU, by its number, with its color on a light and on a dark ground, and its hatching."""
+    light = [f".gpu-{number}{{--gpu:{each['color']}}}" for number, each in enumerate(gpus)]
+    dark = [f".gpu-{number}{{--gpu:{each['dark']}}}" for number, each in enumerate(gpus)]
+    lines = "repeating-linear-gradient({}deg,#000 0 3px,#0004 3px 6px)".format
+    hatched = [f".gpu-{number}{{--hatch:{lines(45 * each)}}}" for number, each in enumerate(repeats) if each]
+    return "\n".join([*light, *hatched, "@media screen and (prefers-color-scheme: dark) {", *dark, "}\n"])
+
+
+def _page(folder: Path, path: str, template: str, values: Mapping[str, Any]) -> None:
+    """Write a page; `root` leads from it to the site's directory."""
+    text = _templates().get_template(template).render(values, root="../" * path.count("/"), page=path)
+    write_output(folder / path, text.encode(), "--output-dir")
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    templates = environment(_HERE / "templates")
+    templates.filters["capitalized"] = capitalized
+    return templates

@@ -1,0 +1,158 @@
+"""Where the parts of a figure are: text is measured and wrapped, and the figure grows downwards. Lengths are inches."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tprimat.text import plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+WIDTH, MARGIN, GAP = 10.0, 0.25, 0.3
+DPI = 144
+NAMES = 2.1
+"""The most that names take of the width beside bars; longer ones have more lines."""
+
+TICKS = 0.72
+"""Left of a panel with lines, for its numbers and their unit."""
+
+TITLE, SMALL = 10.5, 9.0
+"""Points: a panel's title, and the text around and in a panel."""
+
+TEXT_LINE = SMALL * 1.3 / 72
+
+MOST_COLUMNS, KEY = 4, 0.55
+"""Columns of a legend, and what is beside each text."""
+
+STRETCH = 1.5
+"""A panel is at most so many times as high as it must be, beside a higher one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+    """A chart and the text around it.
+
+    Attributes:
+        detail: below the title.
+        draw: draws into axes of this width.
+        height: of the axes, at least.
+        left: what the axes need left of them.
+    """
+
+    title: str
+    detail: str
+    draw: Callable[[Axes, float], None]
+    height: float = 2.9
+    notes: Sequence[str] = ()
+    left: float = TICKS
+
+
+class Sheet:
+    """A figure of a fixed width; `y` is where the next part goes, from the top."""
+
+    def __init__(self) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.transforms import ScaledTranslation
+
+        self.figure = Figure(figsize=(WIDTH, WIDTH), dpi=DPI)
+        canvas: Any = FigureCanvasAgg(self.figure)
+        self._renderer = canvas.get_renderer()
+        whole: Any = self.figure.transFigure
+        self._from_top = self.figure.dpi_scale_trans + ScaledTranslation(0, 1, whole)
+        self._axes: list[tuple[Axes, tuple[float, float, float, float]]] = []
+        self.y = 0.8 * MARGIN
+
+    def width(self, text: str, size: float = SMALL, weight: str = "normal") -> float:
+        """Return the width of a line of text."""
+        from matplotlib.font_manager import FontProperties
+
+        return float(
+            self._renderer.get_text_width_height_descent(text, FontProperties(size=size, weight=weight), False)[0] / DPI
+        )
+
+    def wrapped(self, text: str, room: float, size: float = SMALL, weight: str = "normal") -> list[str]:
+        """Return text in lines that fit: broken between words, and within a word only if that is wider than a line."""
+        lines: list[str] = []
+        for word in plain(text).split():
+            longer = f"{lines[-1]} {word}" if lines else word
+            if self.width(longer, size, weight) <= room:
+                lines[-1:] = [longer]
+                continue
+            while len(word) > 1 and self.width(word, size, weight) > room:
+                fits = max(n for n in range(1, len(word)) if n == 1 or self.width(word[:n], size, weight) <= room)
+                fits = max(word.rfind(mark, fits // 2, fits) + 1 for mark in "-_/.,+") or fits
+                lines.append(word[:fits])
+                word = word[fits:]
+            lines.append(word)
+        return lines
+
+    def write(self, texts: Sequence[str], size: float = SMALL, weight: str = "normal", color: str = "0.25") -> None:
+        """Write texts across the figure."""
+        lines = [line for text in texts for line in self.wrapped(text, WIDTH - 2 * MARGIN, size, weight)]
+        looks: dict[str, Any] = {"fontsize": size, "fontweight": weight, "color": color, "va": "top"}
+        self.figure.text(MARGIN, -self.y, "\n".join(lines), linespacing=1.2, transform=self._from_top, **looks)
+        self.y += _height(lines, size)
+
+    def add(self, panels: Sequence[Panel]) -> None:
+        """Add panels, two in a row; the last of an odd number has the whole width."""
+        pairs = [panels[index : index + 2] for index in range(0, len(panels), 2)]
+        first, second = (max((panel.left for panel in panels[column::2]), default=0.0) for column in (0, 1))
+        half = (WIDTH - 2 * MARGIN - first - second - GAP) / 2
+        for pair in pairs:
+            # Lines don't leave the room of names that are not theirs empty.
+            left = MARGIN + (pair[0].left if pair[0].left < first / 2 else first)
+            width = (MARGIN + first + half if len(pair) == 2 else WIDTH - MARGIN) - left
+            self._add_row(pair, [(left, width), (WIDTH - MARGIN - half, half)][: len(pair)])
+
+    def _add_row(self, panels: Sequence[Panel], places: Sequence[tuple[float, float]]) -> None:
+        heads = [
+            (self.wrapped(panel.title, width, TITLE, "bold"), self.wrapped(panel.detail, width))
+            for panel, (_, width) in zip(panels, places, strict=True)
+        ]
+        height = max(panel.height for panel in panels)
+        self.y += GAP / 2 + max(_height(title, TITLE) + _height(detail, SMALL) for title, detail in heads)
+        below = 0.0
+        for panel, (title, detail), (left, width) in zip(panels, heads, places, strict=True):
+            axes = self.figure.add_axes((0, 0, 1, 1))
+            tall = min(height, STRETCH * panel.height)
+            self._axes.append((axes, (left, self.y, width, tall)))
+            axes.set_title("\n".join(title), fontsize=TITLE, linespacing=1.2, pad=72 * _height(detail, SMALL) + 8)
+            panel.draw(axes, width)
+            axes.tick_params(labelsize=SMALL)
+            above: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "color": "0.25"}
+            above |= {"fontsize": SMALL, "linespacing": 1.2, "annotation_clip": False}
+            axes.annotate("\n".join(detail), (0, 1), xytext=(0, 5), va="bottom", **above)
+            # The numbers of the axis, which may have two lines, and its label.
+            is_double = any("\n" in label.get_text() for label in axes.get_xticklabels())
+            under = 0.28 + TEXT_LINE * is_double + 0.18 * bool(axes.get_xlabel())
+            notes = [line for note in panel.notes for line in self.wrapped(note, width)]
+            if notes:
+                axes.annotate("\n".join(notes), (0, 0), xytext=(0, -72 * under), va="top", **above)
+            below = max(below, tall - height + under + _height(notes, SMALL))
+        self.y += height + below
+
+    def legend(self, handles: Sequence[Line2D], labels: Sequence[str]) -> None:
+        """Add a legend across the figure, in as many columns as the longest label allows."""
+        room = WIDTH - 2 * MARGIN
+        columns = max(1, min(MOST_COLUMNS, int(room / (max(map(self.width, labels)) + KEY))))
+        texts = ["\n".join(self.wrapped(label, room - KEY)) for label in labels]
+        self.y += GAP / 2
+        place: dict[str, Any] = {"bbox_to_anchor": (MARGIN, -self.y), "bbox_transform": self._from_top}
+        drawn = self.figure.legend(handles, texts, loc="upper left", ncols=columns, **place)
+        self.y += drawn.get_window_extent(self._renderer).height / DPI
+
+    def finish(self) -> None:
+        """Give the figure its height, and the axes their places."""
+        height = self.y + MARGIN
+        self.figure.set_size_inches(WIDTH, height)
+        for axes, (left, top, width, tall) in self._axes:
+            axes.set_position((left / WIDTH, 1 - (top + tall) / height, width / WIDTH, tall / height))
+
+
+def _height(lines: Sequence[str], size: float) -> float:
+    return len(lines) * size * 1.3 / 72
