@@ -215,6 +215,27 @@ class TestSteps:
         annotations = [(name, 10 * index, 10 * index + 10, 1) for index, name in enumerate(names)]
         assert [name for name, *_ in choose_steps(annotations)] == right
 
+    @pytest.mark.parametrize("annotation", ["Optimizer.step#AdamW.step", "torch/optim/adamw.py(210): step"])
+    @pytest.mark.parametrize("backward", [(20, 60), None])
+    def test_what_a_closure_does_is_no_work_of_the_optimizer(self, annotation, backward):
+        trace = MadeTrace()
+        trace.step(1, 0, 100)
+        trace.event("python_function" if ".py" in annotation else "user_annotation", annotation, 10, 90)
+        for name, start in (("aten::mm", 12), ("aten::mul_", 60), ("aten::mul_", 70)):
+            trace.operator(name, start, start + 5)
+            trace.kernel(f"generic{start}", start + 1, start + 2, start + 4)
+        if backward is not None:
+            trace.event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", *backward, tid=2)
+        # Neither this one, before it, nor the next, which begins where it ends, lies in the step.
+        trace.event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", 5, 9, tid=2)
+        trace.event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", 90, 95, tid=2)
+        breakdown = Breakdown()
+        breakdown.add(read_timeline(io.BytesIO(trace.text()))[0])
+        parts = {work.kernel: (work.part, work.phase) for work in breakdown.trace().work}
+        optimizer = ("optimizer", "optimizer")
+        assert parts["generic12"] == (("matrix_multiplication", "forward") if backward else optimizer)
+        assert parts["generic60"] == parts["generic70"] == optimizer
+
     def test_a_step_s_annotation_launches_nothing(self):
         trace = MadeTrace()
         for number in range(2):

@@ -71,6 +71,22 @@ def loads_data(range_name: str) -> bool:
     return _part("data", range_name) is not None
 
 
+def is_backward(range_name: str) -> bool:
+    """Return whether a range of the host runs a node of the backward pass."""
+    return range_name.startswith("autograd::engine::evaluate_function")
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def steps_optimizer(range_name: str) -> bool:
+    """Return whether a range of the host is a whole step of an optimizer.
+
+    Forward and backward pass lie in it where the optimizer calls them (a closure), as Lightning lets it.
+    """
+    return range_name.startswith("Optimizer.step#") or (
+        is_python(range_name) and _part("python", range_name) == "optimizer"
+    )
+
+
 @functools.lru_cache(maxsize=1 << 10)
 def waits_for_gpu(call: str) -> bool:
     """Return whether a runtime call returns when the GPU is done."""
@@ -112,7 +128,7 @@ def phase_of(ranges: tuple[str, ...]) -> Phase | None:
         _part("python", each) == "optimizer" for each in ranges if is_python(each)
     ):
         return "optimizer"
-    if any(each.startswith("autograd::engine::evaluate_function") for each in operators):
+    if any(map(is_backward, operators)):
         return "backward"
     return "forward" if operators else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from typing import BinaryIO
 
 from tprimat.analysis.traces.steps import choose_steps
@@ -23,7 +24,7 @@ def read_timeline(stream: BinaryIO) -> tuple[Timeline, list[str]]:
     builder = _Builder()
     for piece in events.pieces():
         builder.add(piece)
-    timeline = builder.timeline
+    timeline = builder.finish()
     timeline.steps = choose_steps(builder.annotations)
     _state(timeline, events.properties)
     doubts = []
@@ -58,6 +59,8 @@ class _Builder:
         self._base: int | None = None
         self._kinds: dict[tuple[str, bytes, bytes, str], RangeKind] = {}
         self._names: dict[str, str] = {}
+        self._optimizer_steps: list[tuple[int | str, int, int, RangeKind]] = []
+        self._backward: list[tuple[int, int]] = []
 
     def add(self, events: list[Event]) -> None:
         """Add what matters of some events."""
@@ -92,10 +95,28 @@ class _Builder:
                     self.annotations.append((name, start, end, event.tid))
                 if kernels.loads_data(name):
                     timeline.loads.setdefault(event.tid, []).append((start, end))
-                ranges = timeline.ranges.get(event.tid)
-                if ranges is None:
-                    ranges = timeline.ranges[event.tid] = Ranges()
-                ranges.add(start, end, self._kind(event))
+                if kernels.is_backward(name):
+                    self._backward.append((start, end))
+                if kernels.steps_optimizer(name):
+                    self._optimizer_steps.append((event.tid, start, end, self._kind(event)))
+                else:
+                    self._ranges(event.tid).add(start, end, self._kind(event))
+
+    def finish(self) -> Timeline:
+        """Return the timeline. An optimizer step begins after the backward passes in it, which a closure ran."""
+        self._backward.sort()
+        for thread, start, end, kind in self._optimizer_steps:
+            first, last = (bisect.bisect_left(self._backward, (time,)) for time in (start, end))
+            start = max((each for _, each in self._backward[first:last]), default=start)
+            if start < end:
+                self._ranges(thread).add(start, end, kind)
+        return self.timeline
+
+    def _ranges(self, thread: int | str) -> Ranges:
+        ranges = self.timeline.ranges.get(thread)
+        if ranges is None:
+            ranges = self.timeline.ranges[thread] = Ranges()
+        return ranges
 
     def _kind(self, event: Event) -> RangeKind:
         arguments = event.args
