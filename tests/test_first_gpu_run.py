@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tprimat.machine.gpu import GpuState
+
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the script is for bash, and ends process groups")
 
@@ -443,6 +445,19 @@ class TestEnergy:
         )
         assert [each["status"] for each in seen(done, "clock of the steps")] == ["doubtful"]
         assert [each["status"] for each in seen(done, "telemetry")] == ["doubtful"]
+
+
+class TestPower:
+    @pytest.mark.parametrize(
+        ("cap_w", "status"), [(700.0, "ok"), (693.0, "ok"), (692.9, "doubtful"), (None, "skipped")]
+    )
+    def test_a_cap_below_the_factorys_is_doubtful(self, report, first_gpu_run, cap_w, status):
+        state = GpuState(
+            0, "NVIDIA H200", clock_mhz=1500.0, clock_max_mhz=1980.0, power_cap_w=cap_w, power_default_w=700.0
+        )
+        done = report()
+        sys.modules["gpu_checks.power"]._judge_states(done, [state])
+        assert [each["status"] for each in seen(done, "power cap")] == [status]
 
 
 class TestAdversities:

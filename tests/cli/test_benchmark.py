@@ -449,6 +449,13 @@ class TestMeasuring:
         groups = [(made.requests[0], [(each, summarize(each)) for each in runs])]
         assert closing.findings(made, groups) == [f"4 of 5 runs: {reached}"]
 
+    @pytest.mark.parametrize("warnings", [(), ("eager, since torch.compile failed: no C compiler",)])
+    def test_what_the_recorder_warns_of_is_said(self, fake, warnings):
+        made = plan(["--model", "llama"])
+        one = Run(warnings=warnings, **series((0.1,) * 60))
+        found = closing.findings(made, [(made.requests[0], [(one, summarize(one))])])
+        assert found == [f"llama fp32: {text}" for text in warnings]
+
     @pytest.mark.parametrize(("planned", "steps"), [(60, "60 "), (90, "60 of 90 ")])
     def test_a_run_that_was_ended_early_shows_its_planned_steps(self, fake, tmp_path, capsys, planned, steps):
         made = plan(["--model", "llama"])

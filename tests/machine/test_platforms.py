@@ -498,7 +498,7 @@ def test_processes_that_amdsmi_locates_are_those_of_the_held_gpus(here):
     host = here(files=files, libraries=libraries)
     machine = detect(rocm_torch(FakeCuda([{**MI300X, **place} for place in places])), host)
     said = held_by_others(machine, host)
-    assert "GPU 0 (77.0 of 206.1 GB): python3 (process 77, 5.0 GB); they slow" in said
+    assert "GPU 0 (77.0 of 206.1 GB): python3 (process 77, 5.0 GB); they leave this run less memory" in said
 
 
 def test_memory_is_read_anew_before_another_run(here, monkeypatch):

@@ -102,7 +102,7 @@ def _judge_states(report: Report, states: list) -> None:
         "power cap",
         "the factory's",
         f"{cap} of {default} W",
-        None if cap is None or default is None else not states[0].capped,
+        None if cap is None or default is None else not states[0].is_capped,
     )
 
 

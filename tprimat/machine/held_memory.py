@@ -124,8 +124,8 @@ def held_memory_warning(devices: Sequence[Device], platform: Platform, host: Hos
     elif named:
         who = f": {named}" if located else f"; running on this machine's GPUs: {named}"
     return (
-        f"other processes hold memory of {', '.join(amounts)}{who}; they slow this run and leave it less "
-        f"memory: stop them, or select other GPUs with {variable} (docs/troubleshooting.md#memory-held)"
+        f"other processes hold memory of {', '.join(amounts)}{who}; they leave this run less memory, and slow it "
+        f"while they compute: stop them, or select other GPUs with {variable} (docs/troubleshooting.md#memory-held)"
     )
 
 

@@ -98,7 +98,7 @@ def _answer(comparison: Comparison) -> None:
 def findings(plan: Plan, groups: Sequence[Group]) -> list[str]:
     """Return what should be known of the runs beyond the plan's notes, each text once and with the runs it concerns.
 
-    That is what the checks find to be wrong; with --verbose, all that the results hold.
+    That is what the recorder warns of and the checks find to be wrong; with --verbose, all that the results hold.
     """
     verbose = console.verbosity() in (Verbosity.VERBOSE, Verbosity.JSON)
     concerned: dict[str, list[str]] = {}
@@ -109,7 +109,8 @@ def findings(plan: Plan, groups: Sequence[Group]) -> list[str]:
             ended_early = run.status_reason if run.status == "complete" else None
             texts = [
                 *([ended_early.rpartition(": ")[2]] if ended_early else []),
-                *((*run.warnings, *summary.warnings) if verbose else ()),
+                *run.warnings,
+                *(summary.warnings if verbose else ()),
                 *(each.text for each in issues if verbose or each.severity != "info"),
             ]
             name = plan.name_of(request) + (f", run {number}" if len(runs) > 1 else "")
