@@ -89,9 +89,9 @@ class Machine:
 
 
 # What is trained at scale 1b: 8 sequences a GPU, so that 8 GPUs have 64. Llama's 1.135·10⁹ parameters take 18 bytes
-# each, 20.4 GB; the driver 1 GB; 1024 logits of 64,128 tokens 0.7 GB at 10 bytes; compiled layers keep 4 values of the
-# hidden state (2048) and 2 of the width (7168), 2 bytes each, in 16 layers: 1.48 GB a sequence.
-_STATES_GB, _SEQUENCE_GB = 22.1, 1.48
+# each, 20.4 GB; the driver 1 GB; 1024 logits of 64,128 tokens 0.7 GB at 10 bytes; compiled layers keep 7 values of the
+# hidden state (2048) and 3 of the width (7168), 2 bytes each, in 16 layers: 2.35 GB a sequence (2.34 on an H200).
+_STATES_GB, _SEQUENCE_GB = 22.1, 2.35
 # Eager layers keep 4.3 GB a sequence, and decide how many are trained at once. Where not even one fits, one layer's
 # activations and the inputs of all others are kept: 0.4 GB.
 _RECOMPUTED_GB = 0.4
@@ -133,9 +133,9 @@ MACHINES = (
     # CUDA 13 has no kernels for Volta, and Volta no bf16 matrix units.
     Machine("V100 32 GB", V100, CUDA_12_6, precision="fp16", memory_gb=_STATES_GB + 2 * _SEQUENCE_GB),
     # 16 GB don't hold the states of scale 1b. Medium: 284·10⁶ parameters take 5.1 GB, 32,064 logits 0.3 GB, layers
-    # half as wide 0.37 GB for 1024 tokens.
+    # half as wide 0.59 GB for 1024 tokens.
     Machine(
-        "T4", T4, CUDA_13, scale="medium", batch=4, tokens=1024, precision="fp16", memory_gb=5.1 + 1 + 0.3 + 4 * 0.37,
+        "T4", T4, CUDA_13, scale="medium", batch=4, tokens=1024, precision="fp16", memory_gb=5.1 + 1 + 0.3 + 4 * 0.59,
         notes=("scale medium is trained: Llama 3.1 8B at 1b, the default on larger GPUs, takes 20.43 GB",
                "scale medium is trained: Qwen 2.5 7B at 1b", "scale medium is trained: Mistral 7B at 1b"),
     ),
