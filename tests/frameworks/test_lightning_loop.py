@@ -128,6 +128,17 @@ def test_bf16_keeps_its_weights_in_fp32(trained):
     assert (run.training_config.precision, run.training_config.precision_detail) == ("bf16", "bf16-mixed")
 
 
+def test_nothing_is_moved_at_the_end(trained, monkeypatch):
+    optimizers, modules = [], []
+    monkeypatch.setattr(
+        "lightning.pytorch.strategies.strategy._optimizers_to_device", lambda each, _: optimizers.append(len(each))
+    )
+    monkeypatch.setattr(torch.nn.Module, "cpu", lambda module: modules.append(module) or module)
+    trained()
+    # At the start Lightning moves them to the device that trains.
+    assert (optimizers[0], optimizers[-1], modules) == (1, 0, [])
+
+
 def test_a_time_limit_ends_it_well_and_is_said(trained):
     run, _ = trained(steps=500, time_limit_s=1e-6)
     assert run.steps == (1,)
