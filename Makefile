@@ -59,7 +59,7 @@ test-slurm: $(DEV_STAMP) ## submit jobs to a real Slurm on this machine (5 minut
 
 test-reliability: $(DEV_STAMP) ## fault-injection tests on real runs, with the oldest Lightning too (less than ten minutes)
 	$(BIN)/python tools/torture.py --kind all --times 12
-	$(BIN)/python tools/fuzz.py --minutes 1
+	$(BIN)/python tools/fuzz.py --minutes 1 --seed 0
 	$(BIN)/python -m pytest -m reliability $(ARGS)
 	$(BIN)/python tools/environment_tests.py lightning 2.2.5
 
