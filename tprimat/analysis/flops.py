@@ -46,8 +46,9 @@ def flops_per_token(model: ModelConfig, sequence_length: int, *, causal: bool = 
         return None
     active = sum(each.count * each.active for each in found.values())
     weights = active + model.hidden_size * model.vocab_size
-    attention = found.get("*", Layers(0, 0, 0))
+    attention, unbounded = (found.get(kind, Layers(0, 0, 0)) for kind in "*F")
     seen = _context(model, attention.count, sequence_length, causal=causal)
+    everything = unbounded.attended * unbounded.count * sequence_length * (0.5 if causal else 1.0)
     if model.num_encoder_layers is not None:
         if "E" in found or model.key_value_lora_rank is not None:
             return None
@@ -57,7 +58,7 @@ def flops_per_token(model: ModelConfig, sequence_length: int, *, causal: bool = 
         seen += (encoders + decoders) * sequence_length
     trained = min(weights, model.trainable_parameters or weights)
     scanned = sum(each.count * each.state for each in found.values()) if sequence_length else 0.0
-    return 4.0 * weights + 2.0 * trained + 6.0 * (attention.attended * seen + scanned)
+    return 4.0 * weights + 2.0 * trained + 6.0 * (attention.attended * seen + everything + scanned)
 
 
 ADAPTERS = 1
@@ -89,6 +90,6 @@ def _context(model: ModelConfig, layers: int, sequence_length: int, *, causal: b
     window, whole = model.sliding_window, sequence_length * (0.5 if causal else 1.0)
     if window is None or window >= sequence_length:
         return layers * whole
-    unbounded = min(model.full_attention_layers or 0, layers)
+    unbounded = 0 if model.global_head_dim else min(model.full_attention_layers or 0, layers)
     seen = window * (window + 1) / 2 + (sequence_length - window) * window
     return unbounded * whole + (layers - unbounded) * seen / sequence_length

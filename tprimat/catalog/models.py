@@ -27,6 +27,7 @@ class Model:
         aliases: other names of the full-size model, words and numbers apart by hyphens; see `recognize`.
         shape: the full-size model.
         learned_positions: rows of a table of positions that is trained.
+        tower_parameters: parameters of encoders of images and sound, besides the shape's.
         architecture: class of its configuration in transformers.
         settings: further fields of that configuration which change the work or the result.
         nemo_recipe: its recipe in NeMo 2's nemo.collections.llm.
@@ -38,6 +39,7 @@ class Model:
     shape: ModelConfig
     aliases: tuple[str, ...] = ()
     learned_positions: int = 0
+    tower_parameters: int = 0
     architecture: str = ""
     settings: dict[str, object] = dataclasses.field(default_factory=dict)
     nemo_recipe: str = ""
@@ -82,6 +84,12 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     aliases: str = ""
     learned_positions: int = 0
+    tower_parameters: int = 0
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """As a Model has them behind each other."""
+        return self.learned_positions, self.tower_parameters
 
     @property
     def all_aliases(self) -> tuple[str, ...]:
@@ -94,7 +102,7 @@ def models() -> tuple[Model, ...]:
     """Return all rows, those that benchmark.py trains first."""
     rows = zip(read_table("models.csv", _Row), read_table("models.csv", ModelConfig), strict=True)
     return tuple(
-        Model(row.name, row.title, shape, row.all_aliases, row.learned_positions, **_TRAINED.get(row.name, {}))
+        Model(row.name, row.title, shape, row.all_aliases, *row.numbers, **_TRAINED.get(row.name, {}))
         for row, shape in rows
     )
 
