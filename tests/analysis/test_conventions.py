@@ -87,3 +87,9 @@ def test_lora_as_full_training_is_a_mistake_and_packed_sequences_are_none():
     short = conventions.explanations(1.02 * flops_per_token(adapted, 0), adapted, 8192, packed=True)[0]
     assert (short.convention, short.is_mistake) == (conventions.PACKED, False)
     assert not conventions.explanations(5 * flops_per_token(LLAMA, 8192), adapted, 8192, packed=True)
+
+
+@pytest.mark.parametrize(("factor", "fits"), [(1.0099, True), (1.0101, False)])
+def test_packed_sequences_have_no_more_attention_than_a_full_one(factor, fits):
+    most = conventions.FULL.per_token(LLAMA, 8192)
+    assert bool(conventions.explanations(factor * most, LLAMA, 8192, packed=True)) is fits

@@ -45,13 +45,15 @@ NAMES = {
     "gpt-oss-120b": "openai/gpt-oss-120b gpt_oss_120b GPTOSSConfig120B gpt_oss_120B-FP8-pretrain.yaml",
     "deepseek-v2-lite": """deepseek-ai/DeepSeek-V2-Lite deepseek_v2_lite DeepSeekV2LiteConfig deepseek_v2_16B.yaml
         deepseek_v3_16b graph_trainer_deepseek_v3_16b deepseek2-16b.yml""",
-    "deepseek-v2": "deepseek-ai/DeepSeek-V2 deepseek-ai/DeepSeek-V2.5 deepseek_v2 DeepSeekV2Config deepseek_v3_236b deepseek2-236b",
+    "deepseek-v2": """deepseek-ai/DeepSeek-V2 deepseek-ai/DeepSeek-V2.5 deepseek_v2 DeepSeekV2Config deepseek_v3_236b
+        deepseek2-236b""",
     "deepseek-v3": """deepseek-ai/DeepSeek-V3-Base deepseek-ai/DeepSeek-V3.1-Base deepseek-ai/DeepSeek-R1 deepseek_v3
         DeepSeekV3Config deepseek_v3_671b deepseekv3_671b deepseek3-671b.yml
         deepseek_v3_pretrain_256gpu_gb200_bf16_config""",
     "kimi-k2": "moonshotai/Kimi-K2-Instruct moonshotai/Kimi-K2.5 kimi_k2 kimi_k2_5 kimi-k2-1t.yml",
     "moonlight-16b-a3b": "moonshotai/Moonlight-16B-A3B moonlight_16b moonlight_16b_a3b",
-    "glm-5.2": "zai-org/GLM-5 zai-org/GLM-5.1 zai-org/GLM-5.2 glm5-BF16-pretrain.yaml glm51_sft_416gpu_h100_bf16_config",
+    "glm-5.2": """zai-org/GLM-5 zai-org/GLM-5.1 zai-org/GLM-5.2 glm5-BF16-pretrain.yaml
+        glm51_sft_416gpu_h100_bf16_config""",
     "gemma-4-26b-a4b": "google/gemma-4-26B-A4B-it gemma4_26B.yaml gemma4_vl_26b_peft_config gemma4-26b.yml",
     "deepseek-v4-flash": "deepseek-ai/DeepSeek-V4-Flash deepseek_v4_flash.yaml deepseek4-284b.yml",
     "mpt-7b": "mosaicml/mpt-7b mosaicml/mpt-7b-instruct mpt-7b.yaml",
@@ -75,7 +77,8 @@ NAMES = {
     "gpt-2-350m": "openai-community/gpt2-medium nvidia/megatron-gpt2-345m",
     "bloom-176b": "bigscience/bloom tr11-176B-ml",
 }
-"""Of Hugging Face, NeMo's recipes and classes, Megatron-Bridge's recipes, Primus' files, MaxText's, torchtitan, MLPerf."""
+"""Of Hugging Face, NeMo's recipes and classes, Megatron-Bridge's recipes, files of Primus and MaxText, torchtitan and
+MLPerf."""
 
 OTHERS = """
     meta-llama/Llama-3.2-11B-Vision llama3.2_90b llama_8b llama2_34b CodeLlamaConfig7B zebra_llama_8B.yaml
@@ -86,8 +89,8 @@ OTHERS = """
     qwen35_397b_grpo qwen35_9b qwen35_vl_122b_a10b mistral_nemo_12b ministral3_8b MixtralConfig8x3B
     deepseek-ai/DeepSeek-V3.2-Exp deepseek_v3_2 deepseek_v3_debugmodel deepseek-ai/DeepSeek-R1-Distill-Llama-70B
     deepseek-ai/DeepSeek-R1-Distill-Qwen-7B deepseek-ai/deepseek-moe-16b-base deepseek_v4_pro moonshotai/Kimi-K3
-    kimi_k2_5_debugmodel kimi_k2_7 kimi_vl_a3b zai-org/GLM-4.5-Air glm45_355b google/gemma-4-31B-it gemma4_e4b gemma2_27b
-    GPTConfig7B GPTConfig40B openai-community/gpt2-xl openai-community/gpt2-large nemotron3_4b nemotronh_8b
+    kimi_k2_5_debugmodel kimi_k2_7 kimi_vl_a3b zai-org/GLM-4.5-Air glm45_355b google/gemma-4-31B-it gemma4_e4b
+    gemma2_27b GPTConfig7B GPTConfig40B openai-community/gpt2-xl openai-community/gpt2-large nemotron3_4b nemotronh_8b
     nvidia/NVIDIA-Nemotron-Nano-9B-v2 bigscience/bloom-7b1 bigscience/bloom-1b7 bigscience/bloom-560m internlm2-7b
 """
 """Models of these sources that models.csv doesn't have: other sizes, versions, or a part of the layers."""

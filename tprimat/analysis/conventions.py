@@ -199,9 +199,11 @@ def explanations(
     close.sort(key=lambda match: match.convention is not OWN or match.trains_all)
     for trains_all in (False, True) if packed else ():
         whole = msgspec.structs.replace(shape, trainable_parameters=None) if trains_all else shape
-        weights, counted = flops_per_token(whole, 0), (FULL if trains_all else OWN,)
+        weights, counted = flops_per_token(whole, 0), (FULL if trains_all or close == [] else OWN,)
         most = [each.per_token for each in found if each.convention in counted and each.trains_all is trains_all]
-        if weights and most and weights * (1 - tolerance) <= per_token <= max(most) * (1 + tolerance):
+        # Full attention of shorter sequences is below that of a long one.
+        above = EXACT if close == [] and not trains_all else tolerance
+        if weights and most and weights * (1 - tolerance) <= per_token <= max(most) * (1 + above):
             return [Match(PACKED, weights, per_token / weights - 1, trains_all=trains_all), *close]
     return close
 

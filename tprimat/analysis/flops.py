@@ -11,7 +11,8 @@ Weights that aren't trained (LoRA) need no gradient of their own: 4 M and 2 for 
 
 Weights of other kinds of layers are in catalog/layers.py. A recurrent layer adds its state's products,
 whatever the length. A sliding window W < s
-bounds what a token sees: (W (W + 1) / 2 + (s - W) W) / s tokens on average, in the layers that have it.
+bounds what a token sees: (W (W + 1) / 2 + (s - W) W) / s tokens on average, in the layers that have it. Layers without
+it may have heads of another size (Gemma 4).
 
 An encoder-decoder (arXiv 1706.03762) of E + L layers, source and target of s tokens each: per token
 of the target, with its token of the source and a = 2 h d (n_q + n_kv),
