@@ -87,12 +87,7 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True):
     tower_parameters: int = 0
 
     @property
-    def numbers(self) -> tuple[int, int]:
-        """As a Model has them behind each other."""
-        return self.learned_positions, self.tower_parameters
-
-    @property
-    def all_aliases(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """With its name, unless that is a family's, which means this model to us alone."""
         return (*(() if self.name in _TRAINED else (self.name,)), *self.aliases.split())
 
@@ -102,7 +97,7 @@ def models() -> tuple[Model, ...]:
     """Return all rows, those that benchmark.py trains first."""
     rows = zip(read_table("models.csv", _Row), read_table("models.csv", ModelConfig), strict=True)
     return tuple(
-        Model(row.name, row.title, shape, row.all_aliases, *row.numbers, **_TRAINED.get(row.name, {}))
+        Model(**{**msgspec.structs.asdict(row), "shape": shape, "aliases": row.names, **_TRAINED.get(row.name, {})})
         for row, shape in rows
     )
 

@@ -257,8 +257,8 @@ def _formula(
             likely.append(f"{near[0].deviation:+.0%} from {near[0].name}")
             tower = figure.row.tower_parameters if figure.row else 0
             if 0 < per_token - own <= TOWER * tower:
-                cause = f"it counts the encoders of images and sound, {tower / 1e9:.2g}B parameters: work that no "
-                yield Finding("unverified", "encoders", said, (f"{cause}number of tokens gives", *likely))
+                cause = f"it may count the encoders of images and sound ({tower / 1e9:.2g}B parameters), whose work "
+                yield Finding("unverified", "encoders", said, (f"{cause}doesn't depend on the tokens", *likely))
             else:
                 yield Finding("error", CONTRADICTION, said, tuple(likely))
     elif best.is_mistake:
