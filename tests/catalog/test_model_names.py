@@ -58,10 +58,7 @@ NAMES = {
     "deepseek-v4-flash": "deepseek-ai/DeepSeek-V4-Flash deepseek_v4_flash.yaml deepseek4-284b.yml",
     "mpt-7b": "mosaicml/mpt-7b mosaicml/mpt-7b-instruct mpt-7b.yaml",
     "mpt-30b": "mosaicml/mpt-30b mpt-30b.yaml",
-    "gpt-3-5b": "GPTConfig5B",
-    "gpt-3-20b": "GPTConfig20B",
     "gpt-3-175b": "gpt3_175b GPTConfig175B",
-    "gpt-3-125m": "GPTConfig126M",
     "nemotron-3-8b": "nvidia/nemotron-3-8b-base-4k nemotron3_8b Nemotron3Config8B",
     "nemotron-3-22b": "nemotron3_22b_64k Nemotron3Config22B",
     "nemotron-4-15b": "nemotron4_15b_16k Nemotron4Config15B",
@@ -90,7 +87,8 @@ OTHERS = """
     deepseek-ai/DeepSeek-V3.2-Exp deepseek_v3_2 deepseek_v3_debugmodel deepseek-ai/DeepSeek-R1-Distill-Llama-70B
     deepseek-ai/DeepSeek-R1-Distill-Qwen-7B deepseek-ai/deepseek-moe-16b-base deepseek_v4_pro moonshotai/Kimi-K3
     kimi_k2_5_debugmodel kimi_k2_7 kimi_vl_a3b zai-org/GLM-4.5-Air glm45_355b google/gemma-4-31B-it gemma4_e4b
-    gemma2_27b GPTConfig7B GPTConfig40B openai-community/gpt2-xl openai-community/gpt2-large nemotron3_4b nemotronh_8b
+    gemma2_27b GPTConfig7B GPTConfig40B gpt-20b gpt-2 openai-community/gpt2-xl openai-community/gpt2-large
+    nemotron3_4b nemotronh_8b
     nvidia/NVIDIA-Nemotron-Nano-9B-v2 bigscience/bloom-7b1 bigscience/bloom-1b7 bigscience/bloom-560m internlm2-7b
 """
 """Models of these sources that models.csv doesn't have: other sizes, versions, or a part of the layers."""
