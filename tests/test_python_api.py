@@ -132,11 +132,11 @@ class TestReadLog:
     def test_values_that_a_log_leaves_open(self, here):
         Path("nano.log").write_text(LOG)
         (run,) = tprimat.read_log(
-            "nano.log", model_name="llama", num_gpus=2, global_batch_size=8, sequence_length=1024, label="mine",
+            "nano.log", model_name="llama-3.1-8b", num_gpus=2, global_batch_size=8, sequence_length=1024, label="mine",
             gpu="MI300X", precision="bf16",
         )  # fmt: skip
         assert (run.gpu_info.device_name, run.platform, run.training_config.precision) == ("MI300X", "amd", "bf16")
-        assert (run.model, run.num_gpus, run.tokens_per_step, run.label) == ("llama", 2, 8192, "mine")
+        assert (run.model, run.num_gpus, run.tokens_per_step, run.label) == ("llama-3.1-8b", 2, 8192, "mine")
 
     def test_any_table_by_its_columns(self, here):
         Path("metrics.csv").write_text("iteration,t\n" + "".join(f"{n},{2 + n % 2 / 100}\n" for n in range(1, 31)))

@@ -116,7 +116,7 @@ REJECTED = {
 """Why a figure is no reference, by the class of a check that it fails. All but a late correction are contradictions."""
 
 EXPLAINED = {
-    "vision-language model": "the printed TFLOP/s counts a vision or audio tower",
+    "vision-language model": "the printed TFLOP/s is more than that of the decoder",
     "unknown shape": "shape not stated",
     "original of a copied line": "another page repeats this line for another model",
 }
@@ -179,6 +179,8 @@ def columns() -> list[str]:
 def convert(figure: Mapping[str, str]) -> dict[str, str]:
     """Return a row of published/ without its verdict."""
     known = models.find(figure["model_key"])
+    # A name that has a row is nearer than a key, which several models of one decoder share.
+    known = (known and models.recognize(figure["model"])) or known
     note = figure["note"]
     if re.search(MISREAD[0], figure["source"]):
         note = note.replace(*MISREAD[1:])

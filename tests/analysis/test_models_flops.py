@@ -146,7 +146,9 @@ def test_an_unknown_model_is_told_which_there_are():
         ("nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16", "nemotron-3-nano-4b"),
         ("gpt3-1.3b", "gpt-3-1.3b"),
         ("gpt3_13b", None),
-        ("deepseek_v3 16B", None),
+        # A flavour of torchtitan, whose numbers are those of V2 Lite.
+        ("deepseek_v3 16B", "deepseek-v2-lite"),
+        ("deepseek_v3 30B", None),
         ("bloom-560m", None),
         ("llama-3.1-80b", None),
         ("tinyllama-2-7b", None),

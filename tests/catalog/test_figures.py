@@ -45,6 +45,25 @@ def test_csv_with_units_in_headings_and_cells():
     assert (row.line, row.step_time_s, row.tokens_per_second_per_gpu, row.mfu_percent) == (2, 1.2, 15_000, 41.5)
 
 
+@pytest.mark.parametrize(
+    ("model", "key", "row"),
+    [
+        ("Nemotron-3-Nano-Omni-30B-A3B", "nemotron-3-nano-30b-a3b", "nemotron-3-nano-omni-30b-a3b"),
+        ("Llama-like 7B", "llama-2-7b", "llama-2-7b"),
+        ("", "llama-2-7b", "llama-2-7b"),
+    ],
+)
+def test_a_printed_name_that_has_a_row_is_nearer_than_a_key(model, key, row):
+    for table in (f"model,model_key,tflops\n{model},{key},1\n", f"model_key,model,tflops\n{key},{model},1\n"):
+        (figure,) = figures(table, "table.csv")
+        assert figure.row.name == row
+
+
+def test_a_row_names_its_model_before_the_heading_does():
+    (figure,) = figures("## Llama 3.1 8B\n\n| model | gpu | tflops |\n|---|---|---|\n| Llama 2 7B | H100 | 400 |\n")
+    assert figure.row.name == "llama-2-7b"
+
+
 def test_plain_text_with_columns_two_spaces_apart():
     text = """\
   Hardware: NVIDIA H100 80GB HBM3

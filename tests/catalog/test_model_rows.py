@@ -14,7 +14,7 @@ from tprimat.catalog import layers, models
 
 TABLE = Path(models.__file__).with_name("models.csv")
 ROWS = list(csv.DictReader(TABLE.open(encoding="utf-8")))
-NO_FORMULA = ("gemma-4-26b-a4b", "deepseek-v4-flash")
+NO_FORMULA = ("deepseek-v4-flash",)
 FACTS = Path(__file__).resolve().parents[3] / "shared" / "facts"
 TRAINED = {"llama-3.1-8b": "llama", "qwen-2.5-7b": "qwen", "mistral-7b": "mistral"}
 
@@ -45,6 +45,8 @@ def matrices(row: dict[str, str], kind: str) -> list[tuple[int, int, int, int]]:
             *query, (hidden, rank + rotary, 1, 1), (rank, heads * size, 1, 1), (rank, heads * value, 1, 1),
             (heads * value, hidden, 1, 1),
         ]  # fmt: skip
+    if kind == "F":
+        return [(hidden, n["global_head_dim"] * (2 * heads + n["global_query_groups"]), 1, 1)]
     queries = 3 if row["attention_output_gate"] == "true" else 2
     return [
         (hidden, heads * n["head_dim"], queries, queries),
@@ -57,6 +59,8 @@ def layers_of(row: dict[str, str]) -> str:
     if row["layer_pattern"]:
         return row["layer_pattern"]
     count, dense = int(row["num_layers"]), int(row["num_dense_layers"] or 0)
+    if row["global_head_dim"]:
+        return "FE" * int(row["full_attention_layers"]) + "*E" * (count - int(row["full_attention_layers"]))
     return "*-" * dense + "*E" * (count - dense) if row["num_experts"] else "*-" * count
 
 
@@ -66,6 +70,7 @@ def seen(row: dict[str, str], length: int) -> float:
     if not row["sliding_window"]:
         return attending * length / 2
     whole, window = int(row["full_attention_layers"] or 0), int(row["sliding_window"])
+    whole = 0 if row["global_head_dim"] else whole
     return whole * length / 2 + (attending - whole) * statistics.fmean(min(i, window) for i in range(1, length + 1))
 
 
@@ -83,6 +88,7 @@ def test_parameters_and_flops_follow_from_the_matrices(row):
     else:
         scores = 2 * int(row["head_dim"])
     attention = 6 * int(row["num_attention_heads"]) * scores * seen(row, 4096)
+    attention += 6 * int(row["num_attention_heads"]) * int(row["global_head_dim"] or 0) * pattern.count("F") * 4096
     state = math.prod(int(row[name] or 0) for name in ("state_heads", "state_head_dim", "state_size"))
     scans = 3 * state * (7 * pattern.count("M") + 8 * pattern.count("G"))
     assert flops_per_token(model.shape, 4096) == pytest.approx(6 * active + attention + scans, rel=1e-9)

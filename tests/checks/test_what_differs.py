@@ -321,6 +321,7 @@ def test_any_other_key_of_the_frameworks_settings_is_a_row():
 SHAPES = {
     "dense": shape(),
     "windows": shape(sliding_window=512, full_attention_layers=4),
+    "global heads": shape(sliding_window=512, full_attention_layers=4, global_head_dim=128, global_query_groups=4),
     "experts": shape(
         num_experts=64,
         experts_per_token=8,

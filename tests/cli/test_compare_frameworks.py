@@ -48,7 +48,7 @@ def test_logs_with_the_values_that_they_leave_open(tmp_path, monkeypatch, capsys
         line = "step: {n:2}  loss: 9.1  memory: 31.0GiB(25%)  tps: {rate:,}\n"
         text = "".join(line.format(n=n, rate=rate + n % 3) for n in range(1, 31))
         (tmp_path / "logs" / f"{name}.log").write_text(text)
-    sizes = ["--num-gpus", "8", "--global-batch-size", "16", "--sequence-length", "2048", "--model-name", "llama"]
+    sizes = ["--num-gpus", "8", "--global-batch-size", "16", "--sequence-length", "2048", "--model-name", "llama3_8b"]
     options = ["--results-dir", "logs", "--no-plot", "--gpu", "one=H100", "--gpu", "two=H200", *sizes]
     for command in ("nvd-compare", "compare-frameworks"):
         assert run(command, options) == ExitStatus.OK

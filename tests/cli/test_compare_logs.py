@@ -281,7 +281,7 @@ class TestWhatALogLeavesOpen:
         save(make_run(model=None), here / "output")
         (run_found,) = tprimat.load("output")
         assert run_found.model is None
-        assert "Llama 3.1 8B" in compared(capsys, "output", "--model-name", "llama")[1]
+        assert "Llama 3.1 8B" in compared(capsys, "output", "--model-name", "llama-3.1-8b")[1]
 
     @pytest.mark.parametrize("command", [["read", "amd.log"], ["extract-primus", "--log-file", "amd.log"]])
     def test_the_same_options_when_importing(self, open_logs, capsys, command):
@@ -334,10 +334,10 @@ def test_a_log_that_states_nothing_is_told_the_options_and_compared_with_them(tm
     assert status == ExitStatus.NOT_COMPARABLE
     hint = "--model-name NAME --num-gpus N --global-batch-size N --sequence-length N"
     assert hint in " ".join(out.split())
-    options = hint.replace("NAME", "llama").replace("-gpus N", "-gpus 8").replace("size N", "size 16")
+    options = hint.replace("NAME", "llama3_8b").replace("-gpus N", "-gpus 8").replace("size N", "size 16")
     status, out, _ = compared(capsys, "old=old.log", "new=new.log", *options.replace("length N", "length 2048").split())
     assert (status, "new is 20% faster per GPU than old" in out) == (ExitStatus.OK, True)
-    out = compared(capsys, "old=old.log", "new=new.log", "--model-name", "llama")[1]
+    out = compared(capsys, "old=old.log", "new=new.log", "--model-name", "llama3_8b")[1]
     assert "--num-gpus N --global-batch-size N" in " ".join(out.split())
 
 
@@ -398,7 +398,7 @@ def test_a_directory_named_after_a_model_names_it_where_the_log_does_not(tmp_pat
     assert out.startswith("Llama 3.1 8B")
     assert "i model from the name of the log's directory, not the log" in out
     # What the user or the log says comes first; a name that means no model is none.
-    assert compared(capsys, "amd-logs", "nvi-logs", *sizes, "--model-name", "qwen")[1].startswith("Qwen 2.5 7B")
+    assert compared(capsys, "amd-logs", "nvi-logs", *sizes, "--model-name", "qwen-2.5-7b")[1].startswith("Qwen 2.5 7B")
     Path("own_70b").mkdir()
     Path("amd-logs/llama/train.log").rename("own_70b/train.log")
     assert tprimat.read_log("own_70b/train.log").runs[0].model is None

@@ -126,15 +126,32 @@ def test_options_fill_what_the_log_leaves_open(extract, core, tmp_path):
     only_lines = tmp_path / "grep.log"
     kept = [line for line in core.read_text().splitlines() if "elapsed time" in line]
     only_lines.write_text("\n".join(kept) + "\n")
-    status, output, _ = extract(
-        "--log-file", only_lines, "--model-name", "llama", "--sequence-length", 4096, "--num-gpus", 8, "--label", "a b"
-    )
+    given = ("--model-name", "llama-3.1-8b", "--sequence-length", 4096, "--num-gpus", 8, "--label", "a b")
+    status, output, _ = extract("--log-file", only_lines, *given)
     assert status == 0
-    (read,) = store.read(tmp_path / "output" / "benchmark_rocm_llama_a-b.json")
-    assert (read.model, read.training_config.sequence_length, read.label) == ("llama", 4096, "a b")
+    (read,) = store.read(tmp_path / "output" / "benchmark_rocm_llama-3.1-8b_a-b.json")
+    assert (read.model, read.training_config.sequence_length, read.label) == ("llama-3.1-8b", 4096, "a b")
     assert sum("from the command line" in warning for warning in read.warnings) == 2
     assert read.source.overrides == {}
     assert "tokens/s/GPU" in output
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("llama", "llama-3.1-8b, llama-2-7b"), ("QWEN", "qwen-2.5-7b, qwen-2.5-14b"), ("mistral", "mistral-7b")],
+)
+def test_a_family_is_answered_with_its_models_where_nothing_states_the_shape(extract, core, name, near, tmp_path):
+    (tmp_path / "grep.log").write_text(
+        "".join(line for line in core.read_text().splitlines(True) if "elapsed time" in line)
+    )
+    given = ("--log-file", tmp_path / "grep.log", "--sequence-length", 4096, "--num-gpus", 8)
+    status, _, errors = extract(*given, "--model-name", name)
+    assert status == 2
+    assert f"--model-name {name}: a family of models, such as {near}" in errors
+    (tmp_path / "shape.json").write_text(json.dumps({"num_layers": 2, "hidden_size": 64}))
+    assert extract(*given, "--model-name", name, "--model-shape", tmp_path / "shape.json")[0] == 0
+    # A name of its own is none of ours.
+    assert extract(*given, "--model-name", "llama-mine")[0] == 0
 
 
 @pytest.mark.parametrize("name", ["llama2_7B", "llama", "LLaMA2-7b"])

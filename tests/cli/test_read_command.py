@@ -54,12 +54,14 @@ def results(folder):
 def test_what_a_log_leaves_open_is_given(call, tmp_path):
     (tmp_path / "nano.log").write_text(NANO)
     sizes = ("--num-gpus", 2, "--global-batch-size", 8, "--sequence-length", 1024)
-    status, out, err = call("nano.log", "--gpu", "MI300X", "--model-name", "llama", "--precision", "BF16", *sizes)
+    status, out, err = call(
+        "nano.log", "--gpu", "MI300X", "--model-name", "llama-3.1-8b", "--precision", "BF16", *sizes
+    )
     assert (status, err) == (0, "")
     assert "MI300X" in out
     (found,) = results(tmp_path / "output").values()
     assert (found.gpu_info.device_name, found.platform, found.training_config.precision) == ("MI300X", "amd", "bf16")
-    assert (found.model, found.num_gpus, found.tokens_per_step) == ("llama", 2, 8192)
+    assert (found.model, found.num_gpus, found.tokens_per_step) == ("llama-3.1-8b", 2, 8192)
 
 
 def test_what_contradicts_a_log_needs_override(call, tmp_path):

@@ -74,6 +74,12 @@ def _mamba_width(shape: ModelConfig, length: int) -> float | None:
     return flops_per_token(msgspec.structs.replace(shape, state_heads=2 * hidden // size), length)
 
 
+def _delta_as_attention(shape: ModelConfig, length: int) -> float | None:
+    if "G" not in (pattern := shape.layer_pattern or ""):
+        return None
+    return flops_per_token(msgspec.structs.replace(shape, layer_pattern=pattern.replace("G", "*")), length)
+
+
 def _two_matrices(shape: ModelConfig, length: int) -> float | None:
     ungated = msgspec.structs.replace(shape, gated_ffn=False, sliding_window=None)
     return None if shape.gated_ffn is False else flops_per_token(ungated, length)
@@ -97,10 +103,11 @@ def _small_vocabulary(shape: ModelConfig, length: int) -> float | None:
 def _further_tokens(per_token: Callable[[ModelConfig, int], float | None], shape: ModelConfig, length: int) -> float:
     """Return the FLOPs per token of the layers for multi-token prediction; 0 without any.
 
-    Each has one layer of attention and one of experts, as the model's last, a projection of two embeddings and a head.
+    Each has one layer of attention and one of experts, or a dense one, a projection of two embeddings and a head.
     """
     hidden, vocabulary, count = shape.hidden_size, shape.vocab_size, shape.num_mtp_layers or 0
-    pattern = shape.layer_pattern and shape.layer_pattern + count * "*E"
+    experts = "E" if shape.num_experts else "-"
+    pattern = shape.layer_pattern and shape.layer_pattern + count * f"*{experts}"
     deeper = msgspec.structs.replace(
         shape, layer_pattern=pattern, num_layers=(shape.num_layers or 0) + count, num_parameters=None
     )
@@ -121,6 +128,7 @@ CONVENTIONS = (
     Convention("recomputed activations counted as model FLOPs", _recomputed(flops_per_token)),
     Convention("full attention, and recomputed activations counted as model FLOPs", _recomputed(_full_attention)),
     Convention("Mamba layers of width 2 x hidden size", _mamba_width, is_mistake=True),
+    Convention("gated delta layers as attention", _delta_as_attention, is_mistake=True),
     Convention("gated feed-forward layers as two matrices instead of three", _two_matrices, is_mistake=True),
     Convention("heads of size hidden / heads", _head_size, is_mistake=True),
     Convention("a vocabulary of 32,000", _small_vocabulary),
@@ -193,7 +201,9 @@ def explanations(
         whole = msgspec.structs.replace(shape, trainable_parameters=None) if trains_all else shape
         weights, counted = flops_per_token(whole, 0), (FULL if trains_all or close == [] else OWN,)
         most = [each.per_token for each in found if each.convention in counted and each.trains_all is trains_all]
-        if weights and most and weights * (1 - tolerance) <= per_token <= max(most) * (1 + tolerance):
+        # Full attention of shorter sequences is below that of a long one.
+        above = EXACT if close == [] and not trains_all else tolerance
+        if weights and most and weights * (1 - tolerance) <= per_token <= max(most) * (1 + above):
             return [Match(PACKED, weights, per_token / weights - 1, trains_all=trains_all), *close]
     return close
 

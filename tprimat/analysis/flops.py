@@ -11,7 +11,8 @@ Weights that aren't trained (LoRA) need no gradient of their own: 4 M and 2 for 
 
 Weights of other kinds of layers are in catalog/layers.py. A recurrent layer adds its state's products,
 whatever the length. A sliding window W < s
-bounds what a token sees: (W (W + 1) / 2 + (s - W) W) / s tokens on average, in the layers that have it.
+bounds what a token sees: (W (W + 1) / 2 + (s - W) W) / s tokens on average, in the layers that have it. Layers without
+it may have heads of another size (Gemma 4).
 
 An encoder-decoder (arXiv 1706.03762) of E + L layers, source and target of s tokens each: per token
 of the target, with its token of the source and a = 2 h d (n_q + n_kv),
@@ -46,8 +47,9 @@ def flops_per_token(model: ModelConfig, sequence_length: int, *, causal: bool = 
         return None
     active = sum(each.count * each.active for each in found.values())
     weights = active + model.hidden_size * model.vocab_size
-    attention = found.get("*", Layers(0, 0, 0))
+    attention, unbounded = (found.get(kind, Layers(0, 0, 0)) for kind in "*F")
     seen = _context(model, attention.count, sequence_length, causal=causal)
+    everything = unbounded.attended * unbounded.count * sequence_length * (0.5 if causal else 1.0)
     if model.num_encoder_layers is not None:
         if "E" in found or model.key_value_lora_rank is not None:
             return None
@@ -57,7 +59,7 @@ def flops_per_token(model: ModelConfig, sequence_length: int, *, causal: bool = 
         seen += (encoders + decoders) * sequence_length
     trained = min(weights, model.trainable_parameters or weights)
     scanned = sum(each.count * each.state for each in found.values()) if sequence_length else 0.0
-    return 4.0 * weights + 2.0 * trained + 6.0 * (attention.attended * seen + scanned)
+    return 4.0 * weights + 2.0 * trained + 6.0 * (attention.attended * seen + everything + scanned)
 
 
 ADAPTERS = 1
@@ -89,6 +91,6 @@ def _context(model: ModelConfig, layers: int, sequence_length: int, *, causal: b
     window, whole = model.sliding_window, sequence_length * (0.5 if causal else 1.0)
     if window is None or window >= sequence_length:
         return layers * whole
-    unbounded = min(model.full_attention_layers or 0, layers)
+    unbounded = 0 if model.global_head_dim else min(model.full_attention_layers or 0, layers)
     seen = window * (window + 1) / 2 + (sequence_length - window) * window
     return unbounded * whole + (layers - unbounded) * seen / sequence_length

@@ -189,12 +189,15 @@ def _value(field: str, cell: str, heading: str) -> Any:
 
 def _figure(line: int, table: int, cells: Iterable[tuple[str, str, str]], context: Mapping[str, Any]) -> Figure:
     """Return a row from its fields, headings and cells, its note, and what the text above the table says."""
-    fields = dict(context)
+    fields: dict[str, Any] = {}
     for field, heading, cell in cells:
         if (value := _value(field, cell, heading)) not in (None, ""):
-            fields[field] = value
+            # A name that has a row is nearer than a key, which several models of one decoder share.
+            if field != "model" or not models.recognize(fields.get(field, "")):
+                fields[field] = value
         elif ratio := _RATIO.fullmatch(cell.strip()):
             fields["ratio"] = float(ratio[1])
+    fields = {**context, **fields}
     for pattern, names in _NOTES.items():
         if found := re.search(pattern, fields.get("note", "")):
             values = (float(text.replace(",", "")) for text in found.groups())

@@ -4,6 +4,7 @@ With hidden size h, n_q query and n_kv key/value heads of size d, feed-forward w
 
     attention, *   2 h d (n_q + n_kv), and h d n_q for an output gate
     latent (MLA)   the projections of its compressions instead
+    global, F      h d (2 n_q + n_kv), with heads of its own size, whose values are the keys (Gemma 4)
     dense, -       m h f
     experts, E     m w f_e each, of width w = h or the latent one (with 2 h w around them), m h f_s shared, h E router
     Mamba-2, M     h (2 n d + 2 g s + n) + n d h, with n heads of size d, g groups, state s
@@ -23,7 +24,7 @@ from collections.abc import Callable
 from tprimat.results.run import ModelConfig
 
 KINDS = frozenset("*-EMG")
-"""Letters of a layer pattern, in the order of the table above; those of Megatron's hybrid patterns."""
+"""Letters of a layer pattern, in the order of the table above; those of Megatron's hybrid patterns, which has no F."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +77,8 @@ def _counts(shape: ModelConfig) -> dict[str, int] | None:
     if shape.num_layers is None:
         return None
     dense = shape.num_layers if shape.num_experts is None else min(shape.num_dense_layers or 0, shape.num_layers)
-    known = {"*": shape.num_layers, "-": dense, "E": shape.num_layers - dense}
+    whole = min(shape.full_attention_layers or 0, shape.num_layers) if shape.global_head_dim else 0
+    known = {"*": shape.num_layers - whole, "F": whole, "-": dense, "E": shape.num_layers - dense}
     return {kind: count for kind, count in known.items() if count}
 
 
@@ -89,6 +91,14 @@ def _attention(shape: ModelConfig, hidden: int) -> Layers | None:
         return _latent_attention(shape, hidden, heads, size, shape.key_value_lora_rank)
     weights = 2 * hidden * size * (heads + (shape.num_query_groups or heads))
     weights += heads * size * hidden if shape.attention_output_gate else 0
+    return Layers(1, weights, weights, 2 * heads * size)
+
+
+def _global_attention(shape: ModelConfig, hidden: int) -> Layers | None:
+    heads, size, groups = shape.num_attention_heads, shape.global_head_dim, shape.global_query_groups
+    if heads is None or size is None or groups is None:
+        return None
+    weights = hidden * size * (2 * heads + groups)
     return Layers(1, weights, weights, 2 * heads * size)
 
 
@@ -135,6 +145,7 @@ def _matrices(shape: ModelConfig) -> int:
 
 _OF_KIND: dict[str, Callable[[ModelConfig, int], Layers | None]] = {
     "*": _attention,
+    "F": _global_attention,
     "-": _dense,
     "E": _experts,
     # Per value of the state: Megatron-LM counts 7 FLOPs of a scan, and 4 products of the delta rule.

@@ -27,6 +27,7 @@ class Model:
         aliases: other names of the full-size model, words and numbers apart by hyphens; see `recognize`.
         shape: the full-size model.
         learned_positions: rows of a table of positions that is trained.
+        tower_parameters: parameters of encoders of images and sound, besides the shape's.
         architecture: class of its configuration in transformers.
         settings: further fields of that configuration which change the work or the result.
         nemo_recipe: its recipe in NeMo 2's nemo.collections.llm.
@@ -38,6 +39,7 @@ class Model:
     shape: ModelConfig
     aliases: tuple[str, ...] = ()
     learned_positions: int = 0
+    tower_parameters: int = 0
     architecture: str = ""
     settings: dict[str, object] = dataclasses.field(default_factory=dict)
     nemo_recipe: str = ""
@@ -82,9 +84,10 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     aliases: str = ""
     learned_positions: int = 0
+    tower_parameters: int = 0
 
     @property
-    def all_aliases(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """With its name, unless that is a family's, which means this model to us alone."""
         return (*(() if self.name in _TRAINED else (self.name,)), *self.aliases.split())
 
@@ -94,7 +97,7 @@ def models() -> tuple[Model, ...]:
     """Return all rows, those that benchmark.py trains first."""
     rows = zip(read_table("models.csv", _Row), read_table("models.csv", ModelConfig), strict=True)
     return tuple(
-        Model(row.name, row.title, shape, row.all_aliases, row.learned_positions, **_TRAINED.get(row.name, {}))
+        Model(**{**msgspec.structs.asdict(row), "shape": shape, "aliases": row.names, **_TRAINED.get(row.name, {})})
         for row, shape in rows
     )
 
@@ -124,18 +127,35 @@ def by_name(name: str) -> Model:
     raise UsageError(f"unknown model {name!r}", hint=hint, heading="unknown-model")
 
 
+def of_family(name: str | None) -> tuple[str, ...]:
+    """Return the models that the name of a family, such as llama, may mean, ours first; none for another name."""
+    own = next((model for model in trained() if model.name == (name or "").lower()), None)
+    others = (model.name for model in models() if own and model.name.startswith(f"{own.name}-"))
+    return (own.aliases[0], *others) if own else ()
+
+
 def recognize(text: str) -> Model | None:
     """Return the model that a foreign name, such as an experiment's, means; or None.
 
     Case and the signs between words and numbers don't count, nor does the point of a version: llama-3.1-8b is
-    Llama31_8B. The longest alias counts, and no size but its own may stand beside it.
+    Llama31_8B and, as NeMo's class, Llama31Config8B. The longest alias counts, and no size or version but its own may
+    stand beside it, nor another number of layers.
     """
-    lowered = text.lower()
+    lowered = text.lower().replace("config", "-")
     for pattern, model in _patterns():
         if found := pattern.search(lowered):
-            rest = f"{lowered[: found.start()]} {lowered[found.end() :]}"
-            return None if stated_size(found[0]) is None and not _is_size_of(stated_size(rest), model) else model
+            before, after = lowered[: found.start()], lowered[found.end() :]
+            another = stated_size(found[0]) is None and (
+                not _is_size_of(stated_size(f"{before} {after}"), model) or _VERSION.match(after)
+            )
+            parts = {each[1] for each in _PART.finditer(lowered)} - {str(model.shape.num_layers)}
+            return None if another or parts else model
     return None
+
+
+_VERSION = re.compile(r"[._]\d(?![a-z0-9])")
+_PART = re.compile(r"debug_?model|(?<![a-z0-9])(\d{1,4})[ _-]?layers?(?![a-z])")
+"""What follows the alias of another version, as in kimi_k2_5; a model with some of the layers, if not with all."""
 
 
 @functools.cache
@@ -161,7 +181,7 @@ def title(name: str | None) -> str:
 NAMED_SIZE = 2
 """Times that a model may have more or fewer parameters than its name says, which rounds them."""
 
-_SIZE = re.compile(r"(?:^|[\s_/-])(\d{1,4}(?:\.\d{1,3})?)(b|m)(?![a-z0-9])")
+_SIZE = re.compile(r"(?:^|[\s_/-])(\d{1,4}(?:\.\d{1,3})?)(b|m)(\d?)(?![a-z0-9])")
 
 
 def denies(name: str | None, shape: ModelConfig) -> bool:
@@ -179,9 +199,9 @@ def denies(name: str | None, shape: ModelConfig) -> bool:
 
 
 def stated_size(text: str) -> float | None:
-    """Return the parameters that a name states, as in 8B or 350m; None without."""
+    """Return the parameters that a name states, as in 8B, 7b1 or 350m; None without."""
     size = _SIZE.search(text.lower())
-    return float(size[1]) * (1e9 if size[2] == "b" else 1e6) if size else None
+    return float(f"{size[1]}{size[3] and '.'}{size[3]}") * (1e9 if size[2] == "b" else 1e6) if size else None
 
 
 def _is_size_of(size: float | None, model: Model) -> bool:

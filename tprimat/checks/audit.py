@@ -39,6 +39,8 @@ TWIN = 0.002
 LENGTHS = (4096, 2048, 8192)
 LONGEST = 32_768
 """Sequence lengths that are tried where none is stated, and the longest of a bound."""
+TOWER = 6 * 9
+"""FLOPs per token and parameter of an encoder of images at most: each token stands for so many patches of an image."""
 OUTLIER = 3.0
 """Times that a row may be as fast as the other rows of its table with the same model and GPU."""
 SMALLEST = 1e9
@@ -226,10 +228,11 @@ def _formula(
         return
     found, counts, length = _explanations(figure), preferred[_group(figure)], _length(figure)
     if figure.task in PACKED and length:
-        # By chance many ways fit: only a mistake that rows of a known length show is one.
+        # By chance many ways fit: only what rows of a known length show is one.
         near = conventions.matches(per_token, shape, length)
-        shown = (each for each in near if each.convention.is_mistake and counts[each.convention.name])
-        found = [each for each in shown if abs(each.deviation) <= EXACT] or found
+        shown = [each for each in near if counts[each.convention.name]]
+        exact = [each for each in shown if each.convention.is_mistake and abs(each.deviation) <= EXACT]
+        found = exact or found or [each for each in shown if abs(each.deviation) <= TOLERANCE]
     near = conventions.matches(per_token, shape, length or LENGTHS[0])
     own = next(each.per_token for each in near if each.convention is conventions.OWN and not each.trains_all)
     said = f"{printed:,.5g} TFLOP/s at {speed:,.6g} tokens/s/GPU is {per_token / 1e9:,.4g} GFLOP per token; the shape "
@@ -252,7 +255,12 @@ def _formula(
                 likely.append("a slow step: TFLOP/s is the mean of the steps' rates, tokens/s that of their mean time")
             # A distance is no cause: it comes last.
             likely.append(f"{near[0].deviation:+.0%} from {near[0].name}")
-            yield Finding("error", CONTRADICTION, said, tuple(likely))
+            tower = figure.row.tower_parameters if figure.row else 0
+            if 0 < per_token - own <= TOWER * tower:
+                cause = f"it may count the encoders of images and sound ({tower / 1e9:.2g}B parameters), whose work "
+                yield Finding("unverified", "encoders", said, (f"{cause}doesn't depend on the tokens", *likely))
+            else:
+                yield Finding("error", CONTRADICTION, said, tuple(likely))
     elif best.is_mistake:
         yield Finding("warning", "formula", said, (f"it counts {best.name}",))
     elif best.convention not in (conventions.OWN, conventions.PACKED):

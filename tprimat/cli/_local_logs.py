@@ -96,4 +96,4 @@ def _logs(search: Search, label: str | None) -> Iterator[tuple[str, GivenValues]
     for log in search.logs:
         console.info("")
         is_given = log.stated is None or log.why == find_logs.variable(log.model)
-        yield str(log.path), GivenValues(model=log.model if is_given else None, label=label)
+        yield str(log.path), GivenValues(model=log.model if is_given else None, label=label, trained=True)

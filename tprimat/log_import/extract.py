@@ -40,6 +40,8 @@ _OPTIONS = {
 }
 """What a user can give for a log, by field: the option, and its name in a message."""
 
+NEAREST = 3
+"""Models that the name of a family is answered with."""
 SCALING = "scaling.json"
 SYSTEM_LEVELS = 5
 """How many directories up `systems` is looked for: results/<system>/<benchmark>/<directory of a run>/result.txt."""
@@ -50,7 +52,7 @@ class GivenValues:
     """Values from the user for a log: used if it leaves them open, or in any case with `override`.
 
     `columns` says which column of a table or part of a line is what, by mapped.VALUES. `by_file` has values for
-    some of several logs: part of a path or a label, field, value.
+    some of several logs: part of a path or a label, field, value. `trained` says that a model is one of benchmark.py.
     """
 
     model: str | None = None
@@ -63,6 +65,7 @@ class GivenValues:
     gpu: str | None = None
     precision: str | None = None
     model_shape: ModelConfig | None = None
+    trained: bool = False
     by_file: tuple[tuple[str, str, Any], ...] = ()
 
     def with_options(self, values: Iterable[tuple[str, str, Any]]) -> GivenValues:
@@ -195,6 +198,7 @@ def imported(
         overrides[name] = f"{text} ({place})"
         warnings.append(f"{what} was overridden: {overrides[name]}")
     run = parsed.run(used)
+    _check_family(used.get("model"), run, given)
     assert run.source is not None
     run = msgspec.structs.replace(
         run,
@@ -291,6 +295,7 @@ def completed(run: Run, given: GivenValues) -> Run:
     Raises UsageError for a GPU that the run's software doesn't run on, unless `override` is set.
     """
     used = {field: value for field in _OPTIONS if (value := getattr(given, field)) and _stated(run, field) is None}
+    _check_family(used.get("model"), run, given)
     if not used:
         return run
     if "gpu" in used and not given.override and gpus.denies(used["gpu"], run.gpu_info.software_stack):
@@ -317,6 +322,14 @@ def completed(run: Run, given: GivenValues) -> Run:
         warnings=(*warnings, *run.warnings),
     )
     return _with_machine(run, used.get("gpu"), used.get("precision"))
+
+
+def _check_family(name: str | None, run: Run, given: GivenValues) -> None:
+    """Raise UsageError if a user's name of a family alone would decide which of its shapes a run has."""
+    shape = given.model_shape or run.model_config
+    if not given.trained and not shape.num_layers and not shape.num_parameters and (meant := models.of_family(name)):
+        text = f"--model-name {name}: a family of models, such as {', '.join(meant[:NEAREST])}"
+        raise UsageError(text, heading="unknown-model", hint="name the model, or give its --model-shape")
 
 
 def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:

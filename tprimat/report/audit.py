@@ -19,6 +19,7 @@ _TITLES = {
     "contradiction": "contradictory",
     "above-peak": "above the peak",
     "precision-unstated": "possible only in an unstated precision",
+    "encoders": "possibly with the work of encoders",
     "unreadable-row": "unreadable",
     "repeated": "with the values of another row",
     "outlier": "far faster than the others",
@@ -44,7 +45,9 @@ def document(audited: Sequence[Audited]) -> Document:
     ]
     if packed := sum(row.figure.task in PACKED and row.figure.tflops_per_gpu is not None for row in audited):
         counts.append(f"TFLOP/s of {packed} in fine-tuning only bounded, as sequences may be packed")
-    head = f"{counted(len(wrong), 'row')} of {len(audited):,} cannot be right as printed"
+    unverified = sum(row.findings[0].severity == "unverified" for row in wrong)
+    head = f"{counted(len(wrong) - unverified, 'row')} of {len(audited):,} cannot be right as printed"
+    head += f", {unverified} unverified" if unverified else ""
     screen: list[Block] = [Headline(head if wrong else f"{counted(len(audited), 'row')} checked: no contradiction")]
     screen += [Notes([_entry(group) for group in groups.values()], most=MOST_FINDINGS)] if groups else []
     return Document([*screen, *([Paragraph(f"Rows: {', '.join(counts)}.")] if counts else [])])
@@ -56,7 +59,8 @@ def _entry(group: Sequence[Audited]) -> tuple[str, list[str]]:
     model, lines = row.figure.row, sorted(each.figure.line for each in group)
     shown = ", ".join(map(str, lines[:MOST_LINES])) + (", …" if len(lines) > MOST_LINES else "")
     named = " on ".join(part for part in (model.title if model else row.figure.model, row.figure.gpu) if part)
-    below = [*first.explanations[:1], *(each.text for each in rest if not others)]
+    causes = 2 if first.rule == "encoders" else 1
+    below = [*first.explanations[:causes], *(each.text for each in rest if not others)]
     return plain(f"{PurePath(row.figure.file).name}:{shown} {named}: {first.text}"), [plain(each) for each in below]
 
 

@@ -131,9 +131,9 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     ffn_hidden_size: Annotated[Count | None, doc("feed-forward width")] = None
     vocab_size: Annotated[Count | None, doc("tokens in the output layer, without padding rows")] = None
     sliding_window: Annotated[Count | None, doc("attention window in tokens, if limited")] = None
-    full_attention_layers: Annotated[
-        Natural | None, doc("layers that see the whole sequence besides those with the window; null counts as none")
-    ] = None
+    full_attention_layers: Annotated[Natural | None, doc("layers without the window; null counts as none")] = None
+    global_head_dim: Annotated[Count | None, doc("head size without window; values are keys there")] = None
+    global_query_groups: Annotated[Count | None, doc("key/value heads in layers without window")] = None
     attention_output_gate: Annotated[
         bool | None, doc("whether a gate multiplies the output of attention; null counts as false")
     ] = None

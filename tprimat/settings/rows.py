@@ -155,6 +155,8 @@ SETTINGS = (
     _shape("value_head_dim", "value head size {}"),
     _shape("sliding_window", "window {}"),
     _shape("full_attention_layers", "without it {} layers"),
+    _shape("global_head_dim", "their head size {}"),
+    _shape("global_query_groups"),
     _shape("attention_output_gate"),
     _shape("layer_pattern", "layers {}"),
     _shape("state_heads", "state heads {}"),
