@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tprimat.analysis import metrics, run_order, stats
+from tprimat.analysis.account import account as account_of
 from tprimat.analysis.account import common_clock
 from tprimat.analysis.summary import OVER_BLOCKS, WITHHELD, summarize, typical_block_text
 from tprimat.checks import physics, training
@@ -47,13 +48,16 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
 
 def _overlap(runs: Sequence[Run]) -> bool:
     """Return whether a run began before half of another had passed: runs beside each other have no order."""
+    if len(runs) < 2:
+        return False
     spans = sorted((run.started.timestamp(), trained_seconds(run)) for run in runs if run.started)
     return any(later - begun < seconds / 2 for (begun, seconds), (later, _) in itertools.pairwise(spans))
 
 
 def trained_seconds(run: Run) -> float:
     """Return the wall time of a run, or the sum of its step times, s."""
-    account = run.account()
+    # The whole is the same wherever the warm-up ends.
+    account = account_of(run, None)
     return account.whole if account else sum(filter(None, run.step_times))
 
 
