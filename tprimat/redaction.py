@@ -222,8 +222,18 @@ MOST_HOSTS = 10_000
 """Machines of one range in brackets that are looked for."""
 
 
-def _names_in(text: str) -> Iterator[tuple[int, int, str, str]]:
-    """Yield the names in a text: where each begins and ends, of what kind it is, and the name."""
+def _names_in(text: str) -> Iterable[tuple[int, int, str, str]]:
+    """Return the names in a text: where each begins and ends, of what kind it is, and the name."""
+    return _names_in_short(text) if len(text) < _LONGEST else _find_names(text)
+
+
+@functools.lru_cache(1 << 12)
+def _names_in_short(text: str) -> tuple[tuple[int, int, str, str], ...]:
+    """Return the names in a text that thousands of results may have."""
+    return tuple(_find_names(text))
+
+
+def _find_names(text: str) -> Iterator[tuple[int, int, str, str]]:
     for match in (*_matches(text, _FORMS), *_compiled(_NUMBERS).finditer(text)):
         for group, name in match.groupdict().items():
             if name is not None and not _NOBODY.fullmatch(name) and ("." not in name or _may_be(group, match)):

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import array
 import statistics
 
 import msgspec
 import pytest
 from made_runs import H100, MI300X, comparison, failed_run, make_run, shape
 
-from tprimat.compare import Loaded, compare
+from tprimat.analysis import summary
+from tprimat.compare import Loaded, compare, figures
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.results.account import Entry
 from tprimat.results.run import MemoryMetrics, ModelConfig
@@ -247,7 +249,34 @@ class TestModelFilter:
             comparison(make_run(), make_run(model="qwen"), model="mistral")
 
 
+class TestManySystems:
+    def test_each_run_is_searched_for_segments_once(self, monkeypatch):
+        searched = []
+        search = summary.find_segments
+        monkeypatch.setattr(summary, "find_segments", lambda times: searched.append(times) or search(times))
+        runs = [make_run(label=f"build {index}", step_time=3.0 + 0.1 * index, steps=40 + index) for index in range(6)]
+        result = comparison(*runs)
+        assert len(result.models[0].pairs) == 5
+        assert len(searched) == len(runs)
+
+    def test_a_baseline_is_summarized_once_for_systems_of_one_length(self, monkeypatch):
+        calls = []
+        summarize = figures.summarize
+        monkeypatch.setattr(figures, "summarize", lambda *a, **k: calls.append(a[0]) or summarize(*a, **k))
+        longest = make_run(label="longest", step_time=2.9, steps=80)
+        others = [make_run(label=f"build {index}", step_time=3.0 + 0.1 * index, steps=40) for index in range(5)]
+        comparison(longest, *others, reference="longest")
+        assert len(calls) == 1
+
+
 class TestCopies:
+    def test_a_loaded_run_and_the_same_one_with_other_types_are_one(self):
+        run = make_run()
+        packed = msgspec.structs.replace(run, step_times=array.array("d", run.step_times))
+        result = comparison(run, packed)
+        assert len(result.models[0].systems[0].runs) == 1
+        assert result.notes == ("results/file_2.json contains the same run as results/file_1.json; counted once",)
+
     def test_a_copy_in_another_folder_counts_once(self):
         result = comparison(make_run(), make_run())
         assert len(result.models[0].systems[0].runs) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import json
 import os
 from pathlib import Path
@@ -225,3 +226,11 @@ def test_the_numbers_of_steps_are_one_object_in_files_that_have_the_same(tmp_pat
     assert first.steps is second.steps
     assert first.lines is second.lines
     assert (first.steps, first.window_steps) == (a_run().steps, a_run().window_steps)
+
+
+def test_loaded_series_have_the_values_and_the_fingerprint_of_the_file(tmp_path):
+    path = store.save(a_run(), tmp_path).path
+    (run,) = store.find([path])[0][0].runs
+    assert isinstance(run.step_times, array.array)
+    assert list(run.step_times) == list(a_run().step_times)
+    assert store.fingerprint(run) == store.fingerprint(store.read(path)[0])

@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal
 
-from tprimat.analysis.stats import mean
+from tprimat.analysis.stats import deviation, mean
 
 CONFIDENCE = 0.95
 """The level of every interval and p value; texts that name it ask level()."""
@@ -88,7 +88,7 @@ def _batch_means(values: Sequence[float], weights: Sequence[int] | None, coverag
     means = _means_of_batches(values, weights)
     # Around the mean of all values: batches differ by one in size.
     centre = mean(values, weights)
-    half = t_quantile(BATCHES - 1) * statistics.stdev(means) / math.sqrt(BATCHES)
+    half = t_quantile(BATCHES - 1) * (deviation(means) or 0.0) / math.sqrt(BATCHES)
     return Interval(centre - half, centre + half, "mean", coverage)
 
 
@@ -121,7 +121,7 @@ def run_mean(values: Sequence[float], weights: Sequence[int] | None = None) -> D
         return None
     parts = values if len(values) < BATCHES else _means_of_batches(values, weights)
     left = min(max(_autocorrelation(parts) + 1 / len(parts), 0.0), 0.9)
-    error = statistics.stdev(parts) * math.sqrt((1 + left) / (1 - left) / len(parts))
+    error = (deviation(parts) or 0.0) * math.sqrt((1 + left) / (1 - left) / len(parts))
     return Difference(mean(values, weights), error, len(parts) - 1, "batches")
 
 

@@ -99,6 +99,11 @@ def recorded_steps(run: Run) -> int:
 
 def total_time(run: Run) -> tuple[float | None, list[str]]:
     """Return the wall time of the whole run, or None with the reason."""
+    if run.steps and set(run.window_steps) == {1} and run.steps[-1] - run.steps[0] == len(run.steps) - 1:
+        # Most runs have a record for each step.
+        times = [time for time in run.step_times if time is not None]
+        if len(times) == len(run.steps):
+            return math.fsum(times), []
     timed = [
         (step, time, window)
         for step, time, window in zip(run.steps, run.step_times, run.window_steps, strict=True)

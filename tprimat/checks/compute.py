@@ -55,16 +55,16 @@ _BY_SEVERITY: tuple[Status, ...] = ("blocking", "different", "unknown", "equal")
 def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
     """Compare the settings of two runs; "same" makes every difference of configuration blocking."""
     rows = settings.rows_of((first, second))
-    every = [_entry(setting, first, second, mode) for setting in rows]
+    every = [_entry(setting, values, first, second, mode) for setting, values in rows]
     none = (None, None)
     # What is compared, and what costs no time, makes no other configuration.
     decisive = [
         entry
-        for setting, entry in zip(rows, every, strict=True)
+        for (setting, _), entry in zip(rows, every, strict=True)
         if entry.explains or (setting.role != "harmless" and setting.configured)
     ]
     entries = [
-        entry for setting, entry in zip(rows, every, strict=True) if not setting.optional or entry.values != none
+        entry for (setting, _), entry in zip(rows, every, strict=True) if not setting.optional or entry.values != none
     ]
     entries.sort(key=lambda entry: _BY_SEVERITY.index(entry.status))
     if any(entry.status == "blocking" for entry in decisive):
@@ -75,8 +75,7 @@ def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
     return ConfigDiff(tuple(entries), "best configuration")
 
 
-def _entry(setting: Setting, first: Run, second: Run, mode: Mode) -> Entry:
-    values = settings.texts(setting, (first, second))
+def _entry(setting: Setting, values: tuple[str | None, ...], first: Run, second: Run, mode: Mode) -> Entry:
     same = settings.agree(setting, first, second) if setting.same else values[0] == values[1]
     is_identity = setting.role != "harmless" and setting.configured
     status: Status = "different"

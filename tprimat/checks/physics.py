@@ -292,9 +292,12 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
 
 def _own_time(run: Run) -> Finding | None:
     """Compare the step times of a live run with the wall time of its training: one clock measured both."""
-    total, entries = records.total_time(run)[0], [entry for entry in run.timeline if entry.kind != "end"]
+    entries = [entry for entry in run.timeline if entry.kind != "end"]
     steps, kinds = sum(entry.steps for entry in entries), ("training", "start-up")
-    if run.source is None or run.source.kind != "live" or not total or steps != sum(run.window_steps):
+    if run.source is None or run.source.kind != "live" or steps != sum(run.window_steps):
+        return None
+    total = records.total_time(run)[0]
+    if not total:
         return None
     trained, begun = (math.fsum(each.duration for each in entries if each.kind == kind) for kind in kinds)
     # A pause within the first step makes the time before it a part of the start-up.

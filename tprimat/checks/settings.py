@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -44,12 +46,15 @@ def read(setting: Setting, run: Run) -> str | None:
 
 def texts(setting: Setting, runs: Sequence[Run]) -> tuple[str | None, ...]:
     """Return the values of several runs; if one states the setting, an unknown value has its meaning."""
-    found = tuple(read(setting, run) for run in runs)
+    return _stated(setting, tuple(read(setting, run) for run in runs))
+
+
+def _stated(setting: Setting, found: tuple[str | None, ...]) -> tuple[str | None, ...]:
     return tuple(text or setting.null for text in found) if setting.null and any(found) else found
 
 
-def rows_of(runs: Sequence[Run]) -> list[Setting]:
-    """Return the rows of settings, and one for each other key of framework_config that the runs don't state alike.
+def rows_of(runs: Sequence[Run]) -> list[tuple[Setting, tuple[str | None, ...]]]:
+    """Return the settings with their values, and each other key of framework_config that the runs don't state alike.
 
     Names of one framework mean nothing in another, so a key that only one states counts within one framework alone.
     """
@@ -63,7 +68,29 @@ def rows_of(runs: Sequence[Run]) -> list[Setting]:
         is_missing = len(values) < len(runs) and len({framework(run) for run in runs}) == 1
         if is_missing or len(set(map(text_of, values))) > 1:
             more.append(Setting(key, field, role="explains", named=False, optional=True))
-    return [*LEDGER, *more]
+    columns = [_ledger(_Same(run)) for run in runs]
+    stated = [_stated(setting, found) for setting, found in zip(LEDGER, zip(*columns, strict=True), strict=True)]
+    return [*zip(LEDGER, stated, strict=True), *((setting, texts(setting, runs)) for setting in more)]
+
+
+class _Same:
+    """A run that equals itself alone."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def __hash__(self) -> int:
+        return id(self.run)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.run is other.run
+
+
+@functools.lru_cache(maxsize=2)
+def _ledger(same: _Same) -> tuple[str | None, ...]:
+    """Return a run's values of all settings: a baseline is compared with many others, one after the other."""
+    found = (read(setting, same.run) for setting in LEDGER)
+    return tuple(None if text is None else sys.intern(text) for text in found)
 
 
 def agree(setting: Setting, first: Run, second: Run) -> bool:

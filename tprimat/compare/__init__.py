@@ -153,7 +153,7 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[tuple[Run, str]]
             kept.append((run, file.name))
             if (own := occasion(run)) is not None:
                 name, twin = seen.setdefault(own, (file.name, run))
-                if twin.step_times != run.step_times:
+                if tuple(twin.step_times) != tuple(run.step_times):
                     notes.append(f"{file.name} contains a run of {name} with other step times: one of the two is wrong")
     return kept
 

@@ -395,6 +395,8 @@ def incomplete_text(system: SystemResult) -> str:
 
 def _sessions_text(system: SystemResult) -> str:
     """Return how the runs after the longest break differ from those before; empty if they don't, or without a break."""
+    if len(system.valid_runs) < 2:
+        return ""
     timed = ((each.run.started, trained_seconds(each.run), each.rate) for each in system.valid_runs)
     known = sorted((began.timestamp(), seconds, rate) for began, seconds, rate in timed if began and rate)
     breaks = [(late[0] - early[0] - early[1], i) for i, (early, late) in enumerate(itertools.pairwise(known), 1)]

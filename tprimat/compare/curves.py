@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from tprimat.analysis import projection
-from tprimat.checks.settings import framework, rows_of, texts
+from tprimat.checks.settings import framework, rows_of
 from tprimat.compare import speedup
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.result import RATE, Comparison, ModelComparison, Ratio, SystemResult
@@ -316,8 +316,7 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
         yield f"{spread}; a larger batch may need more samples for the same loss"
     runs = [size.system.run for size in sizes]
     changing = []
-    for setting in rows_of(runs):
-        values = texts(setting, runs)
+    for setting, values in rows_of(runs):
         if setting.title not in _EXPECTED and len(set(values)) > 1:
             shown = [plain(value, 24) if value else "unknown" for value in values]
             changing.append(f"{setting.title} ({', '.join(shown)})" if len(shown) <= 6 else setting.title)

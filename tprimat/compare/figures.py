@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tprimat.analysis import metrics, run_order, stats
+from tprimat.analysis.account import account as account_of
 from tprimat.analysis.account import common_clock
 from tprimat.analysis.summary import OVER_BLOCKS, WITHHELD, summarize, typical_block_text
 from tprimat.checks import physics, training
@@ -47,13 +48,16 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
 
 def _overlap(runs: Sequence[Run]) -> bool:
     """Return whether a run began before half of another had passed: runs beside each other have no order."""
+    if len(runs) < 2:
+        return False
     spans = sorted((run.started.timestamp(), trained_seconds(run)) for run in runs if run.started)
     return any(later - begun < seconds / 2 for (begun, seconds), (later, _) in itertools.pairwise(spans))
 
 
 def trained_seconds(run: Run) -> float:
     """Return the wall time of a run, or the sum of its step times, s."""
-    account = run.account()
+    # The whole is the same wherever the warm-up ends.
+    account = account_of(run, None)
     return account.whole if account else sum(filter(None, run.step_times))
 
 
@@ -70,18 +74,25 @@ PASSES = 3
 """So often the common steps are looked for: with windows of two lengths they are found at the second time."""
 
 
-def aligned(systems: Sequence[SystemResult]) -> list[SystemResult]:
+Known = dict[tuple[int, Clock | None, int, int | None], SystemResult]
+"""A system on clocks and steps on which it was summarized: a baseline is so for many others."""
+
+
+def aligned(systems: Sequence[SystemResult], known: Known | None = None) -> list[SystemResult]:
     """Return systems with values that can be compared: of one clock, and of the same steps.
 
     The clock is one that all their runs have; if there is none, each keeps its own. The steps are those after the
     latest slow start of any run, up to the end of the shortest one, so that a pause or a checkpoint counts in all of
-    them or in none. What is excluded is compared with nothing, so each keeps its values then.
+    them or in none. What is excluded is compared with nothing, so each keeps its values then. What is `known` of the
+    first system is used again, and added to.
     """
     if any(system.exclusion for system in systems):
         return list(systems)
     runs = [result.run for system in systems for result in system.valid_runs]
     clock = common_clock(runs)
-    systems = [system if clock is None else _summarized(system, clock) for system in systems]
+    of = [known, *[None] * (len(systems) - 1)]
+    if clock is not None:
+        systems = [_summarized(*each, clock) for each in zip(systems, of, strict=True)]
     # If records are windows of steps, the bounds move to the next records: of one system, and then of the others.
     before = None
     for _ in range(PASSES):
@@ -95,11 +106,14 @@ def aligned(systems: Sequence[SystemResult]) -> list[SystemResult]:
         if (skip, stop) == before:
             break
         before = skip, stop
-        systems = [_summarized(system, clock, skip, stop if has_common else None) for system in systems]
+        end = stop if has_common else None
+        systems = [_summarized(*each, clock, skip, end) for each in zip(systems, of, strict=True)]
     return list(systems)
 
 
-def _summarized(system: SystemResult, clock: Clock | None, skip: int = 0, stop: int | None = None) -> SystemResult:
+def _summarized(
+    system: SystemResult, known: Known | None, clock: Clock | None, skip: int = 0, stop: int | None = None
+) -> SystemResult:
     """Return a system with its values on a clock, from one step of its runs to another."""
     if all(
         clock in (None, each.summary.clock)
@@ -108,11 +122,17 @@ def _summarized(system: SystemResult, clock: Clock | None, skip: int = 0, stop: 
         for each in system.valid_runs
     ):
         return system
+    key = id(system), clock, skip, stop
+    if known and key in known:
+        return known[key]
     results = [
         dataclasses.replace(each, summary=summarize(each.run, clock, skip=skip, stop=stop, earlier=each.summary))
         for each in system.runs
     ]
-    return system_result(system, results)
+    found = system_result(system, results)
+    if known is not None:
+        known[key] = found
+    return found
 
 
 def _status_text(result: RunResult) -> str:

@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from tprimat.checks.compute import Mode
-from tprimat.checks.settings import rows_of, texts
+from tprimat.checks.settings import rows_of
 from tprimat.compare.caveats import caveats
-from tprimat.compare.figures import aligned
+from tprimat.compare.figures import Known, aligned
 from tprimat.compare.pairs import different_work, pair
 from tprimat.compare.result import RATE, Caveat, Group, Pair, SettingRow, SystemResult
 from tprimat.text import plain
@@ -66,9 +66,10 @@ def group_of(
     baseline = chosen or (_default_baseline(by_rate) if by_rate else next(filter(_is_rated, every), every[0]))
     ranked: list[SystemResult] = []
     for last in (False, False, True):
-        found = {
-            id(system): pair(*aligned([baseline, system]), mode=mode) for system in every if system is not baseline
-        }
+        # What many runs have on other steps takes more memory than it saves time.
+        known: Known | None = {} if len(every) > len(baseline.runs) else None
+        others_of = (system for system in every if system is not baseline)
+        found = {id(system): pair(*aligned([baseline, system], known), mode=mode) for system in others_of}
         ranked = _ranked([*by_rate, *others], baseline, found)
         again = baseline if chosen or last or not ranked else _default_baseline(ranked)
         if again is baseline:
@@ -89,7 +90,7 @@ def group_of(
     ordered_pairs = tuple(pairs[id(system)] for system in ordered if system is not baseline)
     has_second = fastest is not None and fastest is not baseline and ranked[1] is not baseline
     runs = [system.run for system in systems]
-    settings = [SettingRow(setting.title, texts(setting, runs), setting.essential) for setting in rows_of(runs)]
+    settings = [SettingRow(setting.title, values, setting.essential) for setting, values in rows_of(runs)]
     settings.append(_versions(systems))
     return Group(
         tuple(systems),

@@ -83,7 +83,7 @@ def measurement(run: Run) -> tuple[object, ...]:
     It includes the timestamp if the run has so few records that two runs may have the same by chance.
     """
     count = sum(time is not None for time in run.step_times)
-    few, times = count < TELLING_RECORDS, run.step_times if count else run.timeline
+    few, times = count < TELLING_RECORDS, hash(tuple(run.step_times)) if count else run.timeline
     return times, hash(tuple(run.loss_values)), run.session, run.round, run.timestamp if few else None
 
 

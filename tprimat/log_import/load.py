@@ -216,7 +216,7 @@ def _unpacked(path: Path, given: GivenValues, jobs: int | None, inputs: Inputs) 
 def _load_logs(
     names: Sequence[str], given: GivenValues, jobs: int | None, inputs: Inputs, beside: Sequence[Loaded] = ()
 ) -> None:
-    logs, skipped, errors = sources.log_sources(names)
+    logs, skipped, errors = sources.log_sources(names, {file.name for file in beside})
     inputs.errors += errors
     if beside:
         origins = [run.source for file in beside for run in file.runs if run.source]

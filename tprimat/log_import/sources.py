@@ -18,7 +18,7 @@ import stat
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import BinaryIO
@@ -101,10 +101,13 @@ Outcome = list[ImportedRun] | tuple[str, str | None]
 """What was read from a source: its runs, or why there are none, and a hint."""
 
 
-def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile], list[TensorPrimatError]]:
+def log_sources(
+    names: Sequence[str], known: Collection[str] = ()
+) -> tuple[list[LogSource], list[SkippedFile], list[TensorPrimatError]]:
     """Return the log sources in files and directories, in the order of the names, and within a directory by path.
 
-    With them come what is skipped in directories, and an error for each name that is nothing.
+    Those that are known to be something else are left alone. With the sources come what is skipped in directories, and
+    an error for each name that is nothing.
     """
     sources: dict[object, LogSource] = {}
     skipped: list[SkippedFile] = []
@@ -125,8 +128,8 @@ def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile
             errors.append(unreadable(name, error))
             continue
         for file in files_below(path, skip) if is_folder else [path]:
-            real = os.path.realpath(file)
-            if real in visited:
+            real = "" if str(file) in known else os.path.realpath(file)
+            if not real or real in visited:
                 continue
             visited.add(real)
             try:

@@ -126,7 +126,7 @@ def _plainly(error: msgspec.ValidationError) -> str:
 
 def fingerprint(run: Run) -> str:
     """Return a run's fingerprint, hexadecimal: a hash of its setup, start and times."""
-    content = msgspec.json.encode([run.timestamp, run.status, run.steps, run.step_times, tuple(run.loss_values)])
+    content = msgspec.json.encode([run.timestamp, run.status, run.steps, tuple(run.step_times), tuple(run.loss_values)])
     return hashlib.sha256(setup_key(run) + content).hexdigest()[:32]
 
 
@@ -192,7 +192,7 @@ def _packed(file: Loaded, shared: dict[object, object]) -> Loaded:
         for name in ("steps", "window_steps", "lines"):
             series = getattr(run, name)
             msgspec.structs.force_setattr(run, name, shared.setdefault(series, series))
-        for name in ("loss_values", "learning_rates", "grad_norms"):
+        for name in ("step_times", "loss_values", "learning_rates", "grad_norms"):
             if None not in (series := getattr(run, name)):
                 # The run is as frozen as before: nobody else has it yet.
                 msgspec.structs.force_setattr(run, name, array.array("d", series))
