@@ -163,6 +163,26 @@ def is_shortened(clause):
     return not any(clause in caveat.text for caveat in group.caveats if caveat.code == "timer-differs")
 
 
+def differing(first, second, code="settings-differ"):
+    """The text on settings of frameworks that differ between two runs."""
+    runs = (make_run(label=str(place), framework_config=each) for place, each in enumerate((first, second)))
+    (group,) = comparison(*runs).models[0].groups
+    return next(caveat.text for caveat in group.caveats if caveat.code == code)
+
+
+def shows_whole(count):
+    """Whether a value of so many characters is shown as it is."""
+    return differing({"kernel": "x" * count}, {"kernel": "y"}) == f"kernel: {'x' * count} vs y"
+
+
+def names_both(count):
+    """Whether both of two settings are named, in a text of so many characters."""
+    second = "b" * (count - len("aaa: 1 vs 2; : 1 vs 2"))
+    text = differing({"aaa": 1, second: 1}, {"aaa": 2, second: 2})
+    assert text in (f"aaa: 1 vs 2; {second}: 1 vs 2", "aaa: 1 vs 2; and 1 more")
+    return second in text
+
+
 @pytest.mark.parametrize("unsettled", [(), (0,), (1,)])
 def test_a_run_that_never_settles_takes_the_interval_of_a_pair(unsettled):
     slow, fast = (
@@ -204,6 +224,28 @@ def test_the_most_severe_event_of_a_kind_is_named():
     assert text.endswith("it is thermal")
 
 
+EVENTS = {
+    "throttled": (
+        *("thermal", "hardware-slowdown", "power-brake", "power-cap", "clock-setting", "sync-boost", "slower-gpu"),
+    ),
+    "shared": ("gpu-shared", "cpu-quota", "memory-pressure", "io-pressure"),
+    "device-errors": ("gpu-lost", "xid", "ecc-uncorrected", "memory-retired", "link-errors", "pcie-narrow"),
+}
+
+
+@pytest.mark.parametrize(("code", "events"), EVENTS.items())
+def test_each_event_of_a_kind_is_named_and_before_all_that_are_less_severe(code, events):
+    for place, event in enumerate(events):
+        # The least severe is recorded first.
+        issues = tuple(TelemetryIssue(code=each, text=f"it is {each}") for each in reversed(events[place:]))
+        (group,) = comparison(make_run(telemetry=Telemetry(issues=issues)), make_run(**AMD)).models[0].groups
+        (found,) = (caveat for caveat in group.caveats if caveat.code == code)
+        assert (found.severity, found.text) == ("warning", f"8×H100 (BF16): it is {event}")
+        quiet = tuple(msgspec.structs.replace(issue, severity="info") for issue in issues)
+        (group,) = comparison(make_run(telemetry=Telemetry(issues=quiet)), make_run(**AMD)).models[0].groups
+        assert code not in {caveat.code for caveat in group.caveats}
+
+
 def test_a_range_of_prices_goes_with_the_interval_of_the_speedup():
     slow, fast = (
         tuple(dated(day, timed([seconds] * 40, device)) for day, seconds in enumerate(times, 1))
@@ -225,6 +267,8 @@ def test_a_range_of_prices_goes_with_the_interval_of_the_speedup():
     ("characters of a label", lambda count: is_cut("x" * count), (120, False), (121, True)),
     ("characters of a clause", lambda count: is_shortened("word " * 7 + "x" * (count - 35)), (44, False), (45, True)),
     ("records that tell a measurement", says_one_measurement, (19, False), (20, True)),
+    ("characters of a setting's value", shows_whole, (60, True), (61, False)),
+    ("characters of a line of settings", names_both, (78, True), (79, False)),
 )
 def test_systems_and_their_ratio(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
