@@ -18,10 +18,11 @@ from stored_runs import series
 
 from tprimat.analysis import intervals
 from tprimat.analysis.traces.breakdown import Breakdown
-from tprimat.compare import Loaded
+from tprimat.compare import Loaded, figures
 from tprimat.compare.cost import cost, with_prices
 from tprimat.compare.curves import scaling_of
 from tprimat.compare.regression import check_regression
+from tprimat.compare.result import SAMPLES_RATE
 from tprimat.compare.step_difference import Traced, explain
 from tprimat.compare.threshold import parse
 from tprimat.compare.windows import sensitivity
@@ -300,6 +301,43 @@ def test_a_window_has_its_steps(name, steps):
     times = [float(step**2) for step in range(1, 141)]
     mean = sum(step**2 for step in steps) / len(steps)
     assert dict(sensitivity(timed([1.0] * 140), timed(times, MI300X)))[name] == pytest.approx(1 / mean)
+
+
+@pytest.mark.parametrize(
+    ("metric", "of_steps", "of_blocks"),
+    [
+        ("avg_step_time_seconds", "geometric mean", "all seconds over all steps"),
+        ("median_step_time_seconds", "mean", "median"),
+        *(
+            (rate, "geometric mean", "all steps over all seconds")
+            for rate in ("steps_per_second", "tokens_per_second", "tokens_per_second_per_gpu", SAMPLES_RATE)
+        ),
+        ("min_step_time_seconds", "lowest", "lowest"),
+        ("max_step_time_seconds", "highest", "highest"),
+        ("peak_memory_allocated_gb", "highest", "highest"),
+        ("avg_memory_allocated_gb", "mean", "mean"),
+        ("total_time_seconds", "mean", "mean"),
+        ("final_loss", "mean", "mean"),
+    ],
+)
+def test_how_the_values_of_runs_become_one(metric, of_steps, of_blocks):
+    assert (figures.over_runs(metric), figures.over_runs(metric, of_blocks=True)) == (of_steps, of_blocks)
+
+
+@pytest.mark.parametrize(
+    ("rule", "value"),
+    [
+        ("highest", 4.0),
+        ("lowest", 1.0),
+        ("mean", 7 / 3),
+        ("median", 2.0),
+        ("geometric mean", 2.0),
+        ("all seconds over all steps", (1 * 10 + 2 * 10 + 4 * 20) / 40),
+        ("all steps over all seconds", 40 / (10 / 1 + 10 / 2 + 20 / 4)),
+    ],
+)
+def test_each_rule_for_the_values_of_runs(rule, value):
+    assert figures.OVER_RUNS[rule]((1.0, 2.0, 4.0), (10, 10, 20)) == pytest.approx(value)
 
 
 class TestFiguresOfARun:
