@@ -357,15 +357,23 @@ def test_a_unit_is_named_first(factor, text):
         ("nemo", "mistral", "NVIDIA H100 80GB HBM3", (1, 512, 4096)),
     ],
 )
-def test_each_shipped_configuration_supports_its_length(framework, model, device, sizes):
+def test_each_shipped_configuration_supports_its_length_and_its_batch(framework, model, device, sizes):
     micro, batch, length = sizes
-    config = TrainingConfig(micro_batch_size=micro, global_batch_size=batch, sequence_length=length // 2, num_gpus=8)
-    gpu = GpuInfo(device_name=device)
-    run = timed(training_config=config, framework=framework, model=model, gpu_info=gpu)
-    first, *_ = corrections.tokens_per_step(run, 2.0)
-    assert first.startswith(
-        f"sequence length {length} instead of {length // 2}: the {framework} default for this model"
-    )
+    shipped = TrainingConfig(micro_batch_size=micro, global_batch_size=batch, sequence_length=length, num_gpus=8)
+
+    def supported(**changes):
+        config, gpu = msgspec.structs.replace(shipped, **changes), GpuInfo(device_name=device)
+        run = timed(training_config=config, framework=framework, model=model, gpu_info=gpu)
+        texts = corrections.tokens_per_step(run, 2.0)
+        return [text for text in texts if f": the {framework} default for this model" in text]
+
+    (text,) = supported(sequence_length=length // 2)
+    assert text.startswith(f"sequence length {length} instead of {length // 2}")
+    (text,) = supported(global_batch_size=batch // 2)
+    assert text.startswith(f"global batch {batch} instead of {batch // 2}")
+    # At half of both neither one alone makes it.
+    assert supported(sequence_length=length // 2, global_batch_size=batch // 2) == []
+    assert supported(sequence_length=length // 2, micro_batch_size=micro + 1) == []
 
 
 def test_a_shipped_configuration_is_named_first():
