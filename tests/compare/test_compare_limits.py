@@ -340,6 +340,29 @@ def test_each_rule_for_the_values_of_runs(rule, value):
     assert figures.OVER_RUNS[rule]((1.0, 2.0, 4.0), (10, 10, 20)) == pytest.approx(value)
 
 
+@pytest.mark.parametrize(
+    ("slower", "other", "text", "limit"),
+    [
+        (None, None, "0%", 1.0),
+        ("0%", None, "0%", 1.0),
+        ("3%", None, "3% slower", 0.97),
+        (None, "tokens_per_second_per_gpu=100", "100 tokens/s/GPU slower", -100.0),
+        (None, "tokens_per_second=0", "0 tokens/s", 0.0),
+        (None, "tokens_per_second=100", "100 tokens/s lower", -100.0),
+        (None, "tokens_per_second=5%", "5% lower", 0.95),
+        (None, "avg_step_time_seconds=0%", "0%", 1.0),
+        (None, "avg_step_time_seconds=5%", "+5%", 1.05),
+        (None, "peak_memory_allocated_gb=0", "0 GB", 0.0),
+        (None, "peak_memory_allocated_gb=2", "+2 GB", 2.0),
+        (None, "final_loss=0%", "0%", 1.0),
+        (None, "final_loss=0.1", "+0.1 nats/token", 0.1),
+    ],
+)
+def test_a_threshold_says_in_which_direction_it_is(slower, other, text, limit):
+    (threshold,) = parse(slower, [other] if other else [])
+    assert (str(threshold), threshold.limit) == (text, pytest.approx(limit))
+
+
 class TestFiguresOfARun:
     def test_the_longest_and_the_shortest_step_are_those_of_all_runs(self):
         times = ([1.0] * 40 + [1.5], [1.1] * 40 + [1.3], [0.9] + [1.0] * 40)

@@ -356,6 +356,16 @@ class TestNemo:
         ]
         assert single(bars).training_config.max_steps == planned
 
+    def test_a_bar_without_a_number_of_its_step_counts_them(self):
+        bars = [
+            f"Epoch 0: :   5%|▌         | {step}/90 [00:12<03:59, v_num=, reduced_train_loss=10.90, "
+            "train_step_timing in s=1.5]"
+            for step in (4, 5, 5, 6)
+        ]
+        run = single(bars)
+        assert run.native_metrics["printed_step"] == (3.0, 4.0, 5.0)
+        assert run.steps == (4, 5, 6)
+
     def test_a_batch_that_grows_is_left_open(self):
         run = single([nemo(0, 1.5, 2.0, batch=8), nemo(1, 1.5, 2.0, batch=16)])
         assert run.training_config.global_batch_size is None
