@@ -112,6 +112,12 @@ def test_windows_of_twenty_records_are_told_one_by_one():
     assert "from record 21 on is 1.9000" in training.below_entropy(trained(losses, data=Data(entropy=2.0)))
 
 
+@pytest.mark.parametrize(("count", "is_found"), [(38, False), (39, False), (40, True), (41, True)])
+def test_a_window_at_the_end_needs_all_its_records(count, is_found):
+    losses = [(2.5 if step < 20 else 1.9) + 0.01 * (-1) ** step for step in range(count)]
+    assert (training.below_entropy(trained(losses, data=Data(entropy=2.0))) is not None) == is_found
+
+
 def timed(times=(1.0,) * 40, **fields):
     return Run(**{**series(times), "training_config": CONFIG, **fields})
 
