@@ -190,6 +190,8 @@ def test_claims_of_days():
     assert found(row(tokens_per_second_per_gpu=10_000.0, days=days * 1.11, **claim)) == [("warning", "claim")]
     beside = [row(line, tokens_per_second_per_gpu=1_000.0 * line, days=300 / line) for line in (2, 3, 4)]
     assert found(*beside, row(5, tokens_per_second_per_gpu=5_000.0, days=45.0)) == [("warning", "claim")]
+    # The usual number of tokens counts, however far one row is off.
+    assert found(*beside, row(5, tokens_per_second_per_gpu=5_000.0, days=240.0)) == [("warning", "claim")]
 
 
 @pytest.mark.parametrize(("times", "rules"), [(2.99, []), (3.01, ["outlier"])])

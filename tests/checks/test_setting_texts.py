@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from made_runs import make_run, shape
 
-from tprimat.checks.settings import VALUES
+from tprimat.checks.settings import SAMES, VALUES
 from tprimat.results.run import Data, Environment, ModelConfig
+from tprimat.settings.rows import by_key
 
 
 def run_with(part, **fields):
@@ -94,3 +95,29 @@ def test_the_text_of_a_setting(setting, run, text):
 
 def test_each_setting_with_a_text_of_its_own_is_tested():
     assert {setting for setting, _, _ in CASES} == VALUES.keys() - {"framework", "flops_per_token"}
+
+
+RECIPES = ("delayed", "tensorwise", "rowwise", "blockwise", "mxfp8", "mxfp4", "nvfp4")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_same"),
+    [
+        *((f"of {recipe}", f"recipe: {recipe}!", True) for recipe in (*RECIPES, "e4m3", "hybrid")),
+        *((f"of {recipe}", f"recipe: {other}!", False) for recipe in RECIPES for other in RECIPES if recipe != other),
+        ("of e4m3", "hybrid", False),
+        # One word says the format, another how it is scaled: neither contradicts the other.
+        ("of e4m3", "recipe: delayed", True),
+        ("of hybrid, delayed", "recipe: delayed", True),
+        ("of hybrid, delayed", "e4m3, delayed", False),
+        ("somebody's own", "another", True),
+        (None, "recipe: delayed", True),
+    ],
+)
+def test_recipes_of_one_precision_in_the_words_of_two_frameworks(first, second, is_same):
+    runs = [run_with("training_config", precision="fp8", precision_detail=detail) for detail in (first, second)]
+    runs[1] = msgspec.structs.replace(runs[1], framework="primus")
+    assert SAMES["same_precision"](by_key("precision"), *runs) == is_same
+    if first is not None:
+        runs[1] = msgspec.structs.replace(runs[1], framework="nemo")
+        assert not SAMES["same_precision"](by_key("precision"), *runs)

@@ -18,7 +18,7 @@ from tprimat.read.kineto.timeline import read_timeline
 from tprimat.report import explain as report
 from tprimat.report import terminal
 from tprimat.results.run import GpuInfo
-from tprimat.results.trace import TracedWork
+from tprimat.results.trace import TracedStep, TracedWork
 
 PAIRS = (
     "Falconsai_nsfw_image_detection__1016002",
@@ -71,6 +71,15 @@ def explained(samples):
         return known[name]
 
     return explained_pair
+
+
+@pytest.mark.parametrize("cause", ["host_launch", "data", "synchronisation", "other"])
+@pytest.mark.parametrize(("share", "limits"), [(0.499, False), (0.501, True)])
+def test_each_cause_of_idle_time_limits_a_step_from_half_of_it(cause, share, limits):
+    idle = {f"idle_{each}": 0.001 for each in ("host_launch", "data", "synchronisation", "other")}
+    idle |= {f"idle_{cause}": share - 0.003}
+    step = TracedStep(seconds=1.0, parts={**idle, "attention": 1 - share})
+    assert Traced("A", SimpleNamespace(steps=(step,)), None).limit == (f"idle_{cause}" if limits else "gpu")
 
 
 @pytest.mark.parametrize(
