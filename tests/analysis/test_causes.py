@@ -35,6 +35,15 @@ class TestCause:
     def test_a_limit(self, step, before, after, cause):
         assert cause_of_change(run_with(CAP), step, before, after) == cause
 
+    @pytest.mark.parametrize(
+        "code",
+        ["power-cap", "thermal", "hardware-slowdown", "power-brake", "clock-setting", "sync-boost", "gpu-shared"],
+    )
+    def test_each_limit_explains_its_begin_and_its_end(self, code):
+        run = run_with(msgspec.structs.replace(CAP, code=code, text=code))
+        assert cause_of_change(run, 40, 1.0, 1.3) == code
+        assert cause_of_change(run, 61, 1.3, 1.0) == f"end of {code}"
+
     def test_a_clock_in_its_own_direction(self):
         assert cause_of_change(run_with(ROSE), 50, 1.3, 1.0) == "clock rose"
         assert cause_of_change(run_with(ROSE), 50, 1.0, 1.3) is None

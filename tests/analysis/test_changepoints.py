@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tprimat.analysis import changepoints, warmup
+from tprimat.analysis import changepoints, segments, warmup
 from tprimat.analysis.segments import Segment, find_segments
 
 
@@ -155,6 +155,14 @@ def test_a_ramp_is_a_drift_and_no_levels(end, seed):
 def test_a_ramp_without_noise_is_a_drift():
     (level,) = find_segments(np.linspace(2.0, 2.2, 400).tolist())
     assert level.drift == pytest.approx(0.1, abs=0.001)
+
+
+@pytest.mark.parametrize("count", [150, 400])
+@pytest.mark.parametrize("tens", [(1.2, 1.12, 1.05), (0.8, 0.9, 0.95)])
+def test_a_ramp_of_thirty_values_is_as_large_as_its_first_ten_are_off(tens, count):
+    ramp = np.repeat(tens, 10)
+    drift = segments._drift(np.concatenate([ramp, np.ones(count - len(ramp))]))
+    assert drift == pytest.approx(1 / tens[0] - 1)
 
 
 def test_a_ramp_at_the_beginning_is_a_slow_start():

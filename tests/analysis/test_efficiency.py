@@ -306,6 +306,14 @@ class TestChecklist:
         (others,) = self.hints(step_time=2.4, disturbance=Disturbance(other_programs_cpu_share=0.31))
         assert others.startswith("other programs used 31% of the CPU")
 
+    @pytest.mark.parametrize("shares", [(0.0, 0.31), (0.31, 0.0), (None, 0.31), (0.04, 0.31, 0.1)])
+    def test_the_most_that_other_programs_used_in_any_run(self, shares):
+        used = [Disturbance(other_programs_cpu_share=share) for share in shares]
+        memory = MemoryMetrics(peak_memory_reserved_gb=60.0)
+        runs = [full_run(step_time=2.4, disturbance=each, memory_metrics=memory) for each in used]
+        (others,) = of_runs(runs, [summarize(run) for run in runs], Options()).hints
+        assert others.startswith("other programs used 31% of the CPU")
+
 
 def test_the_micro_batch_that_fits_by_hand():
     run = make_run(memory_metrics=MemoryMetrics(peak_memory_reserved_gb=20.0))

@@ -8,6 +8,7 @@ import random
 
 import numpy as np
 import pytest
+from limits import limits
 from scipy import special
 
 from tprimat.analysis import projection
@@ -22,6 +23,12 @@ def communicating(gpus: int, batch: int, work_s: float = 0.2, exchange_s: float 
 
 def on_a_line(gpus: int, batch: int = 8, slope: float = -0.1, noise: float = 0.0) -> Size:
     return Size(gpus, batch, 1000 * gpus**slope * math.exp(noise))
+
+
+def half_interval(half: float) -> tuple[float, float]:
+    """The interval of a rate of 1 whose logarithm deviates by so much on either side."""
+    variance = (half / special.stdtrit(2, 0.975)) ** 2
+    return projection.Fit("line", (0.0, 0.0), variance, 2, (0.0, 0.0, 0.0)).interval(8, 8, 1.0)
 
 
 @pytest.mark.parametrize("batch", [lambda gpus: 128, lambda gpus: 2 * gpus, lambda gpus: 16 + 3 * gpus])
@@ -49,6 +56,18 @@ def test_the_line_s_interval_is_that_of_the_textbook():
     low, high = projection.fit(sizes, "line").interval(1024, 8, 1.0)
     assert math.log(low) == pytest.approx(start + slope * at - half)
     assert math.log(high) == pytest.approx(start + slope * at + half)
+
+
+@limits(
+    ("half an interval, as a logarithm", lambda half: half_interval(half)[1] < math.inf, (99.9, True), (100.1, False))
+)
+def test_an_interval_beyond_all_measure_is_without_end(ask, below, above):
+    assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+@pytest.mark.parametrize("half", [101.0, 400.0, 1e6])
+def test_no_interval_is_too_wide_to_be_computed(half):
+    assert half_interval(half) == (0.0, math.inf)
 
 
 @pytest.mark.parametrize("form", projection.FORMS)

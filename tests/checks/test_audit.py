@@ -228,6 +228,8 @@ def test_claims_of_days():
     assert found(row(tokens_per_second_per_gpu=10_000.0, days=days * 1.11, **claim)) == [("warning", "claim")]
     beside = [row(line, tokens_per_second_per_gpu=1_000.0 * line, days=300 / line) for line in (2, 3, 4)]
     assert found(*beside, row(5, tokens_per_second_per_gpu=5_000.0, days=45.0)) == [("warning", "claim")]
+    # The usual number of tokens counts, however far one row is off.
+    assert found(*beside, row(5, tokens_per_second_per_gpu=5_000.0, days=240.0)) == [("warning", "claim")]
 
 
 @pytest.mark.parametrize(("times", "rules"), [(2.99, []), (3.01, ["outlier"])])
@@ -345,3 +347,12 @@ def test_impossible_rows_of_the_requests(document, line, rule):
         pytest.skip("the requests do not lie beside this clone")
     rows = audit(figures(paths[0].read_text(encoding="utf-8", errors="replace")))
     assert [(each.figure.line, each.findings[0].rule) for each in rows if each.findings] == [(line, rule)]
+
+
+@pytest.mark.parametrize("peak", [2250.0, 4500.0, 9000.0])
+def test_tflops_and_mfu_of_each_precision_of_a_gpu_imply_its_peak(peak):
+    """A B200: BF16 and FP16, FP8, FP4."""
+    known = {"gpu": "NVIDIA B200", "precision": "", "model": "unknown", "sequence_length": None}
+    contradiction = ("error", "contradiction")
+    assert contradiction not in found(row(tflops_per_gpu=0.4 * peak, mfu_percent=40.0, **known))
+    assert contradiction in found(row(tflops_per_gpu=0.4 * peak * 1.2, mfu_percent=40.0, **known))

@@ -112,6 +112,12 @@ def test_windows_of_twenty_records_are_told_one_by_one():
     assert "from record 21 on is 1.9000" in training.below_entropy(trained(losses, data=Data(entropy=2.0)))
 
 
+@pytest.mark.parametrize(("count", "is_found"), [(38, False), (39, False), (40, True), (41, True)])
+def test_a_window_at_the_end_needs_all_its_records(count, is_found):
+    losses = [(2.5 if step < 20 else 1.9) + 0.01 * (-1) ** step for step in range(count)]
+    assert (training.below_entropy(trained(losses, data=Data(entropy=2.0))) is not None) == is_found
+
+
 def timed(times=(1.0,) * 40, **fields):
     return Run(**{**series(times), "training_config": CONFIG, **fields})
 
@@ -302,6 +308,78 @@ def test_explanations_come_in_the_order_of_their_support():
     starts = [each.partition(" instead")[0].partition(" (")[0] for each in corrected(8.0)]
     units = "total rate reported as per-GPU"
     assert starts == [units, "sequence length 16384", "global batch 512", "64 GPUs"]
+
+
+@pytest.mark.parametrize("times", [2, 4, 8, 16])
+def test_a_number_of_gpus_may_be_a_power_of_two_off(times):
+    assert offers(f"{32 * times} GPUs instead of 32", float(times), gpus=32)
+    assert offers(f"{32 // times} GPUs instead of 32", 1 / times, gpus=32)
+    assert ("dual-die" in " ".join(corrected(float(times), gpus=32))) == (times == 2)
+
+
+@pytest.mark.parametrize("times", [2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 256])
+def test_a_batch_may_be_each_usual_multiple_or_share(times):
+    batch = 768 * 35
+    assert offers(f"global batch {batch * times} instead of {batch}, or {times} times", float(times), batch=batch)
+    if batch % times == 0:
+        assert offers(f"global batch {batch // times} instead of {batch}, or 1/{times} of", 1 / times, batch=batch)
+
+
+@pytest.mark.parametrize("length", [1024, 4096, 8192, 16384, 32768, 65536, 131072])
+def test_a_sequence_may_have_each_usual_length(length):
+    assert offers(f"sequence length {length} instead of 2048", length / 2048)
+    shape = models.by_name("llama").shape
+    for causal in (True, False):
+        work = flops.flops_per_token(shape, length, causal=causal) * length
+        assert f"sequence length {length} instead of 2048" in corrections.flops_per_step(shape, 2048, work)
+
+
+@pytest.mark.parametrize(
+    ("factor", "text"),
+    [
+        (1 / 8, "per-GPU rate reported as the total (the factor is exactly 1/8)"),
+        (8.0, "total rate reported as per-GPU (the factor is exactly 8)"),
+        (1000.0, "milliseconds read as seconds (the factor is exactly 1000)"),
+        (1 / 1000, "milliseconds read as seconds (the factor is exactly 1000)"),
+        (1.073741824, "GiB read as GB (the factor is exactly 1.0737)"),
+        (1 / 1.073741824, "GiB read as GB (the factor is exactly 1.0737)"),
+    ],
+)
+def test_a_unit_is_named_first(factor, text):
+    assert corrected(factor)[0] == text
+
+
+@pytest.mark.parametrize(
+    ("framework", "model", "device", "sizes"),
+    [
+        ("primus", "llama", "AMD Instinct MI300X", (2, 128, 8192)),
+        ("primus", "qwen", "AMD Instinct MI300X", (10, 640, 2048)),
+        ("primus", "llama", "AMD Instinct MI325X", (4, 128, 8192)),
+        ("primus", "qwen", "AMD Instinct MI325X", (12, 384, 2048)),
+        ("primus", "llama", "AMD Instinct MI355X", (4, 256, 8192)),
+        ("primus", "qwen", "AMD Instinct MI355X", (16, 768, 2048)),
+        ("nemo", "llama", "NVIDIA H100 80GB HBM3", (1, 512, 8192)),
+        ("nemo", "qwen", "NVIDIA H100 80GB HBM3", (2, 32, 4096)),
+        ("nemo", "mistral", "NVIDIA H100 80GB HBM3", (1, 512, 4096)),
+    ],
+)
+def test_each_shipped_configuration_supports_its_length_and_its_batch(framework, model, device, sizes):
+    micro, batch, length = sizes
+    shipped = TrainingConfig(micro_batch_size=micro, global_batch_size=batch, sequence_length=length, num_gpus=8)
+
+    def supported(**changes):
+        config, gpu = msgspec.structs.replace(shipped, **changes), GpuInfo(device_name=device)
+        run = timed(training_config=config, framework=framework, model=model, gpu_info=gpu)
+        texts = corrections.tokens_per_step(run, 2.0)
+        return [text for text in texts if f": the {framework} default for this model" in text]
+
+    (text,) = supported(sequence_length=length // 2)
+    assert text.startswith(f"sequence length {length} instead of {length // 2}")
+    (text,) = supported(global_batch_size=batch // 2)
+    assert text.startswith(f"global batch {batch} instead of {batch // 2}")
+    # At half of both neither one alone makes it.
+    assert supported(sequence_length=length // 2, global_batch_size=batch // 2) == []
+    assert supported(sequence_length=length // 2, micro_batch_size=micro + 1) == []
 
 
 def test_a_shipped_configuration_is_named_first():

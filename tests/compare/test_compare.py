@@ -358,6 +358,22 @@ class TestSettings:
         rows = self.rows(make_run(environment=environments[0]), make_run(**AMD, environment=environments[1]))
         assert rows["other versions"].values == ("nemo 2.5", "primus 0.3")
 
+    def test_models_are_offered_in_the_order_of_their_names(self):
+        names = [*"hdbfaegc"]
+        files = [Loaded(f"{name}.json", name, (make_run(model=f"model {name}"),)) for name in names]
+        with pytest.raises(UsageError) as raised:
+            compare(files, model="gpt")
+        assert raised.value.hint == f"available: {', '.join(f'model {name}' for name in sorted(names))}"
+
+    def test_versions_are_in_the_order_of_their_names(self):
+        names = [*"hdbfaegc"]
+        environments = [
+            msgspec.structs.replace(make_run().environment, versions=dict.fromkeys(order, version))
+            for order, version in ((names, "1"), (names[::-1], "2"))
+        ]
+        rows = self.rows(make_run(environment=environments[0]), make_run(**AMD, environment=environments[1]))
+        assert rows["other versions"].values == tuple(", ".join(f"{name} {n}" for name in "abcdefgh") for n in "12")
+
 
 def test_a_model_under_its_name_in_a_log_is_the_model_of_its_shape():
     full = ModelConfig(num_parameters=8_030_261_248)

@@ -18,10 +18,11 @@ from stored_runs import series
 
 from tprimat.analysis import intervals
 from tprimat.analysis.traces.breakdown import Breakdown
-from tprimat.compare import Loaded
+from tprimat.compare import Loaded, figures
 from tprimat.compare.cost import cost, with_prices
 from tprimat.compare.curves import scaling_of
 from tprimat.compare.regression import check_regression
+from tprimat.compare.result import SAMPLES_RATE
 from tprimat.compare.step_difference import Traced, explain
 from tprimat.compare.threshold import parse
 from tprimat.compare.windows import sensitivity
@@ -163,6 +164,26 @@ def is_shortened(clause):
     return not any(clause in caveat.text for caveat in group.caveats if caveat.code == "timer-differs")
 
 
+def differing(first, second, code="settings-differ"):
+    """The text on settings of frameworks that differ between two runs."""
+    runs = (make_run(label=str(place), framework_config=each) for place, each in enumerate((first, second)))
+    (group,) = comparison(*runs).models[0].groups
+    return next(caveat.text for caveat in group.caveats if caveat.code == code)
+
+
+def shows_whole(count):
+    """Whether a value of so many characters is shown as it is."""
+    return differing({"kernel": "x" * count}, {"kernel": "y"}) == f"kernel: {'x' * count} vs y"
+
+
+def names_both(count):
+    """Whether both of two settings are named, in a text of so many characters."""
+    second = "b" * (count - len("aaa: 1 vs 2; : 1 vs 2"))
+    text = differing({"aaa": 1, second: 1}, {"aaa": 2, second: 2})
+    assert text in (f"aaa: 1 vs 2; {second}: 1 vs 2", "aaa: 1 vs 2; and 1 more")
+    return second in text
+
+
 @pytest.mark.parametrize("unsettled", [(), (0,), (1,)])
 def test_a_run_that_never_settles_takes_the_interval_of_a_pair(unsettled):
     slow, fast = (
@@ -204,6 +225,28 @@ def test_the_most_severe_event_of_a_kind_is_named():
     assert text.endswith("it is thermal")
 
 
+EVENTS = {
+    "throttled": (
+        *("thermal", "hardware-slowdown", "power-brake", "power-cap", "clock-setting", "sync-boost", "slower-gpu"),
+    ),
+    "shared": ("gpu-shared", "cpu-quota", "memory-pressure", "io-pressure"),
+    "device-errors": ("gpu-lost", "xid", "ecc-uncorrected", "memory-retired", "link-errors", "pcie-narrow"),
+}
+
+
+@pytest.mark.parametrize(("code", "events"), EVENTS.items())
+def test_each_event_of_a_kind_is_named_and_before_all_that_are_less_severe(code, events):
+    for place, event in enumerate(events):
+        # The least severe is recorded first.
+        issues = tuple(TelemetryIssue(code=each, text=f"it is {each}") for each in reversed(events[place:]))
+        (group,) = comparison(make_run(telemetry=Telemetry(issues=issues)), make_run(**AMD)).models[0].groups
+        (found,) = (caveat for caveat in group.caveats if caveat.code == code)
+        assert (found.severity, found.text) == ("warning", f"8×H100 (BF16): it is {event}")
+        quiet = tuple(msgspec.structs.replace(issue, severity="info") for issue in issues)
+        (group,) = comparison(make_run(telemetry=Telemetry(issues=quiet)), make_run(**AMD)).models[0].groups
+        assert code not in {caveat.code for caveat in group.caveats}
+
+
 def test_a_range_of_prices_goes_with_the_interval_of_the_speedup():
     slow, fast = (
         tuple(dated(day, timed([seconds] * 40, device)) for day, seconds in enumerate(times, 1))
@@ -225,6 +268,8 @@ def test_a_range_of_prices_goes_with_the_interval_of_the_speedup():
     ("characters of a label", lambda count: is_cut("x" * count), (120, False), (121, True)),
     ("characters of a clause", lambda count: is_shortened("word " * 7 + "x" * (count - 35)), (44, False), (45, True)),
     ("records that tell a measurement", says_one_measurement, (19, False), (20, True)),
+    ("characters of a setting's value", shows_whole, (60, True), (61, False)),
+    ("characters of a line of settings", names_both, (78, True), (79, False)),
 )
 def test_systems_and_their_ratio(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
@@ -256,6 +301,66 @@ def test_a_window_has_its_steps(name, steps):
     times = [float(step**2) for step in range(1, 141)]
     mean = sum(step**2 for step in steps) / len(steps)
     assert dict(sensitivity(timed([1.0] * 140), timed(times, MI300X)))[name] == pytest.approx(1 / mean)
+
+
+@pytest.mark.parametrize(
+    ("metric", "of_steps", "of_blocks"),
+    [
+        ("avg_step_time_seconds", "geometric mean", "all seconds over all steps"),
+        ("median_step_time_seconds", "mean", "median"),
+        *(
+            (rate, "geometric mean", "all steps over all seconds")
+            for rate in ("steps_per_second", "tokens_per_second", "tokens_per_second_per_gpu", SAMPLES_RATE)
+        ),
+        ("min_step_time_seconds", "lowest", "lowest"),
+        ("max_step_time_seconds", "highest", "highest"),
+        ("peak_memory_allocated_gb", "highest", "highest"),
+        ("avg_memory_allocated_gb", "mean", "mean"),
+        ("total_time_seconds", "mean", "mean"),
+        ("final_loss", "mean", "mean"),
+    ],
+)
+def test_how_the_values_of_runs_become_one(metric, of_steps, of_blocks):
+    assert (figures.over_runs(metric), figures.over_runs(metric, of_blocks=True)) == (of_steps, of_blocks)
+
+
+@pytest.mark.parametrize(
+    ("rule", "value"),
+    [
+        ("highest", 4.0),
+        ("lowest", 1.0),
+        ("mean", 7 / 3),
+        ("median", 2.0),
+        ("geometric mean", 2.0),
+        ("all seconds over all steps", (1 * 10 + 2 * 10 + 4 * 20) / 40),
+        ("all steps over all seconds", 40 / (10 / 1 + 10 / 2 + 20 / 4)),
+    ],
+)
+def test_each_rule_for_the_values_of_runs(rule, value):
+    assert figures.OVER_RUNS[rule]((1.0, 2.0, 4.0), (10, 10, 20)) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("slower", "other", "text", "limit"),
+    [
+        (None, None, "0%", 1.0),
+        ("0%", None, "0%", 1.0),
+        ("3%", None, "3% slower", 0.97),
+        (None, "tokens_per_second_per_gpu=100", "100 tokens/s/GPU slower", -100.0),
+        (None, "tokens_per_second=0", "0 tokens/s", 0.0),
+        (None, "tokens_per_second=100", "100 tokens/s lower", -100.0),
+        (None, "tokens_per_second=5%", "5% lower", 0.95),
+        (None, "avg_step_time_seconds=0%", "0%", 1.0),
+        (None, "avg_step_time_seconds=5%", "+5%", 1.05),
+        (None, "peak_memory_allocated_gb=0", "0 GB", 0.0),
+        (None, "peak_memory_allocated_gb=2", "+2 GB", 2.0),
+        (None, "final_loss=0%", "0%", 1.0),
+        (None, "final_loss=0.1", "+0.1 nats/token", 0.1),
+    ],
+)
+def test_a_threshold_says_in_which_direction_it_is(slower, other, text, limit):
+    (threshold,) = parse(slower, [other] if other else [])
+    assert (str(threshold), threshold.limit) == (text, pytest.approx(limit))
 
 
 class TestFiguresOfARun:

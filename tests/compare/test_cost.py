@@ -171,3 +171,17 @@ def test_a_name_that_looks_like_a_slot_stays_a_name():
     assert {"slot": "saving"} in held
     assert any("{saving}" in piece for piece in held if isinstance(piece, str))
     assert "{saving}" in cost_sentence(cost_of(found), found.prices)
+
+
+@pytest.mark.parametrize(
+    ("cost", "ordered", "problem"),
+    [
+        (["H100=2", "3"], False, "not both"),
+        (["H100=2", "3"], True, "not both"),
+        (["2", "3"], False, "have no order"),
+    ],
+)
+def test_prices_with_and_without_names(cost, ordered, problem):
+    with pytest.raises(UsageError) as raised:
+        priced(make_run(), make_run(**AMD), cost=cost, ordered=ordered)
+    assert problem in raised.value.problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -11,13 +12,13 @@ from made_traces import MadeTrace
 from tprimat.analysis.traces.breakdown import Breakdown
 from tprimat.analysis.traces.products import calls_of, flops_of, product_of
 from tprimat.catalog import gpus
-from tprimat.compare.step_difference import UNEQUAL, Traced, explain
+from tprimat.compare.step_difference import UNEQUAL, Bar, Explanation, Traced, explain
 from tprimat.log_import import load
 from tprimat.read.kineto.timeline import read_timeline
 from tprimat.report import explain as report
 from tprimat.report import terminal
 from tprimat.results.run import GpuInfo
-from tprimat.results.trace import TracedWork
+from tprimat.results.trace import TracedStep, TracedWork
 
 PAIRS = (
     "Falconsai_nsfw_image_detection__1016002",
@@ -70,6 +71,38 @@ def explained(samples):
         return known[name]
 
     return explained_pair
+
+
+@pytest.mark.parametrize("cause", ["host_launch", "data", "synchronisation", "other"])
+@pytest.mark.parametrize(("share", "limits"), [(0.499, False), (0.501, True)])
+def test_each_cause_of_idle_time_limits_a_step_from_half_of_it(cause, share, limits):
+    idle = {f"idle_{each}": 0.001 for each in ("host_launch", "data", "synchronisation", "other")}
+    idle |= {f"idle_{cause}": share - 0.003}
+    step = TracedStep(seconds=1.0, parts={**idle, "attention": 1 - share})
+    assert Traced("A", SimpleNamespace(steps=(step,)), None).limit == (f"idle_{cause}" if limits else "gpu")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "limits", "part"),
+    [
+        ((1.0, 0.9), ("idle_data", "idle_host_launch"), "idle_data"),
+        ((1.0, 1.1), ("idle_data", "idle_host_launch"), "idle_host_launch"),
+        # Of two that are equally slow, the second one's.
+        ((1.0, 1.0), ("idle_data", "idle_host_launch"), "idle_host_launch"),
+        ((1.0, 1.1), ("idle_data", "gpu"), "idle_data"),
+        ((1.0, 0.9), ("gpu", "idle_synchronisation"), "idle_synchronisation"),
+        ((1.0, 0.9), ("gpu", "idle_other"), "idle_other"),
+        # If the GPU's work limits both, the part that the slower one loses most by; equal ones lose nothing.
+        ((1.0, 1.1), ("gpu", "gpu"), "attention"),
+        ((1.0, 0.9), ("gpu", "gpu"), "normalization"),
+        ((1.0, 1.0), ("gpu", "gpu"), "attention"),
+    ],
+)
+def test_what_is_looked_at_first(seconds, limits, part):
+    before, after = (SimpleNamespace(seconds=each, limit=limit) for each, limit in zip(seconds, limits, strict=True))
+    idle = tuple(Bar(f"idle_{cause}", 0.1, 0.1, None) for cause in ("data", "host_launch", "synchronisation", "other"))
+    work = Bar("attention", 0.2, 0.3, None), Bar("normalization", 0.2, 0.15, None)
+    assert Explanation(before, after, (*work, *idle), None, (None, None)).first_look.part == part
 
 
 class TestRealPairs:

@@ -191,6 +191,13 @@ class TestWhereItCannotBeTold:
         assert (check.answer, check.low) == ("inconclusive", None)
         assert check.text.endswith("are too strongly autocorrelated")
 
+    @pytest.mark.parametrize(("apart", "is_equal"), [(1e-10, True), (1e-8, False), (1e-7, False)])
+    def test_losses_that_differ_by_rounding_alone_are_equal(self, apart, is_equal):
+        before = run(noise=0.0)
+        drifting = [loss + apart * step / STEPS * 8 for step, loss in enumerate(before.loss_values)]
+        check = checked([before], [run(1, losses=drifting)])
+        assert ("autocorrelated" not in check.text) == is_equal
+
 
 class TestSeriesMean:
     def test_a_series_that_never_varies_has_no_error(self):

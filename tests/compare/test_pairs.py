@@ -270,6 +270,11 @@ class TestRefusals:
         assert found.ratio is None
         assert reason in found.reason
 
+    def test_different_models_are_named_before_times_that_are_missing_for_no_known_reason(self):
+        untimed = {"steps": 0, "model_config": shape()}
+        assert "num layers 16 and 32" in pair(make_run(**untimed), make_run(model_config=shape(num_layers=16))).reason
+        assert pair(make_run(**untimed), make_run(**AMD, model_config=shape())).reason.endswith("has no step times")
+
     @pytest.mark.parametrize(
         ("one", "other"),
         [

@@ -56,6 +56,14 @@ def test_wrong_names(runs, stated, words):
     assert words in caught.value.problem
 
 
+@pytest.mark.parametrize("count", [2, 5, 6])
+def test_five_systems_are_offered_at_most(count):
+    several = [make_run(precision=None, label=f"run {place}") for place in range(count)]
+    with pytest.raises(UsageError) as caught:
+        precisions(*several, A100="fp8")
+    assert caught.value.hint.count("run ") == min(count, 5)
+
+
 def test_a_regression_check_knows_the_systems_of_both(runs):
     files = [[Loaded(f"{index}.json", str(index) * 64, (run,))] for index, run in enumerate(runs)]
     found = check_regression(*files, parse("3%", ()), options=Options(precisions={"MI300X": "fp8", "H100": "bf16"}))

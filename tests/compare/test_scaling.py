@@ -182,3 +182,11 @@ def test_curves_that_do_not_cross_or_share_no_size():
     (found,) = crossovers([(8, 4.0), (16, 2.2)], [(8, 3.2), (16, 1.7)])
     assert (found.first.name, found.turns) == ("MI300X (BF16), primus", ())
     assert crossovers([(8, 3.2), (16, 1.7)], [(16, 1.7), (32, 1.0)]) == ()
+
+
+@pytest.mark.parametrize(("count", "has_values"), [(2, True), (6, True), (7, False)])
+def test_a_setting_that_changes_is_shown_with_its_values_of_six_sizes_at_most(count, has_values):
+    sizes = [runs(2**place, 25.6 / 2**place, framework_config={"kernel": f"v{place}"}) for place in range(count)]
+    (note,) = (note for note in one(*sizes).notes if note.startswith("settings change"))
+    values = ", ".join(f"v{place}" for place in range(count))
+    assert note == f"settings change with the number of GPUs: kernel{f' ({values})' if has_values else ''}"

@@ -13,7 +13,7 @@ import pytest
 
 from tprimat import frameworks
 from tprimat.errors import UsageError
-from tprimat.frameworks import by_name, external_frameworks
+from tprimat.frameworks import by_name, logged_training
 from tprimat.frameworks.deepspeed import launch as deepspeed
 from tprimat.frameworks.megatron import launch as megatron
 from tprimat.frameworks.request import Device, Request, RequestedConfig
@@ -246,7 +246,7 @@ class TestMegatron:
         assert not {"--add-qkv-bias", "--bf16"} & set(megatron.LAUNCHER.launch(request).argv)
 
     def test_without_a_gpu_it_is_shown_and_not_run(self, megatron_clone, monkeypatch):
-        monkeypatch.setattr(external_frameworks, "DRIVER_FILES", {"cuda": ()})
+        monkeypatch.setattr(logged_training, "DRIVER_FILES", {"cuda": ()})
         assert megatron.LAUNCHER.unavailable() == "Megatron-LM needs a GPU, and this machine has none"
         request, notes = by_name("megatron").resolve_config("llama", RequestedConfig(), CPU, OUT)
         assert request.platform == "nvd"
@@ -257,7 +257,7 @@ class TestMegatron:
         with pytest.raises(UsageError, match="set MEGATRON_PATH to a clone of Megatron-LM"):
             by_name("megatron").resolve_config("llama", RequestedConfig(), H100S, OUT)
         monkeypatch.setenv(megatron.CLONE.variable, str(tmp_path))
-        monkeypatch.setattr(external_frameworks, "DRIVER_FILES", {"cuda": ("/",)})
+        monkeypatch.setattr(logged_training, "DRIVER_FILES", {"cuda": ("/",)})
         assert "has no pretrain_gpt.py" in megatron.LAUNCHER.unavailable()
 
 
@@ -286,7 +286,7 @@ class TestTorchtitan:
     def test_0_1_0_is_refused_with_what_to_do(self, torchtitan_clone, monkeypatch):
         # It defines its options in torchtitan/config_manager.py, and compiles by --training.compile.
         (torchtitan_clone / torchtitan.OPTIONS).unlink()
-        monkeypatch.setattr(external_frameworks, "DRIVER_FILES", {"cuda": ("/",)})
+        monkeypatch.setattr(logged_training, "DRIVER_FILES", {"cuda": ("/",)})
         words = f"older than torchtitan 0.2.0, .*: git -C {re.escape(str(torchtitan_clone))} checkout v0.2.2"
         assert re.search(words, torchtitan.LAUNCHER.unavailable())
         with pytest.raises(UsageError, match=words):

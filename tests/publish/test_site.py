@@ -10,6 +10,7 @@ from urllib.parse import unquote, urldefrag
 import made_record
 import pytest
 
+from tprimat.analysis import intervals
 from tprimat.catalog import published
 from tprimat.publish import data, points, site
 from tprimat.publish.record import REJECTED, Change, Point, Record
@@ -71,6 +72,19 @@ def test_there_is_a_page_for_each_gpu_model_and_source(record, folder, pages):
     wanted = [each["page"] for group in ("gpus", "models", "sources") for each in tables[group].values()]
     assert {(folder / page).resolve() for page in wanted} < set(pages)
     assert len(pages) == len(wanted) + 5
+
+
+def test_pages_name_the_level_of_the_intervals(record, tmp_path, monkeypatch):
+    monkeypatch.setattr(intervals, "CONFIDENCE", 0.9)
+    made_record.write(record, tmp_path)
+    texts = {
+        path.relative_to(tmp_path).as_posix(): path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")
+    }
+    texts["site.js"] = (tmp_path / "assets" / "site.js").read_text(encoding="utf-8")
+    assert not [name for name, text in texts.items() if re.search(r"95% (CI|confidence)", text)]
+    assert "a 90% confidence interval" in texts["how.html"]
+    assert '"level":"90%"' in texts["index.html"]
+    assert any("90% CI" in text for name, text in texts.items() if name != "index.html")
 
 
 def test_names_sort_as_people_sort_them():

@@ -309,6 +309,12 @@ class TestUnknown:
         assert "line 2 looks like a step, “step= 4 loss= 2.31 memory= 31 GiB tps= 7,034 tflops= 407”" in problem
         assert "the nearest formats are torchtitan, " in problem
 
+    def test_a_word_that_few_formats_have_counts_more(self):
+        common = "step: 1 loss: 2 tokens: 3"
+        examples = {"one": common, "two": common, "three": f"{common} grad: 4", "rare": "loss: 2 flops: 5 scale: 6"}
+        # Three words of many formats, or a common one with two of its own.
+        assert nearest.formats("step 1 loss 2 tokens 3 flops 4 scale 5", examples)[0] == "rare"
+
     @pytest.mark.parametrize(("words", "is_near"), [("loss tps host node", True), ("loss tps host node where", False)])
     def test_a_near_format_shares_half_of_the_words(self, words, is_near):
         assert nearest.formats(f"1 {words}", {"torchtitan": "step: 1 loss: 2 tps: 3"}) == ["torchtitan"] * is_near
@@ -400,6 +406,18 @@ class TestColumns:
         (found,) = store.read(Path("output/train_own_model.json"))
         assert (found.steps[0], found.steps[-1], set(found.step_times)) == (1, 25, {0.5})
         assert found.loss_values[1] == 2.9
+
+    @pytest.mark.parametrize(("depth", "status"), [(9, 0), (10, 2)])
+    def test_json_lines_are_nested_nine_deep_at_most(self, depth, status, tmp_path, monkeypatch):
+        def nested(step):
+            value = 250.0
+            for _ in range(depth):
+                value = {"a": value}
+            return {"i": step, "perf": value["a"]}
+
+        content = "".join(json.dumps(nested(step)) + "\n" for step in range(1, 9))
+        column = ".".join(["perf", *"a" * (depth - 1)])
+        assert self.read(content, tmp_path, monkeypatch, f"step=i,time_ms={column}") == status
 
     def test_json_lines_with_nested_values(self, tmp_path, monkeypatch):
         content = "".join(

@@ -173,6 +173,20 @@ class TestForms:
         assert step.parts["copies"] == pytest.approx(10e-6)
         assert step.seconds == pytest.approx(100e-6)
 
+    @pytest.mark.parametrize(("longest", "is_read"), [(262_075, False), (262_076, True)])
+    def test_the_longest_event(self, longest, is_read, monkeypatch):
+        """An event that never ends is read in pieces, each as long as all before it."""
+        monkeypatch.setattr(events, "LONGEST", longest)
+        monkeypatch.setattr(events, "PIECE", 1 << 16)
+        head, event = b'{"traceEvents": [', b'{"name": "'
+        stream = events.EventStream(io.BytesIO(head + event + b"x" * (4 * ((1 << 16) - len(head)) - len(event))))
+        if is_read:
+            assert list(stream.pieces()) == [[]]
+            assert stream.cut
+        else:
+            with pytest.raises(ValueError, match="an event is longer than 0 MiB"):
+                list(stream.pieces())
+
     def test_nested_objects_are_no_events(self, monkeypatch):
         monkeypatch.setattr(events, "PIECE", 300)
         trace = MadeTrace()

@@ -326,6 +326,46 @@ class TestNemo:
         run = single([nemo(0, 1.5, 2.0).replace("| TFLOPS", "| max_memory_allocated: 85899345920 | TFLOPS")])
         assert run.memory_metrics.peak_memory_allocated_gb == 85.899
 
+    @pytest.mark.parametrize("kind", ["tensor model", "pipeline model", "context"])
+    @pytest.mark.parametrize(
+        ("groups", "size", "ranks"),
+        [
+            ("[[0, 1]]", 2, 2),
+            ("[[0, 1, 2]]", 3, 3),
+            ("[[0], [1]]", 1, 2),
+            ("[[0, 1], [2, 3]]", 2, 4),
+            ("[[0, 1], [2]]", None, None),
+            # A process of its own says nothing of groups that it has of each kind.
+            ("[[0]]", None, 1),
+        ],
+    )
+    def test_the_size_of_groups(self, kind, groups, size, ranks):
+        run = single([f"[NeMo I] All {kind} parallel group ranks: {groups}", *(nemo(n, 1.5, 2.0) for n in range(3))])
+        layers = kind == "tensor model"
+        expected = 1 if layers and groups == "[[0]]" else size
+        assert getattr(run.parallelism_config, f"{kind.replace(' ', '_')}_parallel_size") == expected
+        assert run.training_config.num_gpus == (ranks if layers else None)
+
+    @pytest.mark.parametrize(("epoch", "total", "planned"), [(0, "90", 90), (1, "90", None), (0, "?", None)])
+    @pytest.mark.parametrize("first", [1, 3])
+    def test_a_bar_states_the_steps_of_the_first_epoch(self, epoch, total, planned, first):
+        bars = [
+            f"Epoch {epoch}: :   5%|▌         | {step}/{total} [00:12<03:59, v_num=, reduced_train_loss=10.90, "
+            f"global_step={step - 1}, train_step_timing in s=1.5]"
+            for step in range(first, first + 3)
+        ]
+        assert single(bars).training_config.max_steps == planned
+
+    def test_a_bar_without_a_number_of_its_step_counts_them(self):
+        bars = [
+            f"Epoch 0: :   5%|▌         | {step}/90 [00:12<03:59, v_num=, reduced_train_loss=10.90, "
+            "train_step_timing in s=1.5]"
+            for step in (4, 5, 5, 6)
+        ]
+        run = single(bars)
+        assert run.native_metrics["printed_step"] == (3.0, 4.0, 5.0)
+        assert run.steps == (4, 5, 6)
+
     def test_a_batch_that_grows_is_left_open(self):
         run = single([nemo(0, 1.5, 2.0, batch=8), nemo(1, 1.5, 2.0, batch=16)])
         assert run.training_config.global_batch_size is None

@@ -717,3 +717,33 @@ class TestOtherEntryScripts:
         run = dumped(**others)
         assert run.training_config.sequence_length == 8192
         assert flops.flops_per_token(run.model_config, 8192)
+
+
+def plain_line(number, planned=20, batch=32, samples=None):
+    return (
+        f" iteration {number:8d}/{planned:8d} | consumed samples: {samples or number * batch:12d} | elapsed time per "
+        f"iteration (ms): 2000.0 | global batch size: {batch:5d} | lm loss: 2.5E+00 |"
+    )
+
+
+@pytest.mark.parametrize(
+    ("last", "changes", "counts"),
+    [
+        (10, {}, [1, 1, 1]),
+        # A training goes on with a longer plan, and with another batch, as long as its plan isn't over.
+        (10, {"planned": 40}, [1, 1, 1]),
+        (10, {"batch": 64, "samples": 960}, [1, 1, 1]),
+        (10, {"planned": 40, "batch": 64, "samples": 9999}, [1, 2, 2]),
+        (20, {}, [1, 1, 1]),
+        (20, {"planned": 40}, [1, 2, 2]),
+        (20, {"planned": 40, "batch": 64, "samples": 9999}, [1, 2, 2]),
+    ],
+)
+def test_later_iterations_are_of_another_training_where_enough_shows_it(last, changes, counts):
+    """Of iterations that go on, leave one out, and leave four out."""
+    before = [plain_line(number) for number in range(1, last + 1)]
+    found = []
+    for first in (last + 1, last + 2, last + 5):
+        lines = [*before, *(plain_line(number, **changes) for number in range(first, first + 5)), ""]
+        found.append(len(read.parse_chunks(["\n".join(lines).encode()], "train.log")))
+    assert found == counts

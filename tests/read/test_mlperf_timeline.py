@@ -11,12 +11,25 @@ from made_mlperf import BATCH, BEGUN, BETWEEN, DIALECTS, END, EVEN, INIT, START,
 from tprimat.analysis import account
 from tprimat.analysis.summary import summarize
 from tprimat.read.mlperf import timeline
+from tprimat.read.mlperf.reader import Reader
+from tprimat.read.parsing import text
 
 OFFICIAL = (START + sum(train + evaluate for _, train, evaluate in EVEN) + 2 * BETWEEN + END) / 1e3
 
 
 def stretches(run, kind):
     return [(entry.first_step, entry.last_step, entry.duration) for entry in run.timeline if entry.kind == kind]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(("records", "steps"), [(0, 3), (1, 27), (3, 11)])
+def test_blocks_and_events_of_steps_are_what_a_log_is_known_by(dialect, records, steps):
+    reader, counts = Reader(), []
+    for line in text.lines([mlperf_log(EVEN, dialect, records=records).encode()]):
+        reader.feed(line)
+        counts.append(reader.steps_found)
+    assert counts == sorted(counts)
+    assert counts[-1] == steps
 
 
 class TestDialects:

@@ -381,6 +381,10 @@ def test_logs(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
 
 
+def test_a_pause_of_exactly_the_time_of_a_start_is_none():
+    assert second_after_pause(5.0) == 6.0
+
+
 @pytest.mark.parametrize(("percent", "told"), [(4.9, False), (5.1, True)])
 def test_kernels_of_no_category_are_told(tmp_path, percent, told):
     trace, path = MadeTrace(), tmp_path / "trace.json"

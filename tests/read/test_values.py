@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tprimat.read.parsing.text import utc
-from tprimat.read.parsing.values import duration, number, summary_values, whole_ratio
+from tprimat.read.parsing.values import (
+    LoggedValue,
+    LoggedValues,
+    duration,
+    number,
+    state,
+    summary_values,
+    whole_ratio,
+)
+from tprimat.results.fields import LARGEST_COUNT, LARGEST_VALUE
 
 
 @pytest.mark.parametrize(
@@ -75,3 +84,48 @@ def test_values_of_a_summary_are_in_the_units_of_a_result():
 )
 def test_times_since_1970(seconds, shown):
     assert utc(seconds) == shown
+
+
+class TestLoggedValues:
+    def test_what_is_stated_without_a_place_is_of_the_first_line(self):
+        stated = LoggedValues()
+        state(stated, "seed", 7)
+        state(stated, "model", None, "model: none", 3)
+        state(stated, "batch", 8, " batch \t of  8 ", 5, 2)
+        state(stated, "long", 1, "x" * 301)
+        assert stated.pop("long").text == "x" * 300
+        assert stated == {"seed": LoggedValue(7, 1, "seed: 7", 1), "batch": LoggedValue(8, 5, "batch of 8", 2)}
+
+    @pytest.mark.parametrize(
+        ("weight", "value", "kept"), [(1, 8, (4, 9)), (2, 8, (8, 12)), (3, 8, (8, 12)), (2, 4, (4, 9)), (3, 4, (4, 9))]
+    )
+    def test_the_heavier_statement_holds_and_of_equal_ones_the_later(self, weight, value, kept):
+        stated, later = LoggedValues(), LoggedValues()
+        state(stated, "batch", 4, "", 9, 2)
+        state(later, "batch", value, "", 12, weight)
+        stated.absorb(later)
+        assert (stated["batch"].value, stated["batch"].line) == kept
+
+    @pytest.mark.parametrize(
+        ("value", "count", "number_", "word"),
+        [
+            (0, None, 0.0, None),
+            (1, 1, 1.0, None),
+            (LARGEST_COUNT, LARGEST_COUNT, float(LARGEST_COUNT), None),
+            (LARGEST_COUNT + 1, None, float(LARGEST_COUNT + 1), None),
+            (LARGEST_VALUE, None, LARGEST_VALUE, None),
+            (-LARGEST_VALUE, None, -LARGEST_VALUE, None),
+            (LARGEST_VALUE * 1.01, None, None, None),
+            (float("nan"), None, None, None),
+            (True, None, None, None),
+            (2.0, None, 2.0, None),
+            ("two", None, None, "two"),
+            ("", None, None, None),
+            (None, None, None, None),
+        ],
+    )
+    def test_a_value_is_only_what_it_can_be(self, value, count, number_, word):
+        stated = LoggedValues(n=LoggedValue(value, 1, ""))
+        assert (stated.count("n"), stated.number("n"), stated.word("n")) == (count, number_, word)
+        assert (stated.count_statement("n") is None) == (count is None)
+        assert LoggedValues().count("n") is LoggedValues().number("n") is LoggedValues().word("n") is None

@@ -1,7 +1,7 @@
 """Is a candidate worse than a baseline by more than a threshold? For CI.
 
 Each metric of each setup is worse, within its threshold, or inconclusive. The intervals are those of the comparison:
-each run counts once, two-sided 95 %, with Holm's correction over all metrics and setups.
+each run counts once, two-sided at intervals.CONFIDENCE, with Holm's correction over all metrics and setups.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Check:
         threshold: None if nothing could be compared.
         values: means over the runs of baseline and candidate, in the metric's unit.
         change: candidate over baseline, or minus it for a threshold in the metric's unit.
-        low, high: its 95 % interval, by this method; None with too few runs.
+        low, high: its interval at CONFIDENCE, by this method; None with too few runs.
         p: of a true change exactly as large as the threshold; None with too few runs.
         p_adjusted: the same after Holm's correction for all checks, which decides.
         runs_needed: runs of each that would decide; None if it is decided, or if none up to a hundred would.

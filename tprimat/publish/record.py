@@ -30,7 +30,7 @@ class Point:
         printed_tflops_per_gpu: as the publisher prints it, by whatever formula.
         time_to_target_seconds: training until the quality that `target` or the note names, None if there is none.
         rates: of each run where they are known, in the unit of the speed per GPU.
-        low, high: 95% confidence interval over the runs; None with a single run.
+        low, high: confidence interval over the runs; None with a single run.
         mark: how the value was checked.
         reason: why a value contradicts itself or is rejected, and the correction where one is known.
         source: repository, path, commit and line, or the result file.
@@ -74,7 +74,7 @@ class PointPair:
 
     Attributes:
         first, second: places of the points in the record.
-        ratio: of the first's speed to the second's, with `low` and `high`, its 95% confidence interval.
+        ratio: of the first's speed to the second's, with `low` and `high`, its confidence interval.
     """
 
     first: int

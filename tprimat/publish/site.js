@@ -71,7 +71,7 @@
   const shortMark = (i) => h("span", { class: `mark ${MARK_CLASS[P.mark[i]]}`, title: P.mark[i] }, SHORT[P.mark[i]] ?? P.mark[i]);
   const mark = (i) => [h("span", { class: `mark ${MARK_CLASS[P.mark[i]]}` }, P.mark[i]), P.reason[i] && `: ${P.reason[i]}`, note(P.note[i])];
   // The interval over the runs, where the shown value has one, and their number.
-  const runs = (i, key, prefix = "95% CI ") => [key === "tokens" && P.low[i] && P.high[i] && `${prefix}${amount(P.low[i])}–${amount(P.high[i])}`,
+  const runs = (i, key, prefix = `${WORDS.level} CI `) => [key === "tokens" && P.low[i] && P.high[i] && `${prefix}${amount(P.low[i])}–${amount(P.high[i])}`,
     P.rates[i]?.length ? counted(P.rates[i].length, "run") : P.mark[i] !== LOG && "runs not stated"].filter(Boolean).join(", ");
 
   // A note, folded if it is long.
@@ -276,7 +276,7 @@
 
   function renderBest(best) {
     const longest = Math.max(...best.map((i) => valueOf(i, state.metric)));
-    byId("best-unit").textContent = METRICS[state.metric].unit + (state.metric === "tokens" ? ", 95% CI" : "");
+    byId("best-unit").textContent = METRICS[state.metric].unit + (state.metric === "tokens" ? `, ${WORDS.level} CI` : "");
     byId("best").hidden = !best.length;
     byId("best").classList.toggle("no-cost", state.metric !== "tokens");
     byId("best").querySelector("tbody").replaceChildren(...best.slice(0, limits.best).map((i) => bestRow(i, longest)));
@@ -494,7 +494,7 @@
     const digits = digitsOf(ratio, pair ? pair.high - pair.low : ratio - 1);
     const [text, low, high] = [ratio, pair?.low, pair?.high].map((each) => each?.toFixed(digits));
     const others = [fast, slow].map((i) => spread(i, key)).filter(Boolean).join("; ");
-    const lines = pair ? [`${text}×, 95% CI ${low}–${high}: ${values}. The interval covers run-to-run variation of these two systems` +
+    const lines = pair ? [`${text}×, ${WORDS.level} CI ${low}–${high}: ${values}. The interval covers run-to-run variation of these two systems` +
       `${others ? `; other results of the same source: ${others}` : ""}.`] : [`${text}×: ${values}. No confidence interval; ${why}.`];
     if (work.unknown.length) lines.push(`Possibly different work: ${names(work.unknown)} not stated for both.`);
     const [short, long] = [fast, slow].sort((x, y) => valueOf(x, "target") - valueOf(y, "target"));

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprimat import units
+from tprimat.analysis.intervals import level
 from tprimat.files import write_output
 from tprimat.publish.data import UNKNOWN
 from tprimat.publish.record import REJECTED, Change, Point, Record
@@ -115,7 +116,7 @@ class Row:
         """The interval of tokens/s over the runs, and their number, as far as they are known."""
         point, number = self.point, len(self.point.rates)
         is_known = point.low is not None and point.high is not None and self.unit == _METRICS[0][1]
-        interval = f"95% CI {point.low:,.0f}–{point.high:,.0f}" if is_known else ""
+        interval = f"{level()} CI {point.low:,.0f}–{point.high:,.0f}" if is_known else ""
         return ", ".join(filter(None, [interval, f"{number} run{'s' * (number > 1)}" if number else ""]))
 
 
@@ -177,7 +178,7 @@ def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
     models = sorted(_grouped(rows, "model").values(), key=len, reverse=True)
     first = [row for own in models for row in next(iter(_best(own, "model").values()), [])]
     repeats = _repeats(rows, tables["gpus"])
-    shared = {"tables": tables, "rows": rows, "marks": MARKS, "short": SHORT_NOTE}
+    shared = {"tables": tables, "rows": rows, "marks": MARKS, "short": SHORT_NOTE, "level": level()}
     _page(folder, "index.html", "index.html", {**shared, "words": _words(record, repeats), "best": first})
     _page(folder, "how.html", "how.html", {**shared, "counts": Counter(row.point.mark for row in rows)})
     for group, name in groups.items():
@@ -284,7 +285,7 @@ def _change(change: Change) -> str:
     size = f"{100 * (change.ratio - 1):+.1f}%".replace("-", "−")
     if change.low is None or change.high is None:
         return f"{size}, {_NO_INTERVAL}"
-    interval = f"{change.ratio:.3f}×, 95% CI {change.low:.3f}–{change.high:.3f}"
+    interval = f"{change.ratio:.3f}×, {level()} CI {change.low:.3f}–{change.high:.3f}"
     if change.is_found is None:
         return f"{size} ({interval}), between two systems"
     return f"{size} ({interval})" if change.is_found else f"no significant change ({interval})"
@@ -303,7 +304,7 @@ def _words(record: Record, repeats: Sequence[int]) -> markupsafe.Markup:
     names = {(point.framework, point.version) for point in record.points}
     table = [[*pair, plain(software(*pair))] for pair in sorted(names)]
     words = {"tasks": TASKS, "marks": list(MARKS), "rejected": REJECTED, "frameworks": _SOFTWARE, "software": table}
-    return json_text({**words, "repeats": repeats, "short": SHORT_NOTE})
+    return json_text({**words, "repeats": repeats, "short": SHORT_NOTE, "level": level()})
 
 
 def _repeats(rows: Iterable[Row], gpus: Mapping[str, Mapping[str, str]]) -> list[int]:

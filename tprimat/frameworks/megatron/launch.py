@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from tprimat.catalog import models
-from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, LoggedTraining
+from tprimat.frameworks.logged_training import Clone, ExternalResolver, LoggedTraining
 from tprimat.frameworks.loops import time_limit
 from tprimat.frameworks.loops.recipe import described
 from tprimat.frameworks.request import Launch, Request

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tprimat.errors import UsageError
 from tprimat.frameworks import scales
-from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, LoggedTraining
+from tprimat.frameworks.logged_training import Clone, ExternalResolver, LoggedTraining
 from tprimat.frameworks.loops.recipe import described
 from tprimat.frameworks.request import Launch, Request
 from tprimat.frameworks.torchtitan import registry

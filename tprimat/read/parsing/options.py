@@ -70,9 +70,6 @@ _OPTION = re.compile(rf"(--|['\"]|(?<![\w./-]))({'|'.join(_OPTIONS)})(['\"]?\s*[
 _SWITCH = re.compile(r"--(bf16|fp16|gradient_checkpointing)(?=\s*(?:--|$|\\))")
 _PROCESSES = re.compile(r"--(nproc[_-]per[_-]node|num_processes|num_gpus|nnodes|num_nodes)(?:=|\s+)(\d{1,7})\b")
 _NUM_PROCESSES = re.compile(r"^\s*Num processes: (\d{1,7})\b")
-HINTS = ("batch_size", "seq", "block_size", "cutoff_len", "_steps", "epochs", "bf16", "fp16", "model", "rate", "seed",
-         "--n", "Num proc", "dtype")  # fmt: skip
-"""A line without any of these echoes no option."""
 NAMED = ("--n", "Num proc", *_OPTIONS)
 ECHOES = ("--n", "Num proc", *(f"--{name}" for name in _OPTIONS))
 """A line without any of NAMED echoes no option, one without any of ECHOES none of a command line."""
@@ -81,7 +78,7 @@ ECHOES = ("--n", "Num proc", *(f"--{name}" for name in _OPTIONS))
 def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True) -> None:
     """Add the script options that a line echoes; with `bare`, `name: value` counts too and not only `--name value`."""
     text = text[:20_000]
-    if not is_told(text, HINTS):
+    if not is_told(text, NAMED):
         return
     printed = _OPTION.findall(text) + [("--", name, "=", "true") for name in _SWITCH.findall(text)]
     for sign, name, between, value in printed:

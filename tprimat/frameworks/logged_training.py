@@ -1,6 +1,6 @@
-"""Frameworks that train on GPUs with a program of their own, in a clone that an environment variable names.
+"""Frameworks that train on GPUs with a program of their own, in a clone that a variable names, measured by their logs.
 
-They draw their own weights and train on data of their own. What they print is their result: the log is read.
+They draw their own weights and train on data of their own. To add one: a directory like megatron/, and its log format.
 """
 
 from __future__ import annotations
