@@ -28,17 +28,24 @@ PLOT_ENDINGS = (".png", ".svg", ".pdf")
 
 
 def load(
-    names: Sequence[str | Path], hint: str, option: str | None = None, given: GivenValues = NOTHING_GIVEN
+    names: Sequence[str | Path],
+    hint: str,
+    option: str | None = None,
+    given: GivenValues = NOTHING_GIVEN,
+    *,
+    shows_unread: bool = True,
 ) -> Inputs:
     """Return the results and logs in files and directories; what was named and can't be read is printed.
+
+    So are notes on logs that are left alone, if `shows_unread`.
 
     Raises UsageError, with the hint and the option that named them, if there are no results.
     """
     inputs = loader.load(map(str, names), given)
     for error in inputs.errors if inputs.files else inputs.errors[:-1]:
         console.error(error.line())
-    for note in (each for each in inputs.notes if loader.UNREAD in each):
-        console.error(f"note: {note}")
+    if shows_unread:
+        show_unread(inputs.notes)
     if inputs.files:
         if option is None:
             check(given, names, inputs)
@@ -55,6 +62,12 @@ def load(
             hint = "no run there has left a result: repeat its ./benchmark.py command with --resume"
     problem = f"no benchmark results or logs in {', '.join(map(str, names))}{skipped}"
     raise UsageError(f"{option}: {problem}" if option else problem, hint=hint, heading="no-results")
+
+
+def show_unread(notes: Sequence[str]) -> None:
+    """Print the notes on logs that are left alone."""
+    for note in (each for each in notes if loader.UNREAD in each):
+        console.error(f"note: {note}")
 
 
 def check(given: GivenValues, names: Sequence[str | Path], *inputs: Inputs) -> None:

@@ -44,6 +44,7 @@ def main(arguments: argparse.Namespace) -> int:
     written = _write(report, arguments, path)
     if not arguments.json and not arguments.quiet:
         console.echo("\n" + "\n".join(written))
+    _comparing.show_unread(report.comparison.notes)
     return status
 
 
@@ -78,7 +79,10 @@ def _compared(arguments: argparse.Namespace) -> tuple[Report, Path, ExitStatus]:
         raise UsageError("--target-loss must be above zero", heading="wrong-usage")
     path = _comparing.plot_path(folder, arguments.output)
     inputs = _comparing.load(
-        arguments.results or _comparing.result_folders(folder, hint), hint, given=_comparing.given_values(arguments)
+        arguments.results or _comparing.result_folders(folder, hint),
+        hint,
+        given=_comparing.given_values(arguments),
+        shows_unread=False,
     )
     comparison = compare(
         inputs.files,
