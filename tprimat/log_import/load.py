@@ -246,10 +246,10 @@ def _load_logs(
             ]
         if logs and any(run.session is None for _, run in live):
             patterns = {f"{Path(log.paths[0]).parent}/*{Path(log.paths[0]).suffix}": None for log in logs}
-            more = " …" if len(patterns) > MOST_PATTERNS else ""
+            rest = " …" if len(patterns) > MOST_PATTERNS else ""
             words = " ".join([*names, *list(patterns)[:MOST_PATTERNS]])
             which = f"{counted(len(logs), 'file')} that may be logs {UNREAD} of a training script"
-            inputs.notes.append(f"{which}, which may write them; to compare them: ./compare_results.py {words}{more}")
+            inputs.notes.append(f"{which}, which may write them; to compare them: ./compare_results.py {words}{rest}")
             return
     groups: dict[str, list[ImportedRun]] = {}
     for source, outcome in sources.read_sources(logs, jobs, given):

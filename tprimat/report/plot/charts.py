@@ -302,7 +302,7 @@ def why_no_loss(system: SystemResult, over: Literal["tokens", "wall"]) -> str | 
 
 def floor_note(floor: float) -> str:
     """Return what a dotted line is."""
-    return f"dotted: {floor:.3g} nats/token, data entropy (lowest achievable loss)"
+    return f"{floor:.3g} nats/token, data entropy (lowest achievable loss)"
 
 
 def beyond_note(chart: LineChart) -> str:
