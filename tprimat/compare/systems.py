@@ -237,7 +237,7 @@ _TELLING = (
     _DEVICE,
     Part("platform", lambda run: text_of(run.framework_config.get("submission_platform"))),
     *(
-        _of_setting(each, each.title or each.key.replace("_", " "))
+        _of_setting(each, each.title or each.label.format("").strip() or each.key.replace("_", " "))
         for row in LEDGER
         if row.named and row.title != "precision"
         for each in (row, *(part for part in parts_of(row.title) if part.label))

@@ -50,6 +50,9 @@ VENDORS: dict[Platform, str] = {"nvd": "NVIDIA", "amd": "AMD"}
 MODEL_FROM_DIRECTORY = "model from the name of the log's directory"
 """How the warning begins where the log doesn't state the model and its directory is named after one."""
 
+FROM_NAMES = "inferred from the names of the platform and of the log's files"
+"""How the warning begins where only those say on which GPUs an MLPerf log was written."""
+
 FROM_DESCRIPTION = "system description"
 """How precision_detail begins where the log doesn't state the precision and MLPerf's system description does."""
 
