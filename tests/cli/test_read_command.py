@@ -428,7 +428,10 @@ def test_without_arguments_the_directories_of_the_older_tool_are_read(tmp_path, 
     ("gpu", "said"),
     [
         ("H1000", "did you mean H100?"),
-        ("H9000", "the nearest are H800, H200, H100; its peak is not in the catalog (--peak-tflops of compare sets it)"),
+        (
+            "H9000",
+            "the nearest are H800, H200, H100; its peak is not in the catalog (--peak-tflops of compare sets it)",
+        ),
         ("Gaudi 3", "its peak is not in the catalog (--peak-tflops of compare sets it)"),
         # Known by name, or known as a whole.
         ("MI430X", None),

@@ -176,6 +176,7 @@ def test_no_reader_takes_an_error_text_for_a_gpu(name):
         ("2xXE9680x8H100-SXM-80GB", "result_0.txt", 16, "H100"),
         ("1xSR680aV3-8xB200_SXM_180GB", "result_0.txt", 8, "B200"),
         ("9xXE9712x4GB200", "result_0.txt", 36, "GB200"),
+        ("", "v5.1_llama31_8b_UF_2x8xB200_r0.txt", 16, "B200"),
         ("2xNVIDIA GB200", "tyche_ngpu8_ngc25.09_nemo/llama31_8b/result_0.txt", 8, "GB200"),
         ("2xNVIDIA GB200", "v5.1_tyche_8gpu_r0.txt", 8, "GB200"),
         ("64xND_H200_v5", "result_0.txt", None, "H200"),

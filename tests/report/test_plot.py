@@ -334,8 +334,8 @@ class TestSeveralModels:
             bar.get_width() / max(each.get_width() for each in throughput.patches) for bar in throughput.patches
         ) == (pytest.approx(1 if is_relative else 1 / factor))
         for axes in (averages, throughput):
-            assert around(axes)[0].endswith("; each model on a scale of its own") is is_relative
-            assert bool(axes.get_xticks().tolist()) is not is_relative
+            assert around(axes)[0].endswith("; axis: share of each model's longest bar") is is_relative
+            assert ([label.get_text() for label in axes.get_xticklabels()] == ["0", "50%", "100%"]) is is_relative
 
     def test_samples_and_tokens_are_named_at_each_bar(self):
         runs = make_run(), make_run("NVIDIA H100", model="lora", framework="mlperf", length=None)
@@ -365,6 +365,14 @@ class TestWhatIsMissing:
         _, _, throughput, memory, _ = panels(comparison(make_run(), failed_run()))
         assert "no step times: its run failed (out of memory)" in " ".join(" ".join(texts(throughput)).split())
         assert "not measured" in texts(memory)
+
+    def test_of_many_systems_those_without_memory_have_no_row(self):
+        most = plot.bars.MOST_UNMEASURED
+        for count in (most, most + 1):
+            bare = [make_run(label=f"system {n}", memory_metrics=MemoryMetrics()) for n in range(1, count)]
+            _, _, _, memory, _ = panels(comparison(make_run(), *bare))
+            assert len(labels(memory)) == (count if count == most else 1)
+            assert f"not measured of {most} systems" in around(memory) or count == most
 
     def test_nothing_at_all(self):
         figure, *_ = panels(comparison(failed_run()))

@@ -24,10 +24,10 @@ _PRECISION = re.compile(r"(?<![a-z0-9])(?:(mx)?(fp[48])|nv(fp4)|(bf16|fp16|tf32)
 _ROUND = re.compile(r"^(?:training_results_|mlperf[_-](?:training[_-])?)?v([0-9]\.[0-9])(?:_|$)", re.IGNORECASE)
 
 _GPUS = re.compile(
-    r"(?:(?<![A-Za-z\d])(?P<nodes>\d{1,4})x[A-Za-z][\w-]{0,40}?[x-])?"
+    r"(?:(?<![A-Za-z\d])(?P<nodes>\d{1,4})x(?:[A-Za-z][\w-]{0,40}?[x-])?(?=\d{1,5}x?[A-Z]{1,2}\d{3}))?"
     r"(?:(?<![A-Za-z\d])|(?<=x))(?:(?P<count>\d{1,5})x?)?(?P<gpu>(?:MI|GB|[ABH])\d{3}[AX]?)(?![A-Za-z\d])"
 )
-"""GPUs in a name, with their number and that of their nodes: MI355X, 8xB200, 2xXE9680x8H100."""
+"""GPUs in a name, with their number and that of their nodes: MI355X, 8xB200, 2x8xB200, 2xXE9680x8H100."""
 
 _NUMBER = re.compile(r"(?<![A-Za-z])(?:n?gpus?[_-]?(\d{1,5})|(?<!\d)(\d{1,5})[_-]?gpus?)(?![A-Za-z\d])")
 """A number of GPUs in a name: ngpu8, 8gpu."""
