@@ -169,9 +169,7 @@ class Gpu:
         """Caveat for any value from this row, or None."""
         if "memory" in self.evidence:
             return f"{self.title}: peaks not confirmed by the vendor"
-        if "conflict" in self.evidence:
-            return f"{self.title}: sources disagree ({self.note})"
-        return None
+        return f"{self.title}: sources disagree ({self.note})" if "conflict" in self.evidence else None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -118,17 +118,9 @@ def _systems(runs: Sequence[Run], always: Sequence[Part]) -> list[System]:
     for run, parts in zip(runs, _telling_parts(runs, always), strict=True):
         name = _name(run, parts)
         seen[name] += 1
-        systems.append(
-            System(
-                gpu=device(run),
-                count=run.num_gpus,
-                framework=run.framework,
-                name=name if seen[name] == 1 else f"{name}, configuration {seen[name]}",
-                parts=tuple(
-                    _part_text(part, run) or "" for part in (*_IDENTITY, _PRECISION) if part.read(run) is not None
-                ),
-            )
-        )
+        unique = name if seen[name] == 1 else f"{name}, configuration {seen[name]}"
+        known = tuple(_part_text(each, run) or "" for each in (*_IDENTITY, _PRECISION) if each.read(run) is not None)
+        systems.append(System(device(run), run.num_gpus, run.framework, unique, known))
     return systems
 
 
@@ -149,9 +141,7 @@ def _name(run: Run, parts: Sequence[Part]) -> str:
 
 def _work(run: Run) -> str | None:
     batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
-    if batch is None and length is None:
-        return None
-    return f"batch {batch or 'unknown'}×{length or 'unknown'}"
+    return None if batch is None and length is None else f"batch {batch or 'unknown'}×{length or 'unknown'}"
 
 
 def _device_text(run: Run, short: Callable[[str], str] = device_name) -> str:
@@ -227,11 +217,7 @@ _TELLING = (
     _PRECISION,
     Part("MLPerf", lambda run: text_of(run.framework_config.get("mlperf_round"))),
     Part("submitter", lambda run: text_of(run.framework_config.get("submitter"))),
-    *(
-        Part("software", functools.partial(_software, index=index, version=version))
-        for version in _VERSIONS
-        for index in (0, 1)
-    ),
+    *(Part("software", functools.partial(_software, index=n, version=each)) for each in _VERSIONS for n in (0, 1)),
     Part("batch", lambda run: f"batch {batch}" if (batch := run.training_config.global_batch_size) else None),
     Part("batch", _work),
     _DEVICE,
@@ -262,9 +248,8 @@ def _part_text(part: Part, run: Run) -> str | None:
     value = plain(value, LONGEST_PART)
     if part is _PRECISION and run.platform != "cpu":
         value = value.upper()
-    if part.words:
-        return part.words(value)
-    return value if part.title in _CLEAR else f"{part.title} {value}"
+    title = "" if part.title in _CLEAR else f"{part.title} "
+    return part.words(value) if part.words else f"{title}{value}"
 
 
 def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence[Part]]:

@@ -121,7 +121,7 @@ class Setting(NamedTuple):
     deepspeed: str = ""
 
     def words(self, value: str) -> str:
-        """Return what a system with this value is called: micro-batch 2, eager, no recomputation."""
+        """Return what a system with this value is called: micro-batch 2, eager, no packing."""
         name = self.phrase or self.label or f"{self.title} {{}}"
         if value in ("True", "False", "none", "off"):
             return f"{'' if value == 'True' else 'no '}{name.format('').strip()}"

@@ -22,18 +22,16 @@ UNFINISHED = ".result.part"
 def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
     """Yield the files in a directory and below, by name; hidden ones, history/ and autotune/ are skipped.
 
-    A link to a directory is followed once, and never to one that holds this one or the link.
+    A link to a directory is followed once, unless that holds the link.
     """
     roots = [os.path.realpath(folder)]
 
     def is_new(path: Path) -> bool:
-        if not path.is_symlink():
-            return True
-        real = Path(os.path.realpath(path))
-        holds_link = any(Path(os.path.realpath(each)).is_relative_to(real) for each in (folder, path.parent))
-        if holds_link or any(real.is_relative_to(root) for root in roots):
-            return False
-        roots.append(str(real))
+        if path.is_symlink():
+            real, place = Path(os.path.realpath(path)), Path(os.path.realpath(path.parent))
+            if place.is_relative_to(real) or any(real.is_relative_to(root) for root in roots):
+                return False
+            roots.append(str(real))
         return True
 
     for parent, folders, names in os.walk(folder, onerror=on_error, followlinks=True):

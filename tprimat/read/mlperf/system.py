@@ -152,8 +152,6 @@ def inferred(run: Run, log: PurePath) -> Run:
     counts += [int(each[1] or each[2]) for name in names[1:] for each in _NUMBER.finditer(name)]
     vendor, stack = _PLATFORMS.get(gpus.vendor(device or ""), (None, None))
     count = counts[0] if len({*counts}) == 1 else None
-    if not device and (run.num_gpus or not count):
-        return run
     info = GpuInfo(device_name=device, device_count=count, software_stack=stack)
     return applied(run, System(vendor, info, Environment(), None), "")
 

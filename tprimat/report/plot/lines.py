@@ -81,14 +81,12 @@ def keys(items: Sequence[Item], *, has_steps: bool, has_loss: bool) -> dict[str,
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    gray = DOTTED["color"]
-    found: dict[str, Line2D | Patch] = {}
+    gray, found = DOTTED["color"], dict[str, Line2D | Patch]()
     if any(len(item.system.valid_runs) >= BAND_FROM for item in items):
         found["range of the runs around their median"] = Patch(color=gray, alpha=0.3, linewidth=0)
-    steps, loss = charts.step_times(_runs(items)), charts.loss(_runs(items), "tokens")
-    if has_steps and steps is not None and any(line.is_warmup for line in steps.lines):
+    if has_steps and (steps := charts.step_times(_runs(items))) and any(line.is_warmup for line in steps.lines):
         found[charts.WARMUP] = Line2D([], [], color=gray, alpha=0.4, linewidth=0.9)
-    if has_loss and loss is not None:
+    if has_loss and (loss := charts.loss(_runs(items), "tokens")):
         found |= {charts.floor_note(floor): Line2D([], [], **DOTTED) for floor in loss.floors}
     return found
 
