@@ -342,7 +342,7 @@ def test_a_log_that_states_nothing_is_told_the_options_and_compared_with_them(tm
 
 
 LEFT = ["logs/benchmark_rocm_llama_20261126_095724.log", "profile/benchmark_rocm_llama_20261126_095724.trace.json.gz",
-        "profile/benchmark_rocm_llama_20261126_095724_2.memory.pickle", "primus/amd/train.log"]  # fmt: skip
+        "profile/benchmark_rocm_llama_20261126_095724_2.memory.pickle", "primus/amd/train.log", "slurm/job/slurm.log"]  # fmt: skip
 
 
 def with_logs(folder, logs, **fields):

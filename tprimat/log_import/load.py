@@ -188,8 +188,8 @@ UNREAD = "not read beside results"
 _OF_A_MEASUREMENT = re.compile(r"_\d{8}_\d{6}\w{0,99}\.(?:log|trace\.json\.gz|memory\.pickle)")
 """How the name of a log or trace of benchmark.py ends."""
 
-_OF_FRAMEWORKS = {"primus", "nemo", "megatron_bridge", "automodel"}
-"""Directories next to results of benchmark.py into which the frameworks write that it starts."""
+_OF_RUNS = {"primus", "nemo", "megatron_bridge", "automodel", "slurm"}
+"""Directories next to results of benchmark.py into which its jobs and the frameworks that it starts write."""
 
 MOST_PATTERNS = 3
 """Directories with unread logs that a note names."""
@@ -238,7 +238,7 @@ def _load_logs(
         logs = [log for log in logs if (Path(log.paths[0]).name, log.size) not in known]
         skipped = []
         if live:
-            own = {Path(file.name).parent / name for file, _ in live for name in _OF_FRAMEWORKS}
+            own = {Path(file.name).parent / name for file, _ in live for name in _OF_RUNS}
             logs = [
                 log
                 for log in logs
