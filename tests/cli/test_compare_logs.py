@@ -342,7 +342,8 @@ def test_a_log_that_states_nothing_is_told_the_options_and_compared_with_them(tm
 
 
 LEFT = ["logs/benchmark_rocm_llama_20261126_095724.log", "profile/benchmark_rocm_llama_20261126_095724.trace.json.gz",
-        "profile/benchmark_rocm_llama_20261126_095724_2.memory.pickle", "primus/amd/train.log", "slurm/job/slurm.log"]  # fmt: skip
+        "profile/benchmark_rocm_llama_20261126_095724_2.memory.pickle", "primus/amd/train.log",
+        "slurm/job/slurm.log"]  # fmt: skip
 
 
 def with_logs(folder, logs, **fields):
@@ -363,7 +364,7 @@ def test_logs_next_to_a_result_of_a_training_script_are_counted_and_the_last_lin
     if not count:
         assert not err
         return
-    assert f"{count} file{'s' * (count > 1)} that may be logs not read beside results" in " ".join(err.split())
+    assert f"{count} file{'s' * (count > 1)} not read: next to results of a training script" in " ".join(err.split())
     words = err.split("./compare_results.py ")[1].split()
     assert words == ["all", "all/*.log"]
     assert "Only one system found" not in compared(capsys, *words)[1]
@@ -397,7 +398,7 @@ def test_linked_directories_are_read_once(here, capsys):
 
 def headline(capsys, *names):
     _, out, err = compared(capsys, *names)
-    assert "may be logs" not in err
+    assert "not read" not in err
     return next(line for line in out.splitlines() if "8×MI300X is" in line)
 
 

@@ -182,7 +182,7 @@ def _results(name: str, given: GivenValues, jobs: int | None, inputs: Inputs) ->
     return [_hidden(_completed(file, given), inputs, are_results=True) for file in results] or None
 
 
-UNREAD = "not read beside results"
+UNREAD = "not read: next to results of a training script, which may write logs"
 """In the note on logs that are left alone."""
 
 _OF_A_MEASUREMENT = re.compile(r"_\d{8}_\d{6}\w{0,99}\.(?:log|trace\.json\.gz|memory\.pickle)")
@@ -248,8 +248,8 @@ def _load_logs(
             patterns = {f"{Path(log.paths[0]).parent}/*{Path(log.paths[0]).suffix}": None for log in logs}
             rest = " …" if len(patterns) > MOST_PATTERNS else ""
             words = " ".join([*names, *list(patterns)[:MOST_PATTERNS]])
-            which = f"{counted(len(logs), 'file')} that may be logs {UNREAD} of a training script"
-            inputs.notes.append(f"{which}, which may write them; to compare them: ./compare_results.py {words}{rest}")
+            which = f"{counted(len(logs), 'file')} {UNREAD}"
+            inputs.notes.append(f"{which}; to compare them too: ./compare_results.py {words}{rest}")
             return
     groups: dict[str, list[ImportedRun]] = {}
     for source, outcome in sources.read_sources(logs, jobs, given):
