@@ -226,15 +226,16 @@ def _frameworks_table() -> Iterator[str]:
 
 @dataclasses.dataclass(frozen=True)
 class FirstCommand:
-    """A machine on which somebody types ./benchmark.py, and the framework that it trains with there.
-
-    `start_s` is what goes by before the first step, an estimate: imports, drawing the weights, compiling.
-    """
+    """A machine on which somebody types ./benchmark.py, and the framework that it trains with there."""
 
     machine: str
     device: Device
     framework: str
-    start_s: float
+
+    @property
+    def start_s(self) -> float:
+        """Return what goes by before the first step."""
+        return frameworks.by_name(self.framework).launcher.start_s
 
     def request(self) -> Request:
         """Return the training of the first model; Primus' as its own configuration has it, which isn't here."""
@@ -272,20 +273,19 @@ _H100S = dataclasses.replace(_H100, devices=8)
 _MI300XS = Device("amd", 8, 206.14e9, "gfx942", "AMD Instinct MI300X")
 
 FIRST_COMMANDS = (
-    FirstCommand("one RTX 4090 (24 GB)", _RTX_4090, "lightning", 60),
+    FirstCommand("one RTX 4090 (24 GB)", _RTX_4090, "lightning"),
     FirstCommand(
         "the same, half of its memory in use by others",
         dataclasses.replace(_RTX_4090, held_bytes=12e9),
         "lightning",
-        60,
     ),
-    FirstCommand("one H100 (80 GB)", _H100, "lightning", 60),
-    FirstCommand("8 × H100", _H100S, "lightning", 60),
-    FirstCommand("8 × H100, NeMo container up to 25.11", _H100S, "nemo", 120),
-    FirstCommand("8 × H100, NeMo container from 26.02 to 26.06", _H100S, "lightning", 60),
-    FirstCommand("8 × H100, Megatron-Bridge from 0.6.0 on", _H100S, "megatron_bridge", 120),
-    FirstCommand("8 × MI300X, ROCm's PyTorch container", _MI300XS, "lightning", 60),
-    FirstCommand("8 × MI300X, Primus' container", _MI300XS, "primus", 120),
+    FirstCommand("one H100 (80 GB)", _H100, "lightning"),
+    FirstCommand("8 × H100", _H100S, "lightning"),
+    FirstCommand("8 × H100, NeMo container up to 25.11", _H100S, "nemo"),
+    FirstCommand("8 × H100, NeMo container from 26.02 to 26.06", _H100S, "lightning"),
+    FirstCommand("8 × H100, Megatron-Bridge from 0.6.0 on", _H100S, "megatron_bridge"),
+    FirstCommand("8 × MI300X, ROCm's PyTorch container", _MI300XS, "lightning"),
+    FirstCommand("8 × MI300X, Primus' container", _MI300XS, "primus"),
 )
 
 

@@ -551,7 +551,7 @@ def test_hgx_b200_is_that_of_its_data_sheet():
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("H1000", "H100"), ("mi300xx", "MI300X"), ("MI355", "MI355X"), ("H100", None), ("TPU-v5p", None)],
+    [("H1000", "H100"), ("mi300xx", "MI300X"), ("MI355", "MI355X"), ("H100", None), ("MI430X", None)],
 )
 def test_a_misspelled_gpu_is_recognized_and_a_known_one_is_not_asked_about(name, near):
     assert gpus.suggested(name) == ("" if near is None else f"did you mean {near}?")

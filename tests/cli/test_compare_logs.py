@@ -341,29 +341,64 @@ def test_a_log_that_states_nothing_is_told_the_options_and_compared_with_them(tm
     assert "--num-gpus N --global-batch-size N" in " ".join(out.split())
 
 
-@pytest.mark.parametrize(
-    ("logs", "said"),
-    [
-        ([], ""),
-        (["nv.log"], "1 file that may be logs not read beside results"),
-        (["nv.log", "amd.log"], "2 files that may be logs not read beside results"),
-        (["benchmark_rocm_llama_20261126_095724.log"], ""),
-    ],
-)
-def test_beside_results_that_were_measured_there_logs_are_only_counted(here, capsys, logs, said):
-    Path("all").mkdir()
+LEFT = ["logs/benchmark_rocm_llama_20261126_095724.log", "profile/benchmark_rocm_llama_20261126_095724.trace.json.gz",
+        "profile/benchmark_rocm_llama_20261126_095724_2.memory.pickle", "primus/amd/train.log",
+        "slurm/job/slurm.log"]  # fmt: skip
+
+
+def with_logs(folder, logs, **fields):
+    """Save a measured result in a directory, with copies of a log."""
     for log in logs:
-        shutil.copy(log if Path(log).exists() else "amd.log", Path("all", log))
-    save(make_run(source=Source(kind="live")), Path("all"))
+        Path(folder, log).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(log if Path(log).exists() else "amd.log", Path(folder, log))
+    save(make_run(source=Source(kind="live"), **fields), Path(folder))
+
+
+@pytest.mark.parametrize(("logs", "count"), [([], 0), (["nv.log"], 1), (["nv.log", "amd.log"], 2), (LEFT[:3], 0)])
+def test_logs_next_to_a_result_of_a_training_script_are_counted_and_the_last_line_compares_them(
+    here, capsys, logs, count
+):
+    with_logs("all", logs)
     _, out, err = compared(capsys, "all")
     assert "Only one system found" in out
-    assert said in err
-    assert bool(err) == bool(said)
+    if not count:
+        assert not err
+        return
+    assert f"{count} file{'s' * (count > 1)} not read: next to results of a training script" in " ".join(err.split())
+    words = err.split("./compare_results.py ")[1].split()
+    assert words == ["all", "all/*.log"]
+    assert "Only one system found" not in compared(capsys, *words)[1]
+
+
+def test_logs_next_to_results_of_benchmark_are_compared_with_them_but_not_what_its_runs_left(here, capsys):
+    with_logs("all", LEFT, session="a", round=1)
+    status, out, err = compared(capsys, "all")
+    assert "Only one system found" in out
+    assert not err
+    for log in ("nv.log", "amd.log"):
+        shutil.copy(log, Path("all", log))
+    status, out, err = compared(capsys, "all")
+    assert (status, err) == (ExitStatus.OK, "")
+    assert ANSWER in out
+
+
+def test_linked_directories_are_read_once(here, capsys):
+    Path("far", "deep").mkdir(parents=True)
+    for log in ("nv.log", "amd.log"):
+        Path(log).rename(Path("far", "deep" if log == "nv.log" else "", log))
+    Path("all").mkdir()
+    for name, target in {"a": "far/deep", "b": "far", "c": "all", "d": ".", "e": "nowhere"}.items():
+        Path("all", name).symlink_to(Path(target).absolute())
+    Path("far", "back").symlink_to(Path("far").absolute())
+    status, out, err = compared(capsys, "all")
+    assert (status, err) == (ExitStatus.OK, "")
+    assert ANSWER in out
+    assert "1 run each" in out
 
 
 def headline(capsys, *names):
     _, out, err = compared(capsys, *names)
-    assert "may be logs" not in err
+    assert "not read" not in err
     return next(line for line in out.splitlines() if "8×MI300X is" in line)
 
 

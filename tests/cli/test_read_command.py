@@ -426,9 +426,23 @@ def test_without_arguments_the_directories_of_the_older_tool_are_read(tmp_path, 
     ]
 
 
-def test_a_misspelled_gpu_is_used_and_asked_about(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("gpu", "said"),
+    [
+        ("H1000", "did you mean H100?"),
+        (
+            "H9000",
+            "the nearest are H800, H200, H100; its peak is not in the catalog (--peak-tflops of compare sets it)",
+        ),
+        ("Gaudi 3", "its peak is not in the catalog (--peak-tflops of compare sets it)"),
+        # Known by name, or known as a whole.
+        ("MI430X", None),
+        ("NVIDIA H100 80GB HBM3", None),
+    ],
+)
+def test_an_unknown_gpu_is_used_and_asked_about(tmp_path, capsys, gpu, said):
     log = Path(__file__).parent.parent / "data" / "logs" / "litgpt_small.log"
-    assert run("read", [str(log), "--gpu", "H1000", "--output-dir", str(tmp_path), "--quiet"]) == 0
+    assert run("read", [str(log), "--gpu", gpu, "--output-dir", str(tmp_path), "--quiet"]) == 0
     written = capsys.readouterr()
-    assert written.err == "note: --gpu H1000 is not a known GPU; did you mean H100?\n"
-    assert json.loads(Path(written.out.strip()).read_text())["gpu_info"]["device_name"] == "H1000"
+    assert written.err == (f"note: --gpu {gpu} is not a known GPU; {said}\n" if said else "")
+    assert json.loads(Path(written.out.strip()).read_text())["gpu_info"]["device_name"] == gpu

@@ -5,7 +5,7 @@ import statistics
 
 import msgspec
 import pytest
-from made_runs import H100, MI300X, comparison, failed_run, make_run, shape
+from made_runs import H100, MI300X, SMALL, comparison, failed_run, make_run, shape
 
 from tprimat.analysis import summary
 from tprimat.compare import Loaded, compare, figures
@@ -385,3 +385,10 @@ def test_a_model_under_its_name_in_a_log_is_the_model_of_its_shape():
     # Another shape is another model.
     small = make_run(model="llama3 8B", scale=None, model_config=ModelConfig(num_parameters=1_923_125_248))
     assert [each.model for each in comparison(small, make_run()).models] == ["llama3 8B", "llama"]
+
+
+def test_the_title_begins_with_the_model_of_most_systems():
+    tiny = make_run(None, gpus=1, stack="cpu", scale="tiny", model_config=SMALL)
+    (model,) = comparison(tiny, make_run(), make_run(MI300X, stack="rocm")).models
+    assert model.short_title == "Llama 3.1 8B and Llama tiny"
+    assert model.title.startswith("Llama 3.1 8B and Llama tiny, ")

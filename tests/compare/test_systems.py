@@ -173,6 +173,41 @@ class TestNames:
         assert {system.name for systems in name_systems(runs).values() for system in systems} == {"8×H100 (BF16)"}
         assert names(make_run(), make_run(scale=None)) == ["scale full", "8×H100"]
 
+    @pytest.mark.parametrize(
+        ("field", "values", "called"),
+        [
+            ("framework_config.torch_compile", (True, False), ["torch.compile", "eager"]),
+            ("training_config.recomputation", ("none", "full"), ["no recomputation", "full recomputation"]),
+            ("framework_config.attention", ("sdpa", "flash_attention_2"), ["sdpa attention", "flash_attention_2"]),
+            ("training_config.micro_batch_size", (1, 2), ["micro-batch 1", "micro-batch 2"]),
+            ("training_config.precision_detail", ("bf16_mixed", "bf16_true"), ["bf16_mixed", "bf16_true"]),
+            ("parallelism_config.strategy_name", ("fsdp", "ddp"), ["fsdp", "ddp"]),
+            ("framework_config.enable_primus_turbo", (1, 0), ["Primus Turbo without kernels", "no Primus Turbo"]),
+            ("training_config.packing", (True, False), ["packing", "no packing"]),
+            ("model_config.trainable_parameters", (20_000_000, None),
+             ["training 20M parameters", "training all parameters"]),
+            ("model_config.num_mtp_layers", (None, 1), ["no multi-token prediction", "multi-token prediction 1"]),
+            ("optimizer.name", ("adamw", "sgd"), ["optimizer adamw", "optimizer sgd"]),
+            ("optimizer.learning_rate", (1e-4, 3e-4), ["learning rate 0.0001", "learning rate 0.0003"]),
+            ("data.seed", (1, 2), ["data seed 1", "data seed 2"]),
+            ("training_config.max_steps", (60, 100), ["run of 60 steps", "run of 100 steps"]),
+            ("gpu_info.software_version", ("12.4", "12.8"), ["cuda 12.4", "cuda 12.8"]),
+            ("gpu_info.compute_units", (304, 228), ["304 compute units", "228 compute units"]),
+            ("framework_config.zero_stage", (2, 3), ["zero_stage 2", "zero_stage 3"]),
+            ("framework_config.flash", (True, False), ["flash", "no flash"]),
+            ("timing.covers", ("a step", "a batch"), ["8×H100 (BF16)", "8×H100 (BF16), configuration 2"]),
+        ],
+    )  # fmt: skip
+    def test_two_that_differ_in_one_setting_are_called_by_its_value_in_words(self, field, values, called):
+        part, name = field.split(".")
+        runs = []
+        for value in values:
+            run = make_run()
+            old = getattr(run, part)
+            new = {**old, name: value} if isinstance(old, dict) else msgspec.structs.replace(old, **{name: value})
+            runs.append(msgspec.structs.replace(run, **{part: new}))
+        assert names(*runs) == called
+
     def test_an_unknown_that_tells_apart_is_named(self):
         assert names(make_run(precision=None), make_run(precision="fp8")) == [
             "8×H100 (precision unknown)",

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from pathlib import PurePath
+from pathlib import PurePath, PurePosixPath
 
 import msgspec
 import pytest
 from made_files import OTHER_LOGS
 from made_mlperf import BEGUN, SYSTEM, mlperf_log, read_log, submission
+from made_runs import make_run
 
 from tprimat.catalog import gpus
+from tprimat.cli import run
 from tprimat.compare import Loaded, compare
 from tprimat.read.mlperf import system
 from tprimat.report import tables
-from tprimat.results.run import GpuInfo
+from tprimat.results.run import FROM_NAMES, GpuInfo
 
 FAILED = (
     "No devices were found",
@@ -162,3 +164,49 @@ def test_no_reader_takes_an_error_text_for_a_gpu(name):
     run = read_log(line + OTHER_LOGS["torchtitan"], "training.log")
     assert (run.framework, run.gpu_info.device_name, run.platform) == ("torchtitan", None, None)
     assert f"in the place of the GPU's name the source has an error text: {name}" in run.warnings
+
+
+@pytest.mark.parametrize(
+    ("platform", "path", "count", "device"),
+    [
+        ("1xMI355X", "v5.1_AMD_8xMI355X_r0.txt", 8, "MI355X"),
+        # One node, of how many GPUs?
+        ("1xMI355X", "result_0.txt", None, "MI355X"),
+        ("1xMI355X", "1xMI355X/result_0.txt", None, "MI355X"),
+        ("2xXE9680x8H100-SXM-80GB", "result_0.txt", 16, "H100"),
+        ("1xSR680aV3-8xB200_SXM_180GB", "result_0.txt", 8, "B200"),
+        ("9xXE9712x4GB200", "result_0.txt", 36, "GB200"),
+        ("", "v5.1_llama31_8b_UF_2x8xB200_r0.txt", 16, "B200"),
+        ("2xNVIDIA GB200", "tyche_ngpu8_ngc25.09_nemo/llama31_8b/result_0.txt", 8, "GB200"),
+        ("2xNVIDIA GB200", "v5.1_tyche_8gpu_r0.txt", 8, "GB200"),
+        ("64xND_H200_v5", "result_0.txt", None, "H200"),
+        ("1xSUBMISSION_PLATFORM_PLACEHOLDER", "v5.1_llama31_8b_Nebius_8xB200_r01.txt", 8, "B200"),
+        # Names that contradict each other say nothing.
+        ("1xMI300X", "8xH100/result_0.txt", None, None),
+        ("", "16gpu/ngpu8/result_0.txt", None, None),
+        ("tpu-v5p", "llama31_8b/result_0.txt", None, None),
+        ("1xMI999X", "result_0.txt", None, None),
+    ],
+)
+def test_without_a_description_names_say_what_they_can(platform, path, count, device):
+    run = make_run(None, gpus=None, stack=None, framework="mlperf", warnings=(f"{system.UNSTATED}: …",))
+    run = msgspec.structs.replace(run, framework_config={"submission_platform": platform})
+    found = system.inferred(run, PurePosixPath("/logs", path))
+    assert (found.num_gpus, found.gpu_info.device_name) == (count, device)
+    assert any(warning.startswith(FROM_NAMES) for warning in found.warnings) == bool(count or device)
+    assert any(warning.startswith(system.UNSTATED) for warning in found.warnings) == (count is None)
+    # What the log or a description states is left.
+    known = make_run(framework="mlperf", framework_config={"submission_platform": platform})
+    assert system.inferred(known, PurePosixPath("/logs", path)) == known
+
+
+def test_gpus_that_names_say_are_compared_with_a_caveat_and_the_user_knows_better(tmp_path, capsys):
+    for name, step in (("8xMI355X", 1.0), ("8xB200", 0.5)):
+        path = tmp_path / f"v5.1_{name}_r0.txt"
+        path.write_text(mlperf_log([(10, round(90_000 * step), 1_000)] * 4))
+    assert run("compare", [str(tmp_path), "--no-plot", "--results-dir", str(tmp_path / "out")]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "8×B200 (FP8) is 2.0× as fast per GPU as 8×MI355X (FP8)" in out
+    assert f"i GPUs {FROM_NAMES}" in out
+    run("compare", [str(tmp_path), "--gpu", "8xB200=H200", "--no-plot", "--results-dir", str(tmp_path / "out")])
+    assert "8×H200 (FP8) is 2.0×" in " ".join(capsys.readouterr().out.split())

@@ -169,9 +169,7 @@ class Gpu:
         """Caveat for any value from this row, or None."""
         if "memory" in self.evidence:
             return f"{self.title}: peaks not confirmed by the vendor"
-        if "conflict" in self.evidence:
-            return f"{self.title}: sources disagree ({self.note})"
-        return None
+        return f"{self.title}: sources disagree ({self.note})" if "conflict" in self.evidence else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -268,9 +266,13 @@ def short_name(device_name: str | None) -> str:
 
 
 def suggested(name: str) -> str:
-    """Return the question whether a known GPU is meant by a name that isn't known; empty if none is near."""
-    known = list(dict.fromkeys(gpu.short_name for gpu in gpus()))
-    return "" if _named(_bare(name)) else suggestion(name.upper(), known, "", cutoff=0.75)
+    """Return what to do about a name that isn't known: the known GPU that may be meant, the nearest, or a peak."""
+    known, bare = list(dict.fromkeys(gpu.short_name for gpu in gpus())), _bare(name)
+    if _named(bare) or _UNRATED.fullmatch(bare):
+        return ""
+    nearest = suggestion(name.upper(), known, "", most=3, cutoff=0.5)
+    peak = "its peak is not in the catalog (--peak-tflops of compare sets it)"
+    return suggestion(name.upper(), known, "; ".join(filter(None, [nearest, peak])), cutoff=0.75)
 
 
 def is_error(device_name: str) -> bool:

@@ -34,9 +34,14 @@ _RECIPES = ({"e4m3", "hybrid"}, {"delayed", "tensorwise", "rowwise", "blockwise"
 _WORD = re.compile(r"[a-z0-9]+")
 
 
+def own_value(setting: Setting, run: Run) -> str | None:
+    """Return the value of a row's own fields as text, without the rows that it shows; None if it is unknown."""
+    return VALUES[setting.value](run) if setting.value else text_of(value_of(run, setting.field))
+
+
 def read(setting: Setting, run: Run) -> str | None:
     """Return the value of a run as text; None if it is unknown."""
-    text = VALUES[setting.value](run) if setting.value else text_of(value_of(run, setting.field))
+    text = own_value(setting, run)
     if parts := parts_of(setting.title):
         values = ((part, read(part, run)) for part in parts if part.label)
         # What a shape has none of isn't named.
@@ -278,7 +283,7 @@ def _turbo(run: Run) -> str | None:
     if not is_on:
         return None if is_on is None else "off"
     names = sorted(name for name, used in run.framework_config.items() if name.startswith(prefix) and used)
-    return text_of(", ".join(name.removeprefix(prefix) for name in names) or "no kernel")
+    return text_of(", ".join(name.removeprefix(prefix) for name in names) or "without kernels")
 
 
 def _numa_balancing(run: Run) -> str | None:

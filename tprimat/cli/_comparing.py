@@ -19,26 +19,30 @@ from tprimat.log_import import load as loader
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
 from tprimat.log_import.load import Inputs
 from tprimat.log_import.sources import NO_LOG_BY_NAME
-from tprimat.report import plot
-from tprimat.report.verdict import Report
 from tprimat.store.history import TRIALS
 
 FOLDER, OLDEST_FOLDER = Path("output"), Path("benchmark_results")
-PLOT_ENDINGS = (".png", ".svg", ".pdf")
 
 
 def load(
-    names: Sequence[str | Path], hint: str, option: str | None = None, given: GivenValues = NOTHING_GIVEN
+    names: Sequence[str | Path],
+    hint: str,
+    option: str | None = None,
+    given: GivenValues = NOTHING_GIVEN,
+    *,
+    shows_unread: bool = True,
 ) -> Inputs:
     """Return the results and logs in files and directories; what was named and can't be read is printed.
+
+    So are notes on logs that are left alone, if `shows_unread`.
 
     Raises UsageError, with the hint and the option that named them, if there are no results.
     """
     inputs = loader.load(map(str, names), given)
     for error in inputs.errors if inputs.files else inputs.errors[:-1]:
         console.error(error.line())
-    for note in (each for each in inputs.notes if loader.UNREAD in each):
-        console.error(f"note: {note}")
+    if shows_unread:
+        show_unread(inputs.notes)
     if inputs.files:
         if option is None:
             check(given, names, inputs)
@@ -55,6 +59,12 @@ def load(
             hint = "no run there has left a result: repeat its ./benchmark.py command with --resume"
     problem = f"no benchmark results or logs in {', '.join(map(str, names))}{skipped}"
     raise UsageError(f"{option}: {problem}" if option else problem, hint=hint, heading="no-results")
+
+
+def show_unread(notes: Sequence[str]) -> None:
+    """Print the notes on logs that are left alone."""
+    for note in (each for each in notes if loader.UNREAD in each):
+        console.error(f"note: {note}")
 
 
 def check(given: GivenValues, names: Sequence[str | Path], *inputs: Inputs) -> None:
@@ -139,22 +149,3 @@ def priced(comparison: Comparison, arguments: argparse.Namespace) -> Comparison:
     for doubt in found.notes[len(comparison.notes) + 1 :]:
         console.error(f"warning: --cost: {doubt}")
     return found
-
-
-def plot_path(folder: Path, name: str) -> Path:
-    """Return the plot of this name in a directory, or the path if it has a directory. Raises UsageError."""
-    path = Path(name)
-    path = path.with_name(path.name + ".png") if path.name and not path.suffix else path
-    if path.suffix.lower() not in PLOT_ENDINGS:
-        hint = f"use a name that ends in {', '.join(PLOT_ENDINGS)}"
-        raise UsageError(f"--output: {name!r} is not a plot file", hint=hint, heading="wrong-usage")
-    return path if os.path.dirname(name) else folder / path  # noqa: PTH120, ./plot.png has a directory
-
-
-def draw(report: Report, path: Path, layout: plot.Layout = "standard") -> bytes | None:
-    """Return the plot; None, with one line on the standard error, if matplotlib is missing."""
-    try:
-        return plot.render(report, form=path.suffix.lower().removeprefix("."), layout=layout)
-    except plot.NoMatplotlibError as error:
-        console.error(f"no plot: {error}")
-        return None

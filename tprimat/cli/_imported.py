@@ -95,10 +95,8 @@ def show_table(results: Sequence[ImportedResult]) -> None:
     """Print a row for each result, as wide as the terminal; the path's end says more than its start."""
     rows = [("steps", "step time", "tokens/s/GPU", "format", "status")]
     for each in results:
-        format_name = _log_format(each.run).split(" (")[0]
-        rows.append(
-            (f"{each.summary.performance.total_steps or 0:,}", *_speed(each.summary), format_name, each.run.status)
-        )
+        steps, name = f"{each.summary.performance.total_steps or 0:,}", _log_format(each.run).split(" (")[0]
+        rows.append((steps, *_speed(each.summary), name, each.run.status))
     cells = console.table(rows)
     # The separator ends it, and a title is not always a path.
     folder = os.path.commonprefix([each.title for each in results]).rpartition(os.sep)[0]  # noqa: RUF071
@@ -106,7 +104,8 @@ def show_table(results: Sequence[ImportedResult]) -> None:
     room = max(console.terminal_size()[0] - 2 - max(map(len, cells)), NARROWEST)
     for line in console.table([(shortened(title, room), cell) for title, cell in zip(titles, cells, strict=True)]):
         info(line)
-    info(f"{len(results)} results saved in {plain(str(results[0].path.parent))}; warnings are stored in each file")
+    saved = plain(str(results[0].path.parent))
+    info(f"{len(results)} results saved in {saved}, with their warnings; to compare them: ./compare_results.py {saved}")
 
 
 def _log_format(run: Run) -> str:

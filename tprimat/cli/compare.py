@@ -17,7 +17,7 @@ from typing import Any
 
 from tprimat import __version__, console
 from tprimat.cli import _comparing, _regression
-from tprimat.cli._showing import show
+from tprimat.cli._showing import draw, plot_path, show
 from tprimat.cli.options import compare as options
 from tprimat.compare import compare
 from tprimat.compare.curves import scaling_of
@@ -44,6 +44,7 @@ def main(arguments: argparse.Namespace) -> int:
     written = _write(report, arguments, path)
     if not arguments.json and not arguments.quiet:
         console.echo("\n" + "\n".join(written))
+    _comparing.show_unread(report.comparison.notes)
     return status
 
 
@@ -76,10 +77,9 @@ def _compared(arguments: argparse.Namespace) -> tuple[Report, Path, ExitStatus]:
         hint = "without PATH, the results to compare are in --results-dir too: pass results or logs"
     if loss is not None and not 0 < loss < math.inf:
         raise UsageError("--target-loss must be above zero", heading="wrong-usage")
-    path = _comparing.plot_path(folder, arguments.output)
-    inputs = _comparing.load(
-        arguments.results or _comparing.result_folders(folder, hint), hint, given=_comparing.given_values(arguments)
-    )
+    path = plot_path(folder, arguments.output)
+    names, given = arguments.results or _comparing.result_folders(folder, hint), _comparing.given_values(arguments)
+    inputs = _comparing.load(names, hint, given=given, shows_unread=False)
     comparison = compare(
         inputs.files,
         reference=arguments.reference,
@@ -114,7 +114,7 @@ def _print(report: Report, arguments: argparse.Namespace, status: ExitStatus) ->
 def _write(report: Report, arguments: argparse.Namespace, path: Path) -> list[str]:
     """Write the plot and the reports; return lines that name them."""
     folder = Path(arguments.results_dir)
-    content = None if arguments.no_plot else _comparing.draw(report, path, "scaling" if report.scaling else "standard")
+    content = None if arguments.no_plot else draw(report, path, "scaling" if report.scaling else "standard")
     shown = None
     if content is not None:
         write_output(path, content, "--results-dir" if path.parent == folder else "--output")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tprimat import console
 from tprimat.cli import _comparing
-from tprimat.cli._showing import show
+from tprimat.cli._showing import draw, plot_path, show
 from tprimat.compare import Comparison, compare
 from tprimat.errors import UsageError
 from tprimat.files import write_output
@@ -24,12 +24,12 @@ from tprimat.text import join_names, plain
 def main(arguments: argparse.Namespace) -> int:
     """Compare frameworks; for `nvd-compare` too."""
     folder = Path(arguments.results_dir)
-    path = _comparing.plot_path(folder, arguments.output)
+    path = plot_path(folder, arguments.output)
     platform = arguments.only_platform or PLATFORMS.get(arguments.platform or "")
     comparison, inputs = _comparison(arguments, folder, platform)
     report = verdict.report(comparison)
     _print(report, arguments)
-    content = None if arguments.no_plot else _comparing.draw(report, path, "frameworks")
+    content = None if arguments.no_plot else draw(report, path, "frameworks")
     if content is not None:
         write_output(path, content, "--output")
         if not arguments.quiet and not arguments.json:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tprimat import units
@@ -253,7 +255,8 @@ def _model_comparison(
         own = baseline if any(system is baseline for system in (*work, *others)) else None
         titled = title if len(works) < 2 else _title_of_work(name, work, works)
         groups.append(group_of(work, others if work is (works or [work])[0] else [], own, mode, titled))
-    return ModelComparison(name, title, tuple(sorted(groups, key=evidence, reverse=True)))
+    short = re.sub(r", [\w.]{1,12} parameters", "", title)
+    return ModelComparison(name, title, tuple(sorted(groups, key=evidence, reverse=True)), short)
 
 
 def _title_of_work(name: str | None, work: Sequence[SystemResult], works: Sequence[Sequence[SystemResult]]) -> str:
@@ -270,7 +273,7 @@ def _title_of_work(name: str | None, work: Sequence[SystemResult], works: Sequen
 
 def _title(name: str | None, systems: Sequence[SystemResult]) -> str:
     """Return what a model is called, or the models of this name if they are several."""
-    titles = list(dict.fromkeys(title_of(name, system.run) for system in systems))
+    titles = [title for title, _ in Counter(title_of(name, system.run) for system in systems).most_common()]
     return join_names(titles) if len(titles) <= MOST_TITLES else f"{len(titles)} models named {plain(name or '')}"
 
 

@@ -15,7 +15,7 @@ from tprimat.analysis.summary import CUT, NAMED_WARM_UP, OVER_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
 from tprimat.compare.figures import trained_seconds
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
-from tprimat.results.run import FROM_DESCRIPTION, MODEL_FROM_DIRECTORY
+from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, MODEL_FROM_DIRECTORY
 from tprimat.settings.rows import NOT_CONFIGURED
 from tprimat.text import counted, join_names, plain
 
@@ -31,6 +31,7 @@ CODES = (
     "settings-differ",
     "precision-source",
     "model-source",
+    "gpu-source",
     "timer-differs",
     "clock-differs",
     "tuning-differs",
@@ -140,10 +141,12 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
         yield Caveat("precision-differs", "warning", f"{text} ({whose} {source})" if described else text)
     elif described:
         yield Caveat("precision-source", "info", f"precision {whose} is {source}")
-    guessed = [system for system in systems if any(w.startswith(MODEL_FROM_DIRECTORY) for w in system.run.warnings)]
-    if guessed:
-        whose = "" if len(guessed) == len(systems) else f" of {join_names([system.name for system in guessed])}"
-        yield Caveat("model-source", "info", f"{MODEL_FROM_DIRECTORY}{whose}, not the log")
+    sources = (("model-source", "{}{}, not the log", MODEL_FROM_DIRECTORY), ("gpu-source", "GPUs{1} {0}", FROM_NAMES))
+    for code, text, source in sources:
+        guessed = [system for system in systems if any(w.startswith(source) for w in system.run.warnings)]
+        if guessed:
+            whose = "" if len(guessed) == len(systems) else f" of {join_names([system.name for system in guessed])}"
+            yield Caveat(code, "info", text.format(source, whose))
     # Of what was measured by the wall time of training the step timer says nothing.
     scopes = {
         system.name: system.run.timing.covers

@@ -379,16 +379,12 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class ModelComparison:
-    """All systems that trained one model."""
+    """All systems that trained one model; its short title lacks the parameters of what is scaled down."""
 
     model: str | None
     title: str
     groups: tuple[Group, ...]
-
-    @property
-    def short_title(self) -> str:
-        """The title without the parameters of a model that is scaled down, for rows of several models."""
-        return self.title.partition(", ")[0]
+    short_title: str
 
     @property
     def systems(self) -> tuple[SystemResult, ...]:

@@ -13,9 +13,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from tprimat.catalog import gpus
-from tprimat.checks.settings import framework, read, text_of
-from tprimat.results.run import GpuInfo, Run, setup_key
-from tprimat.settings.rows import LEDGER
+from tprimat.checks.settings import framework, own_value, read, rows_of, text_of
+from tprimat.results.run import FROM_DESCRIPTION, GpuInfo, Run, setup_key
+from tprimat.settings import Setting
+from tprimat.settings.rows import LEDGER, parts_of
 from tprimat.text import plain
 
 LONGEST_PART = 120
@@ -117,17 +118,9 @@ def _systems(runs: Sequence[Run], always: Sequence[Part]) -> list[System]:
     for run, parts in zip(runs, _telling_parts(runs, always), strict=True):
         name = _name(run, parts)
         seen[name] += 1
-        systems.append(
-            System(
-                gpu=device(run),
-                count=run.num_gpus,
-                framework=run.framework,
-                name=name if seen[name] == 1 else f"{name}, configuration {seen[name]}",
-                parts=tuple(
-                    _part_text(part, run) or "" for part in (*_IDENTITY, _PRECISION) if part.read(run) is not None
-                ),
-            )
-        )
+        unique = name if seen[name] == 1 else f"{name}, configuration {seen[name]}"
+        known = tuple(_part_text(each, run) or "" for each in (*_IDENTITY, _PRECISION) if each.read(run) is not None)
+        systems.append(System(device(run), run.num_gpus, run.framework, unique, known))
     return systems
 
 
@@ -148,9 +141,7 @@ def _name(run: Run, parts: Sequence[Part]) -> str:
 
 def _work(run: Run) -> str | None:
     batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
-    if batch is None and length is None:
-        return None
-    return f"batch {batch or 'unknown'}×{length or 'unknown'}"
+    return None if batch is None and length is None else f"batch {batch or 'unknown'}×{length or 'unknown'}"
 
 
 def _device_text(run: Run, short: Callable[[str], str] = device_name) -> str:
@@ -180,7 +171,7 @@ def _swept(run: Run) -> str | None:
     """Return in words the setting that a run's label states as sweeps and --tune do: micro-batch 2 for micro2."""
     for row in LEDGER:
         if len(row.tuned) > len("{}") and run.label == row.tuned.format(value := read(row, run)):
-            return f"{row.title} {value}"
+            return row.words(value) if value else None
     return None
 
 
@@ -188,12 +179,22 @@ def _version(run: Run, name: str) -> str | None:
     return text_of(run.environment.versions.get(name))
 
 
+def _precision_detail(run: Run) -> str | None:
+    detail = run.training_config.precision_detail
+    return None if detail is None or detail.startswith(FROM_DESCRIPTION) else text_of(detail)
+
+
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A part that a name may have: its title, and how it is read from a run."""
+    """A part that a name may have: its title, how it is read from a run, and how its value is said, if with more."""
 
     title: str
     read: Callable[[Run], str | None]
+    words: Callable[[str], str] | None = None
+
+
+def _of_setting(row: Setting, title: str) -> Part:
+    return Part(title, lambda run: own_value(row, run) or row.null or None, row.words)
 
 
 _GPU = Part("GPU", _device_text)
@@ -216,20 +217,19 @@ _TELLING = (
     _PRECISION,
     Part("MLPerf", lambda run: text_of(run.framework_config.get("mlperf_round"))),
     Part("submitter", lambda run: text_of(run.framework_config.get("submitter"))),
-    *(
-        Part("software", functools.partial(_software, index=index, version=version))
-        for version in _VERSIONS
-        for index in (0, 1)
-    ),
+    *(Part("software", functools.partial(_software, index=n, version=each)) for each in _VERSIONS for n in (0, 1)),
     Part("batch", lambda run: f"batch {batch}" if (batch := run.training_config.global_batch_size) else None),
     Part("batch", _work),
     _DEVICE,
     Part("platform", lambda run: text_of(run.framework_config.get("submission_platform"))),
     *(
-        Part(setting.title, functools.partial(read, setting))
-        for setting in LEDGER
-        if setting.named and setting.title != "precision"
+        _of_setting(each, each.title or each.label.format("").strip() or each.key.replace("_", " "))
+        for row in LEDGER
+        if row.named and row.title != "precision"
+        for each in (row, *(part for part in parts_of(row.title) if part.label))
     ),
+    *(_of_setting(row, row.title) for row in LEDGER if row.title in ("software stack", "compute units")),
+    Part("precision detail", _precision_detail),
     _SCALE,
 )
 """What tells systems apart, in order of how well a reader knows it; then their packages, then the date."""
@@ -237,7 +237,7 @@ _TELLING = (
 _DATE = Part("date", lambda run: text_of(run.timestamp[:10]) if run.timestamp else None)
 
 _CLEAR = {each.title for each in (*_IDENTITY[:4], _PRECISION, _DATE)}
-_CLEAR |= {"software", "batch", "platform", "parallelism strategy"}
+_CLEAR |= {"software", "batch", "platform", "precision detail"}
 """Parts of a name whose value says what it is; of the others the title stands before it."""
 
 
@@ -248,13 +248,16 @@ def _part_text(part: Part, run: Run) -> str | None:
     value = plain(value, LONGEST_PART)
     if part is _PRECISION and run.platform != "cpu":
         value = value.upper()
-    return value if part.title in _CLEAR else f"{part.title} {value}"
+    title = "" if part.title in _CLEAR else f"{part.title} "
+    return part.words(value) if part.words else f"{title}{value}"
 
 
 def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence[Part]]:
     """Return for each run the parts of its name: those that all have, and the fewest that tell it from its like."""
     packages = sorted({name for run in runs for name in run.environment.versions} - {"framework"})
     versions = [Part(name, functools.partial(_version, name=name)) for name in packages]
+    # What one framework alone calls so.
+    others = [_of_setting(row, row.title) for row in rows_of(runs)[len(LEDGER) :]]
     texts: dict[int, list[str | None]] = {}
     found: list[Sequence[Part]] = [always] * len(runs)
 
@@ -270,7 +273,7 @@ def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence
     for indices in (each for each in alike.values() if len(each) > 1):
         chosen: list[Part] = []
         # A system is rather called by what every system states than by "precision unknown".
-        candidates = [*_TELLING, *versions, _DATE]
+        candidates = [*_TELLING, *versions, *others, _DATE]
         stated = {id(part): all(part.read(runs[index]) for index in indices) for part in candidates}
         for part in sorted(candidates, key=lambda part: not stated[id(part)]):
             kinds = len(set(fitting(chosen, indices)))

@@ -62,6 +62,7 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
         full_size_only: whether it trains no other scale than the full one.
         plans_anywhere: whether it can show what it would run on a machine if it can't.
         profiles: whether a profiler can watch it: its training calls loops/profiled.py.
+        start_s: what goes by on a GPU before the first step, estimated: imports, drawing the weights, compiling.
         resolver: makes the choices that the user left open.
     """
 
@@ -69,6 +70,7 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
     full_size_only = False
     plans_anywhere = False
     profiles = False
+    start_s = 60.0
     resolver: type[Choices]
 
     def unavailable(self) -> str | None:

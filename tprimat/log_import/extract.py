@@ -209,6 +209,7 @@ def imported(
     lines = {name: value.line for name, value in parsed.stated.items()}
     # What is no log of lines, such as a W&B file, comes unredacted.
     run = without_secrets(_checked(completed(with_system(run, Path(logs[0].path)), given), given, logs[0].name))
+    run = mlperf_system.inferred(run, Path(logs[0].path).absolute())
     return ImportedRun(
         title, _with_directory_model(run, logs[0].path), parsed.notes, lines, structured, parsed.resumed, parsed.began
     )

@@ -52,7 +52,8 @@ def load(
     """Load results and logs: files, directories (recursive), globs, bundles, and - for standard input.
 
     NAME=PATH gives all runs in a path the label NAME. Logs are read next to results, except those that the results were
-    made of, and those in a directory with measured results, whose runs leave logs and records.
+    made of, what the runs of benchmark.py leave, and all logs next to results of a training script, which may be its
+    own.
 
     Args:
         names: of files and directories.
@@ -181,11 +182,17 @@ def _results(name: str, given: GivenValues, jobs: int | None, inputs: Inputs) ->
     return [_hidden(_completed(file, given), inputs, are_results=True) for file in results] or None
 
 
-UNREAD = "not read beside results"
+UNREAD = "not read: next to results of a training script, which may write logs"
 """In the note on logs that are left alone."""
 
-_OF_A_MEASUREMENT = re.compile(r"_\d{8}_\d{6}\w{0,99}\.log")
-"""How the name of a log of benchmark.py ends."""
+_OF_A_MEASUREMENT = re.compile(r"_\d{8}_\d{6}\w{0,99}\.(?:log|trace\.json\.gz|memory\.pickle)")
+"""How the name of a log or trace of benchmark.py ends."""
+
+_OF_RUNS = {"primus", "nemo", "megatron_bridge", "automodel", "slurm"}
+"""Directories next to results of benchmark.py into which its jobs and the frameworks that it starts write."""
+
+MOST_PATTERNS = 3
+"""Directories with unread logs that a note names."""
 
 
 def _completed(file: Loaded, given: GivenValues) -> Loaded:
@@ -220,6 +227,7 @@ def _load_logs(
     inputs.errors += errors
     if beside:
         origins = [run.source for file in beside for run in file.runs if run.source]
+        live = [(file, run) for file in beside for run in file.runs if run.source and run.source.kind == "live"]
         # A log of several files has the size of all.
         known = {
             (Path(file.path).name, size)
@@ -229,11 +237,19 @@ def _load_logs(
         }
         logs = [log for log in logs if (Path(log.paths[0]).name, log.size) not in known]
         skipped = []
-        if any(source.kind == "live" for source in origins):
-            left = [log for log in logs if not _OF_A_MEASUREMENT.search(log.paths[0])]
-            if left:
-                which = f"{counted(len(left), 'file')} that may be logs {UNREAD}, such as {left[0].paths[0]}"
-                inputs.notes.append(f"{which}: name logs to compare them")
+        if live:
+            own = {Path(file.name).parent / name for file, _ in live for name in _OF_RUNS}
+            logs = [
+                log
+                for log in logs
+                if not _OF_A_MEASUREMENT.search(log.paths[0]) and own.isdisjoint(Path(log.paths[0]).parents)
+            ]
+        if logs and any(run.session is None for _, run in live):
+            patterns = {f"{Path(log.paths[0]).parent}/*{Path(log.paths[0]).suffix}": None for log in logs}
+            rest = " …" if len(patterns) > MOST_PATTERNS else ""
+            words = " ".join([*names, *list(patterns)[:MOST_PATTERNS]])
+            which = f"{counted(len(logs), 'file')} {UNREAD}"
+            inputs.notes.append(f"{which}; to compare them too: ./compare_results.py {words}{rest}")
             return
     groups: dict[str, list[ImportedRun]] = {}
     for source, outcome in sources.read_sources(logs, jobs, given):

@@ -139,15 +139,19 @@ def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]])
     values: dict[str, object] = {"runs": len(order), "configurations": len(plan.requests), "done": done}
     limits = [request.time_limit_s for request in left]
     if left and None not in limits:
-        seconds = sum(limit or 0.0 for limit in limits) + plan.cooldown_s * (len(left) - 1)
+        starts = [0.0 if each.platform == "cpu" else plan.framework_of(each).launcher.start_s for each in left]
+        seconds = sum(limit or 0.0 for limit in limits) + sum(starts) + plan.cooldown_s * (len(left) - 1)
         values["seconds_at_most"] = seconds
         text = f"at most {units.duration(seconds)}"
-        if any(request.platform != "cpu" for request in left):
-            hours = sum(request.num_gpus * (request.time_limit_s or 0.0) for request in left) / 3600
-            values["gpu_hours_at_most"] = hours
-            text += f" and {units.number(hours)} GPU hours"
-        parts.append(f"{text}, plus start-up time")
+        if any(starts):
+            each_s = [each.num_gpus * ((each.time_limit_s or 0.0) + s) for each, s in zip(left, starts, strict=True)]
+            values["gpu_hours_at_most"] = hours = sum(each_s) / 3600
+            minutes = " to ".join(f"{s / 60:g}" for s in sorted({*starts}))
+            text += f" and {units.number(hours)} GPU hours, including an estimated {minutes} min of start-up per run"
+        else:
+            text += ", plus start-up time"
+        parts.append(text)
     console.current().values["plan"] = values
     console.info(f"plan: {', '.join(parts)}")
     if "seconds_at_most" in values:
-        console.info("(the sum of all time limits, --time-limit; a run that has done its steps ends sooner)")
+        console.info("(an upper bound by --time-limit; a run that has done its steps ends sooner)")

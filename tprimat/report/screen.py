@@ -81,7 +81,8 @@ def _answer(comparison: Comparison, answer: Answer, more: int = 0, *, is_first: 
     count = _shared_count(answer.group)
     about = filter(None, [answer.group.title, tables.shared(comparison), f"{count} GPUs each" if count else ""])
     text = answer.verdict.headline
-    below = f" ({counted(more, 'more answer') if more else 'other results'} below)" if is_first else ""
+    some = f", the first {MOST_OTHERS}" if more > MOST_OTHERS else ""
+    below = f" ({counted(more, 'more answer') + some if more else 'other results'} below)" if is_first else ""
     yield Headline(text, answer.verdict.certainty, ", ".join(about) + below, _titled(answer, text) if is_first else "")
     yield from _group_table(comparison, answer.group, FEW_ROWS if is_first else MOST_ROWS)
     yield from _costs(comparison, [answer], is_brief=True)
@@ -240,6 +241,9 @@ def _closing(
             title = f"Possible explanations for {name}, most likely first"
             yield from notes(texts, title, [f"{number}." for number in range(1, len(texts) + 1)])
     found = caveats(answers)
+    if most_caveats < MOST_CAVEATS:
+        # So few are those that could change the decision.
+        found = dict(sorted(found.items(), key=lambda item: item[1].severity != "warning"))
     yield from notes(list(found), "Caveats", [mark(each) for each in found.values()], most_caveats, is_cut=True)
     if steps := list(dict.fromkeys(step for answer in answers for step in answer.verdict.next_steps)):
         yield NextSteps(steps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from tprimat import units
@@ -18,7 +19,7 @@ from tprimat.report.costs import cost_sentence as cost_sentence
 from tprimat.report.costs import span
 from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
 from tprimat.results.account import Clock
-from tprimat.text import counted, join_names
+from tprimat.text import capitalized, counted, join_names
 
 METHODS: Mapping[Method, str] = {
     "welch": f"{level()} CI of the ratio of the runs' geometric means (Welch's t on logarithms)",
@@ -35,6 +36,12 @@ CLOCKS: Mapping[Clock, str] = {
     "blocks": "wall time of training",
 }
 """What measures step times, as a headline names it."""
+
+_WORDS = re.compile(
+    r"(?:micro-batch|batch|gradient|tensor|pipeline|context|expert|data|multi-token|optimizer|learning|weight|no|full"
+    r"|selective|training|run|seed|driver) (?!is )"
+)
+"""How a name of a system begins that is plain English; labels, packages and identifiers keep their spelling."""
 
 SAME = 0.0005
 """Relative difference below which a sentence says “as fast as”."""
@@ -163,8 +170,8 @@ def _verdict(group: Group, elsewhere: Collection[str]) -> Verdict:
     if group.leaders is None:
         return Verdict(excluded[0], "", excluded[1:], group.caveats, steps)
     headline, certainty, standing = _headline(group, group.leaders)
-    if headline.startswith("micro-batch"):
-        headline = f"M{headline[1:]}"
+    if _WORDS.match(headline):
+        headline = capitalized(headline)
     if standing != "unsettled":
         short = [pair.system.name for pair in group.pairs if pair.ratio and pair.is_unsettled]
         excluded += (f"Too short to compare {join_names(short)}: no steady speed",) if short else ()

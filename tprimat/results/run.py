@@ -48,7 +48,8 @@ VENDORS: dict[Platform, str] = {"nvd": "NVIDIA", "amd": "AMD"}
 """Of the GPUs of a platform."""
 
 MODEL_FROM_DIRECTORY = "model from the name of the log's directory"
-"""How the warning begins where the log doesn't state the model and its directory is named after one."""
+FROM_NAMES = "inferred from the names of the platform and of the log's files"
+"""How the warnings begin on a model and GPUs that the log doesn't state, and a directory or other names do."""
 
 FROM_DESCRIPTION = "system description"
 """How precision_detail begins where the log doesn't state the precision and MLPerf's system description does."""

@@ -61,6 +61,7 @@ class Setting(NamedTuple):
             thing, so it is listed even if none states it.
         identity: whether another value makes another system, as new software and what is tuned don't.
         named: whether a system may be called by it.
+        phrase: how it is then called, with {} for the value; "" for title and value.
         optional: whether it is left out if neither states it, since few frameworks do.
         why: the reason for a harmless one.
         flag: its option of `benchmark`, as the help shows it; "" if a user can't choose it.
@@ -95,6 +96,7 @@ class Setting(NamedTuple):
     essential: bool = False
     identity: bool = False
     named: bool = True
+    phrase: str = ""
     optional: bool = False
     why: str = ""
     flag: str = ""
@@ -117,6 +119,14 @@ class Setting(NamedTuple):
     transformers: str = ""
     mlperf: str = ""
     deepspeed: str = ""
+
+    def words(self, value: str) -> str:
+        """Return what a system with this value is called: micro-batch 2, eager, no packing."""
+        name = self.phrase or self.label or f"{self.title} {{}}"
+        if value in ("True", "False", "none", "off"):
+            return f"{'' if value == 'True' else 'no '}{name.format('').strip()}"
+        # Not: flash attention attention.
+        return value if name.startswith("{} ") and name[3:] in value else name.format(value)
 
     @property
     def key(self) -> str:

@@ -20,9 +20,23 @@ UNFINISHED = ".result.part"
 
 
 def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
-    """Yield the files in a directory and below, by name; hidden ones, history/ and autotune/ are skipped."""
-    for parent, folders, names in os.walk(folder, onerror=on_error):
-        folders[:] = sorted(name for name in folders if name not in (HISTORY, TRIALS) and not name.startswith("."))
+    """Yield the files in a directory and below, by name; hidden ones, history/ and autotune/ are skipped.
+
+    A link to a directory is followed once, unless that holds the link.
+    """
+    roots = [os.path.realpath(folder)]
+
+    def is_new(path: Path) -> bool:
+        if path.is_symlink():
+            real, place = Path(os.path.realpath(path)), Path(os.path.realpath(path.parent))
+            if place.is_relative_to(real) or any(real.is_relative_to(root) for root in roots):
+                return False
+            roots.append(str(real))
+        return True
+
+    for parent, folders, names in os.walk(folder, onerror=on_error, followlinks=True):
+        shown = sorted(name for name in folders if name not in (HISTORY, TRIALS) and not name.startswith("."))
+        folders[:] = [name for name in shown if is_new(Path(parent, name))]
         yield from (Path(parent, name) for name in sorted(names) if not name.startswith("."))
 
 

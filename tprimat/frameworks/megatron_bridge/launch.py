@@ -74,6 +74,7 @@ class MegatronBridge(loops.Loop[Request]):
 
     plans_anywhere = True
     profiles = True
+    start_s = 60 * nemo.START_MINUTES
     resolver = Resolver
 
     def unavailable(self) -> str | None:

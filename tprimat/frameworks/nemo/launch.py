@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from tprimat.frameworks.loops import launch as loops
-from tprimat.frameworks.nemo.resolve import Resolver
+from tprimat.frameworks.nemo.resolve import START_MINUTES, Resolver
 from tprimat.frameworks.request import Launch, Request
 from tprimat.machine.host import installed_version
 
@@ -52,6 +52,7 @@ class Nemo(loops.Loop[Request]):
 
     plans_anywhere = True
     profiles = True
+    start_s = 60 * START_MINUTES
     resolver = Resolver
 
     def unavailable(self) -> str | None:

@@ -81,6 +81,7 @@ class Primus(Loop[PrimusTraining]):
     """AMD's launchers, and the record of a training's start beside its log."""
 
     logged = True
+    start_s = 120.0
     full_size_only = True
     resolver = Resolver
 

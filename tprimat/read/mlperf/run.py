@@ -191,11 +191,7 @@ class MlperfRun(RunBuilder):
         """Return warnings: of what the log doesn't state, and of how its events were read."""
         training, found, warnings = self.training, self.training.found, []
         if sizes.num_gpus is None:
-            platform = self.stated.value("submission_platform") or "not logged"
-            warnings.append(
-                f"{mlperf_system.UNSTATED}: add the system description of the submission (systems/*.json); "
-                f"submission_platform ({platform}) is free text and ignored"
-            )
+            warnings.append(f"{mlperf_system.UNSTATED}: add the system description of the submission (systems/*.json)")
         if sizes.sequence_length is None:
             warnings.append("sequence length unknown: throughput in samples/s only, not in tokens/s")
         blocks = [entry for entry in training.timeline if entry.steps]

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tprimat.catalog import gpus
-from tprimat.results.run import FROM_DESCRIPTION, Environment, GpuInfo, Platform, Run, SoftwareStack
+from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, Environment, GpuInfo, Platform, Run, SoftwareStack
 from tprimat.units import gib_to_gb, round_figure
 
 MARK = ":::SYSJSON"
@@ -22,6 +22,15 @@ MARK = ":::SYSJSON"
 _PRECISION = re.compile(r"(?<![a-z0-9])(?:(mx)?(fp[48])|nv(fp4)|(bf16|fp16|tf32))(?![a-z0-9])", re.IGNORECASE)
 
 _ROUND = re.compile(r"^(?:training_results_|mlperf[_-](?:training[_-])?)?v([0-9]\.[0-9])(?:_|$)", re.IGNORECASE)
+
+_GPUS = re.compile(
+    r"(?:(?<![A-Za-z\d])(?P<nodes>\d{1,4})x(?:[A-Za-z][\w-]{0,40}?[x-])?(?=\d{1,5}x?[A-Z]{1,2}\d{3}))?"
+    r"(?:(?<![A-Za-z\d])|(?<=x))(?:(?P<count>\d{1,5})x?)?(?P<gpu>(?:MI|GB|[ABH])\d{3}[AX]?)(?![A-Za-z\d])"
+)
+"""GPUs in a name, with their number and that of their nodes: MI355X, 8xB200, 2x8xB200, 2xXE9680x8H100."""
+
+_NUMBER = re.compile(r"(?<![A-Za-z])(?:n?gpus?[_-]?(\d{1,5})|(?<!\d)(\d{1,5})[_-]?gpus?)(?![A-Za-z\d])")
+"""A number of GPUs in a name: ngpu8, 8gpu."""
 
 UNSTATED = "the log doesn't state its GPUs"
 """How the warning begins that a system description makes needless."""
@@ -121,8 +130,36 @@ def _words(stem: str) -> set[str]:
     return {word for word in stem.lower().split("_") if word}
 
 
+def inferred(run: Run, log: PurePath) -> Run:
+    """Return an MLPerf run with the GPUs that its platform and the names of its path state, if nothing else does.
+
+    A platform's first number is that of the nodes, so it counts only with a number per node: 2xXE9680x8H100.
+    """
+    if run.framework != "mlperf" or (run.gpu_info.device_name and run.num_gpus):
+        return run
+    platform = str(run.framework_config.get("submission_platform") or "")
+    names = [platform, log.name, *reversed(log.parts[-4:-1])]
+    found = [(each, name) for name in names for each in _GPUS.finditer(name)]
+    rows = dict.fromkeys(each["gpu"] for each, _ in found if gpus.match(GpuInfo(device_name=each["gpu"])).candidates)
+    if len(rows) > 1:
+        return run
+    device = None if run.gpu_info.device_name else next(iter(rows), None)
+    counts = [
+        int(each["count"]) * int(each["nodes"] or 1)
+        for each, name in found
+        if each["count"] and (each["nodes"] or (name is not platform and each["count"] != "1"))
+    ]
+    counts += [int(each[1] or each[2]) for name in names[1:] for each in _NUMBER.finditer(name)]
+    vendor, stack = _PLATFORMS.get(gpus.vendor(device or ""), (None, None))
+    count = counts[0] if len({*counts}) == 1 else None
+    info = GpuInfo(device_name=device, device_count=count, software_stack=stack)
+    return applied(run, System(vendor, info, Environment(), None), "")
+
+
 def applied(run: Run, system: System, where: str) -> Run:
     """Return an MLPerf run with what its system description, at that place, adds; what the log states wins.
+
+    Without a place it is what names say.
 
     Of two descriptions that contradict each other the one in the log, which the machine itself wrote, is kept.
     """
@@ -142,7 +179,7 @@ def applied(run: Run, system: System, where: str) -> Run:
     warnings = [warning for warning in run.warnings if not (devices and warning.startswith(UNSTATED))]
     warnings += doubts
     if added:
-        warnings.append(f"from the system description {where}: {', '.join(added)}")
+        warnings.append(f"{f'from the system description {where}' if where else FROM_NAMES}: {', '.join(added)}")
     versions = {**system.host.versions, **run.environment.versions}
     return msgspec.structs.replace(
         run,

@@ -77,7 +77,7 @@ def loss(view: View, runs: Sequence[PlacedRun], over: Literal["tokens", "wall"])
     chart = described.loss(_series(view, runs), over)
     if chart is None:
         return None
-    notes = [f"{described.floor_note(floor).capitalize()}." for floor in chart.floors]
+    notes = [f"Dotted: {described.floor_note(floor)}." for floor in chart.floors]
     return {**_line_chart(f"loss-{over}", chart, _traces(view, runs, chart), 380), "note": " ".join(notes)}
 
 

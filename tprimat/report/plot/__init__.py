@@ -97,7 +97,11 @@ def _figure(report: Report, layout: Layout) -> Figure:
     with_lines = [item for item in few if item.system.valid_runs] if steps or loss else []
     if with_lines:
         labels = [f"{item.label} (excluded)" if item.system.exclusion else item.label for item in with_lines]
+        shown = {id(panel) for panel in panels}
+        keys = lines.keys(with_lines, has_steps=id(steps) in shown, has_loss=id(loss) in shown)
         sheet.legend([lines.handle(item) for item in with_lines], labels)
+        if keys:
+            sheet.legend(list(keys.values()), list(keys))
     places = places if layout == "frameworks" else {**places, "memory": memory}
     missing = [name for name, panel in places.items() if panel is None]
     notes = [f"Not measured: {', '.join(missing)}"] if missing else []

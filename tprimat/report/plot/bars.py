@@ -27,6 +27,9 @@ THICKNESS, KIND = 0.26, 0.2
 REASON = 2.3
 """Inches: the most that a text in place of a bar takes."""
 
+MOST_UNMEASURED = 6
+"""From more systems on, those without a value have no row in the panel of memory."""
+
 FAR = 10.0
 """Models whose longest bars differ by more than this factor each have a scale of their own."""
 
@@ -93,14 +96,14 @@ def _speed(sheet: Sheet, rows: Sequence[Row], chart: BarChart, reasons: Mapping[
             labels.append(_beside(axes, end, row.y, "\n".join(filter(None, [bar.text, more]))))
         _prepare(sheet, axes, rows, width, labels)
         if is_relative:
-            axes.set_xticks([])
+            axes.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
 
     title, _, detail = chart.title.rstrip(")").partition(" (")
     if max(counts) > 1:
         has_bounds = any(bar.bounds is not None and bar.bounds.kind == "between" for bar in chart.bars)
         detail += f"; mean of {max(counts) if len(counts) == 1 else 'the'} runs"
         detail += f" with {level()} CI" if has_bounds else ""
-    detail += "; each model on a scale of its own" if is_relative else ""
+    detail += "; axis: share of each model's longest bar" if is_relative else ""
     return Panel(title, detail, draw, _height(rows), left=_left(sheet, rows))
 
 
@@ -110,6 +113,9 @@ def memory(sheet: Sheet, items: Sequence[Item]) -> Panel | None:
     if not bars:
         return None
     own = {id(item.system): [bar for bar in bars if bar.system is item.system] for item in items}
+    measured = [item for item in items if own[id(item.system)]]
+    missing = len(items) - len(measured) if len(items) > MOST_UNMEASURED else 0
+    items = measured if missing else items
     rows = _rows(sheet, items, lambda item: KIND * len(own[id(item.system)]))
     several = len({bar.kind for bar in bars}) > 1
     values = {value for bar in bars for value in (bar.peak, bar.average) if value is not None}
@@ -137,7 +143,8 @@ def memory(sheet: Sheet, items: Sequence[Item]) -> Panel | None:
 
     title, _, unit = charts.MEMORY_TITLE.rstrip(")").partition(" (")
     detail = f"{'' if several else bars[0].kind.title + '; '}solid: average, pale: peak; GB: {unit}"
-    return Panel(title, detail, draw, _height(rows), left=_left(sheet, rows))
+    notes = [f"{NOT_MEASURED} of {counted(missing, 'system')}"] if missing else []
+    return Panel(title, detail, draw, _height(rows), notes, left=_left(sheet, rows))
 
 
 def _rows(sheet: Sheet, items: Sequence[Item], least: Callable[[Item], float]) -> list[Row]:

@@ -295,20 +295,15 @@ def why_no_loss(system: SystemResult, over: Literal["tokens", "wall"]) -> str | 
     """Return why a system has no line of its loss; None if it has one."""
     if not any(value is not None for each in system.valid_runs for value in each.run.loss_values):
         return "no loss was recorded"
-    if over == "tokens" and system.run.tokens_per_step is None:
-        return "tokens per step are unknown"
-    return None
+    return "tokens per step are unknown" if over == "tokens" and system.run.tokens_per_step is None else None
 
 
 def floor_note(floor: float) -> str:
     """Return what a dotted line is."""
-    return f"dotted: {floor:.3g} nats/token, data entropy (lowest achievable loss)"
+    return f"{floor:.3g} nats/token, data entropy (lowest achievable loss)"
 
 
 def beyond_note(chart: LineChart) -> str:
     """Return how many values are off the scale; empty without any."""
-    return (
-        f"{counted(len(chart.beyond), 'step')} off scale, up to {units.seconds(max(chart.beyond))}"
-        if chart.beyond
-        else ""
-    )
+    steps = counted(len(chart.beyond), "step")
+    return f"{steps} off scale, up to {units.seconds(max(chart.beyond))}" if chart.beyond else ""

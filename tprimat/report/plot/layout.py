@@ -11,6 +11,7 @@ from tprimat.text import plain
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
 WIDTH, MARGIN, GAP = 10.0, 0.25, 0.3
 DPI = 144
@@ -136,7 +137,7 @@ class Sheet:
             below = max(below, tall - height + under + _height(notes, SMALL))
         self.y += height + below
 
-    def legend(self, handles: Sequence[Line2D], labels: Sequence[str]) -> None:
+    def legend(self, handles: Sequence[Line2D | Patch], labels: Sequence[str]) -> None:
         """Add a legend across the figure, in as many columns as the longest label allows."""
         room = WIDTH - 2 * MARGIN
         columns = max(1, min(MOST_COLUMNS, int(room / (max(map(self.width, labels)) + KEY))))

@@ -18,6 +18,7 @@ from tprimat.report.plot.layout import Panel
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
 BAND_FROM = 4
 """From so many runs on, a system has its median and range instead of a line for each run."""
@@ -27,6 +28,9 @@ PLACES = 150
 
 FEW = 40
 """Records that are drawn with a marker each; of more, some ten carry one."""
+
+LEAST_TICKS = 3
+"""Numbers that a logarithmic axis has at least."""
 
 DOTTED: dict[str, Any] = {"color": "0.35", "linestyle": (0, (1, 2)), "linewidth": 1.3}
 
@@ -44,8 +48,7 @@ def step_times(items: Sequence[Item]) -> Panel | None:
             axes.set_ylabel("ms per step")
             axes.yaxis.set_major_formatter(lambda value, _: f"{1e3 * value:g}")
 
-    faded = f"faded: {charts.WARMUP}" if any(line.is_warmup for line in chart.lines) else ""
-    return Panel(chart.title, _detail(items), draw, notes=[faded, charts.beyond_note(chart)])
+    return Panel(chart.title, _detail(items), draw, notes=[charts.beyond_note(chart)])
 
 
 def loss(items: Sequence[Item]) -> Panel | None:
@@ -63,7 +66,7 @@ def loss(items: Sequence[Item]) -> Panel | None:
     missing = [f"{label}: {reason}" for label, reason in reasons if reason]
     if len(missing) > 2:
         missing = [f"{len(missing)} systems without loss over tokens"]
-    return Panel(chart.title, _detail(items), draw, notes=[*missing, *map(charts.floor_note, chart.floors)])
+    return Panel(chart.title, _detail(items), draw, notes=missing)
 
 
 def handle(item: Item) -> Line2D:
@@ -71,6 +74,21 @@ def handle(item: Item) -> Line2D:
     from matplotlib.lines import Line2D
 
     return Line2D([], [], **_looks(item, 1))
+
+
+def keys(items: Sequence[Item], *, has_steps: bool, has_loss: bool) -> dict[str, Line2D | Patch]:
+    """Return what the legend explains beside the systems, by its text: bands, warm-up, and the lowest loss."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    gray, found = DOTTED["color"], dict[str, Line2D | Patch]()
+    if any(len(item.system.valid_runs) >= BAND_FROM for item in items):
+        found["range of the runs around their median"] = Patch(color=gray, alpha=0.3, linewidth=0)
+    if has_steps and (steps := charts.step_times(_runs(items))) and any(line.is_warmup for line in steps.lines):
+        found[charts.WARMUP] = Line2D([], [], color=gray, alpha=0.4, linewidth=0.9)
+    if has_loss and (loss := charts.loss(_runs(items), "tokens")):
+        found |= {charts.floor_note(floor): Line2D([], [], **DOTTED) for floor in loss.floors}
+    return found
 
 
 def _runs(items: Sequence[Item]) -> list[Series]:
@@ -173,10 +191,17 @@ def _looks(item: Item, points: int) -> dict[str, Any]:
 
 
 def log_axis(axes: Axes) -> None:
-    """Make the vertical axis logarithmic, with numbers as they are."""
-    from matplotlib.ticker import LogLocator, NullFormatter
+    """Make the vertical axis logarithmic, with numbers as they are: 1, 2, 5, 10, or more of them on a short axis."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
+    class Locator(LogLocator):
+        def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+            ticks = super().tick_values(vmin, vmax)
+            if sum(vmin <= tick <= vmax for tick in ticks) >= LEAST_TICKS:
+                return ticks
+            return [tick for tick in MaxNLocator(4).tick_values(vmin, vmax) if tick > 0]
 
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_locator(Locator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.12g}")
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_minor_locator(NullLocator())
