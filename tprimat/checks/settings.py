@@ -59,7 +59,14 @@ def _stated(setting: Setting, found: tuple[str | None, ...]) -> tuple[str | None
 
 
 def rows_of(runs: Sequence[Run]) -> list[tuple[Setting, tuple[str | None, ...]]]:
-    """Return the settings with their values, and each other key of framework_config that the runs don't state alike.
+    """Return the settings of runs with their values, those of frameworks last."""
+    columns = [_ledger(_Same(run)) for run in runs]
+    stated = [_stated(setting, found) for setting, found in zip(LEDGER, zip(*columns, strict=True), strict=True)]
+    return [*zip(LEDGER, stated, strict=True), *((setting, texts(setting, runs)) for setting in of_frameworks(runs))]
+
+
+def of_frameworks(runs: Sequence[Run]) -> list[Setting]:
+    """Return a row for each key of framework_config without one that the runs don't state alike.
 
     Names of one framework mean nothing in another, so a key that only one states counts within one framework alone.
     """
@@ -73,9 +80,7 @@ def rows_of(runs: Sequence[Run]) -> list[tuple[Setting, tuple[str | None, ...]]]
         is_missing = len(values) < len(runs) and len({framework(run) for run in runs}) == 1
         if is_missing or len(set(map(text_of, values))) > 1:
             more.append(Setting(key, field, role="explains", named=False, optional=True))
-    columns = [_ledger(_Same(run)) for run in runs]
-    stated = [_stated(setting, found) for setting, found in zip(LEDGER, zip(*columns, strict=True), strict=True)]
-    return [*zip(LEDGER, stated, strict=True), *((setting, texts(setting, runs)) for setting in more)]
+    return more
 
 
 class _Same:

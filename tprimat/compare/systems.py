@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from tprimat.catalog import gpus
-from tprimat.checks.settings import framework, own_value, read, rows_of, text_of
+from tprimat.checks.settings import framework, of_frameworks, own_value, read, text_of
 from tprimat.results.run import FROM_DESCRIPTION, GpuInfo, Run, setup_key
 from tprimat.settings import Setting
 from tprimat.settings.rows import LEDGER, parts_of
@@ -257,7 +257,7 @@ def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence
     packages = sorted({name for run in runs for name in run.environment.versions} - {"framework"})
     versions = [Part(name, functools.partial(_version, name=name)) for name in packages]
     # What one framework alone calls so.
-    others = [_of_setting(row, row.title) for row in rows_of(runs)[len(LEDGER) :]]
+    others = [_of_setting(row, row.title) for row in of_frameworks(runs)]
     texts: dict[int, list[str | None]] = {}
     found: list[Sequence[Part]] = [always] * len(runs)
 
