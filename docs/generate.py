@@ -234,7 +234,7 @@ class FirstCommand:
 
     @property
     def start_s(self) -> float:
-        """Return what goes by before the first step."""
+        """Return the estimated time before the first step, s."""
         return frameworks.by_name(self.framework).launcher.start_s
 
     def request(self) -> Request:

@@ -43,7 +43,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools"), str(ROOT / "tests"), str(ROOT / "tests" / "read")]
-# The allocator that Arrow has by default fails by chance where addresses are limited.
+# Arrow's default allocator fails at random if the address space is limited.
 os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
 
 import fuzz_logs

@@ -77,7 +77,7 @@ def test_a_row_that_can_be_right_is_counted_apart_with_both_of_its_causes(page, 
     assert lines[0] == "8 rows of 9 cannot be right as printed, 1 unverified"
     run("audit", ["--verbose", page(f"\n{header}{row}")])
     out = " ".join(capsys.readouterr().out.split())
-    assert "it may count the encoders of images and sound (0.55B parameters)" in out
+    assert "it may include the image and audio encoders (0.55B parameters)" in out
     assert "- a slow step: " in out
 
 

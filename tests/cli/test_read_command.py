@@ -432,9 +432,9 @@ def test_without_arguments_the_directories_of_the_older_tool_are_read(tmp_path, 
         ("H1000", "did you mean H100?"),
         (
             "H9000",
-            "the nearest are H800, H200, H100; its peak is not in the catalog (--peak-tflops of compare sets it)",
+            "the nearest are H800, H200, H100; its peak is unknown: pass --peak-tflops when comparing",
         ),
-        ("Gaudi 3", "its peak is not in the catalog (--peak-tflops of compare sets it)"),
+        ("Gaudi 3", "its peak is unknown: pass --peak-tflops when comparing"),
         # Known by name, or known as a whole.
         ("MI430X", None),
         ("NVIDIA H100 80GB HBM3", None),

@@ -180,7 +180,7 @@ def names_both(count):
     """Whether both of two settings are named, in a text of so many characters."""
     second = "b" * (count - len("aaa: 1 vs 2; : 1 vs 2"))
     text = differing({"aaa": 1, second: 1}, {"aaa": 2, second: 2})
-    assert text in (f"aaa: 1 vs 2; {second}: 1 vs 2", "aaa: 1 vs 2; and 1 more")
+    assert text in (f"aaa: 1 vs 2; {second}: 1 vs 2", "aaa: 1 vs 2; and 1 more setting")
     return second in text
 
 

@@ -297,7 +297,7 @@ class TestPanels:
     @pytest.mark.parametrize(("runs", "is_pale"), [(1, False), (2, True), (3, True)])
     def test_pale_lines_are_explained(self, runs, is_pale):
         *_, steps = panels(comparison(tuple(make_run(step_time=3 + number / 10) for number in range(runs))))
-        assert (around(steps)[0] == "a line per run; pale: all but a system's first run") is is_pale
+        assert (around(steps)[0] == "a line per run; pale: second and third run of a system") is is_pale
 
     def test_models_are_groups(self):
         result = comparison(make_run(), make_run(**AMD), make_run(model="qwen"), make_run(**AMD, model="qwen"))
@@ -372,7 +372,7 @@ class TestWhatIsMissing:
             bare = [make_run(label=f"system {n}", memory_metrics=MemoryMetrics()) for n in range(1, count)]
             _, _, _, memory, _ = panels(comparison(make_run(), *bare))
             assert len(labels(memory)) == (count if count == most else 1)
-            assert f"not measured of {most} systems" in around(memory) or count == most
+            assert f"{most} systems: not measured" in around(memory) or count == most
 
     def test_nothing_at_all(self):
         figure, *_ = panels(comparison(failed_run()))

@@ -103,7 +103,7 @@ def _small_vocabulary(shape: ModelConfig, length: int) -> float | None:
 def _further_tokens(per_token: Callable[[ModelConfig, int], float | None], shape: ModelConfig, length: int) -> float:
     """Return the FLOPs per token of the layers for multi-token prediction; 0 without any.
 
-    Each has one layer of attention and one of experts, or a dense one, a projection of two embeddings and a head.
+    Each has an attention layer, an expert or dense layer, a projection of two embeddings and a head.
     """
     hidden, vocabulary, count = shape.hidden_size, shape.vocab_size, shape.num_mtp_layers or 0
     experts = "E" if shape.num_experts else "-"

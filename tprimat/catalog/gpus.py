@@ -266,12 +266,12 @@ def short_name(device_name: str | None) -> str:
 
 
 def suggested(name: str) -> str:
-    """Return what to do about a name that isn't known: the known GPU that may be meant, the nearest, or a peak."""
+    """Return advice on an unknown name: the GPU that is likely meant, the nearest ones, or to set the peak."""
     known, bare = list(dict.fromkeys(gpu.short_name for gpu in gpus())), _bare(name)
     if _named(bare) or _UNRATED.fullmatch(bare):
         return ""
     nearest = suggestion(name.upper(), known, "", most=3, cutoff=0.5)
-    peak = "its peak is not in the catalog (--peak-tflops of compare sets it)"
+    peak = "its peak is unknown: pass --peak-tflops when comparing"
     return suggestion(name.upper(), known, "; ".join(filter(None, [nearest, peak])), cutoff=0.75)
 
 

@@ -80,7 +80,7 @@ def is_backward(range_name: str) -> bool:
 def steps_optimizer(range_name: str) -> bool:
     """Return whether a range of the host is a whole step of an optimizer.
 
-    Forward and backward pass lie in it where the optimizer calls them (a closure), as Lightning lets it.
+    It contains the forward and backward pass if the optimizer calls them in a closure, as with Lightning.
     """
     return range_name.startswith("Optimizer.step#") or (
         is_python(range_name) and _part("python", range_name) == "optimizer"

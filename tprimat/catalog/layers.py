@@ -24,7 +24,7 @@ from collections.abc import Callable
 from tprimat.results.run import ModelConfig
 
 KINDS = frozenset("*-EMG")
-"""Letters of a layer pattern, in the order of the table above; those of Megatron's hybrid patterns, which has no F."""
+"""Letters of a layer pattern, in the order of the table above; those of Megatron's hybrid patterns, which have no F."""
 
 
 @dataclasses.dataclass(frozen=True)

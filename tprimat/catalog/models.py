@@ -27,7 +27,7 @@ class Model:
         aliases: other names of the full-size model, words and numbers apart by hyphens; see `recognize`.
         shape: the full-size model.
         learned_positions: rows of a table of positions that is trained.
-        tower_parameters: parameters of encoders of images and sound, besides the shape's.
+        tower_parameters: parameters of image and audio encoders, not in the shape.
         architecture: class of its configuration in transformers.
         settings: further fields of that configuration which change the work or the result.
         nemo_recipe: its recipe in NeMo 2's nemo.collections.llm.
@@ -128,7 +128,7 @@ def by_name(name: str) -> Model:
 
 
 def of_family(name: str | None) -> tuple[str, ...]:
-    """Return the models that the name of a family, such as llama, may mean, ours first; none for another name."""
+    """Return the models of a family such as llama, the one that is trained here first; none for another name."""
     own = next((model for model in trained() if model.name == (name or "").lower()), None)
     others = (model.name for model in models() if own and model.name.startswith(f"{own.name}-"))
     return (own.aliases[0], *others) if own else ()
@@ -138,8 +138,8 @@ def recognize(text: str) -> Model | None:
     """Return the model that a foreign name, such as an experiment's, means; or None.
 
     Case and the signs between words and numbers don't count, nor does the point of a version: llama-3.1-8b is
-    Llama31_8B and, as NeMo's class, Llama31Config8B. The longest alias counts, and no size or version but its own may
-    stand beside it, nor another number of layers.
+    Llama31_8B and, as NeMo's class, Llama31Config8B. The longest alias counts. A name
+    with another size, version or number of layers is not recognized.
     """
     lowered = text.lower().replace("config", "-")
     for pattern, model in _patterns():
@@ -155,7 +155,7 @@ def recognize(text: str) -> Model | None:
 
 _VERSION = re.compile(r"[._]\d(?![a-z0-9])")
 _PART = re.compile(r"debug_?model|(?<![a-z0-9])(\d{1,4})[ _-]?layers?(?![a-z])")
-"""What follows the alias of another version, as in kimi_k2_5; a model with some of the layers, if not with all."""
+"""The end of another version's name, as in kimi_k2_5; what names a model with only some of the layers."""
 
 
 @functools.cache
@@ -199,7 +199,7 @@ def denies(name: str | None, shape: ModelConfig) -> bool:
 
 
 def stated_size(text: str) -> float | None:
-    """Return the parameters that a name states, as in 8B, 7b1 or 350m; None without."""
+    """Return the parameters that a name states, as in 8B, 7b1 or 350m, or None."""
     size = _SIZE.search(text.lower())
     return float(f"{size[1]}{size[3] and '.'}{size[3]}") * (1e9 if size[2] == "b" else 1e6) if size else None
 

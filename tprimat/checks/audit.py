@@ -40,7 +40,7 @@ LENGTHS = (4096, 2048, 8192)
 LONGEST = 32_768
 """Sequence lengths that are tried where none is stated, and the longest of a bound."""
 TOWER = 6 * 9
-"""FLOPs per token and parameter of an encoder of images at most: each token stands for so many patches of an image."""
+"""Most FLOPs per token and parameter of an image encoder: a token stands for up to 9 patches of an image."""
 OUTLIER = 3.0
 """Times that a row may be as fast as the other rows of its table with the same model and GPU."""
 SMALLEST = 1e9
@@ -257,8 +257,8 @@ def _formula(
             likely.append(f"{near[0].deviation:+.0%} from {near[0].name}")
             tower = figure.row.tower_parameters if figure.row else 0
             if 0 < per_token - own <= TOWER * tower:
-                cause = f"it may count the encoders of images and sound ({tower / 1e9:.2g}B parameters), whose work "
-                yield Finding("unverified", "encoders", said, (f"{cause}doesn't depend on the tokens", *likely))
+                cause = f"it may include the image and audio encoders ({tower / 1e9:.2g}B parameters), whose FLOPs "
+                yield Finding("unverified", "encoders", said, (f"{cause}do not depend on the tokens", *likely))
             else:
                 yield Finding("error", CONTRADICTION, said, tuple(likely))
     elif best.is_mistake:

@@ -35,7 +35,7 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 
 def own_value(setting: Setting, run: Run) -> str | None:
-    """Return the value of a row's own fields as text, without the rows that it shows; None if it is unknown."""
+    """Return the value of a setting's own fields as text, without its parts; None if unknown."""
     return VALUES[setting.value](run) if setting.value else text_of(value_of(run, setting.field))
 
 
@@ -66,7 +66,7 @@ def rows_of(runs: Sequence[Run]) -> list[tuple[Setting, tuple[str | None, ...]]]
 
 
 def of_frameworks(runs: Sequence[Run]) -> list[Setting]:
-    """Return a row for each key of framework_config without one that the runs don't state alike.
+    """Return a row for each key of framework_config that has none, if the runs' values differ.
 
     Names of one framework mean nothing in another, so a key that only one states counts within one framework alone.
     """
@@ -84,7 +84,7 @@ def of_frameworks(runs: Sequence[Run]) -> list[Setting]:
 
 
 class _Same:
-    """A run that equals itself alone."""
+    """A run that is equal only to itself."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -98,7 +98,7 @@ class _Same:
 
 @functools.lru_cache(maxsize=2)
 def _ledger(same: _Same) -> tuple[str | None, ...]:
-    """Return a run's values of all settings: a baseline is compared with many others, one after the other."""
+    """Return a run's values of all settings, cached since a baseline is compared with many systems."""
     found = (read(setting, same.run) for setting in LEDGER)
     return tuple(None if text is None else sys.intern(text) for text in found)
 

@@ -34,7 +34,7 @@ def load(
 ) -> Inputs:
     """Return the results and logs in files and directories; what was named and can't be read is printed.
 
-    So are notes on logs that are left alone, if `shows_unread`.
+    With `shows_unread`, notes on skipped logs are printed too.
 
     Raises UsageError, with the hint and the option that named them, if there are no results.
     """
@@ -62,7 +62,7 @@ def load(
 
 
 def show_unread(notes: Sequence[str]) -> None:
-    """Print the notes on logs that are left alone."""
+    """Print the notes on skipped logs."""
     for note in (each for each in notes if loader.UNREAD in each):
         console.error(f"note: {note}")
 

@@ -274,7 +274,7 @@ def _brief_list(texts: Sequence[str], by: str, longest: int) -> str:
     shown = list(texts[:1])
     for text in texts[1:]:
         if len(by.join([*shown, text])) > longest:
-            return f"{by.join(shown)}{by}and {len(texts) - len(shown)} more"
+            return f"{by.join(shown)}{by}and {counted(len(texts) - len(shown), 'more setting')}"
         shown.append(text)
     return by.join(shown)
 

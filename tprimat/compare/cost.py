@@ -1,4 +1,4 @@
-"""Cheapest system per token, and the break-even price. Prices are the user's; what one costs is `Price.cost`."""
+"""Cheapest system per token, and the break-even price. Prices are the user's; `Price.cost` applies one."""
 
 from __future__ import annotations
 

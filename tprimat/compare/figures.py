@@ -75,7 +75,7 @@ PASSES = 3
 
 
 Known = dict[tuple[int, Clock | None, int, int | None], SystemResult]
-"""A system on clocks and steps on which it was summarized: a baseline is so for many others."""
+"""Cached summaries of a system by clock and steps: a baseline is needed for many pairs."""
 
 
 def aligned(systems: Sequence[SystemResult], known: Known | None = None) -> list[SystemResult]:
@@ -83,8 +83,8 @@ def aligned(systems: Sequence[SystemResult], known: Known | None = None) -> list
 
     The clock is one that all their runs have; if there is none, each keeps its own. The steps are those after the
     latest slow start of any run, up to the end of the shortest one, so that a pause or a checkpoint counts in all of
-    them or in none. What is excluded is compared with nothing, so each keeps its values then. What is `known` of the
-    first system is used again, and added to.
+    them or in none. What is excluded is compared with nothing, so each keeps its values then. `known` caches summaries
+    of the first system.
     """
     if any(system.exclusion for system in systems):
         return list(systems)

@@ -66,7 +66,7 @@ def group_of(
     baseline = chosen or (_default_baseline(by_rate) if by_rate else next(filter(_is_rated, every), every[0]))
     ranked: list[SystemResult] = []
     for last in (False, False, True):
-        # What many runs have on other steps takes more memory than it saves time.
+        # With many runs of the baseline, the cache takes more memory than it saves time.
         known: Known | None = {} if len(every) > len(baseline.runs) else None
         others_of = (system for system in every if system is not baseline)
         found = {id(system): pair(*aligned([baseline, system], known), mode=mode) for system in others_of}

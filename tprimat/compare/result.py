@@ -379,7 +379,7 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class ModelComparison:
-    """All systems that trained one model; its short title lacks the parameters of what is scaled down."""
+    """All systems that trained one model; `short_title` omits the parameters of a scaled-down model."""
 
     model: str | None
     title: str

@@ -186,7 +186,7 @@ def _precision_detail(run: Run) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A part that a name may have: its title, how it is read from a run, and how its value is said, if with more."""
+    """A part that a name may have: its title, how it is read from a run, and the wording of its value, if any."""
 
     title: str
     read: Callable[[Run], str | None]
@@ -256,7 +256,7 @@ def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence
     """Return for each run the parts of its name: those that all have, and the fewest that tell it from its like."""
     packages = sorted({name for run in runs for name in run.environment.versions} - {"framework"})
     versions = [Part(name, functools.partial(_version, name=name)) for name in packages]
-    # What one framework alone calls so.
+    # Keys that only one framework has.
     others = [_of_setting(row, row.title) for row in of_frameworks(runs)]
     texts: dict[int, list[str | None]] = {}
     found: list[Sequence[Part]] = [always] * len(runs)

@@ -62,7 +62,7 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
         full_size_only: whether it trains no other scale than the full one.
         plans_anywhere: whether it can show what it would run on a machine if it can't.
         profiles: whether a profiler can watch it: its training calls loops/profiled.py.
-        start_s: what goes by on a GPU before the first step, estimated: imports, drawing the weights, compiling.
+        start_s: estimated time on a GPU before the first step, s: imports, weight initialization, compilation.
         resolver: makes the choices that the user left open.
     """
 

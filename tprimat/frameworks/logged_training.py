@@ -1,6 +1,6 @@
-"""Frameworks that train on GPUs with a program of their own, in a clone that a variable names, measured by their logs.
+"""Frameworks with their own training program, in a clone that a variable points to; measured by their logs.
 
-They draw their own weights and train on data of their own. To add one: a directory like megatron/, and its log format.
+They initialize the weights and use data of their own. To add one, write a directory like megatron/ and a log format.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ _OPTIONS = {
 """What a user can give for a log, by field: the option, and its name in a message."""
 
 NEAREST = 3
-"""Models that the name of a family is answered with."""
+"""Models of a family that an error lists."""
 SCALING = "scaling.json"
 SYSTEM_LEVELS = 5
 """How many directories up `systems` is looked for: results/<system>/<benchmark>/<directory of a run>/result.txt."""
@@ -52,7 +52,7 @@ class GivenValues:
     """Values from the user for a log: used if it leaves them open, or in any case with `override`.
 
     `columns` says which column of a table or part of a line is what, by mapped.VALUES. `by_file` has values for
-    some of several logs: part of a path or a label, field, value. `trained` says that a model is one of benchmark.py.
+    some of several logs: part of a path or a label, field, value. `trained`: the model is one of benchmark.py's.
     """
 
     model: str | None = None
@@ -326,11 +326,11 @@ def completed(run: Run, given: GivenValues) -> Run:
 
 
 def _check_family(name: str | None, run: Run, given: GivenValues) -> None:
-    """Raise UsageError if a user's name of a family alone would decide which of its shapes a run has."""
+    """Raise UsageError if only a family's name, given by the user, determines the shape of a run."""
     shape = given.model_shape or run.model_config
     if not given.trained and not shape.num_layers and not shape.num_parameters and (meant := models.of_family(name)):
         text = f"--model-name {name}: a family of models, such as {', '.join(meant[:NEAREST])}"
-        raise UsageError(text, heading="unknown-model", hint="name the model, or give its --model-shape")
+        raise UsageError(text, heading="unknown-model", hint="pass the name of one model, or --model-shape")
 
 
 def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:

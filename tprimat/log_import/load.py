@@ -51,9 +51,9 @@ def load(
 ) -> Inputs:
     """Load results and logs: files, directories (recursive), globs, bundles, and - for standard input.
 
-    NAME=PATH gives all runs in a path the label NAME. Logs are read next to results, except those that the results were
-    made of, what the runs of benchmark.py leave, and all logs next to results of a training script, which may be its
-    own.
+    NAME=PATH gives all runs in a path the label NAME. Logs next to results are read, except
+    those imported into these results, those written by benchmark.py, and those that a training script with results
+    there may have written.
 
     Args:
         names: of files and directories.
@@ -182,8 +182,8 @@ def _results(name: str, given: GivenValues, jobs: int | None, inputs: Inputs) ->
     return [_hidden(_completed(file, given), inputs, are_results=True) for file in results] or None
 
 
-UNREAD = "not read: next to results of a training script, which may write logs"
-"""In the note on logs that are left alone."""
+UNREAD = "skipped, possibly logs of a training script with results here"
+"""In the note on skipped logs."""
 
 _OF_A_MEASUREMENT = re.compile(r"_\d{8}_\d{6}\w{0,99}\.(?:log|trace\.json\.gz|memory\.pickle)")
 """How the name of a log or trace of benchmark.py ends."""
@@ -249,7 +249,7 @@ def _load_logs(
             rest = " …" if len(patterns) > MOST_PATTERNS else ""
             words = " ".join([*names, *list(patterns)[:MOST_PATTERNS]])
             which = f"{counted(len(logs), 'file')} {UNREAD}"
-            inputs.notes.append(f"{which}; to compare them too: ./compare_results.py {words}{rest}")
+            inputs.notes.append(f"{which}; to compare the logs too: ./compare_results.py {words}{rest}")
             return
     groups: dict[str, list[ImportedRun]] = {}
     for source, outcome in sources.read_sources(logs, jobs, given):

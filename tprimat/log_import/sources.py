@@ -106,8 +106,8 @@ def log_sources(
 ) -> tuple[list[LogSource], list[SkippedFile], list[TensorPrimatError]]:
     """Return the log sources in files and directories, in the order of the names, and within a directory by path.
 
-    Those that are known to be something else are left alone. With the sources come what is skipped in directories, and
-    an error for each name that is nothing.
+    The `known` files are ignored. The second list has what is skipped in directories, the third an error for each name
+    that doesn't exist.
     """
     sources: dict[object, LogSource] = {}
     skipped: list[SkippedFile] = []

@@ -98,7 +98,7 @@ def _answer(comparison: Comparison) -> None:
 def findings(plan: Plan, groups: Sequence[Group]) -> list[str]:
     """Return what should be known of the runs beyond the plan's notes, each text once and with the runs it concerns.
 
-    That is what the recorder warns of and the checks find to be wrong; with --verbose, all that the results hold.
+    These are the recorder's warnings and failed checks; with --verbose, all warnings and notes of the results.
     """
     verbose = console.verbosity() in (Verbosity.VERBOSE, Verbosity.JSON)
     concerned: dict[str, list[str]] = {}

@@ -154,4 +154,4 @@ def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]])
     console.current().values["plan"] = values
     console.info(f"plan: {', '.join(parts)}")
     if "seconds_at_most" in values:
-        console.info("(an upper bound by --time-limit; a run that has done its steps ends sooner)")
+        console.info("(upper bound set by --time-limit; a run that completes its steps ends sooner)")

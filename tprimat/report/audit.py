@@ -19,7 +19,7 @@ _TITLES = {
     "contradiction": "contradictory",
     "above-peak": "above the peak",
     "precision-unstated": "possible only in an unstated precision",
-    "encoders": "possibly with the work of encoders",
+    "encoders": "possibly including encoders",
     "unreadable-row": "unreadable",
     "repeated": "with the values of another row",
     "outlier": "far faster than the others",

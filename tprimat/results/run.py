@@ -49,7 +49,7 @@ VENDORS: dict[Platform, str] = {"nvd": "NVIDIA", "amd": "AMD"}
 
 MODEL_FROM_DIRECTORY = "model from the name of the log's directory"
 FROM_NAMES = "inferred from the names of the platform and of the log's files"
-"""How the warnings begin on a model and GPUs that the log doesn't state, and a directory or other names do."""
+"""How warnings begin if the model or the GPUs come from names of directories or files, not from the log."""
 
 FROM_DESCRIPTION = "system description"
 """How precision_detail begins where the log doesn't state the precision and MLPerf's system description does."""
@@ -133,8 +133,8 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     vocab_size: Annotated[Count | None, doc("tokens in the output layer, without padding rows")] = None
     sliding_window: Annotated[Count | None, doc("attention window in tokens, if limited")] = None
     full_attention_layers: Annotated[Natural | None, doc("layers without the window; null counts as none")] = None
-    global_head_dim: Annotated[Count | None, doc("head size without window; values are keys there")] = None
-    global_query_groups: Annotated[Count | None, doc("key/value heads in layers without window")] = None
+    global_head_dim: Annotated[Count | None, doc("head size in layers without the window; values equal keys")] = None
+    global_query_groups: Annotated[Count | None, doc("key/value heads in layers without the window")] = None
     attention_output_gate: Annotated[
         bool | None, doc("whether a gate multiplies the output of attention; null counts as false")
     ] = None

@@ -22,7 +22,7 @@ UNFINISHED = ".result.part"
 def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
     """Yield the files in a directory and below, by name; hidden ones, history/ and autotune/ are skipped.
 
-    A link to a directory is followed once, unless that holds the link.
+    A link to a directory is followed once, unless it leads to one of its parents.
     """
     roots = [os.path.realpath(folder)]
 

@@ -26,10 +26,10 @@ examples:
 """
 
 EPILOG = """\
-Directories are read with their subdirectories and links: results, and logs that none of them was made of. Logs next to
-results of a training script may be its own: the last line is then the command that compares them too. Results for
-different models are compared separately. If a file that you pass cannot be read, that is an error; the others are
-still compared.
+Directories are read with their subdirectories and links: all results, and all logs that are not the source of a result.
+Logs next to results of a training script are skipped, as it may have written them; the last line then shows the command
+that includes them. Results for different models are compared separately. If a file that you pass cannot be read, that
+is an error; the others are still compared.
 
 exit status: 0 success, 1 regression, 2 wrong usage or an unreadable file, 3 not comparable,
 4 implausible results, 6 inconclusive check (with --fail-on-inconclusive)

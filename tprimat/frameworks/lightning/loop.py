@@ -94,7 +94,7 @@ class Pretraining(pl.LightningModule):  # type: ignore[misc]  # untyped here
         assert gradient_clip_val is not None
         self.grad_norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), gradient_clip_val)
 
-    # At the end Lightning moves weights and AdamW's states to the CPU, where nobody reads them: 14 GB at scale 1b.
+    # At the end Lightning would move weights and optimizer states to the CPU for nothing: 14 GB at scale 1b.
     def on_train_end(self) -> None:
         """Leave the optimizer's states where they are."""
         self.trainer.strategy.optimizers = []

@@ -103,7 +103,7 @@ class _Builder:
                     self._ranges(event.tid).add(start, end, self._kind(event))
 
     def finish(self) -> Timeline:
-        """Return the timeline. An optimizer step begins after the backward passes in it, which a closure ran."""
+        """Return the timeline; an optimizer step starts after the backward passes that ran in its closure."""
         self._backward.sort()
         for thread, start, end, kind in self._optimizer_steps:
             first, last = (bisect.bisect_left(self._backward, (time,)) for time in (start, end))

@@ -131,9 +131,9 @@ def _words(stem: str) -> set[str]:
 
 
 def inferred(run: Run, log: PurePath) -> Run:
-    """Return an MLPerf run with the GPUs that its platform and the names of its path state, if nothing else does.
+    """Return an MLPerf run with GPUs inferred from its platform and path, if nothing else states them.
 
-    A platform's first number is that of the nodes, so it counts only with a number per node: 2xXE9680x8H100.
+    A platform's first number is that of nodes, so it is used only with GPUs per node: 2xXE9680x8H100.
     """
     if run.framework != "mlperf" or (run.gpu_info.device_name and run.num_gpus):
         return run
@@ -159,7 +159,7 @@ def inferred(run: Run, log: PurePath) -> Run:
 def applied(run: Run, system: System, where: str) -> Run:
     """Return an MLPerf run with what its system description, at that place, adds; what the log states wins.
 
-    Without a place it is what names say.
+    An empty place means that the system was inferred from names.
 
     Of two descriptions that contradict each other the one in the log, which the machine itself wrote, is kept.
     """

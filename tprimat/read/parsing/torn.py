@@ -2,7 +2,7 @@
 
 Lines of a log differ in their numbers and in little else. One that is like those before it up to a number, and no
 further, is torn at this number unless the number itself shows that it is whole: its decimals are those of the others.
-Torn numbers are taken out before a reader sees the line. Knows no log format: megatron/line.py goes by Megatron's bars.
+Torn numbers are removed before a reader sees the line. Independent of the format; for Megatron see megatron/line.py.
 """
 
 from __future__ import annotations

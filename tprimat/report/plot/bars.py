@@ -28,7 +28,7 @@ REASON = 2.3
 """Inches: the most that a text in place of a bar takes."""
 
 MOST_UNMEASURED = 6
-"""From more systems on, those without a value have no row in the panel of memory."""
+"""With more systems, those without a value have no row in the memory panel."""
 
 FAR = 10.0
 """Models whose longest bars differ by more than this factor each have a scale of their own."""
@@ -143,7 +143,7 @@ def memory(sheet: Sheet, items: Sequence[Item]) -> Panel | None:
 
     title, _, unit = charts.MEMORY_TITLE.rstrip(")").partition(" (")
     detail = f"{'' if several else bars[0].kind.title + '; '}solid: average, pale: peak; GB: {unit}"
-    notes = [f"{NOT_MEASURED} of {counted(missing, 'system')}"] if missing else []
+    notes = [f"{counted(missing, 'system')}: {NOT_MEASURED}"] if missing else []
     return Panel(title, detail, draw, _height(rows), notes, left=_left(sheet, rows))
 
 

@@ -77,7 +77,7 @@ def handle(item: Item) -> Line2D:
 
 
 def keys(items: Sequence[Item], *, has_steps: bool, has_loss: bool) -> dict[str, Line2D | Patch]:
-    """Return what the legend explains beside the systems, by its text: bands, warm-up, and the lowest loss."""
+    """Return the legend's entries other than systems, by text: bands, warm-up, and the lowest loss."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -100,7 +100,7 @@ def _detail(items: Sequence[Item]) -> str:
     runs = [len(item.system.valid_runs) for item in items if item.system.valid_runs]
     banded = [many >= BAND_FROM for many in runs]
     which = "" if all(banded) else f" ({BAND_FROM} runs or more)"
-    pale = "; pale: all but a system's first run" if any(1 < many < BAND_FROM for many in runs) else ""
+    pale = "; pale: second and third run of a system" if any(1 < many < BAND_FROM for many in runs) else ""
     every = f"line: median of the runs; band: range; points: outliers{which}" if any(banded) else "a line per run"
     return every + pale
 
