@@ -145,9 +145,9 @@ def recognize(text: str) -> Model | None:
     for pattern, model in _patterns():
         if found := pattern.search(lowered):
             before, after = lowered[: found.start()], lowered[found.end() :]
-            another = stated_size(found[0]) is None and (
-                not _is_size_of(stated_size(f"{before} {after}"), model) or _VERSION.match(after)
-            )
+            beside = stated_size(f"{before} {after}")
+            fits = beside is None or model.parameters / NAMED_SIZE <= beside <= model.parameters * NAMED_SIZE
+            another = stated_size(found[0]) is None and (not fits or _VERSION.match(after))
             parts = {each[1] for each in _PART.finditer(lowered)} - {str(model.shape.num_layers)}
             return None if another or parts else model
     return None
@@ -202,10 +202,6 @@ def stated_size(text: str) -> float | None:
     """Return the parameters that a name states, as in 8B, 7b1 or 350m, or None."""
     size = _SIZE.search(text.lower())
     return float(f"{size[1]}{size[3] and '.'}{size[3]}") * (1e9 if size[2] == "b" else 1e6) if size else None
-
-
-def _is_size_of(size: float | None, model: Model) -> bool:
-    return size is None or model.parameters / NAMED_SIZE <= size <= model.parameters * NAMED_SIZE
 
 
 def parameters(shape: ModelConfig) -> int | None:

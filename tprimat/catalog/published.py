@@ -1,10 +1,6 @@
 """Published throughputs (published/ of the repository, a file for each source), and the one that a run is set beside.
 
-A row is a reference of a run if GPU, model, task, precision and sequence length are known and the same: nothing is
-scaled. Of several the nearest counts, by number of GPUs, batch, framework and packing; differences are named. A row
-that fails the audit is never a reference, and a newer release of a page supersedes what the same page printed before.
-
-Omitted on purpose: values that only a plot shows.
+docs/metrics.md says which row is the reference of a run. Omitted on purpose: values that only a plot shows.
 """
 
 from __future__ import annotations
@@ -36,11 +32,12 @@ SIZES = {
 REFUSED = ("contradiction", "rejected")
 """What the audit says of rows that are no reference."""
 
+TASKS = {"pretrain": "pretraining", "sft": "fine-tuning", "lora": "LoRA", "rl": "reinforcement learning"}
 _TASKS = {
     **dict.fromkeys(("nemo_rl", "verl"), "rl"),
     **dict.fromkeys(("llama_factory", "ms_swift", "torchtune"), "sft"),
 }
-"""What frameworks do that are not for pretraining."""
+"""Tasks as people read them, and what frameworks do that are not for pretraining."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -40,11 +40,8 @@ def requested_config(options: argparse.Namespace) -> RequestedEncDec:
     """Return the options as settings of the training. Raises UsageError for wrong ones."""
     model, gpus = options.model, options.gpus
     if model != MODEL:
-        raise UsageError(
-            f"these options are for the encoder-decoder, not {model}",
-            hint=f"./benchmark.py --model {model}",
-            heading="encoder-decoder",
-        )
+        problem = f"these options are for the encoder-decoder, not {model}"
+        raise UsageError(problem, hint=f"./benchmark.py --model {model}", heading="encoder-decoder")
     if options.single and gpus not in (None, 1):
         raise UsageError(f"--single and --gpus {gpus} contradict each other", heading="encoder-decoder")
     data_dir = options.data_dir or (Path(encdec_options.DISK_FOLDER) if options.disk else None)
@@ -61,7 +58,6 @@ def requested_config(options: argparse.Namespace) -> RequestedEncDec:
 
 
 def _start(options: argparse.Namespace) -> int:
-    """Start the processes, from here."""
     requested = requested_config(options)
     _check_packages()
     machine = platforms.detect()

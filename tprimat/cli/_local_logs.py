@@ -57,9 +57,8 @@ def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | No
             console.summary(plain(log.path))
         console.info("\nDry run: nothing was imported.")
         return ExitStatus.OK
-    status, results = extract_primus.extract(
-        _logs(search, options.label), options.output_dir, bundle_path=options.bundle
-    )
+    logs = _logs(search, options.label)
+    status, results = extract_primus.extract(logs, options.output_dir, bundle_path=options.bundle)
     if results:
         console.info(f"\nNext:    {comparison_of(options.output_dir)}")
     return status

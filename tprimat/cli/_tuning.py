@@ -51,9 +51,8 @@ def search(options: argparse.Namespace, machine: Machine) -> int:
     if (options.num_nodes or 1) > 1:
         raise UsageError("--tune searches on one node", hint="use --nodes 1", heading="several-nodes")
     if options.resume or options.retry_failed or options.only or options.profile:
-        raise UsageError(
-            "--tune cannot be combined with --resume, --retry-failed, --only and --profile", heading="tuning"
-        )
+        problem = "--tune cannot be combined with --resume, --retry-failed, --only and --profile"
+        raise UsageError(problem, heading="tuning")
     framework = choose_framework(options, machine)
     notes: list[str] = []
     device = device_of(machine)

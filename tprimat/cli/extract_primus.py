@@ -76,22 +76,17 @@ def _check_output(arguments: argparse.Namespace) -> None:
         return
     path = Path(arguments.output)
     if path.is_dir():
-        raise UsageError(
-            f"{path}: is a directory", hint="use --output FILE or --output-dir DIR", heading="output-is-not-a-result"
-        )
+        hint = "use --output FILE or --output-dir DIR"
+        raise UsageError(f"{path}: is a directory", hint=hint, heading="output-is-not-a-result")
     if path.exists():
         try:
             store.read(path)
         except UnreadableError as error:
-            raise UsageError(
-                f"{path}: exists and is not a result file",
-                hint="choose another --output",
-                heading="output-is-not-a-result",
-            ) from error
+            problem = f"{path}: exists and is not a result file"
+            raise UsageError(problem, hint="choose another --output", heading="output-is-not-a-result") from error
 
 
 def _show_saved(saved: Saved) -> None:
-    """Print where the result is."""
     if saved.moved:
         info(f"  existing result of another configuration moved to {plain(str(saved.moved))}")
     again = "; already imported, not counted twice" if saved.known else ""

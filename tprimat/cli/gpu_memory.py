@@ -26,11 +26,8 @@ def main(options: argparse.Namespace) -> int:
     host, output = Host(), console.current()
     processes = gpu_processes.list_processes(host)
     if processes is None:
-        raise UsageError(
-            "found none of nvidia-smi, amd-smi and rocm-smi",
-            hint="run it on a machine with a GPU driver",
-            heading="memory-held",
-        )
+        hint = "run it on a machine with a GPU driver"
+        raise UsageError("found none of nvidia-smi, amd-smi and rocm-smi", hint=hint, heading="memory-held")
     own = [process for process in processes if gpu_processes.can_terminate(process, host)]
     output.values["processes"] = [{**vars(each), "may_be_ended": each in own} for each in processes]
     for values in output.values["processes"]:

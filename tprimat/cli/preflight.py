@@ -53,18 +53,12 @@ def _start(options: argparse.Namespace, output_dir: Path) -> PreflightFile:
     """Start a process for each device. Raises UsageError if there are fewer devices."""
     machine = platforms.detect()
     if machine.unusable_gpu:
-        raise UsageError(
-            machine.unusable_gpu,
-            hint="fix the GPU driver, or set CUDA_VISIBLE_DEVICES=-1 to measure the CPU",
-            heading="unusable-gpu",
-        )
+        hint = "fix the GPU driver, or set CUDA_VISIBLE_DEVICES=-1 to measure the CPU"
+        raise UsageError(machine.unusable_gpu, hint=hint, heading="unusable-gpu")
     count = len(machine.devices)
     if count and (options.gpus or 1) > count:
-        raise UsageError(
-            f"--gpus {options.gpus}: this machine has {counted(count, 'GPU')}",
-            hint=f"use --gpus {count}",
-            heading="too-many-gpus",
-        )
+        problem = f"--gpus {options.gpus}: this machine has {counted(count, 'GPU')}"
+        raise UsageError(problem, hint=f"use --gpus {count}", heading="too-many-gpus")
     processes = options.gpus or count or 1
     seconds = plan_of(machine.platform, quick=options.quick).seconds(processes)
     console.info(f"measuring for about {10 * max(1, round(seconds / 10 + 1))} s")
@@ -74,9 +68,6 @@ def _start(options: argparse.Namespace, output_dir: Path) -> PreflightFile:
 def _join(options: argparse.Namespace, process: Process, output_dir: Path) -> PreflightFile | None:
     """Measure as one of several processes that torchrun has started."""
     if options.gpus not in (None, process.world_size):
-        raise UsageError(
-            f"--gpus {options.gpus}, but {counted(process.world_size, 'process')} were started",
-            hint="remove --gpus",
-            heading="torchrun",
-        )
+        problem = f"--gpus {options.gpus}, but {counted(process.world_size, 'process')} were started"
+        raise UsageError(problem, hint="remove --gpus", heading="torchrun")
     return preflight.measure_here(process, worker.platform_here(), output_dir, quick=options.quick)

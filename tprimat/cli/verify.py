@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tprimat import console
@@ -12,7 +11,7 @@ from tprimat.checks import CONTRADICTION
 from tprimat.errors import ExitStatus, UnreadableError
 from tprimat.files import unreadable
 from tprimat.log_import import bundle
-from tprimat.log_import.verify import ADDED, CHANGED, MISSING, NO_SPEED, Difference, Verification, verify
+from tprimat.log_import.verify import ADDED, CHANGED, MISSING, NO_SPEED, Verification, verify
 from tprimat.report import json_values
 from tprimat.text import counted, plain
 
@@ -26,9 +25,8 @@ def main(arguments: argparse.Namespace) -> int:
     if not path.exists():
         raise unreadable(path, FileNotFoundError())
     if not bundle.is_packed(path):
-        raise UnreadableError(
-            path, f"not a bundle: the name must end in one of {', '.join(bundle.ENDINGS)}", heading="unreadable-file"
-        )
+        problem = f"not a bundle: the name must end in one of {', '.join(bundle.ENDINGS)}"
+        raise UnreadableError(path, problem, heading="unreadable-file")
     found = verify(path)
     status, answer = _answer(found)
     if arguments.json:
@@ -46,9 +44,11 @@ def _answer(found: Verification) -> tuple[ExitStatus, str]:
     different = sum(len(run.differences) for run in found.runs)
     findings = [each for run in found.runs for each in run.findings]
     rules = [each.rule for each in findings]
+    fates = {"changed after packing": CHANGED, "missing": MISSING, "added": ADDED}
+    numbers = {what: sum(each.endswith(ending) for each in found.changed) for what, ending in fates.items()}
     wrong = {
         f"{counted(different, 'value')} differ{'s' if different == 1 else ''}": different,
-        **{f"{counted(number, 'file')} {what}": number for what, number in _files(found.changed)},
+        **{f"{counted(number, 'file')} {what}": number for what, number in numbers.items()},
         "implausible": "error" in [each.severity for each in findings],
         "private data": found.private,
         f"{counted(len(found.foreign), 'file')} other than data": found.foreign,
@@ -72,13 +72,6 @@ def _answer(found: Verification) -> tuple[ExitStatus, str]:
     return ExitStatus.OK, f"Can be accepted: {values} recomputed; plausible, no private data, no executable files."
 
 
-def _files(changed: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield what became of files since they were packed, with their number."""
-    for ending, what in ((CHANGED, "changed after packing"), (MISSING, "missing"), (ADDED, "added")):
-        if number := sum(each.endswith(ending) for each in changed):
-            yield what, number
-
-
 def _lines(found: Verification, most: int | None) -> list[str]:
     lines = [plain(each) for each in found.changed]
     for run in found.runs:
@@ -87,7 +80,9 @@ def _lines(found: Verification, most: int | None) -> list[str]:
         same = run.values - len(run.differences)
         lines.append(f"{plain(run.result)}, run {run.number}: {same:,} of {run.values:,} values match {source}")
         shown = run.differences[:most]
-        lines += [f"  {_described(each)}" for each in shown]
+        for each in shown:
+            stored, recomputed = map(_shown, (each.stored, each.recomputed))
+            lines.append(f"  {plain(f'{each.field}: {stored} in the result, {recomputed} from {each.place}')}")
         if len(shown) < len(run.differences):
             lines.append(f"  and {len(run.differences) - len(shown)} more with --verbose")
         lines += [f"  {'implausible' if each.severity == 'error' else 'unclear'}: {each.text}" for each in run.findings]
@@ -96,13 +91,6 @@ def _lines(found: Verification, most: int | None) -> list[str]:
         lines += [f"{title}: {plain(each)}" for each in found_in]
     kinds = ", ".join(counted(number, kind) for kind, number in found.files.items() if number)
     return [*lines, f"files: {kinds}; none was executed"]
-
-
-def _described(difference: Difference) -> str:
-    return plain(
-        f"{difference.field}: {_shown(difference.stored)} in the result, {_shown(difference.recomputed)} "
-        f"from {difference.place}"
-    )
 
 
 def _shown(value: object) -> str:

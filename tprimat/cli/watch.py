@@ -101,7 +101,6 @@ def _screen(arguments: argparse.Namespace, logs: GrowingLogs, update: Update, wi
 
 
 def _finish(arguments: argparse.Namespace, logs: GrowingLogs, update: Update, status: ExitStatus) -> None:
-    """Print the last state."""
     if arguments.json:
         console.echo(_json_line(update, exit_status=int(status)))
     elif arguments.quiet:

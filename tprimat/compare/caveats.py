@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from tprimat import units
 from tprimat.analysis.intervals import welch
-from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import CUT, NAMED_WARM_UP, OVER_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
 from tprimat.compare.figures import trained_seconds
@@ -354,9 +353,7 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         yield Caveat("slow-start", "info", text)
     for text in (f"{each.name}: {text}" for each in systems for text in each.value_warnings if CUT in text):
         yield Caveat("steps-cut", "info", text)
-    unsteady = [
-        system.name for system in systems if not all(result.summary.steady.found for result in system.valid_runs)
-    ]
+    unsteady = [system.name for system in systems if not all(run.summary.steady.found for run in system.valid_runs)]
     alone = [
         system.name
         for system in systems
@@ -380,7 +377,11 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             question = "" if system.is_one_session else ": are they of one configuration?"
             yield Caveat("unlike-runs", "warning", text + question)
         if system.order is not None:
-            yield Caveat("order-of-runs", "warning", _order_text(system.name, system.order))
+            size = f"{abs(system.order.size):.1%}"
+            text = f"throughput {system.order.kind} from run to run, by {size} from half to half"
+            if system.order.kind == "alternates":
+                text = f"odd- and even-numbered runs differ by {size}"
+            yield Caveat("order-of-runs", "warning", f"{system.name}: {text}")
     if texts := [text for system in systems if (text := _sessions_text(system))]:
         yield Caveat("unlike-sessions", "warning", "; ".join(texts))
     if texts := [f"{system.name}: {text}" for system in systems if (text := incomplete_text(system))]:
@@ -425,13 +426,6 @@ def _longest_step_share(system: SystemResult) -> float:
         segment = result.summary.segments[0]
         shares.append((longest - median) / (mean * (segment.last_step - segment.first_step + 1)))
     return max(shares)
-
-
-def _order_text(name: str, order: Order) -> str:
-    size = f"{abs(order.size):.1%}"
-    if order.kind == "alternates":
-        return f"{name}: odd- and even-numbered runs differ by {size}"
-    return f"{name}: throughput {order.kind} from run to run, by {size} from half to half"
 
 
 def _of_training(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:

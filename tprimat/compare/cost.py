@@ -119,11 +119,9 @@ def with_prices(
         short = {system.name: device_name(system.gpu or system.name).split()[0] for system in systems}
         called = [short[name] if prices.fitting_names(short[name], names, known) == [name] else name for name in names]
         listed = itertools.zip_longest(called, words[: len(called)], fillvalue="USD")
-        raise UsageError(
-            "--cost: the files of a directory have no order for prices without names",
-            hint=f"give each price to its system: --cost {' '.join(shlex.quote(f'{a}={b}') for a, b in listed)}",
-            heading="wrong-cost",
-        )
+        problem = "--cost: the files of a directory have no order for prices without names"
+        hint = f"give each price to its system: --cost {' '.join(shlex.quote(f'{a}={b}') for a, b in listed)}"
+        raise UsageError(problem, hint=hint, heading="wrong-cost")
     notes = [f"prices per GPU-hour from the command line ({source or 'no source given'}, {date or 'undated'})"]
     found, absent = prices.parse(arguments, names, known)
     if not are_named and names != tuple(dict.fromkeys(system.name for system in systems)):

@@ -138,19 +138,12 @@ def scaling_of(comparison: Comparison) -> Scaling:
                 notes.append(f"{model.title}, {system.name} is not used: {why}")
             else:
                 usable.append(system)
-        groups: dict[tuple[object, ...], list[SystemResult]] = {}
-        for system in usable:
-            groups.setdefault(_key(system), []).append(system)
-        lines = [line for group in groups.values() for line in _lines(group)]
+        lines = [line for group in _by(usable, _key) for line in _lines(group)]
         sized = [line for line in lines if len(line) > 1]
         shown = {id(system) for line in sized for system in line}
-        alone = [system for line in lines if len(line) == 1 for system in line]
-        notes += [
-            f"{model.title}, {system.name} is not shown: measured at one GPU count only"
-            for system in alone
-            if id(system) not in shown
-        ]
-        dropped = len(usable) - len(shown) - len([system for system in alone if id(system) not in shown])
+        alone = [line[0] for line in lines if len(line) == 1 and id(line[0]) not in shown]
+        notes += [f"{model.title}, {system.name} is not shown: measured at one GPU count only" for system in alone]
+        dropped = len(usable) - len(shown) - len(alone)
         if dropped:
             notes.append(f"{model.title}: {counted(dropped, 'slower configuration')} at the same GPU count not shown")
         names = _names(sized)
@@ -242,8 +235,8 @@ def _fastest(systems: Iterable[SystemResult]) -> list[SystemResult]:
     return [best[count] for count in sorted(best)]
 
 
-def _by(systems: Sequence[SystemResult], value: Callable[[SystemResult], float | None]) -> Iterable[list[SystemResult]]:
-    groups: dict[float | None, list[SystemResult]] = {}
+def _by(systems: Sequence[SystemResult], value: Callable[[SystemResult], object]) -> Iterable[list[SystemResult]]:
+    groups: dict[object, list[SystemResult]] = {}
     for system in systems:
         groups.setdefault(value(system), []).append(system)
     return groups.values()

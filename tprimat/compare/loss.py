@@ -44,11 +44,8 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
 
     The error is the larger one of two: between runs, from their means; and within runs, from the series of differences
     at the same tokens, in which the fall of the curve cancels, as the noise of equal batches does. If one run of a
-    system leaves the first unknown, the second has ASSUMED_SPREAD added.
-
-    Args:
-        matched: two systems.
-        transform: the logarithm, for a relative difference, or the value itself.
+    system leaves the first unknown, the second has ASSUMED_SPREAD added. `transform` is the logarithm, for a relative
+    difference, or the value itself.
     """
     import numpy as np
 

@@ -133,15 +133,7 @@ def check_regression(
 ) -> RegressionCheck:
     """Compare candidates with baselines of the same model and setup; machine and software may differ.
 
-    Args:
-        baseline: results of before.
-        candidate: results of now.
-        thresholds: see threshold.parse.
-        model: look at this model alone.
-        mode: "same" rejects every difference of configuration.
-        notes: about the files.
-        options: what the user knows and the results don't say.
-        fail_on_inconclusive: whether an inconclusive check fails.
+    Thresholds are those of threshold.parse(). See compare() for the other arguments.
     """
     remarks = list(notes)
     if all(each.metric.name != RATE for each in thresholds):
@@ -182,9 +174,8 @@ def check_regression(
     compared = {system.name: system for each in pairs for system in (each.baseline, each.system)}
     remarks += [f"{name}: {found.text}" for name, system in compared.items() for found in contradictions(system)]
     if not checks:
-        checks.append(
-            Check("all results", None, None, "not comparable", "the baseline contains no result", advice=CHOOSE)
-        )
+        text = "the baseline contains no result"
+        checks.append(Check("all results", None, None, "not comparable", text, advice=CHOOSE))
     return RegressionCheck(
         tuple(_decided(checks)), tuple(pairs), tuple(dict.fromkeys(map(plain, remarks))), fail_on_inconclusive
     )

@@ -124,7 +124,8 @@ class Operator:
     @property
     def seconds(self) -> tuple[float, float]:
         """Its share of the step in each trace."""
-        return _exposed(self.before), _exposed(self.after)
+        before, after = (sum(each.exposed_seconds for each in work) for work in (self.before, self.after))
+        return before, after
 
     @property
     def delta(self) -> float:
@@ -275,10 +276,6 @@ def is_limited(part: str, limit: Limit) -> bool:
     return part.startswith(COMMUNICATION) if limit == "communication" else part == limit
 
 
-def _exposed(work: Sequence[TracedWork]) -> float:
-    return sum(each.exposed_seconds for each in work)
-
-
 def _by_unit(steps: Sequence[TracedStep], part: str | None = None) -> list[float]:
     """Return a part, or the whole, of each step as the mean over its ranks; of a single step, of each rank.
 
@@ -304,28 +301,15 @@ def _operators(before: Sequence[TracedWork], after: Sequence[TracedWork], part: 
             if work.part == part:
                 key = (_VENDORS.sub("", work.operator or work.kernel), work.shapes)
                 found.setdefault(key, ([], []))[index].append(work)
-    operators = [
-        Operator(
-            _own_name(name, works), shapes, _longest_first(works[0]), _longest_first(works[1]), _product(shapes, works)
-        )
-        for (name, shapes), works in found.items()
-    ]
+    operators = []
+    for (name, shapes), both in found.items():
+        # If the traces call it differently, its name is without the vendor's part.
+        names = {each.operator or each.kernel for work in both for each in work}
+        first = (both[0] or both[1])[0]
+        product = products.product_of(first.operator, shapes, first.types)
+        one, other = (tuple(sorted(work, key=lambda each: -each.exposed_seconds)) for work in both)
+        operators.append(Operator(names.pop() if len(names) == 1 else name, shapes, one, other, product))
     return tuple(sorted(operators, key=lambda each: -abs(each.delta)))
-
-
-def _longest_first(work: Sequence[TracedWork]) -> tuple[TracedWork, ...]:
-    return tuple(sorted(work, key=lambda each: -each.exposed_seconds))
-
-
-def _own_name(name: str, works: tuple[list[TracedWork], list[TracedWork]]) -> str:
-    """Return what both traces call an operator; if they differ, its name without the vendor's part."""
-    names = {each.operator or each.kernel for work in works for each in work}
-    return names.pop() if len(names) == 1 else name
-
-
-def _product(shapes: tuple[tuple[int, ...], ...], works: tuple[list[TracedWork], list[TracedWork]]) -> Product | None:
-    first = (works[0] or works[1])[0]
-    return products.product_of(first.operator, shapes, first.types)
 
 
 def _achieved(product: Product | None, work: Sequence[TracedWork], gpu: Gpu | None) -> Achieved | None:

@@ -95,17 +95,11 @@ def occasion(run: Run) -> tuple[object, ...] | None:
 
 
 def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None, list[System]]:
-    """Names for the systems of a comparison, as short as tells those of each model apart.
+    """Names for the systems of each model, of which one run each is given, as short as tells those of a model apart.
 
     The GPU stands in all names where it differs in any model, and a label, since it was given to be seen. Each name
     has of other parts those alone without which another system of its model would fit it too. If nothing that has
     a title tells two setups apart they have a number.
-
-    Args:
-        models: for each model one run of each of its systems.
-
-    Returns:
-        For each model its systems, in the same order.
     """
     runs = [run for group in models.values() for run in group]
     always = [part for part in (_GPU, _LABEL) if len({_part_text(part, run) for run in runs}) > 1]

@@ -1,9 +1,7 @@
 """Time to the target: what a training needs to a quality, or to its end, and what makes the ratio of two.
 
-Of MLPerf's logs the target is the benchmark's, and the score of a set of runs follows its rule (mlcommons/logging,
-result_summarizer.py and rcp_checker.py): the mean time from run_start to run_stop without the fastest and the slowest
-run, where one run that doesn't converge counts as the slowest, times the factor in scaling.json. Of other logs it is a
-training loss that the user names.
+Of MLPerf's logs the target is the benchmark's, and the score of a set of runs follows its rule (docs/metrics.md;
+mlcommons/logging, result_summarizer.py and rcp_checker.py). Of other logs it is a training loss that the user names.
 """
 
 from __future__ import annotations

@@ -54,11 +54,8 @@ def check(path: Path | None) -> None:
     if path is None:
         return
     if not path.name.lower().endswith(ENDINGS):
-        raise UsageError(
-            f"--bundle {path}: the name must end in {', '.join(ENDINGS)}",
-            heading="wrong-usage",
-            hint=f"for example {path.name}.tar.gz",
-        )
+        problem = f"--bundle {path}: the name must end in {', '.join(ENDINGS)}"
+        raise UsageError(problem, heading="wrong-usage", hint=f"for example {path.name}.tar.gz")
     if path.exists():
         raise UsageError(f"--bundle {path}: already exists", heading="wrong-usage", hint="choose another name")
 

@@ -40,6 +40,7 @@ _OPTIONS = {
 }
 """What a user can give for a log, by field: the option, and its name in a message."""
 
+_OVERRIDE = "remove the option, or add --override"
 NEAREST = 3
 """Models of a family that an error lists."""
 SCALING = "scaling.json"
@@ -240,11 +241,8 @@ def _overriding(given: GivenValues, field: str, stated: object, place: str, quot
     (option, what), value = _OPTIONS[field], getattr(given, field)
     value = value.source if isinstance(value, ModelConfig) else value
     if not given.override:
-        raise UsageError(
-            f"{place}: the log gives {what} as {stated}{quoted}, {option} as {value}",
-            heading="option-against-log",
-            hint="remove the option, or add --override",
-        )
+        problem = f"{place}: the log gives {what} as {stated}{quoted}, {option} as {value}"
+        raise UsageError(problem, heading="option-against-log", hint=_OVERRIDE)
     return f"{value} on the command line, {stated} in the log"
 
 
@@ -300,11 +298,9 @@ def completed(run: Run, given: GivenValues) -> Run:
     if not used:
         return run
     if "gpu" in used and not given.override and gpus.denies(used["gpu"], run.gpu_info.software_stack):
-        raise UsageError(
-            f"--gpu {used['gpu']}: the training ran on {'ROCm' if run.gpu_info.software_stack == 'rocm' else 'CUDA'}",
-            heading="option-against-log",
-            hint="remove the option, or add --override",
-        )
+        stack = "ROCm" if run.gpu_info.software_stack == "rocm" else "CUDA"
+        problem = f"--gpu {used['gpu']}: the training ran on {stack}"
+        raise UsageError(problem, heading="option-against-log", hint=_OVERRIDE)
     sizes = {field: value for field, value in used.items() if field in run.training_config.__struct_fields__}
     if shape := used.get("model_shape"):
         known = {name: getattr(run.model_config, name) for name in ("num_parameters", "trainable_parameters")}
@@ -377,9 +373,8 @@ def _agrees(name: str, value: Any, stated: Any) -> bool:
 def with_system(run: Run, log: Path) -> Run:
     """Return an MLPerf run with what its path and the files of its submission say; any other run unchanged.
 
-        scaling.json lies beside the logs of a set and normalizes their score. Of the system descriptions one is taken:
-
-    A directory `systems` is looked for beside the log and in the directories above; a description may lie beside the
+    scaling.json lies beside the logs of a set and normalizes their score. Of the system descriptions one is taken: a
+    directory `systems` is looked for beside the log and in the directories above; a description may lie beside the
     log itself too. Which file belongs to the log follows from the names alone, and nothing is taken if several may.
     """
     if run.framework != "mlperf":

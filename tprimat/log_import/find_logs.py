@@ -84,7 +84,7 @@ def folders(working: Path, output: Path, clone: Path, environ: Mapping[str, str]
 
 
 def search(models: Sequence[str], where: Mapping[Path, bool], environ: Mapping[str, str]) -> Search:
-    """Look for the newest log of each model in directories(); LLAMA_LOG and its like go before all else.
+    """Look for the newest log of each model in folders(); LLAMA_LOG and its like go before all else.
 
     Raises UnreadableError if an environment variable names a file that isn't there.
     """

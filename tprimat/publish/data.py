@@ -96,9 +96,8 @@ def _gpus(keys: Iterable[str]) -> dict[str, Any]:
         titles[key] = known.short_name if known else key or UNKNOWN
         vendors[key] = known.vendor if known else "CPU" if key.startswith("CPU ") else hardware.vendor(key)
     # In the table's order, so that a GPU's first form has its tone.
-    colors = colors_of_gpus(
-        {key: (vendors[key], titles[key]) for key in (*filter(titles.__contains__, table), *titles)}
-    )
+    ordered = (*filter(titles.__contains__, table), *titles)
+    colors = colors_of_gpus({key: (vendors[key], titles[key]) for key in ordered})
     found = _titled("gpus", titles)
     for key, each in found.items():
         light, dark = colors[key].tone

@@ -60,8 +60,7 @@ class Evidence:
 
 def published_points() -> list[Evidence]:
     """Return the rows of published/ that have a figure, the rejected ones too."""
-    every = (_of_row(row) for row in published.rows())
-    return [each for each in every if each is not None]
+    return [each for row in published.rows() if (each := _of_row(row)) is not None]
 
 
 def result_points(files: Sequence[Loaded], remarks: list[str]) -> list[Evidence]:
@@ -175,6 +174,9 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
     # Only a log of MLPerf says who submits; in any other result the word would be anybody's.
     submitter = run.framework_config.get("submitter") if benchmark(run) else None
     notes = [_public(run.label), "too short to have a steady speed" if system.is_unsettled else None]
+    sources = [result.run.source for result in system.runs]
+    # Steps are computed from if they were measured here, or come from named logs.
+    is_read = all(source and (source.kind == "live" or source.files) for source in sources)
     return Point(
         publisher=_short(f"{submitter} in MLPerf") if submitter else OWN,
         gpu=_gpu(run),
@@ -197,18 +199,11 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
         rates=tuple(round_figure(each) or 0.0 for each in system.speeds),
         low=low,
         high=high,
-        mark="rejected" if finding else _mark_of(system),
+        mark="rejected" if finding else "recomputed from the log" if is_read else "as published",
         reason=_short(finding.text) if finding else "",
         note="; ".join(_short(each) for each in notes if each),
         source=_files(system),
     )
-
-
-def _mark_of(system: SystemResult) -> Mark:
-    """Return the mark of a system: its steps are computed from if they were measured here, or come from named logs."""
-    sources = [result.run.source for result in system.runs]
-    is_read = all(source and (source.kind == "live" or source.files) for source in sources)
-    return "recomputed from the log" if is_read else "as published"
 
 
 def _configuration(*stated: object) -> str:

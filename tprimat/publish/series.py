@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tprimat.analysis import intervals
-from tprimat.analysis.intervals import Difference
 from tprimat.publish.pairs import compared, speed, unit
 from tprimat.publish.points import Evidence, places
-from tprimat.publish.record import REJECTED, Change, Point
+from tprimat.publish.record import REJECTED, Change
 
 
 def series(evidence: Sequence[Evidence]) -> list[list[int]]:
@@ -26,7 +25,10 @@ def series(evidence: Sequence[Evidence]) -> list[list[int]]:
     for group in places(evidence, _key).values():
         fastest: dict[str, int] = {}
         for place in sorted(group, key=lambda place: speed(evidence[place].point) or 0.0):
-            fastest[_occasion(evidence[place].point)] = place
+            point = evidence[place].point
+            # A submission's dates are those of its runs: its occasion is the repository of its round.
+            occasion = point.source.split("/")[1] if point.clock and point.url else point.date
+            fastest[occasion] = place
         if len(fastest) > 1:
             found.append(sorted(fastest.values(), key=lambda place: evidence[place].point.date))
     return found
@@ -39,7 +41,12 @@ def changes(evidence: Sequence[Evidence]) -> tuple[Change, ...]:
     both points a change has no interval, and is not found. Whether one between two machines of different names is
     stays open: they may differ on the same software.
     """
-    every = list(_successive(evidence))
+    every = [
+        (before, after, *answer)
+        for points in series(evidence)
+        for before, after in itertools.pairwise(points)
+        if (answer := compared(evidence[after], evidence[before]))
+    ]
     is_one = [len({evidence[place].point.system for place in change[:2]} - {""}) < 2 for change in every]
     p_values = [each[3].p() for each, is_asked in zip(every, is_one, strict=True) if each[3] and is_asked]
     corrected = iter(intervals.holm(p_values))
@@ -49,18 +56,6 @@ def changes(evidence: Sequence[Evidence]) -> tuple[Change, ...]:
         is_found = (difference is not None and next(corrected) < 1 - intervals.CONFIDENCE) if is_asked else None
         found.append(Change(before=before, after=after, ratio=ratio, low=low, high=high, is_found=is_found))
     return tuple(found)
-
-
-def _successive(evidence: Sequence[Evidence]) -> Iterator[tuple[int, int, float, Difference | None]]:
-    for points in series(evidence):
-        for before, after in itertools.pairwise(points):
-            if answer := compared(evidence[after], evidence[before]):
-                yield before, after, *answer
-
-
-def _occasion(point: Point) -> str:
-    """Return the date of a point; of a submission the repository of its round, whose dates are those of the runs."""
-    return point.source.split("/")[1] if point.clock and point.url else point.date
 
 
 def _key(each: Evidence) -> object:

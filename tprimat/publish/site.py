@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tprimat import units
 from tprimat.analysis.intervals import level
+from tprimat.catalog.published import TASKS
 from tprimat.files import write_output
 from tprimat.publish.data import UNKNOWN
 from tprimat.publish.record import REJECTED, Change, Point, Record
@@ -40,7 +41,6 @@ SHORT_NOTE = 40
 """Characters of a note that a table shows folded."""
 _NO_INTERVAL = "run-to-run variation unknown"
 
-TASKS = {"pretrain": "pretraining", "sft": "fine-tuning", "lora": "LoRA", "rl": "reinforcement learning"}
 MARKS = {
     "recomputed from the log": "the log is published, and TensorPrimat computed the value from it again",
     "agrees with its own FLOPs": "the values printed together agree with each other and with the model's FLOPs",
@@ -163,15 +163,9 @@ class Series:
 
 
 def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
-    """Write the pages and what they need into a directory.
+    """Write the pages and what they need into the folder of a site: a record, and its object by data.values().
 
-    Args:
-        record: all points, with what was compared ahead.
-        tables: what data/record.js holds: the titles, colors and pages of the record's GPUs, models and sources.
-        folder: of the site; made if it isn't there.
-
-    Raises:
-        UsageError: a file can't be written.
+    The folder is made if it isn't there. Raises UsageError if a file can't be written.
     """
     rows = _rows(record, tables)
     groups = {"gpus": "gpu", "models": "model", "sources": "source"}
@@ -226,7 +220,6 @@ def _rows(record: Record, tables: Mapping[str, Any]) -> list[Row]:
 
 
 def _grouped(rows: Iterable[Row], name: str) -> dict[str, list[Row]]:
-    """Return the rows of each GPU, model or source, by its page."""
     found: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         found[getattr(row, name)["page"]].append(row)

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tprimat import units
 from tprimat.analysis import metrics
-from tprimat.analysis.efficiency import Efficiency
 from tprimat.analysis.intervals import level
 from tprimat.checks import Finding
 from tprimat.checks.settings import joined
-from tprimat.checks.training import TrainingMatch
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, SystemResult
 from tprimat.compare.cost import cost, efficiencies
 from tprimat.report import Sources, efficiency, explain, published, rates, scaling, tables, target, verdict
@@ -149,12 +147,14 @@ def _efficiency(comparison: Comparison, model: ModelComparison) -> Iterator[Bloc
         _, rows = efficiency.figures("", list(known.values()))
         cells = [Row(title, tuple(map(Cell, texts))) for title, *texts in rows]
         yield tables.grid(list(known), cells)
-    yield from notes(_by_text(model, lambda system: _missing(system, found[id(system)])))
+
+    def missing(system: SystemResult) -> list[str]:
+        if found[id(system)]:
+            return efficiency.reasons(found[id(system)])
+        return ["excluded" if system.exclusion else "no step times"]
+
+    yield from notes(_by_text(model, missing))
     yield from beside_published(model)
-
-
-def _missing(system: SystemResult, found: Sequence[Efficiency]) -> list[str]:
-    return efficiency.reasons(found) if found else ["excluded" if system.exclusion else "no step times"]
 
 
 def _by_text(model: ModelComparison, read: Callable[[SystemResult], Iterable[str]]) -> list[str]:
@@ -251,12 +251,7 @@ def judgements(model: ModelComparison) -> Iterator[Block]:
         )
 
 
-def _same_training(match: TrainingMatch) -> str:
-    """Return whether two runs are the same training, and why."""
-    answer = {True: "same training", False: "different training", None: "same training? unknown"}
-    return f"{answer[match.same]} ({'; '.join(match.reasons)})"
-
-
+_TRAININGS = {True: "same training", False: "different training", None: "same training? unknown"}
 _CONFIGURATIONS = {
     "same configuration": "same configuration, as far as both report it",
     "best configuration": "settings differ; each system runs its own configuration",
@@ -281,7 +276,7 @@ def compared(pair: Pair) -> tuple[str, list[Content]]:
         needed = "" if runs is None else f"; about {runs} runs each would confirm the observed difference"
         lines.append(f"smallest difference that these runs can detect with 80% power: {effect:.1%}{needed}")
     if pair.training.reasons:
-        lines.append(_same_training(pair.training))
+        lines.append(f"{_TRAININGS[pair.training.same]} ({'; '.join(pair.training.reasons)})")
     if pair.sensitivity:
         values = dict(pair.sensitivity)
         shown = ", ".join(f"{name} {value:.2f}×" for name, value in values.items())

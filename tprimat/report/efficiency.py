@@ -81,10 +81,9 @@ def document(tables: Sequence[EfficiencyTable], remarks: Sequence[str]) -> Docum
         has_range = any(value.low is not None for each in table.columns for value in each.values.values())
         run = "within-run intervals: run-to-run variation is unknown"
         is_within = any(each.steps.startswith("steps") for each in table.columns)
-        of_prices = (
-            "; of costs, with the range of the price" if table.price and table.price.low < table.price.high else ""
-        )
-        ranges = f"Intervals: {run if is_within else f'{level()} CI of the mean over runs'}{of_prices}."
+        ranges = f"Intervals: {run if is_within else f'{level()} CI of the mean over runs'}"
+        is_range = table.price is not None and table.price.low < table.price.high
+        ranges += "; of costs, with the range of the price." if is_range else "."
         texts = [table.reason, ranges if has_range else None, *reasons(table.columns)]
         screen += [Paragraph(text) for text in texts if text]
     return Document([*screen, *notes(remarks)], answer=[Paragraph(line) for line in _brief(tables)])

@@ -8,18 +8,8 @@ from typing import Any
 
 from tprimat import units
 from tprimat.analysis.intervals import level
-from tprimat.compare import ModelComparison, SystemResult
-from tprimat.compare.step_difference import (
-    Achieved,
-    Bar,
-    Explanation,
-    Limit,
-    Operator,
-    Traced,
-    explain,
-    is_limited,
-    traced,
-)
+from tprimat.compare import ModelComparison
+from tprimat.compare.step_difference import Achieved, Bar, Explanation, Limit, Operator, explain, is_limited, traced
 from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, NextSteps, Paragraph, Table, notes
 from tprimat.report.json_values import fields
 from tprimat.report.traces import kernel_title, ms, part_title, work_title
@@ -67,14 +57,10 @@ def of_model(model: ModelComparison) -> Explanation | None:
     """
     leaders = next((group.leaders for group in model.groups if group.leaders is not None), None)
     systems = model.systems if leaders is None else (leaders.faster, leaders.slower)
-    found = [each for system in systems if (each := _traced(system)) is not None]
+    # Of each system the first run that has a trace.
+    runs = [[each for result in system.runs if (each := traced(result.run, system.name))] for system in systems]
+    found = [each[0] for each in runs if each]
     return explain(*found) if len(found) == 2 else None
-
-
-def _traced(system: SystemResult) -> Traced | None:
-    """Return the first run of a system that has a trace, under the system's name."""
-    runs = (traced(result.run, system.name) for result in system.runs)
-    return next((each for each in runs if each is not None), None)
 
 
 def brief(explanation: Explanation) -> str:
@@ -231,7 +217,8 @@ def table(explanation: Explanation, caption: str = "", most: int | None = None) 
 def details(explanation: Explanation) -> Iterator[tuple[Table, str]]:
     """Yield the operators behind each part that differs, with the speed of matrix products."""
     names = [plain(explanation.before.name), plain(explanation.after.name)]
-    for bar in _differing(explanation):
+    small = SMALL * explanation.before.seconds
+    for bar in (each for each in explanation.bars if each.operators and abs(each.delta) >= small):
         rows = [
             [
                 operator_title(operator),
@@ -251,12 +238,6 @@ def _kernels(explanation: Explanation, operator: Operator) -> str:
     pair = pair_title(operator)
     named = "" if operator_title(operator).startswith(pair) else pair
     return "; ".join(filter(None, (named, speeds(explanation, operator))))
-
-
-def _differing(explanation: Explanation) -> list[Bar]:
-    """Return the parts with operators that differ enough to look behind them."""
-    small = SMALL * explanation.before.seconds
-    return [bar for bar in explanation.bars if bar.operators and abs(bar.delta) >= small]
 
 
 def values(explanation: Explanation) -> dict[str, Any]:

@@ -34,7 +34,11 @@ def document(report: Report) -> Document:
         for group in model.groups:
             header = ["Framework", capitalized(rate_unit(group.systems)), "Avg step time", "Final loss", "Total time"]
             screen.append(Table(header, [_row(system) for system in group.systems]))
-            details += notes(_differing(group), f"Configuration differences, {model.title}")
+            texts = []
+            for row in tables.differing(group):
+                values = "; ".join(dict.fromkeys("unknown" if value is None else value for value in row.values))
+                texts.append(f"{row.title}: {shortened(values, LONGEST_VALUES)}")
+            details += notes(texts, f"Configuration differences, {model.title}")
     screen.append(Heading(1, "Performance summary"))
     for answer in report.answers:
         screen += _summary(answer)
@@ -73,12 +77,6 @@ def _row(system: SystemResult) -> list[str]:
     ]
 
 
-def _differing(group: Group) -> Iterator[str]:
-    for row in tables.differing(group):
-        values = "; ".join(dict.fromkeys("unknown" if value is None else value for value in row.values))
-        yield f"{row.title}: {shortened(values, LONGEST_VALUES)}"
-
-
 def _summary(answer: Answer) -> Iterator[Block]:
     verdict = answer.verdict
     yield Headline(verdict.headline, verdict.certainty, answer.model.title)
@@ -95,7 +93,8 @@ def _fastest(group: Group) -> list[str]:
     ranked = [group.baseline, *(pair.system for pair in group.pairs if pair.ratio)]
     ranked = [system for system in group.systems if any(system is each for each in ranked)]
     unit = rate_unit(group.systems)
-    works = {(system.count, *_work(system)) for system in ranked}
+    configs = [(system.count, system.run.training_config) for system in ranked]
+    works = {(count, config.global_batch_size, config.sequence_length) for count, config in configs}
     fastest = "not compared (batch, sequence length or GPUs differ)"
     if len(works) == 1 and None not in next(iter(works)):
         first = min(ranked, key=lambda system: system.value(STEP_TIME) or math.inf)
@@ -105,11 +104,6 @@ def _fastest(group: Group) -> list[str]:
         f"Fastest step time: {fastest}",
         f"Performance range: {rate_of(ranked[-1])}–{rate_of(ranked[0])} {unit}",
     ]
-
-
-def _work(system: SystemResult) -> tuple[int | None, int | None]:
-    config = system.run.training_config
-    return config.global_batch_size, config.sequence_length
 
 
 def _name(system: SystemResult) -> str:

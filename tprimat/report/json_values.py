@@ -167,7 +167,7 @@ def _pair(comparison: Comparison | None, pair: Pair) -> dict[str, Any]:
         **fields(pair, "baseline=baseline.name", "system=system.name"),
         "faster": pair.ratio and pair.faster.name,
         "slower": pair.ratio and pair.slower.name,
-        "speedup": _speedup(pair),
+        "speedup": pair.ratio and {**msgspec.to_builtins(pair.ratio), "significant": pair.ratio.is_significant},
         **fields(pair, "reason", "configurations=config_diff.verdict", "config_diff=config_diff.entries"),
         **fields(pair.training, "same_training=same", "same_training_reasons=reasons", "agreeing_steps"),
         "target": comparison and ratio(pair.baseline, pair.system, comparison.options.target_loss),
@@ -180,9 +180,3 @@ _COST = (
     *("break_even_price_ratio=break_even", "cheaper=cheaper.name", "saving"),
     "break_even_usd_per_gpu_hour=break_even_price",
 )
-
-
-def _speedup(pair: Pair) -> dict[str, Any] | None:
-    """Return the system's rate over the baseline's."""
-    ratio = pair.ratio
-    return None if ratio is None else {**msgspec.to_builtins(ratio), "significant": ratio.is_significant}

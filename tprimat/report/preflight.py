@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tprimat import units
 from tprimat.catalog import gpus
-from tprimat.report.blocks import Block, Document, Paragraph, Table, notes
-from tprimat.results.preflight import PRODUCTS, DevicePreflight, PreflightFile, label, unit_of
+from tprimat.report.blocks import Document, Paragraph, Table, notes
+from tprimat.results.preflight import PRODUCTS, PreflightFile, label, unit_of
 from tprimat.results.run import GpuInfo
 from tprimat.text import counted, plain
 
@@ -21,7 +21,11 @@ def document(file: PreflightFile, path: Path) -> Document:
     texts = [*(each.text for each in file.findings), *(f"not measured: {text}" for text in unknown)]
     most = MOST_FINDINGS if len(texts) <= MOST_FINDINGS else MOST_FINDINGS - 1
     screen = [Paragraph(_head(file)), _rates(file), *map(Paragraph, _others(file)), *notes(texts, marks="!", most=most)]
-    return Document([*screen, Paragraph(f"Preflight: {path}", "path")], [_devices(file), *_messages(file)])
+    sizes = [
+        [_size(each.bytes), f"{each.seconds * 1e6:,.0f} µs", _figure(each.bus_gb_per_s)] for each in file.all_reduce
+    ]
+    messages = [Table(["all-reduce", "time", "bus GB/s"], sizes)] if sizes else []
+    return Document([*screen, Paragraph(f"Preflight: {path}", "path")], [_devices(file), *messages])
 
 
 def _head(file: PreflightFile) -> str:
@@ -38,7 +42,8 @@ def _head(file: PreflightFile) -> str:
 def _rates(file: PreflightFile) -> Table:
     several = len(file.devices) > 1
     heads = ["median", "mean", "best", "drift", *(["slowest"] if several else [])]
-    peaks = {name: _peak(file.devices[0], name) for name in file.operations}
+    gpu = gpus.match(GpuInfo(device_name=file.devices[0].name)).gpu if file.devices[0].name else None
+    peaks = {name: gpu.peak_tflops(name) if gpu and name in PRODUCTS else None for name in file.operations}
     has_peak = any(peaks.values())
     rows = []
     for name in file.operations:
@@ -82,18 +87,6 @@ def _devices(file: PreflightFile) -> Table:
             values = [_figure(rate.median), _figure(rate.mean), _figure(rate.best), _change(rate.drop)]
             rows.append([label(device, file.devices, file.platform), name, *values, rate.shape or ""])
     return Table(["device", "operation", "median", "mean", "best", "drift", "shape"], rows)
-
-
-def _messages(file: PreflightFile) -> list[Block]:
-    rows = [
-        [_size(each.bytes), f"{each.seconds * 1e6:,.0f} µs", _figure(each.bus_gb_per_s)] for each in file.all_reduce
-    ]
-    return [Table(["all-reduce", "time", "bus GB/s"], rows)] if rows else []
-
-
-def _peak(device: DevicePreflight, name: str) -> float | None:
-    gpu = gpus.match(GpuInfo(device_name=device.name)).gpu if device.name else None
-    return gpu.peak_tflops(name) if gpu is not None and name in PRODUCTS else None
 
 
 def _figure(value: float | None) -> str:

@@ -30,7 +30,7 @@ def _sentence(system: SystemResult, row: published.Published, speed: float) -> s
     # A result made from the published figure, or from its logs, can't confirm it.
     is_itself = abs(share - 100) < 0.05
     match = "is" if is_itself else "matches" if 99 <= share <= 101 else f"reaches {share:.0f}% of"
-    stated = [row.date, row.version, "" if row.task == "pretrain" else _TASKS[row.task], row.note]
+    stated = [row.date, row.version, "" if row.task == "pretrain" else published.TASKS[row.task], row.note]
     details = "; ".join([*filter(None, stated), *differing.values(), row.source])
     shape, _ = flops.model_shape(system.run)
     count = flops.flops_per_token(shape, length) if shape else None
@@ -41,9 +41,6 @@ def _sentence(system: SystemResult, row: published.Published, speed: float) -> s
         f"{row.precision.upper()}, sequence length {units.number(length, 0)} ({details})"
     )
     return text if share >= CLOSE else f"{text}. {_gap(system, list(differing))}"
-
-
-_TASKS = {"sft": "fine-tuning", "lora": "LoRA", "rl": "reinforcement learning"}
 
 
 def _differing(system: SystemResult, row: published.Published) -> dict[str, str]:

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from tprimat.checks.compute import Entry
 from tprimat.compare import Group, Pair, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.result import RATE, RunResult
@@ -101,15 +100,16 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
     )
     if unknown := unknown or rest:
         yield "precision-unknown", _set_precision(unknown)
-    if any(caveat.code == "timer-differs" for caveat in group.caveats):
+    codes = {caveat.code for caveat in group.caveats}
+    if "timer-differs" in codes:
         yield "timer-differs", "for comparable step times, measure both with ./benchmark.py or BenchmarkCallback"
-    if any(caveat.code == "bf16-emulated" for caveat in group.caveats):
+    if "bf16-emulated" in codes:
         yield "bf16-emulated", "compare BF16 on a CPU that has BF16 instructions"
     # What varies between runs is unknown of a single one, whatever happens within it.
     ratios = [pair.ratio for pair in compared if pair.ratio and pair.ratio.method != "prediction"]
     needed = [ratio.runs_needed for ratio in ratios if ratio.runs_needed is not None]
     longer = " --steps 60" if any(pair.lacks == "steps" for pair in compared) else ""
-    if any(caveat.code == "disturbed" for caveat in group.caveats):
+    if "disturbed" in codes:
         otherwise = f" (otherwise about {max(needed)} runs of each are needed)" if max(needed, default=0) > 5 else ""
         yield "disturbed", f"close other programs{otherwise}, then measure again: ./benchmark.py --runs 5{longer}"
     elif min(len(system.valid_runs) for system in systems) < 3:
@@ -121,11 +121,11 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
         runs = max(needed)
         text = f"about {runs} runs of each system are needed to confirm this difference"
         yield "few-runs", f"{text}: ./benchmark.py --runs {runs}"
-    if any(caveat.code == "order-of-runs" for caveat in group.caveats):
+    if "order-of-runs" in codes:
         yield "order-of-runs", "interleave the runs of both systems"
     for text in _equal_batches(compared):
         yield "batch-differs", text
-    if any(caveat.code == "throttled" for caveat in group.caveats):
+    if "throttled" in codes:
         yield "throttled", "fix cooling, power cap or clock setting (tprimat preflight), then measure again"
     changed = next((system for system in systems if system.segments), None)
     if changed is not None and changed.segments[1].cause is None:
@@ -134,7 +134,8 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
     elif any(not result.summary.steady.found for system in systems for result in system.valid_runs):
         yield "no-steady-state", "run longer (at least 200 steps, better 500): ./benchmark.py --steps 500"
     # A precision that differs is what is compared, as the machine is: it belongs to the names.
-    if any(entry.title not in {"precision", *NOT_CONFIGURED} for pair in compared for entry in _decisive(pair)):
+    diffs = [pair.config_diff for pair in compared if pair.config_diff.verdict != "same configuration"]
+    if any(entry.title not in {"precision", *NOT_CONFIGURED} for diff in diffs for entry in diff.of("different")):
         yield "configuration-differs", "measure both with the same settings: ./benchmark.py --match RESULT"
 
 
@@ -142,10 +143,6 @@ def _set_precision(names: Sequence[str]) -> str:
     """Return how to set the precision of systems that don't report it; of several, for which to do so."""
     whose = shlex.quote(names[0]) if len(names) == 1 else "NAME"
     return f"set the precision if you know it: --precision {whose}=PRECISION"
-
-
-def _decisive(pair: Pair) -> Sequence[Entry]:
-    return pair.config_diff.of("different") if pair.config_diff.verdict != "same configuration" else ()
 
 
 def _equal_batches(compared: Sequence[Pair]) -> Iterator[str]:

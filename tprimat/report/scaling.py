@@ -14,7 +14,7 @@ from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, Im
 from tprimat.report.json_values import fields
 from tprimat.report.rates import bounds_of, rate, rate_unit
 from tprimat.report.verdict import Report
-from tprimat.text import capitalized, each_once, join_names
+from tprimat.text import capitalized, counted, each_once, join_names
 
 MOST_CURVES = 8
 """Curves on the screen; the report has all."""
@@ -43,11 +43,9 @@ def headline(curve: Curve) -> str:
     first, last = curve.sizes[0], curve.sizes[-1]
     ratio = last.efficiency
     assert ratio is not None
-    interval = (
-        ""
-        if ratio.low is None or ratio.high is None
-        else f" [{level()} CI {100 * ratio.low:.1f}–{100 * ratio.high:.1f}]"
-    )
+    interval = ""
+    if ratio.low is not None and ratio.high is not None:
+        interval = f" [{level()} CI {100 * ratio.low:.1f}–{100 * ratio.high:.1f}]"
     return (
         f"{curve.name}: {ratio.value:.1%} scaling efficiency at {last.gpus:,} {processes(curve)} "
         f"({first.gpus:,} = 100%){interval}"
@@ -104,8 +102,11 @@ def document(report: Report) -> Document:
     screen += [Paragraph(price, DETAIL) for price in prices(comparison, found)]
     screen += notes(map(_crossover_text, found.crossovers), marks="", most=3)
     screen += notes(cautions(found), "Caveats", "!", most=4 if is_single else 3)
-    details = [*notes(found.notes, "Notes"), *([] if is_single else _described(found.curves)), *sizes(report)]
-    return Document([*screen, Image(PLOT)], details, answer)
+    details = notes(found.notes, "Notes")
+    for curve in () if is_single else found.curves:
+        text = f"{curve.model.title}, {headline(curve)}. {capitalized(kind_text(curve))}; {break_text(curve)}."
+        details.append(Paragraph(text))
+    return Document([*screen, Image(PLOT)], [*details, *sizes(report)], answer)
 
 
 def sizes(report: Report) -> Iterator[Block]:
@@ -161,17 +162,13 @@ def _size_values(curve: Curve, size: Size) -> dict[str, Any]:
 
 def _one(curve: Curve, shared: str) -> Iterator[Block]:
     """Yield the answer for one curve, with its sizes."""
-    runs = {len(size.system.speeds) for size in curve.sizes}
+    runs = [len(size.system.speeds) for size in curve.sizes]
+    low, high = min(runs), max(runs)
+    counted_runs = counted(low, "run") if low == high else f"{low} to {high} runs"
     context = f"{', '.join(filter(None, [curve.model.title, shared]))}: {kind_text(curve)}"
-    certainty = f"{capitalized(break_text(curve))}; {_counted_runs(runs)} per point"
+    certainty = f"{capitalized(break_text(curve))}; {counted_runs} per point"
     yield Headline(headline(curve), certainty, context, f"{curve.model.title}, {headline(curve)}")
     yield _sizes(curve)
-
-
-def _described(curves: Sequence[Curve]) -> Iterator[Block]:
-    for curve in curves:
-        text = f"{curve.model.title}, {headline(curve)}. {capitalized(kind_text(curve))}; {break_text(curve)}."
-        yield Paragraph(text)
 
 
 def _several(curves: Sequence[Curve], shared: str) -> Iterator[Block]:
@@ -295,8 +292,3 @@ def process(curve: Curve) -> str:
 def processes(curve: Curve) -> str:
     """Return what a size counts, in the plural."""
     return "processes" if process(curve) == "process" else "GPUs"
-
-
-def _counted_runs(runs: set[int]) -> str:
-    low, high = min(runs), max(runs)
-    return f"{low} run{'s' if low > 1 else ''}" if low == high else f"{low} to {high} runs"

@@ -369,9 +369,7 @@ def _runs_text(system: SystemResult) -> str:
 
 def _range(system: SystemResult) -> str | None:
     figure = system.figure(RATE)
-    if figure is None or figure.min is None:
-        return None
-    return f"{rate(figure.min)}–{rate(figure.max)}"
+    return None if figure is None or figure.min is None else f"{rate(figure.min)}–{rate(figure.max)}"
 
 
 def _steady_of(system: SystemResult) -> str:

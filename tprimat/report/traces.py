@@ -55,9 +55,8 @@ def document(trace: Trace) -> Document:
     total = sum(step.seconds for step in steps) / len(steps)
     parts = mean_parts(steps)
     header = ("part of the step", "ms", "share", "range" if len(steps) > 1 else "", "longest work")
-    shown = list(parts)[:MOST_PARTS]
     rows = []
-    for part in shown:
+    for part in list(parts)[:MOST_PARTS]:
         times = [step.parts.get(part, 0.0) for step in steps]
         rows.append((*_row(part_title(part), times, total), _longest(trace.work, part)))
     if rest := list(parts)[MOST_PARTS:]:
@@ -65,7 +64,10 @@ def document(trace: Trace) -> Document:
         rows.append((*_row(counted(len(rest), "smaller part"), times, total), ""))
     rows.append((*_row("step", [step.seconds for step in steps], total), ""))
     table = Table(header, rows, is_cut=True)
-    return Document([Paragraph(_heading(trace)), table, Paragraph(_busy(trace, parts, total))])
+    hidden = sum(step.overlapped_communication for step in steps) / len(steps)
+    busy = f"GPU busy {1 - sums(parts)['idle'] / total if total else 0.0:.0%} of the step"
+    busy += f"; {ms(hidden)} ms of communication hidden behind computation" if hidden else ""
+    return Document([Paragraph(_heading(trace)), table, Paragraph(busy)])
 
 
 def _heading(trace: Trace) -> str:
@@ -90,10 +92,3 @@ def ms(seconds: float) -> str:
 def _longest(work: Sequence[TracedWork], part: str) -> str:
     longest = max((each for each in work if each.part == part), key=lambda each: each.exposed_seconds, default=None)
     return work_title(longest) if longest else ""
-
-
-def _busy(trace: Trace, parts: dict[str, float], total: float) -> str:
-    busy = 1 - sums(parts)["idle"] / total if total else 0.0
-    hidden = sum(step.overlapped_communication for step in trace.steps) / len(trace.steps)
-    line = f"GPU busy {busy:.0%} of the step"
-    return f"{line}; {ms(hidden)} ms of communication hidden behind computation" if hidden else line

@@ -97,12 +97,13 @@ class Report:
     @property
     def headline(self) -> str:
         """One headline for two systems that trained several models; empty if each group has its own."""
-        if len(self.answers) < 2 or not all(_is_pair(answer.group) for answer in self.answers):
+        groups = [answer.group for answer in self.answers]
+        if len(groups) < 2 or not all(len(group.systems) == 2 and group.leaders for group in groups):
             return ""
-        pairs = {frozenset(system.name for system in answer.group.systems) for answer in self.answers}
+        pairs = {frozenset(system.name for system in group.systems) for group in groups}
         if len(pairs) > 1 or len({id(answer.model) for answer in self.answers}) < len(self.answers):
             return ""
-        return _headline_models([(answer.group, answer.verdict) for answer in self.answers])
+        return _headline_models(self.answers)
 
     def of(self, answer: Answer) -> Report:
         """Return the report on one of the answers alone."""
@@ -194,7 +195,8 @@ def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
     """Return the headline for the leaders of a group, their ratio with its interval, and how sure it is."""
     ratio, system, baseline = pair.ratio, pair.system, pair.baseline
     assert ratio is not None
-    runs = _runs_text(system, baseline)
+    first, second = len(system.valid_runs), len(baseline.valid_runs)
+    runs = f"{counted(first, 'run')} each" if first == second else f"{first} vs {second} runs"
     if pair.is_unsettled:
         if pair.lacks is not None:
             steps, few = span([f"{count:,}" for count in pair.steps]), f"too few {pair.lacks}"
@@ -210,18 +212,18 @@ def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
     value, low, high = _with_bounds(ratio.value, ratio.low, ratio.high)
     kind = "prediction interval" if ratio.method == "prediction" else "CI"
     certainty = f"{value}× [{level()} {kind} {low}–{high}], {runs}"
-    preliminary = min(len(system.valid_runs), len(baseline.valid_runs)) == 2
     if not ratio.is_significant:
         return f"No significant difference between {system.name} and {baseline.name}{rank}", certainty, "none"
     headline = _ranked(group, pair, rank)
-    return (
-        (f"Preliminary: {headline}", certainty, "preliminary") if preliminary else (headline, certainty, "significant")
-    )
+    if min(first, second) == 2:
+        return f"Preliminary: {headline}", certainty, "preliminary"
+    return headline, certainty, "significant"
 
 
 def _rank(group: Group, baseline: SystemResult) -> str:
     """Return the words after the name of the baseline; empty if only two systems are compared."""
-    ranked = [system for system in group.systems if system is baseline or _is_compared(group, system)]
+    compared = {id(baseline), *(id(pair.system) for pair in group.pairs if pair.ratio)}
+    ranked = [system for system in group.systems if id(system) in compared]
     place = [system is baseline for system in ranked].index(True)
     if len(ranked) == 2:
         return ""
@@ -229,10 +231,6 @@ def _rank(group: Group, baseline: SystemResult) -> str:
     if vendor and ranked[0].vendor not in (None, vendor) and all(each.vendor != vendor for each in ranked[:place]):
         return f", the fastest of {vendor}"
     return f", the {('fastest', 'second fastest')[place]} of {len(ranked)}" if place < 2 else ", the baseline"
-
-
-def _is_compared(group: Group, system: SystemResult) -> bool:
-    return any(pair.ratio for pair in group.pairs if pair.system is system)
 
 
 def _ranked(group: Group, pair: Pair, rank: str) -> str:
@@ -269,7 +267,7 @@ def gain(values: Sequence[float], per: str) -> str:
     if high <= 1 - SAME:
         return f"{span([f'{100 * (1 - value):.{0 if low <= 0.9 else 1}f}' for value in (high, low)])}% slower{per} than"
     if low < 1 - SAME:
-        return f"{span([_factor(value) for value in (low, high)])}× as fast{per} as"
+        return f"{span([units.times(value).removesuffix('×') for value in (low, high)])}× as fast{per} as"
     if high >= DOUBLE:
         return f"{span([f'{value:.1f}' for value in (low, high)])}× as fast{per} as"
     if high - 1 < SAME:
@@ -287,17 +285,12 @@ def _changes(pair: Pair) -> str:
     return join_names(changes)
 
 
-def _is_pair(group: Group) -> bool:
-    """Return whether a group is two systems that are compared: of several models, a row in one answer."""
-    return len(group.systems) == 2 and group.leaders is not None
-
-
-def _headline_models(answers: Sequence[tuple[Group, Verdict]]) -> str:
+def _headline_models(answers: Sequence[Answer]) -> str:
     """Return one headline for two systems that trained several models."""
-    leaders = [(group.leaders, answer.standing) for group, answer in answers if group.leaders is not None]
+    leaders = [(each.group.leaders, each.verdict.standing) for each in answers if each.group.leaders is not None]
     decided = [pair for pair, standing in leaders if standing in ("significant", "preliminary")]
     doubt = _contradicted([pair for pair, _ in leaders])
-    names = join_names(list(dict.fromkeys(system.name for group, _ in answers for system in group.systems)))
+    names = join_names(list(dict.fromkeys(system.name for each in answers for system in each.group.systems)))
     settled = [(pair, standing) for pair, standing in leaders if standing != "unsettled"]
     if not settled:
         return f"Too short to compare {names} in any of {len(leaders)} models"
@@ -335,11 +328,9 @@ def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
         return f"Only one system found ({name}), which {system.why_untimed}"
     if system.exclusion is not None:
         return f"Only one system found ({name}), and it is excluded: {system.exclusion.text}"
-    speed = (
-        f"{rate_of(system)} {rate_unit([system])}"
-        if system.value(RATE) is not None
-        else f"{units.seconds(step)} a step"
-    )
+    speed = f"{units.seconds(step)} a step"
+    if system.value(RATE) is not None:
+        speed = f"{rate_of(system)} {rate_unit([system])}"
     speed = ", ".join(filter(None, [speed, incomplete_text(system)]))
     if system.spread >= DOUBTFUL_SPREAD and not system.is_one_session:
         return (
@@ -373,11 +364,6 @@ def _excluded(group: Group) -> list[str]:
     ]
 
 
-def _runs_text(faster: SystemResult, slower: SystemResult) -> str:
-    first, second = len(faster.valid_runs), len(slower.valid_runs)
-    return f"{counted(first, 'run')} each" if first == second else f"{first} vs {second} runs"
-
-
 def speedup_text(ratio: Ratio | None) -> str:
     """Return a speedup as a table shows it, with its interval."""
     if ratio is None:
@@ -396,10 +382,6 @@ def _with_bounds(value: float, low: float, high: float) -> tuple[str, str, str]:
     elif low >= 10:
         digits = 1
     return f"{value:.{digits}f}", f"{low:.{digits}f}", f"{high:.{digits}f}"
-
-
-def _factor(ratio: float) -> str:
-    return units.times(ratio).removesuffix("×")
 
 
 def cost_texts(comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False) -> list[str]:

@@ -107,11 +107,8 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     if models == [encdec.MODEL]:
         return True
     if encdec.MODEL in models:
-        raise UsageError(
-            f"{encdec.MODEL} cannot be combined with other models",
-            hint=f"use only --model {encdec.MODEL}",
-            heading="encoder-decoder",
-        )
+        problem = f"{encdec.MODEL} cannot be combined with other models"
+        raise UsageError(problem, hint=f"use only --model {encdec.MODEL}", heading="encoder-decoder")
     if "TORCHELASTIC_RUN_ID" in environ and _named(argv, "--framework") != ["nemo"]:
         raise UsageError(
             f"only the encoder-decoder and NeMo can be started by torchrun (pretrain_*.py); for {', '.join(models)}, "

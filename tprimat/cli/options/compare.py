@@ -107,7 +107,6 @@ def add_details(group: argparse._ActionsContainer) -> None:
 
 
 def _add_regression_check(group: argparse._ArgumentGroup) -> None:
-    """Add the options of the regression check."""
     option(group, "--baseline PATH", "older results, the reference of the check", nargs="+", default=[])
     option(group, "--candidate PATH", "results to check", nargs="+", default=[])
     text = "fail if throughput drops by more than PCT (default: 0%%, if there is no --threshold)"

@@ -17,10 +17,6 @@ def parser() -> Parser:
     parser = Parser("doctor", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=True)
     option(parser, "--output-dir DIR", "check this results directory (default: output)", default="output")
     add_output_options(
-        parser,
-        False,
-        quiet="print only problems",
-        verbose="print all versions and settings too",
-        json="print JSON",
+        parser, False, quiet="print only problems", verbose="print all versions and settings too", json="print JSON"
     )
     return parser

@@ -1,10 +1,7 @@
 """Comparison -> comparison_report.html: one file that opens by double click and needs nothing beside it.
 
-It opens on a card that fits one screen: the answer, its certainty, throughput, cost and caveats. The rest is folded.
-What is in the page but doesn't change (texts, tables) is HTML, written by templates/; what a reader changes (the
-charts' view, the step window, prices) is page.js over data that Python computed. Results are untrusted: the templates
-escape every text, data is JSON in which no tag can end, and the page's own policy allows the two scripts that it
-carries, by their hashes, and nothing from elsewhere.
+What doesn't change (texts, tables) is HTML, written by templates/; what a reader changes (the charts' view, the step
+window, prices) is page.js over data that Python computed. Results are untrusted: docs/report.md has the page's policy.
 """
 
 from __future__ import annotations

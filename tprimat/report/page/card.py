@@ -63,6 +63,8 @@ def values(view: View) -> dict[str, Any]:
     compared = sum(answer.group.leaders is not None for answer in view.answers)
     first = min(MOST_ANSWERS, compared if compared and len(parts) > MOST_ANSWERS else len(parts))
     end = max(first, compared)
+    rest = f"Not compared ({len(parts) - end})" if compared else counted(len(parts) - end, "more answer")
+    folds = ((counted(end - first, "more answer"), parts[first:end]), (rest, parts[end:]))
     chips = list(_chips(view))
     # A fold for a single chip would take as much room as the chip.
     shown = MOST_CHIPS if len(chips) > MOST_CHIPS + 1 else len(chips)
@@ -74,17 +76,7 @@ def values(view: View) -> dict[str, Any]:
         "standing": "" if several else view.answers[0].verdict.standing,
         "headline": view.headline,
         "answers": parts[:first],
-        "folded": [
-            (text, some)
-            for text, some in (
-                (counted(end - first, "more answer"), parts[first:end]),
-                (
-                    f"Not compared ({len(parts) - end})" if compared else counted(len(parts) - end, "more answer"),
-                    parts[end:],
-                ),
-            )
-            if some
-        ],
+        "folded": [(text, some) for text, some in folds if some],
         "chips": chips[:shown],
         "more_chips": chips[shown:],
         "throughput": [_throughput(view, answer) for answer in view.answers],
@@ -237,11 +229,7 @@ def _cost(view: View) -> dict[str, Any] | None:
         ]
         rows.append({"name": group[0].name, "field": group[0].field, "typed": typed, "costs": amounts_of})
     sentences = [
-        {
-            "number": number,
-            "model": _title(answer) if several else "",
-            "text": costs.cost_sentence(found, prices),
-        }
+        {"number": number, "model": _title(answer) if several else "", "text": costs.cost_sentence(found, prices)}
         for number, answer in enumerate(view.answers)
         if answer.group.leaders is not None and (found := cost(view.comparison, answer.group.leaders)) is not None
     ]

@@ -42,11 +42,7 @@ Part = blocks.Block | Fold | Control
 
 
 class Writer:
-    """Writes parts as HTML.
-
-    Args:
-        plot: what an Image block shows; None leaves it out.
-    """
+    """Writes parts as HTML; an Image block shows the plot, and is left out without one."""
 
     def __init__(self, plot: Plot | None = None) -> None:
         self._values: dict[str, Any] = {"plot": None, "referred": set()}

@@ -53,16 +53,15 @@ def grid(group: Group) -> Grid | None:
         for system in group.systems
         if system.exclusion is None and system.value(RATE) is not None and system.valid_runs
     ]
-    if any(result.summary.clock == "blocks" for system in usable for result in system.valid_runs):
+    results = [(system, result) for system in usable for result in system.valid_runs]
+    if any(result.summary.clock == "blocks" for _, result in results):
         # Records aren't what the speeds are of.
         return None
-    if any(
-        _work(result.run, per_sample=system.per_sample) is None for system in usable for result in system.valid_runs
-    ):
+    if any(_work(result.run, per_sample=system.per_sample) is None for system, result in results):
         # Steps differ in their tokens.
         return None
     # No window is longer than the shortest run.
-    found = stops(min(result.run.steps[-1] for system in usable for result in system.valid_runs))
+    found = stops(min(result.run.steps[-1] for _, result in results))
     windows = {id(system): _rates(system, found) for system in usable}
     nothing: Values = ((None,) * len(found),) * len(found)
     compared = {id(pair.system) for pair in group.pairs if pair.ratio}

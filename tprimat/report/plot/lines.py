@@ -96,7 +96,6 @@ def _runs(items: Sequence[Item]) -> list[Series]:
 
 
 def _detail(items: Sequence[Item]) -> str:
-    """Return what the lines are."""
     runs = [len(item.system.valid_runs) for item in items if item.system.valid_runs]
     banded = [many >= BAND_FROM for many in runs]
     which = "" if all(banded) else f" ({BAND_FROM} runs or more)"
