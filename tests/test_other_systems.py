@@ -252,7 +252,7 @@ class TestArchives:
         (verified,) = verify.verify(packed).runs
         assert (verified.result, verified.differences) == (path.name, ())
         (file,) = load.load([str(packed)], NOTHING_GIVEN).files
-        assert file.runs[0].step_times == TIMES
+        assert tuple(file.runs[0].step_times) == TIMES
 
     def test_two_members_never_differ_in_case_alone(self):
         members = {"logs/Run.log.gz": b""}

@@ -39,7 +39,7 @@ CASES = (
     ("compiler", configured(torch_compile=False), "eager"),
     ("compiler", configured(), None),
     ("turbo", configured(enable_primus_turbo=False, use_turbo_attention=True), "off"),
-    ("turbo", configured(enable_primus_turbo=True), "no kernel"),
+    ("turbo", configured(enable_primus_turbo=True), "without kernels"),
     (
         "turbo",
         configured(enable_primus_turbo=True, use_turbo_mlp=True, use_turbo_attention=1, use_turbo_gemm=False),
