@@ -47,8 +47,32 @@ def test_commas_separate_too():
 def test_a_whole_word_counts_before_a_part_of_one():
     assert set(priced(["H200=3"], ("8×GH200 480GB", "8×H200"))) == {"8×H200"}
     assert set(priced(["8xH200=3"], ("8×GH200 480GB", "8×H200"))) == {"8×H200"}
-    assert set(priced(["8×H200=3"], ("8×H200", "8×H200, torch 3"))) == {"8×H200"}
+    # Both are of one GPU.
+    assert set(priced(["8×H200=3"], ("8×H200", "8×H200, torch 3"))) == {"8×H200", "8×H200, torch 3"}
     assert set(priced(["MI300=1"])) == {SIDES[0]}
+
+
+@pytest.mark.parametrize("typed", [["H200=3", "8×H200 slow=4"], ["8×H200 slow=4", "H200=3"]])
+def test_a_price_for_a_whole_name_wins_over_one_for_a_part(typed):
+    assert {name: price.low for name, price in priced(typed, ("8×H200", "8×H200 slow")).items()} == {
+        "8×H200": 3,
+        "8×H200 slow": 4,
+    }
+
+
+@pytest.mark.parametrize("typed", [["H200=3", "H200=4"], ["8×H200=3", "8xH200=4"]])
+def test_two_prices_for_one_name_are_refused(typed):
+    with pytest.raises(UsageError, match="8×H200 has two prices"):
+        parse(typed, ("8×H200",))
+
+
+def test_a_gpus_name_means_its_systems_whatever_other_tables_call_theirs():
+    # One model's table calls a system by its GPU alone, another one by its precision, and one by what all know.
+    names, known = (
+        ("MI355X", "8×MI355X (FP8)", "micro-batch 2"),
+        {"micro-batch 2": "AMD Instinct MI355X, micro-batch 2"},
+    )
+    assert parse(["MI355X=3.95"], names, known) == (dict.fromkeys(names, Price(3.95, 3.95)), [])
 
 
 @pytest.mark.parametrize("name", ["B200", "200", "GB20", "GB2"])

@@ -177,11 +177,11 @@ def shows_whole(count):
 
 
 def names_both(count):
-    """Whether both of two settings are named, in a text of so many characters."""
+    """Whether both of two settings are shown with their values, in a text of so many characters."""
     second = "b" * (count - len("aaa: 1 vs 2; : 1 vs 2"))
     text = differing({"aaa": 1, second: 1}, {"aaa": 2, second: 2})
-    assert text in (f"aaa: 1 vs 2; {second}: 1 vs 2", "aaa: 1 vs 2; and 1 more setting")
-    return second in text
+    assert text in (f"aaa: 1 vs 2; {second}: 1 vs 2", f"aaa: 1 vs 2; also {second}")
+    return f"{second}: 1 vs 2" in text
 
 
 @pytest.mark.parametrize("unsettled", [(), (0,), (1,)])

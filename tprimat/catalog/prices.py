@@ -66,14 +66,20 @@ def parse(
         return dict(zip(names, in_order, strict=True)), []
     prices: dict[str, Price] = {}
     absent: list[str] = []
+    whole: set[str] = set()
     for word in named:
         name, _, text = word.rpartition("=")
         price, fitting = _price(text), fitting_names(name, names, known)
         if not fitting:
             absent.append(name.strip())
-        if doubled := next((each for each in fitting if each in prices), None):
-            raise UsageError(f"--cost: {doubled} has two prices", hint="use a longer part of its name", heading=_WRONG)
-        prices.update(dict.fromkeys(fitting, price))
+        for each in fitting:
+            # A price for a whole name wins over one for a part of it.
+            is_whole = _words(each) == _words(name)
+            if each in prices and is_whole == (each in whole):
+                raise UsageError(f"--cost: {each} has two prices", hint="use a longer part of its name", heading=_WRONG)
+            if is_whole or each not in prices:
+                prices[each] = price
+            whole |= {each} if is_whole else set()
     return prices, absent
 
 
@@ -87,26 +93,17 @@ def is_price(word: str) -> bool:
 
 
 def fitting_names(name: str, names: Sequence[str], known: Mapping[str, str] | None = None) -> list[str]:
-    """Return the systems that a part of a name means: by their names, else by all that is known of them."""
-    if (fitting := _fitting(name, names)) or not known:
-        return fitting
-    meant = _fitting(name, list(known.values()))
-    return [each for each in names if known.get(each) in meant]
+    """Return the systems that a part of a name means, by their names and by all that is known of them.
 
-
-def _fitting(name: str, systems: Sequence[str]) -> list[str]:
-    """Return the systems that a name means: whole names win over words, words over their beginnings.
-
-    B200 is not GB200 and H20 is not H200; MI300 is MI300X. Several systems of one GPU cost the same.
+    Words win over their beginnings: B200 is not GB200 and H20 is not H200; MI300 is MI300X. Several systems of one
+    GPU cost the same, whatever a model's table calls them.
     """
-    words = _words(name)
+    if not (words := _words(name)).strip():
+        return []
     begin = re.compile(rf"(?<=\s){re.escape(words.strip())}{r'(?![0-9])' if words.strip()[-1:].isdigit() else ''}")
-    tests = (
-        [system for system in systems if _words(system) == words],
-        [system for system in systems if words in _words(system)],
-        [system for system in systems if begin.search(_words(system))],
-    )
-    return next((matches for matches in tests if matches), []) if words.strip() else []
+    texts = {each: (_words(each), _words((known or {}).get(each, ""))) for each in names}
+    found = [each for each in names if any(words in text for text in texts[each])]
+    return found or [each for each in names if any(map(begin.search, texts[each]))]
 
 
 def _words(text: str) -> str:

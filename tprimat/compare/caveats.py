@@ -243,11 +243,12 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
             values[places[id(pair.system)]] = after
     if explaining:
         texts = [f"{title}: {_versus(values)}" for title, values in explaining.items()]
-        yield Caveat("settings-differ", "warning", _brief_list(texts, "; ", LONGEST_LIST))
+        yield Caveat("settings-differ", "warning", _brief_list(texts, "; ", LONGEST_LIST, list(explaining)))
     if others:
         texts = [f"{title} ({_versus(values)})" for title, values in others.items()]
         shown = [text if len(text) <= LONGEST_NOTE else title for text, title in zip(texts, others, strict=True)]
-        yield Caveat("configuration-differs", "info", f"settings differ: {_brief_list(shown, ', ', LONGEST_NOTE)}")
+        named = _brief_list(shown, ", ", LONGEST_NOTE, list(others))
+        yield Caveat("configuration-differs", "info", f"settings differ: {named}")
     unknown = dict.fromkeys(entry.title for pair in pairs for entry in pair.config_diff.of("unknown"))
     if unknown:
         text = f"{counted(len(unknown), 'setting')} not reported by every system"
@@ -268,12 +269,12 @@ def _apart(first: str, second: str) -> tuple[str, str]:
     return plain(texts[0], LONGEST_VALUE), plain(texts[1], LONGEST_VALUE)
 
 
-def _brief_list(texts: Sequence[str], by: str, longest: int) -> str:
-    """Join as many texts as fit, and say how many more there are."""
+def _brief_list(texts: Sequence[str], by: str, longest: int, titles: Sequence[str]) -> str:
+    """Join as many texts as fit, and the titles of the others."""
     shown = list(texts[:1])
     for text in texts[1:]:
         if len(by.join([*shown, text])) > longest:
-            return f"{by.join(shown)}{by}and {counted(len(texts) - len(shown), 'more setting')}"
+            return f"{by.join(shown)}{by}also {', '.join(titles[len(shown) :])}"
         shown.append(text)
     return by.join(shown)
 
