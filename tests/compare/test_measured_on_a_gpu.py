@@ -55,3 +55,13 @@ def test_mfu_by_hand(folder, found):
     (values,) = {row.values["mfu"].value for row in efficiencies(found, system) if "mfu" in row.values}
     tokens_s = 8 * 2_048 / statistics.fmean(statistics.fmean(run) for run in times(folder, "compiled"))
     assert values == pytest.approx(100 * tokens_s * flops / 989.4e12, rel=2e-3)
+
+
+def test_what_compiling_took_is_said_where_it_tells_systems_apart(folder, found):
+    def said(comparison):
+        caveats = [each for model in comparison.models for group in model.groups for each in group.caveats]
+        return [each.text for each in caveats if each.code == "compile-time"]
+
+    assert said(found) == ["compiling took 3.3 to 10.8 s before the first step; no speed includes it"]
+    compiled = [tprimat.load(folder / f"{name}.json").files[0] for name in ("compiled", "micro_batch_1")]
+    assert said(compare(compiled)) == []

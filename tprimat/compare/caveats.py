@@ -14,6 +14,7 @@ from tprimat.analysis.summary import CUT, NAMED_WARM_UP, OVER_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
 from tprimat.compare.figures import trained_seconds
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
+from tprimat.results.fields import COMPILE_TIME
 from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, MODEL_FROM_DIRECTORY
 from tprimat.settings.rows import NOT_CONFIGURED
 from tprimat.text import counted, join_names, plain
@@ -28,6 +29,7 @@ CODES = (
     "slow-device",
     "precision-differs",
     "settings-differ",
+    "compile-time",
     "precision-source",
     "model-source",
     "gpu-source",
@@ -244,6 +246,11 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
     if explaining:
         texts = [f"{title}: {_versus(values)}" for title, values in explaining.items()]
         yield Caveat("settings-differ", "warning", _brief_list(texts, "; ", LONGEST_LIST, list(explaining)))
+    metrics = [each.run.native_metrics for system in systems for each in system.valid_runs]
+    compiling = sorted(found for each in metrics if isinstance(found := each.get(COMPILE_TIME), float))
+    if compiling and "compiler" in explaining:
+        seconds = " to ".join(f"{each:.1f}" for each in dict.fromkeys((compiling[0], compiling[-1])))
+        yield Caveat("compile-time", "info", f"compiling took {seconds} s before the first step; no speed includes it")
     if others:
         texts = [f"{title} ({_versus(values)})" for title, values in others.items()]
         shown = [text if len(text) <= LONGEST_NOTE else title for text, title in zip(texts, others, strict=True)]

@@ -18,6 +18,9 @@ LARGEST_COUNT = 2**53
 SHORTEST_STEP, LONGEST_STEP = 1e-9, 1e9
 LARGEST_VALUE = 1e300
 
+COMPILE_TIME = "compile_time_seconds"
+"""In native_metrics: what compiling took before the first step."""
+
 Count = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_COUNT)]
 Natural = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
 Seed = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]

@@ -19,6 +19,7 @@ from tprimat.frameworks.loops import cross_entropy, half_linear, recipe
 from tprimat.frameworks.loops.recipe import Recipe
 from tprimat.record.outcome import is_out_of_memory
 from tprimat.record.ranks import Process
+from tprimat.results.fields import COMPILE_TIME
 from tprimat.results.run import Run
 
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -31,9 +32,6 @@ SPARE = 0.03
 
 COMMUNICATION_BYTES = 2e9
 """What NCCL takes, if several GPUs train."""
-
-COMPILE_TIME = "compile_time_seconds"
-"""In a result's native_metrics: of the first micro-batch with compiled layers."""
 
 FAILED = "torch.compile failed: "
 ELSEWHERE = f"{FAILED}it failed in another process"
