@@ -8,6 +8,7 @@ import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import integrate, special
 
 from tprimat.analysis import intervals, run_order
 
@@ -467,3 +468,20 @@ class TestOverRuns:
     def test_a_single_run_has_none(self):
         assert intervals.between_run_interval([1.0]) is None
         assert intervals.between_run_interval([1.0, 1.1]) is not None
+
+
+@pytest.mark.parametrize("freedom", [1 + n / 50 for n in range(30)] + [2.0, 3.7, 9.0, 18.0, 60.0, 400.0])
+def test_the_detectable_difference_has_its_power_at_every_freedom(freedom):
+    """By integration over the spread: scipy's distribution has no value at some shifts below four."""
+    critical, shift = intervals.t_quantile(freedom), intervals._detectable_errors(freedom)
+
+    def density(root):
+        # Of the square root of a chi-squared value.
+        logarithm = (freedom - 1) * math.log(root) - root * root / 2 - (freedom / 2 - 1) * math.log(2)
+        return math.exp(logarithm - math.lgamma(freedom / 2))
+
+    def missed(root):
+        return special.ndtr(critical * root / math.sqrt(freedom) - shift) * density(root)
+
+    high = math.sqrt(freedom) + 12
+    assert integrate.quad(missed, 1e-12, high, limit=500)[0] == pytest.approx(0.2, abs=2e-6)
