@@ -79,7 +79,8 @@ def parse(
                 raise UsageError(f"--cost: {each} has two prices", hint="use a longer part of its name", heading=_WRONG)
             if is_whole or each not in prices:
                 prices[each] = price
-            whole |= {each} if is_whole else set()
+            if is_whole:
+                whole.add(each)
     return prices, absent
 
 
