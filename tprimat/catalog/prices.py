@@ -67,9 +67,11 @@ def parse(
     prices: dict[str, Price] = {}
     absent: list[str] = []
     whole: set[str] = set()
+    # Several systems of one GPU cost the same, whatever a model's table calls them.
+    texts = {each: f"{each} {(known or {}).get(each, '')}" for each in names}
     for word in named:
         name, _, text = word.rpartition("=")
-        price, fitting = _price(text), fitting_names(name, names, known)
+        price, fitting = _price(text), _fitting(name, texts)
         if not fitting:
             absent.append(name.strip())
         for each in fitting:
@@ -94,17 +96,21 @@ def is_price(word: str) -> bool:
 
 
 def fitting_names(name: str, names: Sequence[str], known: Mapping[str, str] | None = None) -> list[str]:
-    """Return the systems that a part of a name means, by their names and by all that is known of them.
+    """Return the systems that a part of a name means: whole names, else names, else by all that is known of them."""
+    whole = [each for each in names if _words(each) == _words(name)]
+    return whole or _fitting(name, {each: each for each in names}) or _fitting(name, known or {})
 
-    Words win over their beginnings: B200 is not GB200 and H20 is not H200; MI300 is MI300X. Several systems of one
-    GPU cost the same, whatever a model's table calls them.
+
+def _fitting(name: str, texts: Mapping[str, str]) -> list[str]:
+    """Return the systems whose text has a name. Words win over their beginnings.
+
+    B200 is not GB200 and H20 is not H200; MI300 is MI300X.
     """
     if not (words := _words(name)).strip():
         return []
     begin = re.compile(rf"(?<=\s){re.escape(words.strip())}{r'(?![0-9])' if words.strip()[-1:].isdigit() else ''}")
-    texts = {each: (_words(each), _words((known or {}).get(each, ""))) for each in names}
-    found = [each for each in names if any(words in text for text in texts[each])]
-    return found or [each for each in names if any(map(begin.search, texts[each]))]
+    found = [each for each, text in texts.items() if words in _words(text)]
+    return found or [each for each, text in texts.items() if begin.search(_words(text))]
 
 
 def _words(text: str) -> str:
