@@ -149,6 +149,16 @@ class Plan:
     kind: str = "lightning"
 
 
+def _running_since(pid: int) -> int:
+    """Return when a process started, in ticks since boot; 0 when it has ended with all its threads."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return 0
+    # The first thread of a killed process is a zombie while the others end.
+    return 0 if fields[0] in (b"Z", b"X") and int(fields[17]) <= 1 else int(fields[19])
+
+
 class Victim:
     """A running benchmark with all its processes.
 
@@ -164,6 +174,7 @@ class Victim:
         self._log = folder.parent / "said.log"
         name, _, value = self._mark.decode().partition("=")
         self._began = time.monotonic()
+        self._started: dict[int, int] = {}
         self.gone_s = 0.0
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -182,12 +193,13 @@ class Victim:
 
     def pids(self) -> list[int]:
         """Return the ids of its processes that still run."""
-        found = []
         for file in Path("/proc").glob("[0-9]*/environ"):
             with contextlib.suppress(OSError):
                 if self._mark in file.read_bytes().split(b"\0"):
-                    found.append(int(file.parent.name))
-        return found
+                    pid = int(file.parent.name)
+                    self._started[pid] = _running_since(pid)
+        # While its memory is freed, a killed process has no environment any more, and still holds its locks.
+        return [pid for pid, started in self._started.items() if started and started == _running_since(pid)]
 
     def training(self) -> int | None:
         """Return the process that trains."""
@@ -249,11 +261,11 @@ class Victim:
 
     def kill(self, plan: Plan) -> None:
         """Send the signal."""
-        targets = [self.process.pid]
+        targets, everyone = [self.process.pid], self.pids()
         if plan.whom == "training":
             targets = [pid for pid in [self.training()] if pid is not None] or targets
         elif plan.whom == "all":
-            targets = self.pids()
+            targets = everyone
         for pid in targets:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, plan.number)
