@@ -45,7 +45,14 @@ def change_points(series: Values) -> list[int]:
     in the order of the change, at least half of the change happens within ten records of it, and a straight line
     describes the values less well: what takes longer is a drift.
     """
-    return _splits(series, max(LEAST_RECORDS, math.ceil(LEAST_SHARE * len(series))))
+    import numpy as np
+
+    least = max(LEAST_RECORDS, math.ceil(LEAST_SHARE * len(series)))
+    if len(series) < 2 * least:
+        return []
+    # No segment's median lies beyond these: half of its records are on either side of it.
+    low, high = np.partition(series, (least // 2 - 1, -(least // 2)))[[least // 2 - 1, -(least // 2)]]
+    return [] if relative_change(low, high) < LEAST_CHANGE else _splits(series, least)
 
 
 def _splits(series: Values, least: int) -> list[int]:

@@ -28,6 +28,8 @@ Sources: Megatron-LM num_floating_point_operations (causal), PaLM appendix B and
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 
 from tprimat.catalog import models
@@ -35,6 +37,7 @@ from tprimat.catalog.layers import Layers, layers
 from tprimat.results.run import ModelConfig, Run
 
 
+@functools.lru_cache(maxsize=256)
 def flops_per_token(model: ModelConfig, sequence_length: int, *, causal: bool = True) -> float | None:
     """Return the model FLOPs of forward and backward for one token; recomputation is never counted.
 

@@ -210,7 +210,7 @@ def summarize(
         total_steps=records.recorded_steps(whole),
         total_time_seconds=total_time,
         avg_step_time_seconds=mean,
-        median_step_time_seconds=statistics.median(sample),
+        median_step_time_seconds=stats.median(sample),
         min_step_time_seconds=min(sample),
         max_step_time_seconds=max(sample),
         std_step_time_seconds=stats.deviation(sample),
@@ -259,7 +259,7 @@ def _start(segments: Sequence[Segment], times: Sequence[float]) -> tuple[int, st
 def _from(segments: Sequence[Segment], start: int, times: Sequence[float]) -> tuple[Segment, ...]:
     """Return the parts of segments from a record on."""
     cut = (dataclasses.replace(each, start=max(each.start, start)) for each in segments if each.stop > start)
-    return tuple(dataclasses.replace(each, median=statistics.median(times[each.start : each.stop])) for each in cut)
+    return tuple(dataclasses.replace(each, median=stats.median(times[each.start : each.stop])) for each in cut)
 
 
 def _of_blocks(run: Run) -> Summary:
@@ -270,7 +270,7 @@ def _of_blocks(run: Run) -> Summary:
     blocks = account.blocks(run)
     times, windows = [block.duration / block.steps for block in blocks], [block.steps for block in blocks]
     lasts = [block.last_step or 0 for block in blocks]
-    mean, typical = stats.mean(times, windows), statistics.median(times)
+    mean, typical = stats.mean(times, windows), stats.median(times)
     tokens, rate, warnings = _rates(run)
     unlike = _unlike_block(blocks, times, mean, typical)
     if text := typical_block_text(mean, typical, unlike):

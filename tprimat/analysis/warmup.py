@@ -68,7 +68,7 @@ def _slow_start(series: Values, smooth: Values, last: int) -> SteadyState:
     import numpy as np
 
     cut = _least_variance(smooth, last)
-    reference, sigma = median(series[cut:]), robust_sigma(series[cut:].tolist())
+    reference, sigma = median(series[cut:]), robust_sigma(series[cut:])
     slow = smooth[: cut + 1] > reference + LEVEL_SIGMAS * sigma
     counts, places = np.concatenate([[0], np.cumsum(slow[:cut])]), np.arange(cut)
     ends = np.minimum(places + LEAST_RECORDS, cut)
@@ -122,7 +122,7 @@ def _least_variance(smooth: Values, last: int) -> int:
 
     rest = smooth[last:]
     # A pause of several records behind `last` says nothing of the cut, and would hide every slow start.
-    most = max(median(rest) + PAUSE_SIGMAS * robust_sigma(rest.tolist()), float(np.quantile(rest, PAUSE_QUANTILE)))
+    most = max(median(rest) + PAUSE_SIGMAS * robust_sigma(rest), float(np.quantile(rest, PAUSE_QUANTILE)))
     # Around a value in the middle of the rest, so that sums of squares lose no digits.
     shifted = np.concatenate([smooth[:last], np.minimum(rest, most)])[::-1] - median(rest)
     counts = np.arange(1, len(smooth) + 1)
@@ -141,6 +141,6 @@ def _settles(series: Values, smooth: Values) -> bool:
     end = series[-max(LEAST_END, len(series) // 10) :]
     reference = median(end)
     # Neighbors vary less than a slope does, and more than the few values at the end may.
-    sigmas = robust_sigma(end.tolist()), robust_sigma(np.diff(series[middle:]).tolist()) / 2**0.5
+    sigmas = robust_sigma(end), robust_sigma(np.diff(series[middle:])) / 2**0.5
     level = reference + max(UNSETTLED_SIGMAS * max(sigmas), UNSETTLED_FRACTION * reference)
     return bool(smooth[middle] <= level or np.mean(smooth[:middle] > level) < FROM_THE_BEGINNING)

@@ -49,6 +49,11 @@ class ResultFile(Run, frozen=True, kw_only=True):
         tuple[RecordedRepetition, ...], doc("all runs of this configuration, in the order in which they were saved")
     ] = ()
 
+    def __post_init__(self) -> None:
+        # Those of the run at the top level stand in `runs` again.
+        if not self.runs:
+            super().__post_init__()
+
 
 @dataclasses.dataclass(frozen=True)
 class Loaded:
@@ -122,7 +127,8 @@ def without_names(value: Kind, names: Names) -> Kind:
     of: dict[str, Change | None] = dict.fromkeys(_STATED.split())
     of_host = {"host": lambda name: names.learn(name, "host"), "hostname": lambda name: names.learn(name, "host")}
     # A name that a later field gives away may appear in an earlier one.
-    _changed(value, lambda field: {**of, **of_host}.get(field, names.learn))
+    learning = {**of, **of_host}
+    _changed(value, lambda field: learning.get(field, names.learn))
     of |= dict.fromkeys(("host", "hostname"), lambda name: names.pseudonym(name, "host"))
     of |= dict.fromkeys(("path", "command", "arguments", "profile"), names.path)
     # A model, and data, may be named by where they lie.

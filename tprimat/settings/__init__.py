@@ -7,6 +7,7 @@ What a framework does with a setting that was left open is decided by its Resolv
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any, Literal, NamedTuple
 
@@ -150,7 +151,12 @@ class Setting(NamedTuple):
 
 def value_of(run: Any, field: str) -> Any:
     """Return a field of a Run by its path, such as timing.clock or framework_config.attention."""
-    for part in _DICTIONARIES:
-        if field.startswith(part):
-            return operator.attrgetter(part[:-1])(run).get(field.removeprefix(part))
-    return operator.attrgetter(field)(run)
+    owner, key = _path(field)
+    return owner(run).get(key) if key else owner(run)
+
+
+@functools.cache
+def _path(field: str) -> tuple[Any, str]:
+    """Return what gets a field, or the dictionary that it is a key of, and the key."""
+    part = next((each for each in _DICTIONARIES if field.startswith(each)), "")
+    return operator.attrgetter(part[:-1] or field), part and field.removeprefix(part)
