@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from array import array
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -139,7 +140,8 @@ def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
 
 def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> None:
     """Draw the median of a system's runs and their range, and as points what is far from the median."""
-    values: dict[float, list[float]] = defaultdict(list)
+    # Of thousands of runs they are millions.
+    values: dict[float, array[float]] = defaultdict(lambda: array("d"))
     for line in lines:
         for x, y in zip(*_points(chart, line), strict=True):
             if not math.isnan(y):
