@@ -261,6 +261,23 @@ def test_the_search_finds_the_least_sum_of_deviations():
         assert cost(changepoints._best_split(series, 20)) == pytest.approx(best)
 
 
+def test_what_is_not_searched_has_no_change():
+    random, skipped, found = np.random.default_rng(10), 0, 0
+    for count in random.integers(40, 160, 600):
+        # A second level of two to three percent, which some of its values don't reach, at any place.
+        split, share = random.integers(10, count - 9), random.uniform(0.5, 1)
+        series = 1 + 0.001 * random.standard_normal(count)
+        series[split:] += 0.01 * random.uniform(1.9, 3) * (random.random(count - split) < share)
+        least = max(20, math.ceil(0.2 * count))
+        searched = changepoints._splits(series, least)
+        assert changepoints.change_points(series) == searched
+        ordered = np.sort(series)
+        skipped += ordered[-(least // 2)] / ordered[least // 2 - 1] < 1.02
+        found += bool(searched)
+    assert skipped > 50
+    assert found > 50
+
+
 @given(st.lists(st.floats(0.001, 1000), min_size=1, max_size=60))
 def test_running_deviations(values):
     sums = changepoints._deviations(values)

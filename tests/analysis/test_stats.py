@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import json
 import math
 import statistics
@@ -215,3 +216,13 @@ def test_nothing_has_no_middle():
 
 def test_the_robust_sigma_ignores_a_spike():
     assert stats.robust_sigma([1.0, 2.0, 3.0, 4.0, 1000.0]) == pytest.approx(1.4826)
+
+
+@given(st.lists(st.floats(1e-9, 1e18), min_size=1, max_size=5))
+def test_the_resolution_is_that_of_the_longest_number(values):
+    longest = min(decimal.Decimal(repr(value)).as_tuple().exponent for value in values)
+    assert stats.resolution(values) == 10.0**longest
+
+
+def test_the_resolution_of_no_values_is_one():
+    assert stats.resolution([]) == 1.0

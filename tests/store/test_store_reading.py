@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import json
+import math
 import os
 from pathlib import Path
 
@@ -234,3 +235,25 @@ def test_loaded_series_have_the_values_and_the_fingerprint_of_the_file(tmp_path)
     assert isinstance(run.step_times, array.array)
     assert list(run.step_times) == list(a_run().step_times)
     assert store.fingerprint(run) == store.fingerprint(store.read(path)[0])
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf, 0.0])
+def test_a_series_is_checked_before_it_becomes_an_array(tmp_path, broken):
+    path = store.save(a_run(), tmp_path).path
+    content = json.loads(path.read_text())
+    content["runs"][0]["step_times"][0] = broken
+    path.write_text(json.dumps(content))
+    with pytest.raises(UnreadableError):
+        store.find([path])
+
+
+def test_the_runs_of_a_file_count_and_not_its_top_level(tmp_path):
+    path = store.save(a_run(), tmp_path).path
+    content = json.loads(path.read_text())
+    content["steps"] = [3, 2, 1]
+    path.write_text(json.dumps(content))
+    assert store.read(path)[0].steps == a_run().steps
+    content["runs"] = []
+    path.write_text(json.dumps(content))
+    with pytest.raises(UnreadableError, match="steps must rise"):
+        store.read(path)
