@@ -24,11 +24,11 @@ STEP = {
 
 @pytest.mark.parametrize("environ", [MANUAL, STEP, {**MANUAL, "NNODES": "2"}])
 def test_which_one_this_is(environ):
-    assert this_node(environ, 2) == Node(1, "n1", 2000)
+    assert this_node(environ, 2) == Node(1, "n1:2000")
 
 
 def test_torchruns_port_where_none_is_named():
-    assert this_node({"NODE_RANK": "0", "MASTER_ADDR": "n1"}, 2).port == 29500
+    assert this_node({"NODE_RANK": "0", "MASTER_ADDR": "n1"}, 2).rendezvous == "n1:29500"
 
 
 @pytest.mark.parametrize(

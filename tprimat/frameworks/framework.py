@@ -95,8 +95,7 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
 
     def log_name(self, request: AnyRequest, moment: str) -> str:
         """Return the name of a training's log, without its ending; each machine has its own."""
-        node = f"_node{request.node_index}" if request.num_nodes > 1 else ""
-        return f"{Path(self.result_name(request)).stem}_{moment}{node}"
+        return f"{Path(self.result_name(request)).stem}_{moment}{request.node_suffix}"
 
     def latest_log(self, request: AnyRequest) -> str | None:
         """Return the file beside the results that is always a copy of the newest log; None for none, and a logs/."""

@@ -172,6 +172,12 @@ class LoopRecorder(Benchmark):
         """Mark a step's first backward pass (optional): it shows which of several processes the others wait for."""
         self._recorder.lap()
 
+    @property
+    def recording(self) -> Recording:
+        """That of the training, which has begun."""
+        assert self._recording is not None
+        return self._recording
+
     @contextlib.contextmanager
     def paused(self, kind: Literal["evaluation", "checkpoint"] | None = None) -> Iterator[None]:
         """Exclude the block from all steps: validation, saving, sampling; the account of the run has it by its kind."""
