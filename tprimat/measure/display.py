@@ -20,7 +20,6 @@ from tprimat.machine.platforms import Machine
 from tprimat.measure.output import OnLine, OnMessage
 from tprimat.measure.plan import Plan, device_of
 from tprimat.record.progress import Message, Step
-from tprimat.report import recommendations
 from tprimat.results.run import Environment, Run
 from tprimat.settings import Setting
 from tprimat.settings.rows import SETTINGS
@@ -217,13 +216,6 @@ def figures(rows: Sequence[tuple[str, str]]) -> None:
     """Print what a training reached beyond the closing table."""
     if rows:
         console.info("\n" + "\n".join(console.table(rows)))
-
-
-def next_command(plan: Plan, *, is_interrupted: bool) -> str:
-    """Return the command that finishes an interrupted session, or compares what a complete one measured."""
-    if is_interrupted and plan.arguments is not None:
-        return recommendations.command(plan.arguments, ["--resume"])
-    return comparison_of(plan.output_dir)
 
 
 def comparison_of(output_dir: Path) -> str:

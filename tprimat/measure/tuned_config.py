@@ -14,7 +14,7 @@ from tprimat.frameworks.request import Request
 from tprimat.frameworks.search_space import OPTIONS, Setting
 from tprimat.results.run import Tuning
 from tprimat.settings.rows import IDENTITY
-from tprimat.store.history import TRIALS, UNFINISHED, keep_in_history
+from tprimat.store.history import UNFINISHED, keep_in_history
 
 VERSION = 1
 FLAGS = ("--eager",)
@@ -79,11 +79,6 @@ def options_of(request: Request, setting: Setting) -> dict[str, str | bool]:
         if value is not False:
             options[OPTIONS[knob]] = True if value is True else str(value)
     return options
-
-
-def path_of(request: Request, output_dir: Path) -> Path:
-    """Return the file of a model's configuration, below a directory of results."""
-    return output_dir / TRIALS / f"tuned_{request.platform}_{request.framework}_{request.model}.json"
 
 
 def write(config: TunedConfig, path: Path, *, keeps_earlier: bool) -> None:

@@ -174,23 +174,20 @@ def gather(
     different = [rank for rank, each in others.items() if each.steps != own.steps or len(each.seconds) != count]
     if different:
         return alone(records, world_size, f"{_ranks(different)} recorded different steps than rank 0")
-    all_seconds = zip(own.seconds, *(times.seconds for times in others.values()), strict=True)
+    times = (own, *others.values())
+    all_seconds = zip(*(each.seconds for each in times), strict=True)
     # If one of them is unknown, so is the longest.
     longest = [
         None if None in each else max(seconds for seconds in each if seconds is not None) for each in all_seconds
     ]
     slow = straggler_message(own, others)
+    known = sorted((each.until_backward, each.node) for each in times if each.until_backward is not None and each.node)
     return Gathered(
         [record._replace(seconds=seconds) for record, seconds in zip(records, longest, strict=True)],
         f"the longest of {world_size} processes, step by step",
         (slow,) if slow else (),
-        _by_node((own, *others.values())),
+        {node: seconds for seconds, node in known},
     )
-
-
-def _by_node(times: Sequence[Times]) -> dict[str, float]:
-    known = sorted((each.until_backward, each.node) for each in times if each.until_backward is not None and each.node)
-    return {node: seconds for seconds, node in known}
 
 
 def alone(records: Sequence[Record], world_size: int, why: str) -> Gathered:

@@ -6,7 +6,7 @@ import bisect
 import contextlib
 import dataclasses
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -195,15 +195,11 @@ def mean_parts(steps: Sequence[TracedStep]) -> dict[str, float]:
 def sums(parts: dict[str, float]) -> dict[str, float]:
     """Return computation, exposed communication, exposed copies and idle time of a step's parts."""
     return {
-        "computation": _sum(parts, COMPUTATION),
+        "computation": sum(parts.get(name, 0.0) for name in COMPUTATION),
         "exposed_communication": sum(time for part, time in parts.items() if part.startswith(COMMUNICATION)),
         "exposed_copies": parts.get(COPIES, 0.0),
-        "idle": _sum(parts, IDLE),
+        "idle": sum(parts.get(name, 0.0) for name in IDLE),
     }
-
-
-def _sum(parts: dict[str, float], names: Iterable[str]) -> float:
-    return sum(parts.get(name, 0.0) for name in names)
 
 
 def breakdown_of(trace: Trace) -> dict[str, float | None]:

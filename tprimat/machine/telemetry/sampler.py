@@ -19,7 +19,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from tprimat.errors import UsageError
@@ -76,12 +75,6 @@ class Sampler:
             self._start([str(os.getpid()), platform, str(root), *gpus])
         except (OSError, ValueError) as error:
             self.unknown = f"the sampler could not be started: {error}"
-
-    def __enter__(self) -> Sampler:
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self.stop()
 
     def so_far(self) -> Trace | None:
         """Return what was read until now or until stop(); None for nothing."""
