@@ -93,7 +93,6 @@ class Projection:
     """The throughput that measured sizes suggest for another one.
 
     Attributes:
-        fit: the form that is used.
         rate: work per second and GPU.
         low, high: its 95 % prediction interval, widened to the error of the backtest, and to the other form's rate if
             that form's backtest is CREDIBLE: which of two good forms goes on is unknown.

@@ -22,12 +22,11 @@ from tprimat.frameworks.request import (
     Request,
     RequestedConfig,
 )
-from tprimat.results.run import ModelConfig, Platform
+from tprimat.results.run import ModelConfig, Platform, Run
 
 if TYPE_CHECKING:
     from tprimat.analysis.summary import Summary
     from tprimat.machine.platforms import Machine
-    from tprimat.results.run import Run
 
 REQUIRED = ("torch", "lightning", "transformers")
 """Packages that INSTALL brings."""
@@ -37,11 +36,7 @@ OUR_TOKENS, OUR_PAIRS = "markov", "pairs"
 
 
 class Choices(Protocol):
-    """What makes the choices that the user left open; see resolve.Resolver.
-
-    Attributes:
-        notes: what the user should know of the choices.
-    """
+    """What makes the choices that the user left open; see resolve.Resolver."""
 
     notes: list[str]
 

@@ -63,11 +63,7 @@ class CpuState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CpuReader:
-    """Reads the CPUs that this process may use.
-
-    Args:
-        host: where files are read.
-        root: the process whose children are the training's own, itself included.
+    """Reads the CPUs that this process may use. The process `root` and its children are the training's own.
 
     Attributes:
         unknown: what can't be read, and why.

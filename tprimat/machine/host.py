@@ -117,10 +117,6 @@ class Host:
         """Return whether a system file exists."""
         return self.path(name).exists()
 
-    def finds(self, tool: str) -> bool:
-        """Return whether a command is on PATH."""
-        return shutil.which(tool, path=self.environ.get("PATH", "")) is not None
-
 
 def versions(host: Host) -> dict[str, str]:
     """Return the versions of Python and of the installed PACKAGES, by name."""

@@ -10,6 +10,7 @@ import collections
 import dataclasses
 import os
 import platform
+import shutil
 import warnings as python_warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -200,7 +201,8 @@ def _has_gpu(stack: SoftwareStack, signs: Iterable[SoftwareStack], host: Host) -
 def _without_torch(host: Host, warnings: list[str]) -> Machine:
     """Describe a machine if nothing can be trained: the platform by the signs of its GPUs."""
     warnings = warnings or ["torch is not installed: nothing can be trained here"]
-    hints = [tool for tool in ("nvidia-smi", "amd-smi", "rocm-smi") if host.finds(tool)]
+    path = host.environ.get("PATH", "")
+    hints = [tool for tool in ("nvidia-smi", "amd-smi", "rocm-smi") if shutil.which(tool, path=path)]
     stack, sign = next(iter(signs_of_gpus("cpu", host).items()), (None, ""))
     if stack is None:
         if hints:

@@ -50,14 +50,11 @@ def show(plan: Plan) -> None:
         console.summary(command)
         is_taken = result in named
         named.add(result)
+        values: dict[str, object] = {"model": request.model, "framework": request.framework, "command": command}
         # A part of the name may not be known before the training.
-        shown: dict[str, object] = {
-            "command": command,
-            "result": None if "{" in result.name or is_taken else str(result),
-        }
+        values["result"] = None if "{" in result.name or is_taken else str(result)
         settings = {row.request: {"value": value, "set_by": origin} for row, value, origin in _settings(plan, request)}
-        shown |= {"settings": settings} if settings else {}
-        values = {"model": request.model, "framework": request.framework, **shown}
+        values |= {"settings": settings} if settings else {}
         console.current().values.setdefault("commands", []).append(values)
         console.info(f"result: {result}{' (the shorter name is taken)' if is_taken else ''}")
     console.info("\nNothing was run.")
@@ -139,11 +136,8 @@ def following(
 ) -> Iterator[tuple[OnLine, OnMessage]]:
     """Show a training; yields what to call with each line of its output, and with each message of progress.
 
-    Args:
-        title: of the training.
-        request: what it was asked for.
-        lines: whether its own lines are shown; otherwise a terminal shows a bar, with the time left.
-        rest: returns the seconds that the runs after it will take, if it takes so many.
+    Unless its own lines are shown, a terminal shows a bar with the time left; `rest` returns the seconds that the runs
+    after it will take, if it takes so many.
     """
     if lines:
         console.info(f"\n{title}")

@@ -17,17 +17,15 @@ import contextlib
 import os
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tprimat.record.folders import JOURNALS
 from tprimat.record.process_identity import ProcessIdentity, current_process, lock
+from tprimat.record.recorder import Record
 from tprimat.record.wall_time import Pause
 from tprimat.results.run import Run
-
-if TYPE_CHECKING:
-    from tprimat.record.recorder import Record
 
 SUFFIX = ".jsonl"
 UNNAMED = ".new"
@@ -59,10 +57,7 @@ class Update(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Journal:
-    """Write the journal of one training. Never raises, so that a journal error cannot stop a run.
-
-    Args:
-        folder: of the results; None for a process that keeps no journal.
+    """Write the journal of one training; none without a folder. Never raises, so that no journal error stops a run.
 
     Attributes:
         trouble: why it can't be written; None while it can.

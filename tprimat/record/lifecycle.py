@@ -68,7 +68,6 @@ class Recording:
     """One training, from before its first step to its result. Steps before start() or after end() are ignored.
 
     Args:
-        options: from the caller.
         process: with the device that it trains on; the first process writes.
         module: the trained module, for its name; None if unknown.
         covers: the scope of the step timer.
@@ -195,10 +194,8 @@ class Recording:
     def end(self, outcome: Outcome, *, regular: bool = False) -> None:
         """Write the result, once; again only if writing it was interrupted.
 
-        Args:
-            outcome: how the training ended.
-            regular: whether it came to its end by itself, as all its processes then do. Only then the device is
-                waited for as long as it takes, and the ranks' times are gathered.
+        At a regular end it came there by itself, as all its processes then do. Only then the device is waited for as
+        long as it takes, and the ranks' times are gathered.
         """
         if self.has_ended or self.is_ending:
             return

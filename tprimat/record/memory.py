@@ -71,11 +71,7 @@ class ProcessMemory:
 
 
 class DeviceMemory:
-    """Memory of torch's allocator, and memory in use on the whole device.
-
-    Args:
-        device: a torch.device of type cuda, which is ROCm's too.
-        cuda: the module torch.cuda.
+    """Memory of torch's allocator, and memory in use on the whole device (type cuda, which is ROCm's too).
 
     Attributes:
         warnings: what could not be read, and why.

@@ -54,11 +54,9 @@ def values(subject: Subject) -> dict[str, Value]:
 
 
 def over_runs(figures: Sequence[float | None], floor: float = 0.0) -> Value:
-    """Return the geometric mean over runs with its interval; no value if a run has none.
+    """Return the geometric mean over runs, shape (runs,), with its interval; no value if a run has none.
 
-    Args:
-        figures: shape (runs,).
-        floor: see intervals.between_run_interval.
+    The floor is that of intervals.between_run_interval.
     """
     known = [figure for figure in figures if figure is not None]
     if not known or len(known) < len(figures):

@@ -74,10 +74,6 @@ class IdleCauses:
     to its own start. What the thread that launches it did until then tells why: it loaded data, it waited for the
     GPU, or, as far as the trace shows, it ran its program. Work that was launched early enough and still didn't start
     waits for something else.
-
-    Args:
-        timeline: of the process.
-        work: of the GPU.
     """
 
     def __init__(self, timeline: Timeline, work: Sequence[Work]) -> None:
