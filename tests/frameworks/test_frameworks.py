@@ -20,7 +20,7 @@ def framework(name, reason):
 
 
 def launch(request):
-    return frameworks.by_name("lightning").launch(request)
+    return frameworks.by_name("lightning").launcher.launch(request)
 
 
 class TestChoosing:

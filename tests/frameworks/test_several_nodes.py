@@ -68,7 +68,7 @@ def test_a_part_of_each_framework(name, tmp_path, monkeypatch):
     # Of Megatron-LM the last rank prints.
     assert request.result_node == (1 if name == "megatron" else 0)
     placed = dataclasses.replace(request, node_index=1, rendezvous="n1:2000")
-    argv = framework.launch(placed).argv
+    argv = framework.launcher.launch(placed).argv
     launcher = ("--nnodes=2", "--node-rank=1", "--master-addr=n1", "--master-port=2000", "--rdzv-conf=timeout=900")
     assert argv[1:9] == ("-m", "torch.distributed.run", *launcher, "--nproc-per-node=8")
     assert (placed.result_elsewhere is None) == (name == "megatron")

@@ -199,7 +199,3 @@ class Framework:
         """
         resolver = self.resolver(model, requested, device)
         return resolver.resolve(output_dir), tuple(resolver.notes)
-
-    def launch(self, request: Request) -> Launch:
-        """Return the command for a request."""
-        return self.launcher.launch(request)

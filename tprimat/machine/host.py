@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import psutil
+
 from tprimat.redaction import is_secret
 from tprimat.text import for_encoding
 from tprimat.units import GB
@@ -162,15 +164,11 @@ def cpu_instructions(host: Host) -> tuple[str, ...] | None:
 
 def memory_gb() -> float:
     """Return the machine's memory, GB of 10⁹ bytes."""
-    import psutil
-
     return int(psutil.virtual_memory().total) / GB
 
 
 def available_bytes() -> int:
     """Return what programs could have of the machine's memory now, with what the page cache would give back."""
-    import psutil
-
     return int(psutil.virtual_memory().available)
 
 

@@ -42,7 +42,7 @@ def show(plan: Plan) -> None:
     named: set[Path] = set()
     for number, request in enumerate(plan.requests, 1):
         framework = plan.framework_of(request)
-        command = framework.launch(request).shell_line()
+        command = framework.launcher.launch(request).shell_line()
         result = plan.output_dir / framework.launcher.result_name(request)
         place = f"{number}. " if len(plan.requests) > 1 else ""
         console.info(f"\n{place}{plan.name_of(request)}: {counted(plan.runs, 'run')}")

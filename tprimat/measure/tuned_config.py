@@ -122,8 +122,7 @@ def _not_a_config(path: Path, why: str) -> UsageError:
 def words(options: Mapping[str, str | bool]) -> Iterator[str]:
     """Yield options as the words of a command line."""
     for name, value in options.items():
-        if name in FLAGS:
-            if value is True:
-                yield name
-        else:
+        if name not in FLAGS:
             yield f"{name}={value}"
+        elif value is True:
+            yield name

@@ -171,7 +171,7 @@ class Recording:
         rate, self.values.rate = self.values.rate, None
         self.recorder.step_end(step, values, rate if learning_rate is None else learning_rate)
         self.step = step
-        if self.platform != "cpu" and self.measured_until is None:
+        if not isinstance(self.memory, ProcessMemory) and self.measured_until is None:
             self.memory.step_end()
 
     def end_measuring(self) -> None:

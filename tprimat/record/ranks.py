@@ -222,12 +222,10 @@ def collect_times(
     times: dict[int, Times] = {}
     missing = []
     for rank in range(1, world_size):
-        left = max(0.05, deadline - time.monotonic())
+        left, key = max(0.05, deadline - time.monotonic()), f"{training}/{rank}"
         try:
-            store.wait([f"{training}/{rank}"], datetime.timedelta(seconds=left))
-            chunks = [
-                store.get(f"{training}/{rank}/{number}") for number in range(int(store.get(f"{training}/{rank}")))
-            ]
+            store.wait([key], datetime.timedelta(seconds=left))
+            chunks = [store.get(f"{key}/{number}") for number in range(int(store.get(key)))]
             times[rank] = msgspec.json.decode(b"".join(chunks), type=Times)
         except (RuntimeError, ValueError):
             missing.append(rank)
@@ -236,10 +234,10 @@ def collect_times(
 
 def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
     """Return a warning that names the straggler; None without one."""
-    until = {0: own.until_backward, **{rank: times.until_backward for rank, times in others.items()}}
-    known = {rank: value for rank, value in until.items() if value is not None}
+    everyone = {0: own, **others}
+    known = {rank: each.until_backward for rank, each in everyone.items() if each.until_backward is not None}
     steps = [seconds for seconds in own.seconds[1:] if seconds is not None]
-    if len(known) < len(until) or not steps:
+    if len(known) < len(everyone) or not steps:
         return None
     usual = statistics.median_low(known.values())
     step = statistics.median(steps)
@@ -248,8 +246,7 @@ def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
         return None
     worst = max(slow, key=lambda rank: known[rank])
     verb = "is a straggler" if len(slow) == 1 else "are stragglers"
-    nodes = {0: own.node, **{rank: times.node for rank, times in others.items()}}
-    where = ", ".join(dict.fromkeys(nodes[rank] for rank in slow if nodes[rank]))
+    where = ", ".join(dict.fromkeys(node for rank in slow if (node := everyone[rank].node)))
     who = f"{_ranks(slow)}{f' on {where}' if where else ''}"
     return (
         f"{who} {verb}: up to {known[worst]:.3g} s from step start to backward pass (typical {usual:.3g} s); "

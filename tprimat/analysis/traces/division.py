@@ -54,9 +54,7 @@ def divide(start: int, end: int, work: Sequence[Work], parts: Sequence[str]) -> 
 
 def _gaps(start: int, end: int, taken: Sequence[Interval], work: Sequence[Work]) -> list[tuple[int, int, Work | None]]:
     gaps: list[tuple[int, int, Work | None]] = []
-    first_at: dict[int, Work] = {}
-    for each in work:
-        first_at.setdefault(each.start, each)
+    first_at = {each.start: each for each in reversed(work)}
     at = start
     for low, high in taken:
         if at < low:

@@ -124,7 +124,6 @@ class Installation:
         added: tuple[str, ...] = ()
         if precision == "fp16" or (precision == "fp8" and file.name == plain):
             added = PRECISION_ARGUMENTS[precision]
-        if added:
             notes.append(f"{file} is for bf16: {' '.join(added)} is added")
         if gpu and file.parent in folders and file.parent.name.lower() != gpu:
             notes.append(f"this Primus has no configurations for {gpu.upper()}: {file} is used")
