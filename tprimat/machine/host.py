@@ -115,10 +115,6 @@ class Host:
         except OSError:
             return None
 
-    def exists(self, name: str) -> bool:
-        """Return whether a system file exists."""
-        return self.path(name).exists()
-
 
 def versions(host: Host) -> dict[str, str]:
     """Return the versions of Python and of the installed PACKAGES, by name."""
@@ -205,7 +201,7 @@ def container(host: Host) -> str | None:
     program = (
         ("podman" if podman is not None else None)
         or ("apptainer" if apptainer else None)
-        or ("docker" if host.exists("/.dockerenv") else None)
+        or ("docker" if host.path("/.dockerenv").exists() else None)
         or environ.get("container")
         or ({"libpod": "podman", "kubepods": "kubernetes"}.get(group[0], group[0]) if group else None)
     )

@@ -100,6 +100,9 @@ class Tuner:
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._began
 
+    def _failure(self, problem: str) -> TrainingFailedError:
+        return TrainingFailedError(problem, hint=f"{display.short_path(self._folder)} has the logs", heading="tuning")
+
     def _search(self) -> None:
         total = len(self._space.candidates)
         best: Trial | None = None
@@ -186,11 +189,9 @@ class Tuner:
         measured = sorted((each for each in self._tried.values() if each.status == "complete"), key=_time)
         if not measured:
             reasons = dict.fromkeys(each.reason or each.status for each in self._tried.values())
-            raise TrainingFailedError(
+            raise self._failure(
                 f"{self._default.request.model}: none of {counted(len(self._tried), 'candidate')} could be trained: "
-                f"{'; '.join(list(reasons)[:3])}",
-                hint=f"{display.short_path(self._folder)} has the logs",
-                heading="tuning",
+                f"{'; '.join(list(reasons)[:3])}"
             )
         names = [each.name for each in measured[:FINALISTS]]
         if any(each.name == self._default.name for each in measured) and self._default.name not in names:
@@ -243,11 +244,7 @@ class Tuner:
             confirmed.append(Confirmed(name=candidate.name, runs=len(rates), tokens_per_second_per_gpu=rate))
         best = max(confirmed, key=lambda each: each.tokens_per_second_per_gpu or 0.0)
         if not best.runs:
-            raise TrainingFailedError(
-                "no candidate completed a full run",
-                hint=f"{display.short_path(self._folder)} has the logs",
-                heading="tuning",
-            )
+            raise self._failure("no candidate completed a full run")
         return self._write(next(each for each in finalists if each.name == best.name), confirmed)
 
     def _write(self, chosen: Candidate | None, confirmed: Sequence[Confirmed]) -> Path:

@@ -130,7 +130,6 @@ class Installation:
         return ConfigFile(self.path / file, added, tuple(notes))
 
     def _folders(self, gpu: str | None) -> list[Path]:
-        """Return the directories with configurations for a GPU."""
         if gpu in FOLDERS:
             return [CONFIGS / name for name in FOLDERS[gpu]]
         names = sorted(folder.name for folder in (self.path / CONFIGS).glob("MI*") if folder.is_dir())
