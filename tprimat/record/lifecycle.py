@@ -194,8 +194,8 @@ class Recording:
     def end(self, outcome: Outcome, *, regular: bool = False) -> None:
         """Write the result, once; again only if writing it was interrupted.
 
-        At a regular end it came there by itself, as all its processes then do. Only then the device is waited for as
-        long as it takes, and the ranks' times are gathered.
+        A regular end is one that the training reaches by itself, as all its processes then do. Only then the device is
+        waited for as long as it takes, and the ranks' times are gathered.
         """
         if self.has_ended or self.is_ending:
             return

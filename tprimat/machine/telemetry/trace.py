@@ -63,7 +63,7 @@ class Trace(NamedTuple):
 
 
 class LiveSource:
-    """This machine; of the platform cpu no GPU is read.
+    """This machine; for a training on a CPU no GPU is read.
 
     `gpus` has the GpuState.id of each GPU that trains; the process `pid` and its children belong to the training.
     """

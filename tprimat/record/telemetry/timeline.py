@@ -44,7 +44,8 @@ class Timeline:
         """Return the first and the last step that run within a time."""
         first = min(bisect.bisect_right(self.ends, start), len(self.ends) - 1)
         last = min(bisect.bisect_left(self.ends, end), len(self.ends) - 1)
-        return self.steps[first - 1] + 1 if first else self.steps[0], self.steps[max(first, last)]
+        begins = self.steps[first - 1] + 1 if first else self.steps[0]
+        return begins, self.steps[max(first, last)]
 
     def part(self, first_step: int, last_step: int) -> Timeline:
         """Return the records from one step to another."""
