@@ -145,8 +145,8 @@ def gather(
 ) -> Gathered:
     """Return the training's records with the longest time of each step; every process calls it at the regular end.
 
-    Records and laps, its times from a step's start to its backward pass, s, are of this process. `training` is a name
-    that is the same in all processes; `node` names this machine, and is empty if all of them are on one.
+    The records and the laps, times from a step's start to its backward pass, s, belong to this process. `training` is a
+    name that is the same in all processes; `node` names this machine, and is empty if all of them are on one.
     """
     store = open_store()
     if store is None:
