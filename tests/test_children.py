@@ -38,7 +38,7 @@ from tprimat.results.run import Run, TrainingConfig
 
 request = Request.from_arguments(sys.argv[1:])
 kept = Journal(request.output_dir)
-kept.setup(Run(
+kept.add(run=Run(
     platform=request.platform, framework=request.framework, model=request.model, label=request.label,
     timestamp=(datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours={back})).isoformat(),
     training_config=TrainingConfig(max_steps=request.steps, global_batch_size=2, sequence_length=8, num_gpus=1),

@@ -77,7 +77,7 @@ def train_in(name: str, model: str, processes: int, folder: Path) -> None:
     # of the gradients is summed in another order) grows to 1.3 % of a loss within sixty steps; so it stays below 0.3 %.
     wishes = RequestedConfig(num_gpus=processes, global_batch_size=4, micro_batch_size=2, **size)
     request, _ = framework.resolve_config(model, wishes, Device("cpu", 2, None), folder)
-    command = framework.launch(request)
+    command = framework.launcher.launch(request)
     done = subprocess.run(
         command.argv,
         cwd=command.cwd,

@@ -72,7 +72,7 @@ def planned(tmp_path, monkeypatch):
         request, _ = framework.resolve_config(
             model, RequestedConfig(precision=precision, time_limit_s=480.0), device, tmp_path
         )
-        return request, framework.launch(request).argv
+        return request, framework.launcher.launch(request).argv
 
     return plan
 

@@ -20,7 +20,7 @@ def framework(name, reason):
 
 
 def launch(request):
-    return frameworks.by_name("lightning").launch(request)
+    return frameworks.by_name("lightning").launcher.launch(request)
 
 
 class TestChoosing:
@@ -108,7 +108,7 @@ class TestRows:
     def test_a_folder_is_all_that_a_new_framework_takes(self, monkeypatch, tmp_path):
         (tmp_path / "newest").mkdir()
         (tmp_path / "newest" / "__init__.py").write_text(
-            "from tprimat.frameworks.framework import Framework\n\nROWS = (Framework('newest', data='mock'),)\n"
+            "from tprimat.frameworks.framework import Framework\n\nFRAMEWORK = Framework('newest', data='mock')\n"
         )
         monkeypatch.setattr(frameworks, "__path__", [*frameworks.__path__, str(tmp_path)])
         monkeypatch.delitem(sys.modules, "tprimat.frameworks.newest", raising=False)

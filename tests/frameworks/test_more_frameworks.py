@@ -110,19 +110,19 @@ class TestEmbedded:
     )
     def test_commands(self, name, module):
         request, _ = by_name(name).resolve_config("llama", RequestedConfig(num_gpus=2), CPU, OUT)
-        made = by_name(name).launch(request)
+        made = by_name(name).launcher.launch(request)
         line = " ".join(made.argv)
         assert f"-m torch.distributed.run --standalone --nproc-per-node=2 -m tprimat.frameworks.{module}" in line
         assert f"--framework={name}" in made.argv
         assert made.env["HF_HUB_OFFLINE"] == "1"
         alone, _ = by_name(name).resolve_config("llama", RequestedConfig(num_gpus=1), CPU, OUT)
-        assert "torch.distributed.run" not in by_name(name).launch(alone).argv
+        assert "torch.distributed.run" not in by_name(name).launcher.launch(alone).argv
 
     def test_deepspeed_is_told_of_the_cpu_only_there(self):
         on_cpu, _ = by_name("deepspeed-zero1").resolve_config("llama", RequestedConfig(), CPU, OUT)
         on_gpu, _ = by_name("deepspeed-zero1").resolve_config("llama", RequestedConfig(), H100S, OUT)
-        assert by_name("deepspeed-zero1").launch(on_cpu).env["DS_ACCELERATOR"] == "cpu"
-        assert "DS_ACCELERATOR" not in by_name("deepspeed-zero1").launch(on_gpu).env
+        assert by_name("deepspeed-zero1").launcher.launch(on_cpu).env["DS_ACCELERATOR"] == "cpu"
+        assert "DS_ACCELERATOR" not in by_name("deepspeed-zero1").launcher.launch(on_gpu).env
 
     def test_deepspeed_without_a_compiler(self, monkeypatch):
         monkeypatch.setattr(deepspeed.shutil, "which", lambda name, path=None: None)
@@ -281,7 +281,7 @@ class TestTorchtitan:
         options = torchtitan_clone / torchtitan.OPTIONS
         options.write_text(torchtitan.NEEDED + "\nclass Debug:\n" * has_debug)
         request, _ = by_name("torchtitan").resolve_config("llama", RequestedConfig(seed=7), H100S, OUT)
-        assert [word for word in by_name("torchtitan").launch(request).argv if "seed" in word] == [option]
+        assert [word for word in by_name("torchtitan").launcher.launch(request).argv if "seed" in word] == [option]
 
     def test_0_1_0_is_refused_with_what_to_do(self, torchtitan_clone, monkeypatch):
         # It defines its options in torchtitan/config_manager.py, and compiles by --training.compile.

@@ -124,7 +124,7 @@ class TestAround:
 
     def test_each_framework_that_says_so_wraps_its_command(self, request_for):
         for framework in (NEMO, LIGHTNING):
-            assert framework.launch(request_for("nsys", framework=framework.name)).argv[0] == "nsys"
+            assert framework.launcher.launch(request_for("nsys", framework=framework.name)).argv[0] == "nsys"
 
     def test_a_second_trace_doesnt_meet_the_first(self, request_for):
         request = request_for("torch")

@@ -24,11 +24,11 @@ STEP = {
 
 @pytest.mark.parametrize("environ", [MANUAL, STEP, {**MANUAL, "NNODES": "2"}])
 def test_which_one_this_is(environ):
-    assert this_node(environ, 2) == Node(1, "n1", 2000)
+    assert this_node(environ, 2) == Node(1, "n1:2000")
 
 
 def test_torchruns_port_where_none_is_named():
-    assert this_node({"NODE_RANK": "0", "MASTER_ADDR": "n1"}, 2).port == 29500
+    assert this_node({"NODE_RANK": "0", "MASTER_ADDR": "n1"}, 2).rendezvous == "n1:29500"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_part_of_each_framework(name, tmp_path, monkeypatch):
     # Of Megatron-LM the last rank prints.
     assert request.result_node == (1 if name == "megatron" else 0)
     placed = dataclasses.replace(request, node_index=1, rendezvous="n1:2000")
-    argv = framework.launch(placed).argv
+    argv = framework.launcher.launch(placed).argv
     launcher = ("--nnodes=2", "--node-rank=1", "--master-addr=n1", "--master-port=2000", "--rdzv-conf=timeout=900")
     assert argv[1:9] == ("-m", "torch.distributed.run", *launcher, "--nproc-per-node=8")
     assert (placed.result_elsewhere is None) == (name == "megatron")

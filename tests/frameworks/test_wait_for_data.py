@@ -48,7 +48,7 @@ def test_a_slow_loader_is_found(name, slow, tmp_path, monkeypatch):
         shape=SMALL, steps=STEPS, global_batch_size=2 * MICRO_BATCHES, micro_batch_size=2, sequence_length=16
     )
     request, _ = framework.resolve_config("llama", wanted, Device("cpu", 2, None), tmp_path)
-    for variable, value in framework.launch(request).environment().items():
+    for variable, value in framework.launcher.launch(request).environment().items():
         monkeypatch.setenv(variable, value)
     loop = importlib.import_module(f"tprimat.frameworks.{framework.folder}.loop")
     if framework.folder in ENGINES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import os
@@ -64,6 +65,15 @@ class TestTrace:
         assert trace.mean_utilisation(None, 0.0, 1.0) is None
 
 
+@contextlib.contextmanager
+def sampling(*arguments):
+    reading = Sampler(*arguments)
+    try:
+        yield reading
+    finally:
+        reading.stop()
+
+
 class TestReplay:
     def test_a_trace_is_played_from_now_on(self):
         before = time.perf_counter()
@@ -78,7 +88,7 @@ class TestReplay:
         path = tmp_path / "träce.jsonl"
         path.write_bytes(written(RECORDED))
         monkeypatch.setenv(VARIABLE, f"replay:{path}")
-        with Sampler("cpu") as reading:
+        with sampling("cpu") as reading:
             assert wait_for(lambda: (known := reading.so_far()) and len(known.samples) == 2)
             read = reading.stop()
         assert read.header == msgspec.structs.replace(RECORDED.header, unknown=(trace.REPLAYED,))
@@ -138,7 +148,7 @@ class TestProcess:
         tool.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
         before = time.perf_counter()
-        with Sampler("nvd", [FIRST, SECOND]) as reading:
+        with sampling("nvd", [FIRST, SECOND]) as reading:
             assert wait_for(lambda: (known := reading.so_far()) and known.samples)
             read = reading.stop()
         first = read.samples[0]
@@ -148,12 +158,12 @@ class TestProcess:
 
     def test_a_driver_that_does_not_answer_is_reported(self, tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", str(tmp_path))
-        with Sampler("nvd", [FIRST]) as reading:
+        with sampling("nvd", [FIRST]) as reading:
             assert wait_for(reading.so_far)
             assert "GPUs: not reported by NVML and nvidia-smi" in reading.stop().header.unknown
 
     def test_the_last_reading_is_made_at_the_end(self):
-        with Sampler("cpu") as reading:
+        with sampling("cpu") as reading:
             assert wait_for(lambda: (known := reading.so_far()) and known.samples)
             before = time.perf_counter()
             read = reading.stop()
@@ -162,14 +172,14 @@ class TestProcess:
         assert reading.so_far() == read
 
     def test_one_that_was_killed_leaves_what_it_read(self):
-        with Sampler("cpu") as reading:
+        with sampling("cpu") as reading:
             assert wait_for(lambda: (known := reading.so_far()) and known.samples)
             reading._child.kill()
             assert reading.stop().samples
 
     def test_one_that_hangs_is_killed(self, monkeypatch):
         monkeypatch.setattr(sampler, "STOP_S", 0.5)
-        with Sampler("cpu") as reading:
+        with sampling("cpu") as reading:
             assert wait_for(lambda: (known := reading.so_far()) and known.samples)
             child = reading._child
             os.kill(child.pid, signal.SIGSTOP)
@@ -201,7 +211,7 @@ class TestProcess:
         assert wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
 
     def test_ctrl_c_does_not_end_it(self):
-        with Sampler("cpu") as reading:
+        with sampling("cpu") as reading:
             assert wait_for(lambda: (known := reading.so_far()) and known.samples)
             reading._child.send_signal(signal.SIGINT)
             before = time.perf_counter()

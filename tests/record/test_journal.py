@@ -56,7 +56,7 @@ class TestWriting:
     def test_each_step_stands_in_the_file_as_soon_as_it_is_recorded(self, tmp_path):
         kept = journal.Journal(tmp_path)
         assert kept.path is not None
-        kept.setup(SETUP)
+        kept.add(run=SETUP)
         for step in (1, 2, 3):
             kept.step(a_record(step))
             assert json.loads(kept.path.read_bytes().splitlines()[-1]) == [step, 1, 0.25, 2.5, None, 1.5]
@@ -80,7 +80,7 @@ class TestWriting:
         (tmp_path / "file").write_text("in the way")
         kept = journal.Journal(tmp_path / "file" / "output")
         assert kept.trouble == "Not a directory"
-        kept.setup(SETUP)
+        kept.add(run=SETUP)
         kept.step(a_record(1))
         kept.remove()
 

@@ -58,7 +58,6 @@ def test_a_process_knows_its_resident_memory():
     readings = ProcessMemory()
     readings.start()
     readings.sample()
-    readings.step_end()
     figures = readings.metrics()
     assert 0.005 < figures.avg_memory_process_gb <= figures.peak_memory_process_gb
     assert readings.current_gb() == pytest.approx(figures.avg_memory_process_gb, rel=1e-3)

@@ -98,12 +98,12 @@ class TestLive:
 def test_a_killed_training_keeps_its_account(tmp_path):
     kept = journal.Journal(tmp_path)
     setup = msgspec.structs.replace(SETUP, timeline=(Entry(kind="start-up", start=0.0, duration=4.0),))
-    kept.setup(setup)
+    kept.add(run=setup)
     recorder, _ = recorded()
     for record in recorder.records:
         if record.step == 4:
             for pause in recorder.pauses:
-                kept.pause(pause)
+                kept.add(pause=pause)
         kept.step(record)
     content = kept.path.read_bytes()
     kept.close()

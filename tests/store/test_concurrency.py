@@ -70,10 +70,10 @@ made = Run(
     loss_values=(2.0,) * steps, learning_rates=(None,) * steps, grad_norms=(None,) * steps, lines=(None,) * steps,
 )
 kept = Journal(request.output_dir)
-kept.setup(made)
+kept.add(run=made)
 for step, time in zip(made.steps, times):
     kept.step(Record(step, 1, time, 2.0, None, None))
-kept.final(made)
+kept.add(final=made)
 saved = store.save(made, request.output_dir)
 kept.remove()
 progress.emit(progress.Saved(str(saved.path), store.fingerprint(made)))

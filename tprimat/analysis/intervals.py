@@ -207,11 +207,9 @@ def between_run_interval(means: Sequence[float], floor: float = 0.0) -> Interval
     logs = [math.log(value) for value in means]
     spread = math.sqrt(max(statistics.variance(logs), floor))
     centre, half = statistics.fmean(logs), t_quantile(len(logs) - 1) * spread / math.sqrt(len(logs))
-    return (
-        None
-        if is_too_wide(2 * half)
-        else Interval(math.exp(centre - half), math.exp(centre + half), "mean", CONFIDENCE)
-    )
+    if is_too_wide(2 * half):
+        return None
+    return Interval(math.exp(centre - half), math.exp(centre + half), "mean", CONFIDENCE)
 
 
 def is_too_wide(width: float) -> bool:

@@ -69,7 +69,7 @@ class Fit:
 
     def rate(self, gpus: int, batch: int | None, work: float) -> float:
         """Return work per second and GPU."""
-        first, second = self._terms(gpus, batch)
+        first, second = _terms(self.form, gpus, batch)
         total = self.parameters[0] * first + self.parameters[1] * second
         return math.exp(total) if self.form == "line" else (batch or math.nan) * work / (gpus * total)
 
@@ -81,14 +81,11 @@ class Fit:
         rate = self.rate(gpus, batch, work)
         # A small relative deviation of the step time is one of its logarithm.
         scale = 1.0 if self.form == "line" else gpus * rate / ((batch or math.nan) * work)
-        first, second = (term * scale for term in self._terms(gpus, batch))
+        first, second = _terms(self.form, gpus, batch, scale)
         one, both, other = self._inverse
         leverage = one * first**2 + 2 * both * first * second + other * second**2
         half = intervals.t_quantile(self._freedom) * math.sqrt(self.variance * (1 + leverage))
         return (rate * math.exp(-half), rate * math.exp(half)) if half < 100 else (0.0, math.inf)
-
-    def _terms(self, gpus: int, batch: int | None) -> tuple[float, float]:
-        return _terms(self.form, gpus, batch)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +93,6 @@ class Projection:
     """The throughput that measured sizes suggest for another one.
 
     Attributes:
-        fit: the form that is used.
         rate: work per second and GPU.
         low, high: its 95 % prediction interval, widened to the error of the backtest, and to the other form's rate if
             that form's backtest is CREDIBLE: which of two good forms goes on is unknown.
@@ -125,7 +121,7 @@ def fit(sizes: Sequence[Size], form: Form) -> Fit | None:
         rows = [_terms(form, size.gpus, size.batch) for size in sizes]
         values = [math.log(size.rate) for size in sizes]
     else:
-        rows = [_scaled(_terms(form, size.gpus, size.batch), 1 / size.seconds) for size in sizes]
+        rows = [_terms(form, size.gpus, size.batch, 1 / size.seconds) for size in sizes]
         values = [1.0] * len(sizes)
     one = math.fsum(row[0] ** 2 for row in rows)
     both = math.fsum(row[0] * row[1] for row in rows)
@@ -186,11 +182,7 @@ def default_batch(sizes: Sequence[Size], gpus: int) -> int | None:
     return max(1, round(nearest.batch / nearest.gpus * gpus))
 
 
-def _terms(form: Form, gpus: int, batch: int | None) -> tuple[float, float]:
+def _terms(form: Form, gpus: int, batch: int | None, factor: float = 1.0) -> tuple[float, float]:
     if form == "line":
-        return 1.0, math.log(gpus)
-    return (batch or math.nan) / gpus, math.log2(gpus)
-
-
-def _scaled(terms: tuple[float, float], factor: float) -> tuple[float, float]:
-    return terms[0] * factor, terms[1] * factor
+        return factor, math.log(gpus) * factor
+    return (batch or math.nan) / gpus * factor, math.log2(gpus) * factor

@@ -68,11 +68,8 @@ def _kendall_p(score: int, count: int) -> float:
         return math.erfc(max(score - 1, 0) / deviation / math.sqrt(2))
     inversions = [1]
     for size in range(2, count + 1):
-        grown = [0] * (len(inversions) + size - 1)
-        for index, ways in enumerate(inversions):
-            for shift in range(size):
-                grown[index + shift] += ways
-        inversions = grown
+        places = range(1, len(inversions) + size)
+        inversions = [sum(inversions[max(0, place - size) : place]) for place in places]
     pairs = count * (count - 1) // 2
     extreme = sum(ways for index, ways in enumerate(inversions) if abs(pairs - 2 * index) >= score)
     return extreme / math.factorial(count)

@@ -12,8 +12,8 @@ from tprimat.cli._arguments import prints_outcome
 from tprimat.cli.options import compare as compare_options
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
+from tprimat.frameworks.nemo import recipe as nemo_recipe
 from tprimat.frameworks.nemo.options import NEMO, under_torchrun
-from tprimat.frameworks.nemo.show import show_recipes
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.machine.telemetry import sampler
@@ -61,7 +61,7 @@ def main(options: argparse.Namespace) -> int:
     if options.dry_run:
         show(plan, machine)
         if names is None and framework.name == NEMO:
-            show_recipes(plan.requests)
+            nemo_recipe.show(plan.requests)
         return ExitStatus.OK
     status, files = measure(plan, machine)
     if names is None or len(files) < 2:

@@ -16,13 +16,11 @@ _PREFERRED = ("megatron_bridge", "nemo", "primus", "lightning", "transformers", 
 
 
 def _rows() -> Iterator[Framework]:
-    """Yield the rows of all directories here: the `ROWS` of their __init__.py, which imports nothing heavy.
-
-    Nothing else lists a framework.
-    """
+    """Yield the rows of all directories here: of their __init__.py alone, which imports nothing heavy."""
     folders = sorted(found.name for found in pkgutil.iter_modules(__path__) if found.ispkg)
     for folder in dict.fromkeys((*_PREFERRED, *folders)):
-        yield from getattr(importlib.import_module(f"{__name__}.{folder}"), "ROWS", ())
+        defined = vars(importlib.import_module(f"{__name__}.{folder}"))
+        yield from (each for each in defined.values() if isinstance(each, Framework))
 
 
 FRAMEWORKS: tuple[Framework, ...] = tuple(_rows())
@@ -37,9 +35,8 @@ def by_name(name: str) -> Framework:
     """Return the row of a name, in which a dash may stand for an underscore. Raises UsageError for an unknown name."""
     rows = {_plain(framework.name): framework for framework in FRAMEWORKS}
     if _plain(name) not in rows:
-        hint = suggestion(
-            name.lower(), [*(each.name for each in FRAMEWORKS), *GROUPS], f"choose from {', '.join(names())}"
-        )
+        known = [*(each.name for each in FRAMEWORKS), *GROUPS]
+        hint = suggestion(name.lower(), known, f"choose from {', '.join(names())}")
         raise UsageError(f"unknown framework {name!r}", hint=hint, heading="no-framework")
     return rows[_plain(name)]
 

@@ -22,12 +22,11 @@ from tprimat.frameworks.request import (
     Request,
     RequestedConfig,
 )
-from tprimat.results.run import ModelConfig, Platform
+from tprimat.results.run import ModelConfig, Platform, Run
 
 if TYPE_CHECKING:
     from tprimat.analysis.summary import Summary
     from tprimat.machine.platforms import Machine
-    from tprimat.results.run import Run
 
 REQUIRED = ("torch", "lightning", "transformers")
 """Packages that INSTALL brings."""
@@ -37,11 +36,7 @@ OUR_TOKENS, OUR_PAIRS = "markov", "pairs"
 
 
 class Choices(Protocol):
-    """What makes the choices that the user left open; see resolve.Resolver.
-
-    Attributes:
-        notes: what the user should know of the choices.
-    """
+    """What makes the choices that the user left open; see resolve.Resolver."""
 
     notes: list[str]
 
@@ -95,8 +90,7 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
 
     def log_name(self, request: AnyRequest, moment: str) -> str:
         """Return the name of a training's log, without its ending; each machine has its own."""
-        node = f"_node{request.node_index}" if request.num_nodes > 1 else ""
-        return f"{Path(self.result_name(request)).stem}_{moment}{node}"
+        return f"{Path(self.result_name(request)).stem}_{moment}{request.node_suffix}"
 
     def latest_log(self, request: AnyRequest) -> str | None:
         """Return the file beside the results that is always a copy of the newest log; None for none, and a logs/."""
@@ -205,7 +199,3 @@ class Framework:
         """
         resolver = self.resolver(model, requested, device)
         return resolver.resolve(output_dir), tuple(resolver.notes)
-
-    def launch(self, request: Request) -> Launch:
-        """Return the command for a request."""
-        return self.launcher.launch(request)

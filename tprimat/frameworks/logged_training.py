@@ -44,16 +44,6 @@ class Clone:
             problem = f"{self.variable}={text} has no {self.script}: set it to a clone of {self.title}"
         raise UsageError(problem, heading="no-framework")
 
-    def unavailable(self) -> str | None:
-        """Return why it can't train here and what to do; None if it can."""
-        if not any(Path(each).exists() for files in DRIVER_FILES.values() for each in files):
-            return f"{self.title} needs a GPU, and this machine has none"
-        try:
-            self.folder()
-        except UsageError as error:
-            return error.message
-        return None
-
     def launch(self, request: Request, launcher: list[str], words: list[str], environment: dict[str, str]) -> Launch:
         """Return the command: torchrun with its own options, one process a GPU, and the program with its options."""
         argv = (sys.executable, *torchrun(request), *launcher, *words)
@@ -84,4 +74,10 @@ class LoggedTraining(Loop[Request]):
 
     def unavailable(self) -> str | None:
         """Return why it can't train here and what to do; None if it can."""
-        return self.clone.unavailable()
+        if not any(Path(each).exists() for files in DRIVER_FILES.values() for each in files):
+            return f"{self.clone.title} needs a GPU, and this machine has none"
+        try:
+            self.clone.folder()
+        except UsageError as error:
+            return error.message
+        return None

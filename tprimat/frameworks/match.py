@@ -52,7 +52,6 @@ def _takes(name: str, value: object, framework: Framework) -> bool:
 
 
 def _problem(run: Run, model: Model | None, framework: Framework) -> str | None:
-    """Return why a result can't be matched."""
     shape, training = run.model_config, run.training_config
     if model is None or model.name not in models.names():
         return f"{run.model or 'its model, which it does not name,'} is not one of {', '.join(models.names())}"

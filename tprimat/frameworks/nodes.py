@@ -13,21 +13,10 @@ PORT = "29500"
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """This machine among those that train together.
-
-    Attributes:
-        rank: from 0.
-        address, port: where the processes meet, on the first machine.
-    """
+    """This machine among those that train together: its number, from 0, and where they meet, as in a request."""
 
     rank: int
-    address: str
-    port: int
-
-    @property
-    def rendezvous(self) -> str:
-        """HOST:PORT, as in a request."""
-        return f"{self.address}:{self.port}"
+    rendezvous: str
 
 
 def of_training(rendezvous: str, number: int) -> str:
@@ -51,7 +40,7 @@ def this_node(environ: Mapping[str, str], count: int) -> Node:
     for name, text in values.items():
         if not text.isdecimal() or int(text) >= (count if name == rank else 2**16):
             raise _refusal(f"--nodes {count}: {name} is {text!r}")
-    return Node(int(values[rank]), environ["MASTER_ADDR"], int(values["MASTER_PORT"]))
+    return Node(int(values[rank]), f"{environ['MASTER_ADDR']}:{int(values['MASTER_PORT'])}")
 
 
 def _refusal(problem: str) -> UsageError:

@@ -140,6 +140,11 @@ class Request:
         """Micro-batches of each replica in one optimizer step."""
         return self.global_batch_size // (self.micro_batch_size * self.data_parallel_size)
 
+    @property
+    def node_suffix(self) -> str:
+        """What the names of this machine's files end in; nothing for a training on one machine."""
+        return f"_node{self.node_index}" if self.num_nodes > 1 else ""
+
     def to_arguments(self) -> list[str]:
         """Return the fields as options; from_arguments() reads them back."""
         options = []

@@ -126,28 +126,20 @@ class Resolver:
     def precision(self) -> str:
         """Return the precision. Raises UsageError for one that the framework doesn't train in."""
         precision, known = self.requested.precision or self.default_precision(), self.framework.precisions
+        architecture, first = self.device.architecture, FIRST_WITH.get(precision, 0)
         if precision not in known:
-            raise UsageError(
-                f"{self.framework.name} does not support {precision} here",
-                hint=f"available: {', '.join(known)}",
-                heading="precision",
-            )
-        if self.device.platform == "cpu" and precision == "fp16":
-            raise UsageError("FP16 needs a GPU", hint="on a CPU use --precision fp32 or bf16", heading="precision")
-        first = FIRST_WITH.get(precision, 0)
-        if self.capability is not None and self.capability < first:
-            raise UsageError(
-                f"{precision.upper()} needs a GPU of sm_{first} or newer, this one is {self.device.architecture}",
-                hint="use --precision bf16",
-                heading="precision",
-            )
-        if precision == "mxfp8" and (self.device.architecture or "").startswith(gpus.OWN_FP8):
-            raise UsageError(
-                f"MXFP8 needs a GPU of gfx950 or newer, this one is {self.device.architecture}",
-                hint="use --precision fp8 or bf16",
-                heading="precision",
-            )
-        return precision
+            problem, hint = f"{self.framework.name} does not support {precision} here", f"available: {', '.join(known)}"
+        elif self.device.platform == "cpu" and precision == "fp16":
+            problem, hint = "FP16 needs a GPU", "on a CPU use --precision fp32 or bf16"
+        elif self.capability is not None and self.capability < first:
+            problem = f"{precision.upper()} needs a GPU of sm_{first} or newer, this one is {architecture}"
+            hint = "use --precision bf16"
+        elif precision == "mxfp8" and (architecture or "").startswith(gpus.OWN_FP8):
+            problem = f"MXFP8 needs a GPU of gfx950 or newer, this one is {architecture}"
+            hint = "use --precision fp8 or bf16"
+        else:
+            return precision
+        raise UsageError(problem, hint=hint, heading="precision")
 
     @property
     def capability(self) -> int | None:

@@ -150,14 +150,12 @@ def _knobs(
     if framework.divides and default.num_gpus > 1:
         for name in DIVISION:
             if getattr(requested, name) is None:
-                first = getattr(default, name)
                 powers = (1 << power for power in range(default.num_gpus.bit_length()))
-                knobs[name] = (first, *(size for size in powers if size != first))
+                knobs[name] = tuple(dict.fromkeys((getattr(default, name), *powers)))
     if requested.micro_batch_size is None:
         share = max(1, default.global_batch_size // default.data_parallel_size)
-        sizes = [size for size in range(1, share + 1) if share % size == 0]
-        first = default.micro_batch_size
-        knobs["micro_batch_size"] = (first, *(size for size in sizes if size != first))
+        sizes = (size for size in range(1, share + 1) if share % size == 0)
+        knobs["micro_batch_size"] = tuple(dict.fromkeys((default.micro_batch_size, *sizes)))
     if framework.embedded:
         knobs |= {name: values for name, values in EMBEDDED.items() if getattr(requested, name) is None}
     if default.compiled and requested.eager is None:

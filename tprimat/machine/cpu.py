@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 import msgspec
+import psutil
 
 from tprimat.machine.host import Host, control_groups
 from tprimat.text import for_encoding
@@ -63,11 +64,7 @@ class CpuState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CpuReader:
-    """Reads the CPUs that this process may use.
-
-    Args:
-        host: where files are read.
-        root: the process whose children are the training's own, itself included.
+    """Reads the CPUs that this process may use. The process `root` and its children are the training's own.
 
     Attributes:
         unknown: what can't be read, and why.
@@ -82,16 +79,14 @@ class CpuReader:
 
     def read(self, *, last: bool = False) -> CpuState | None:
         """Return the counters now; None if the system states none. The last reading looks at the processes too."""
-        import psutil
-
         try:
-            total, busy, stolen = _seconds(psutil)
+            total, busy, stolen = _seconds()
         except (OSError, RuntimeError, LookupError, AttributeError):
             return None
         own: float | None = None
         programs: dict[str, float] = {}
         if last or time.monotonic() >= self._due:
-            own, programs = self._scan(psutil)
+            own, programs = self._scan()
         return CpuState(
             total,
             busy,
@@ -100,13 +95,13 @@ class CpuReader:
             programs,
             stalled_s=self._stalls(),
             held_back_s=self._held_back_s(),
-            frequency_mhz=_frequency_mhz(psutil),
+            frequency_mhz=_frequency_mhz(),
             load_average=_load_average(),
             energy_j={name: joules for name, file in self._packages if (joules := self._joules(file)) is not None},
             energy_range_j=self._ranges,
         )
 
-    def _scan(self, psutil: Any) -> tuple[float | None, dict[str, float]]:
+    def _scan(self) -> tuple[float | None, dict[str, float]]:
         """Return the time used by the training so far, and by other programs since the first look."""
         began = time.process_time()
         attributes = ["ppid", "name", "cpu_times", "create_time"]
@@ -181,7 +176,7 @@ class CpuReader:
         return int(text) / 1e6 if re.fullmatch(r"\d{1,20}", text) else None
 
 
-def _seconds(psutil: Any) -> tuple[float, float, float]:
+def _seconds() -> tuple[float, float, float]:
     """Return the time of the CPUs that may be used: in all, in use, and taken by the hypervisor."""
     cpus = psutil.cpu_times(percpu=True)
     with contextlib.suppress(AttributeError, OSError):  # only Linux has affinities
@@ -196,7 +191,7 @@ def _seconds(psutil: Any) -> tuple[float, float, float]:
     return round(total, 2), round(total - idle - stolen, 2), round(stolen, 2)
 
 
-def _frequency_mhz(psutil: Any) -> float | None:
+def _frequency_mhz() -> float | None:
     try:
         frequency = psutil.cpu_freq()
     except (OSError, RuntimeError, AttributeError, ValueError):

@@ -81,8 +81,7 @@ def with_held_memory(
     if not in_use:
         _READ.update({_key(device): held[device.index] for device in devices if device.index in held})
     unknown = [str(index) for index, gigabytes in held.items() if gigabytes is None]
-    why = "memory in use is no more than this process's context"
-    why = "this process itself already holds some" if in_use else why
+    why = "this process itself already holds some" if in_use else "memory in use is no more than this process's context"
     return (
         tuple(dataclasses.replace(device, memory_held_gb=held.get(device.index)) for device in devices),
         [f"memory held by other processes is unknown on GPU {', '.join(unknown)}: {why}"] if unknown else [],

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import psutil
+
 from tprimat.redaction import is_secret
 from tprimat.text import for_encoding
 from tprimat.units import GB
@@ -113,14 +115,6 @@ class Host:
         except OSError:
             return None
 
-    def exists(self, name: str) -> bool:
-        """Return whether a system file exists."""
-        return self.path(name).exists()
-
-    def finds(self, tool: str) -> bool:
-        """Return whether a command is on PATH."""
-        return shutil.which(tool, path=self.environ.get("PATH", "")) is not None
-
 
 def versions(host: Host) -> dict[str, str]:
     """Return the versions of Python and of the installed PACKAGES, by name."""
@@ -166,15 +160,11 @@ def cpu_instructions(host: Host) -> tuple[str, ...] | None:
 
 def memory_gb() -> float:
     """Return the machine's memory, GB of 10⁹ bytes."""
-    import psutil
-
     return int(psutil.virtual_memory().total) / GB
 
 
 def available_bytes() -> int:
     """Return what programs could have of the machine's memory now, with what the page cache would give back."""
-    import psutil
-
     return int(psutil.virtual_memory().available)
 
 
@@ -211,7 +201,7 @@ def container(host: Host) -> str | None:
     program = (
         ("podman" if podman is not None else None)
         or ("apptainer" if apptainer else None)
-        or ("docker" if host.exists("/.dockerenv") else None)
+        or ("docker" if host.path("/.dockerenv").exists() else None)
         or environ.get("container")
         or ({"libpod": "podman", "kubepods": "kubernetes"}.get(group[0], group[0]) if group else None)
     )

@@ -10,6 +10,7 @@ import collections
 import dataclasses
 import os
 import platform
+import shutil
 import warnings as python_warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -143,11 +144,11 @@ def signs_of_gpus(stack: SoftwareStack, host: Host) -> dict[SoftwareStack, str]:
     What isn't certain counts for the stack that torch is built for: Windows' file, which any GPU has, and an AMD GPU
     without a driver's file, which may be the one that is part of a CPU.
     """
-    wsl = "/usr/lib/wsl/lib"
-    absent = {"cuda": host.exists(wsl) and not host.exists(f"{wsl}/libcuda.so.1"), "rocm": stack != "rocm"}
+    wsl = host.path("/usr/lib/wsl/lib")
+    absent = {"cuda": wsl.exists() and not (wsl / "libcuda.so.1").exists(), "rocm": stack != "rocm"}
     signs: dict[SoftwareStack, str] = {}
     for name, files in DRIVER_FILES.items():
-        found = [file for file in files if host.exists(file) and not (file == WSL and absent[name])]
+        found = [file for file in files if host.path(file).exists() and not (file == WSL and absent[name])]
         if found:
             signs[name] = found[0]
         elif name == "cuda" and (nvidia.states(host) or (host.command(["nvidia-smi", "-L"]) or "").startswith("GPU ")):
@@ -200,7 +201,8 @@ def _has_gpu(stack: SoftwareStack, signs: Iterable[SoftwareStack], host: Host) -
 def _without_torch(host: Host, warnings: list[str]) -> Machine:
     """Describe a machine if nothing can be trained: the platform by the signs of its GPUs."""
     warnings = warnings or ["torch is not installed: nothing can be trained here"]
-    hints = [tool for tool in ("nvidia-smi", "amd-smi", "rocm-smi") if host.finds(tool)]
+    path = host.environ.get("PATH", "")
+    hints = [tool for tool in ("nvidia-smi", "amd-smi", "rocm-smi") if shutil.which(tool, path=path)]
     stack, sign = next(iter(signs_of_gpus("cpu", host).items()), (None, ""))
     if stack is None:
         if hints:

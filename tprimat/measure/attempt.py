@@ -6,6 +6,7 @@ complete runs stand, the interrupted one stays as that, and what is missing is r
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 from collections.abc import Mapping
@@ -86,10 +87,8 @@ def begun(folder: Path) -> list[Training]:
         return []
     found = []
     for line in lines:
-        try:
+        with contextlib.suppress(msgspec.MsgspecError):
             found.append(msgspec.json.decode(line, type=Training))
-        except msgspec.MsgspecError:
-            continue
     return found
 
 
@@ -97,10 +96,8 @@ def runs_of(session: str, output_dir: Path) -> list[tuple[Run, Path]]:
     """Return the runs of a session among the results of a directory, with their files."""
     found = []
     for path in sorted(output_dir.glob("*.json")):
-        try:
+        with contextlib.suppress(UnreadableError):
             found += [(run, path) for run in store.read(path) if run.session == session]
-        except UnreadableError:
-            continue
     return found
 
 

@@ -20,7 +20,6 @@ from tprimat.machine.platforms import Machine
 from tprimat.measure.output import OnLine, OnMessage
 from tprimat.measure.plan import Plan, device_of
 from tprimat.record.progress import Message, Step
-from tprimat.report import recommendations
 from tprimat.results.run import Environment, Run
 from tprimat.settings import Setting
 from tprimat.settings.rows import SETTINGS
@@ -43,7 +42,7 @@ def show(plan: Plan) -> None:
     named: set[Path] = set()
     for number, request in enumerate(plan.requests, 1):
         framework = plan.framework_of(request)
-        command = framework.launch(request).shell_line()
+        command = framework.launcher.launch(request).shell_line()
         result = plan.output_dir / framework.launcher.result_name(request)
         place = f"{number}. " if len(plan.requests) > 1 else ""
         console.info(f"\n{place}{plan.name_of(request)}: {counted(plan.runs, 'run')}")
@@ -51,14 +50,11 @@ def show(plan: Plan) -> None:
         console.summary(command)
         is_taken = result in named
         named.add(result)
+        values: dict[str, object] = {"model": request.model, "framework": request.framework, "command": command}
         # A part of the name may not be known before the training.
-        shown: dict[str, object] = {
-            "command": command,
-            "result": None if "{" in result.name or is_taken else str(result),
-        }
+        values["result"] = None if "{" in result.name or is_taken else str(result)
         settings = {row.request: {"value": value, "set_by": origin} for row, value, origin in _settings(plan, request)}
-        shown |= {"settings": settings} if settings else {}
-        values = {"model": request.model, "framework": request.framework, **shown}
+        values |= {"settings": settings} if settings else {}
         console.current().values.setdefault("commands", []).append(values)
         console.info(f"result: {result}{' (the shorter name is taken)' if is_taken else ''}")
     console.info("\nNothing was run.")
@@ -140,11 +136,8 @@ def following(
 ) -> Iterator[tuple[OnLine, OnMessage]]:
     """Show a training; yields what to call with each line of its output, and with each message of progress.
 
-    Args:
-        title: of the training.
-        request: what it was asked for.
-        lines: whether its own lines are shown; otherwise a terminal shows a bar, with the time left.
-        rest: returns the seconds that the runs after it will take, if it takes so many.
+    Unless its own lines are shown, a terminal shows a bar with the time left; `rest` returns the seconds that the runs
+    after it will take, if it takes so many.
     """
     if lines:
         console.info(f"\n{title}")
@@ -217,13 +210,6 @@ def figures(rows: Sequence[tuple[str, str]]) -> None:
     """Print what a training reached beyond the closing table."""
     if rows:
         console.info("\n" + "\n".join(console.table(rows)))
-
-
-def next_command(plan: Plan, *, is_interrupted: bool) -> str:
-    """Return the command that finishes an interrupted session, or compares what a complete one measured."""
-    if is_interrupted and plan.arguments is not None:
-        return recommendations.command(plan.arguments, ["--resume"])
-    return comparison_of(plan.output_dir)
 
 
 def comparison_of(output_dir: Path) -> str:

@@ -277,10 +277,8 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
 
 def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
     """Return one plan of the requests of several, each once, model by model."""
-    requests: list[Request] = []
-    for request in (request for plan in plans for request in plan.requests):
-        if request not in requests:
-            requests.append(request)
+    every = [request for plan in plans for request in plan.requests]
+    requests = [request for place, request in enumerate(every) if request not in every[:place]]
     order = list(dict.fromkeys(request.model for request in requests))
     return dataclasses.replace(
         plans[0],

@@ -32,6 +32,7 @@ from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
 from tprimat.record import nodes, outcome, progress, recovery, telemetry
 from tprimat.record.progress import Known, Message, Saved, Step
+from tprimat.report import recommendations
 from tprimat.results.run import Run
 from tprimat.store import preflight, store
 from tprimat.store.history import HISTORY
@@ -49,12 +50,7 @@ KILLING = tuple(getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "S
 
 
 class Session:
-    """The runs of one command.
-
-    Args:
-        plan: what to run.
-        machine: this one.
-        stops: returns after a step whether its training is to end there.
+    """The runs of one command; `stops` returns after a step whether its training is to end there.
 
     Attributes:
         runs: results with their summaries, by the index of their request.
@@ -172,7 +168,9 @@ class Session:
             closing.results(self._plan, groups, self.files, "not run" if self.interrupted else "failed")
             for note in closing.findings(self._plan, groups):
                 console.note(note, weakens=True)
-        command = display.next_command(self._plan, is_interrupted=self.interrupted)
+        command = display.comparison_of(self._plan.output_dir)
+        if self.interrupted and self._plan.arguments is not None:
+            command = recommendations.command(self._plan.arguments, ["--resume"])
         if not self.files:
             if self.interrupted:
                 console.info(f"\nNext:    {command}")

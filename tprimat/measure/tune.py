@@ -27,6 +27,7 @@ from tprimat.measure.tuned_config import Confirmed, Trial, TunedConfig
 from tprimat.record.outcome import OUT_OF_MEMORY, is_out_of_memory
 from tprimat.record.progress import Step
 from tprimat.results.run import Run, Tuning
+from tprimat.store.history import TRIALS
 from tprimat.text import counted
 
 TRIAL_SHARE = 5
@@ -52,13 +53,7 @@ _ASKED = 20
 
 
 class Tuner:
-    """The search for a model's setting.
-
-    Args:
-        plan: of the command; its requests are those of the space.
-        space: what is searched.
-        machine: this one.
-        budget_s: seconds for trials and confirmation.
+    """The search for a model's setting, in so many seconds for trials and confirmation.
 
     Attributes:
         interrupted: whether the user has ended it.
@@ -71,7 +66,9 @@ class Tuner:
         self._budget_s = budget_s
         self._began = time.monotonic()
         self._default = space.candidates[0]
-        self._path = tuned_config.path_of(self._default.request, plan.output_dir)
+        request = self._default.request
+        name = f"tuned_{request.platform}_{request.framework}_{request.model}.json"
+        self._path = plan.output_dir / TRIALS / name
         folders = (self._path.with_name(f"{self._path.stem}_trials{number}") for number in itertools.count(1))
         self._folder = next(folder for folder in folders if not folder.exists())
         self._optuna = _optuna()
@@ -79,7 +76,7 @@ class Tuner:
         self.interrupted = False
         # The seed of the training, so that a search can be repeated.
         sampler = self._optuna.samplers.TPESampler(
-            seed=self._default.request.seed % 2**32, n_startup_trials=max(4, min(10, len(space.candidates) // 3))
+            seed=request.seed % 2**32, n_startup_trials=max(4, min(10, len(space.candidates) // 3))
         )
         pruner = self._optuna.pruners.MedianPruner(n_startup_trials=3)
         self._study = self._optuna.create_study(sampler=sampler, pruner=pruner)
@@ -102,6 +99,9 @@ class Tuner:
     @property
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._began
+
+    def _failure(self, problem: str) -> TrainingFailedError:
+        return TrainingFailedError(problem, hint=f"{display.short_path(self._folder)} has the logs", heading="tuning")
 
     def _search(self) -> None:
         total = len(self._space.candidates)
@@ -130,17 +130,13 @@ class Tuner:
 
     def _candidates(self) -> Iterator[tuple[Candidate, Any]]:
         """Yield each setting once, with optuna's trial: the untuned one first, then as optuna chooses."""
-        by_name = {candidate.name: candidate for candidate in self._space.candidates}
+        waiting = {candidate.name: candidate for candidate in self._space.candidates}
         knobs = self._space.knobs
-        own = self._default.setting.keys() != knobs.keys()
-        if own:
+        if self._default.setting.keys() != knobs.keys():
             # The training chooses a value itself, which is none of optuna's choices.
-            yield self._default, None
+            yield waiting.pop(self._default.name), None
         else:
             self._study.enqueue_trial(dict(self._default.setting))
-        waiting = dict(by_name)
-        if own:
-            waiting.pop(self._default.name)
         while waiting:
             for _ in range(_ASKED):
                 trial = self._study.ask()
@@ -193,11 +189,9 @@ class Tuner:
         measured = sorted((each for each in self._tried.values() if each.status == "complete"), key=_time)
         if not measured:
             reasons = dict.fromkeys(each.reason or each.status for each in self._tried.values())
-            raise TrainingFailedError(
+            raise self._failure(
                 f"{self._default.request.model}: none of {counted(len(self._tried), 'candidate')} could be trained: "
-                f"{'; '.join(list(reasons)[:3])}",
-                hint=f"{display.short_path(self._folder)} has the logs",
-                heading="tuning",
+                f"{'; '.join(list(reasons)[:3])}"
             )
         names = [each.name for each in measured[:FINALISTS]]
         if any(each.name == self._default.name for each in measured) and self._default.name not in names:
@@ -250,11 +244,7 @@ class Tuner:
             confirmed.append(Confirmed(name=candidate.name, runs=len(rates), tokens_per_second_per_gpu=rate))
         best = max(confirmed, key=lambda each: each.tokens_per_second_per_gpu or 0.0)
         if not best.runs:
-            raise TrainingFailedError(
-                "no candidate completed a full run",
-                hint=f"{display.short_path(self._folder)} has the logs",
-                heading="tuning",
-            )
+            raise self._failure("no candidate completed a full run")
         return self._write(next(each for each in finalists if each.name == best.name), confirmed)
 
     def _write(self, chosen: Candidate | None, confirmed: Sequence[Confirmed]) -> Path:

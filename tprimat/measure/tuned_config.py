@@ -14,7 +14,7 @@ from tprimat.frameworks.request import Request
 from tprimat.frameworks.search_space import OPTIONS, Setting
 from tprimat.results.run import Tuning
 from tprimat.settings.rows import IDENTITY
-from tprimat.store.history import TRIALS, UNFINISHED, keep_in_history
+from tprimat.store.history import UNFINISHED, keep_in_history
 
 VERSION = 1
 FLAGS = ("--eager",)
@@ -81,11 +81,6 @@ def options_of(request: Request, setting: Setting) -> dict[str, str | bool]:
     return options
 
 
-def path_of(request: Request, output_dir: Path) -> Path:
-    """Return the file of a model's configuration, below a directory of results."""
-    return output_dir / TRIALS / f"tuned_{request.platform}_{request.framework}_{request.model}.json"
-
-
 def write(config: TunedConfig, path: Path, *, keeps_earlier: bool) -> None:
     """Write a configuration; an earlier one of its name may be kept in history/. Raises UsageError."""
     try:
@@ -127,8 +122,7 @@ def _not_a_config(path: Path, why: str) -> UsageError:
 def words(options: Mapping[str, str | bool]) -> Iterator[str]:
     """Yield options as the words of a command line."""
     for name, value in options.items():
-        if name in FLAGS:
-            if value is True:
-                yield name
-        else:
+        if name not in FLAGS:
             yield f"{name}={value}"
+        elif value is True:
+            yield name

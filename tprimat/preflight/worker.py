@@ -113,8 +113,6 @@ def platform_here() -> Platform:
 
 
 class _Worker:
-    """The measurements of one device."""
-
     def __init__(self, torch: Any, process: Process, plan: Plan, peers: Peers, say: Say) -> None:
         self._torch, self._process, self._plan, self._peers, self._say = torch, process, plan, peers, say
         self._device = process.device

@@ -41,14 +41,10 @@ class HostClock:
 
 
 class DeviceClock:
-    """Events on a GPU's current stream; a stamp is a torch.cuda.Event.
+    """Events on the current stream of a torch.device of type cuda; a stamp is a torch.cuda.Event.
 
     Two events lie at most a step apart when they are subtracted: elapsed_time is float32
     milliseconds, which has lost the microseconds after some minutes.
-
-    Args:
-        device: a torch.device of type cuda.
-        cuda: the module torch.cuda.
     """
 
     name = "device_event"
@@ -102,11 +98,7 @@ class HostScalars:
 
 
 class DeviceScalars:
-    """Copies to pinned memory in the order of the stream, so that nothing waits.
-
-    Args:
-        pin: use pinned memory, which needs a GPU.
-    """
+    """Copies to pinned memory, which needs a GPU, in the order of the stream, so that nothing waits."""
 
     at_once = False
 

@@ -66,19 +66,16 @@ def optimizer_settings(optimizer: Any) -> Optimizer:
     groups = getattr(optimizer, "param_groups", None) or [{}]
     group = groups[0]
     betas = group.get("betas") or (None, None)
+    # A schedule that warms up has already set `lr` to its first, small value.
+    rates = [number(each.get("initial_lr", each.get("lr"))) for each in groups]
     return Optimizer(
         name=type(optimizer).__name__,
-        learning_rate=max((_rate(each) for each in groups), default=None, key=lambda rate: rate or 0.0),
+        learning_rate=max(rates, default=None, key=lambda rate: rate or 0.0),
         beta1=number(betas[0]),
         beta2=number(betas[1]),
         epsilon=number(group.get("eps")),
         weight_decay=number(group.get("weight_decay")),
     )
-
-
-def _rate(group: Any) -> float | None:
-    # A schedule that warms up has already set `lr` to its first, small value.
-    return number(group.get("initial_lr", group.get("lr")))
 
 
 def number(value: Any) -> float | None:

@@ -4,11 +4,11 @@ Nothing is forced to the disk: what was written outlives the program, whatever e
 seconds. The result replaces the journal; recover() turns a journal whose program is gone into a result.
 
     {"journal": 1, "owner": {…}}      whose it is
-    {"run": {…}}                      the setup, without records; the last such line counts
+    {"run": {…}}                      the setup, without records, again when more is known; the last such line counts
     [step, window, seconds, loss, learning rate, gradient norm]
     {"pause": [begin, end, kind]}     s since the first step began, before the step that ends after it
     {"update": {…}}                   an epoch that has ended, and the metrics so far
-    {"final": {…}}                    the whole Run, written just before the result is
+    {"final": {…}}                    the whole Run, written just before the result is: neither lost nor counted twice
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ import contextlib
 import os
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tprimat.record.folders import JOURNALS
 from tprimat.record.process_identity import ProcessIdentity, current_process, lock
+from tprimat.record.recorder import Record
 from tprimat.record.wall_time import Pause
 from tprimat.results.run import Run
-
-if TYPE_CHECKING:
-    from tprimat.record.recorder import Record
 
 SUFFIX = ".jsonl"
 UNNAMED = ".new"
@@ -59,10 +57,7 @@ class Update(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Journal:
-    """Write the journal of one training. Never raises, so that a journal error cannot stop a run.
-
-    Args:
-        folder: of the results; None for a process that keeps no journal.
+    """Write the journal of one training; none without a folder. Never raises, so that no journal error stops a run.
 
     Attributes:
         trouble: why it can't be written; None while it can.
@@ -79,25 +74,13 @@ class Journal:
             except OSError as error:
                 self._give_up(error)
 
-    def setup(self, run: Run) -> None:
-        """Write the setup, before the first step or again when more is known."""
-        self._write({"run": run})
+    def add(self, **entry: Run | Pause | Update) -> None:
+        """Write an entry under its name: run, pause, update or final."""
+        self._write(entry)
 
     def step(self, record: Record) -> None:
         """Write one step; costs a system call."""
         self._write(record)
-
-    def pause(self, pause: Pause) -> None:
-        """Write a pause of the steps that is over."""
-        self._write({"pause": pause})
-
-    def update(self, update: Update) -> None:
-        """Write new facts beyond the steps."""
-        self._write({"update": update})
-
-    def final(self, run: Run) -> None:
-        """Write the final run, so that it is neither lost nor counted twice."""
-        self._write({"final": run})
 
     def remove(self) -> None:
         """Remove the journal: the result is written."""

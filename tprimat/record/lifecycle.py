@@ -68,7 +68,6 @@ class Recording:
     """One training, from before its first step to its result. Steps before start() or after end() are ignored.
 
     Args:
-        options: from the caller.
         process: with the device that it trains on; the first process writes.
         module: the trained module, for its name; None if unknown.
         covers: the scope of the step timer.
@@ -151,7 +150,7 @@ class Recording:
             self.sigterm.install()
             if self._journal.path is None:
                 self._journal = Journal(self._options.output_dir)
-            self._journal.setup(self._run_so_far())
+            self._journal.add(run=self._run_so_far())
 
     def start(self, shown: Run, *, step: int = 0) -> None:
         """Start the first step, after `step` steps that were done before, whose setup was detected as `run`."""
@@ -172,7 +171,7 @@ class Recording:
         rate, self.values.rate = self.values.rate, None
         self.recorder.step_end(step, values, rate if learning_rate is None else learning_rate)
         self.step = step
-        if self.platform != "cpu" and self.measured_until is None:
+        if not isinstance(self.memory, ProcessMemory) and self.measured_until is None:
             self.memory.step_end()
 
     def end_measuring(self) -> None:
@@ -190,15 +189,13 @@ class Recording:
             run = self._run_so_far()
             update = Update(epoch, run.native_metrics, run.breakdown, run.warnings)
             self._metrics_due = now + (time.monotonic() - now) / METRICS_SHARE
-        self._journal.update(update)
+        self._journal.add(update=update)
 
     def end(self, outcome: Outcome, *, regular: bool = False) -> None:
         """Write the result, once; again only if writing it was interrupted.
 
-        Args:
-            outcome: how the training ended.
-            regular: whether it came to its end by itself, as all its processes then do. Only then the device is
-                waited for as long as it takes, and the ranks' times are gathered.
+        A regular end is one that the training reaches by itself, as all its processes then do. Only then the device is
+        waited for as long as it takes, and the ranks' times are gathered.
         """
         if self.has_ended or self.is_ending:
             return
@@ -248,7 +245,7 @@ class Recording:
             return ranks.alone(records, world_size, ranks.BEFORE_THE_END)
         if rank == 0:
             # Should a launcher end this process because another one has died meanwhile.
-            self._journal.final(self._run(outcome, ranks.alone(records, world_size, ranks.WHILE_GATHERED)))
+            self._journal.add(final=self._run(outcome, ranks.alone(records, world_size, ranks.WHILE_GATHERED)))
         node = nodes.name(os.environ) if nodes.VARIABLE in os.environ else ""
         return ranks.gather(records, self.recorder.laps, self._name, rank, world_size, node)
 
@@ -257,7 +254,7 @@ class Recording:
         if self.measured_until is not None and record.step > self.measured_until:
             return
         while self._journalled < len(self.recorder.pauses):
-            self._journal.pause(self.recorder.pauses[self._journalled])
+            self._journal.add(pause=self.recorder.pauses[self._journalled])
             self._journalled += 1
         self._journal.step(record)
         if record.step - record.window > self.first_step and record.seconds is not None:
@@ -356,7 +353,7 @@ class Recording:
         return telemetry.joined(run, steps, sampler, self.process.processes_here)
 
     def _write(self, run: Run) -> None:
-        self._journal.final(run)
+        self._journal.add(final=run)
         summary = summarize(run)
         written, messages = result.write(run, summary, self._options.output_dir)
         self.path = written and written.path

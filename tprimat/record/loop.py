@@ -172,6 +172,12 @@ class LoopRecorder(Benchmark):
         """Mark a step's first backward pass (optional): it shows which of several processes the others wait for."""
         self._recorder.lap()
 
+    @property
+    def recording(self) -> Recording:
+        """That of the training, which has begun."""
+        assert self._recording is not None
+        return self._recording
+
     @contextlib.contextmanager
     def paused(self, kind: Literal["evaluation", "checkpoint"] | None = None) -> Iterator[None]:
         """Exclude the block from all steps: validation, saving, sampling; the account of the run has it by its kind."""
@@ -218,6 +224,7 @@ class LoopRecorder(Benchmark):
         elif precision == "fp32":
             precision, detail = describe.of_fp32(detail, recording.platform)
         alone = 1 if recording.process.world_size == 1 else None
+        accumulates = whole // micro if alone and whole and micro and whole % micro == 0 else None
         module = self._module
         shape = shapes.of_module(module) if module is not None else None
         if alone and hasattr(module, "parameters"):
@@ -234,10 +241,7 @@ class LoopRecorder(Benchmark):
                 recomputation=None if module is None else describe.recomputation(module),
             ),
             parallelism_config=ParallelismConfig(
-                **dict.fromkeys((*DIVISION, "data_parallel_size"), alone),
-                gradient_accumulation_steps=whole // micro
-                if alone and whole and micro and whole % micro == 0
-                else None,
+                **dict.fromkeys((*DIVISION, "data_parallel_size"), alone), gradient_accumulation_steps=accumulates
             ),
             optimizer=Optimizer() if self._optimizer is None else describe.optimizer_settings(self._optimizer),
             warnings=tuple(warnings),

@@ -53,11 +53,8 @@ class ProcessMemory:
     def start(self) -> None:
         """Do nothing: the system keeps the peak of a process's whole life."""
 
-    def step_end(self) -> None:
-        """Do nothing: a reading costs more than the rest of the recorder's step."""
-
     def sample(self) -> None:
-        """Read the resident memory."""
+        """Read the resident memory, at no step's end: a reading costs more than the rest of the recorder's step."""
         now = time.monotonic()
         if now - self._read_at >= FRESH_S:
             self._read_at = now
@@ -71,11 +68,7 @@ class ProcessMemory:
 
 
 class DeviceMemory:
-    """Memory of torch's allocator, and memory in use on the whole device.
-
-    Args:
-        device: a torch.device of type cuda, which is ROCm's too.
-        cuda: the module torch.cuda.
+    """Memory of torch's allocator, and memory in use on the whole device (type cuda, which is ROCm's too).
 
     Attributes:
         warnings: what could not be read, and why.

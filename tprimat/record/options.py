@@ -25,8 +25,6 @@ class Benchmark:
     """Base of the frameworks' callbacks and of record(): their arguments, and what they leave.
 
     Attributes:
-        result: the Run, once the training has ended.
-        path: the file that it was written to; None on other processes than the first.
         stop_reason: set by whoever ends the training early on purpose, such as a time limit; the
             run then counts as complete, with this reason.
     """
@@ -118,7 +116,7 @@ class Benchmark:
 
     @property
     def path(self) -> Path | None:
-        """The file that it was written to."""
+        """The file that it was written to; None on other processes than the first."""
         return self._recording.path if self._recording else None
 
     def warnings(self) -> Sequence[str]:

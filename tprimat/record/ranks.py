@@ -145,13 +145,8 @@ def gather(
 ) -> Gathered:
     """Return the training's records with the longest time of each step; every process calls it at the regular end.
 
-    Args:
-        records: of this process.
-        laps: its times from a step's start to its backward pass, s.
-        training: a name for it, the same in all its processes.
-        rank: of this process.
-        world_size: number of processes.
-        node: name of this machine; empty if all processes are on one.
+    The records and the laps, times from a step's start to its backward pass, s, belong to this process. `training` is a
+    name that is the same in all processes; `node` names this machine, and is empty if all of them are on one.
     """
     store = open_store()
     if store is None:
@@ -174,23 +169,20 @@ def gather(
     different = [rank for rank, each in others.items() if each.steps != own.steps or len(each.seconds) != count]
     if different:
         return alone(records, world_size, f"{_ranks(different)} recorded different steps than rank 0")
-    all_seconds = zip(own.seconds, *(times.seconds for times in others.values()), strict=True)
+    times = (own, *others.values())
+    all_seconds = zip(*(each.seconds for each in times), strict=True)
     # If one of them is unknown, so is the longest.
     longest = [
         None if None in each else max(seconds for seconds in each if seconds is not None) for each in all_seconds
     ]
     slow = straggler_message(own, others)
+    known = sorted((each.until_backward, each.node) for each in times if each.until_backward is not None and each.node)
     return Gathered(
         [record._replace(seconds=seconds) for record, seconds in zip(records, longest, strict=True)],
         f"the longest of {world_size} processes, step by step",
         (slow,) if slow else (),
-        _by_node((own, *others.values())),
+        {node: seconds for seconds, node in known},
     )
-
-
-def _by_node(times: Sequence[Times]) -> dict[str, float]:
-    known = sorted((each.until_backward, each.node) for each in times if each.until_backward is not None and each.node)
-    return {node: seconds for seconds, node in known}
 
 
 def alone(records: Sequence[Record], world_size: int, why: str) -> Gathered:
@@ -230,12 +222,10 @@ def collect_times(
     times: dict[int, Times] = {}
     missing = []
     for rank in range(1, world_size):
-        left = max(0.05, deadline - time.monotonic())
+        left, key = max(0.05, deadline - time.monotonic()), f"{training}/{rank}"
         try:
-            store.wait([f"{training}/{rank}"], datetime.timedelta(seconds=left))
-            chunks = [
-                store.get(f"{training}/{rank}/{number}") for number in range(int(store.get(f"{training}/{rank}")))
-            ]
+            store.wait([key], datetime.timedelta(seconds=left))
+            chunks = [store.get(f"{key}/{number}") for number in range(int(store.get(key)))]
             times[rank] = msgspec.json.decode(b"".join(chunks), type=Times)
         except (RuntimeError, ValueError):
             missing.append(rank)
@@ -244,10 +234,10 @@ def collect_times(
 
 def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
     """Return a warning that names the straggler; None without one."""
-    until = {0: own.until_backward, **{rank: times.until_backward for rank, times in others.items()}}
-    known = {rank: value for rank, value in until.items() if value is not None}
+    everyone = {0: own, **others}
+    known = {rank: each.until_backward for rank, each in everyone.items() if each.until_backward is not None}
     steps = [seconds for seconds in own.seconds[1:] if seconds is not None]
-    if len(known) < len(until) or not steps:
+    if len(known) < len(everyone) or not steps:
         return None
     usual = statistics.median_low(known.values())
     step = statistics.median(steps)
@@ -256,8 +246,7 @@ def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
         return None
     worst = max(slow, key=lambda rank: known[rank])
     verb = "is a straggler" if len(slow) == 1 else "are stragglers"
-    nodes = {0: own.node, **{rank: times.node for rank, times in others.items()}}
-    where = ", ".join(dict.fromkeys(nodes[rank] for rank in slow if nodes[rank]))
+    where = ", ".join(dict.fromkeys(node for rank in slow if (node := everyone[rank].node)))
     who = f"{_ranks(slow)}{f' on {where}' if where else ''}"
     return (
         f"{who} {verb}: up to {known[worst]:.3g} s from step start to backward pass (typical {usual:.3g} s); "

@@ -18,6 +18,7 @@ from tprimat.record.clocks import Clock
 from tprimat.record.wall_time import Pause
 from tprimat.results.account import EntryKind
 from tprimat.results.fields import LARGEST_VALUE, SHORTEST_STEP
+from tprimat.results.run import SERIES
 
 DISAGREEMENT = 0.01
 """Fraction by which the sum of the clock's times may differ from the host's before they are doubtful."""
@@ -156,14 +157,9 @@ class Recorder:
             self._marks.append((self._clock.mark(), True, None, 1, None, what))
 
     def step_end(self, step: int, values: Values = NOTHING, learning_rate: float | None = None) -> None:
-        """End a step, as far as the host sees.
+        """End a step, as far as the host sees. Raises ValueError when its number did not rise.
 
-        Args:
-            step: its number; if it rose by more than one, the record is a window of those steps.
-            values: its loss and gradient norm, or what reads them.
-            learning_rate: the one that it used.
-
-        Raises ValueError when the number did not rise.
+        If it rose by more than one, the record is a window of those steps.
         """
         window = step - self._last_step
         if window < 1:
@@ -279,9 +275,8 @@ class Recorder:
 
 def series(records: Sequence[tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
     """Return records as the fields of a Run."""
-    names = ("steps", "window_steps", "step_times", "loss_values", "learning_rates", "grad_norms")
-    columns = zip(*records, strict=True) if records else [()] * len(names)
-    return {**dict(zip(names, columns, strict=True)), "lines": (None,) * len(records)}
+    columns = zip(*records, strict=True) if records else [()] * len(Record._fields)
+    return dict(zip(SERIES, (*columns, (None,) * len(records)), strict=True))
 
 
 def format_steps(steps: Sequence[int]) -> str:

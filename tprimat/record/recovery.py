@@ -84,11 +84,7 @@ def recover(folder: Path, ended: str | None = None) -> list[Recovered]:
     machine their owner was: Slurm has ended it.
     """
     recovered = []
-    try:
-        paths = sorted((folder / JOURNALS).iterdir())
-    except OSError:
-        paths = []
-    for path in paths:
+    for path in sorted(folder / JOURNALS / name for name in names(folder)):
         if path.suffix in (SUFFIX, CLAIMED):
             outcome = _recover_one(path, folder, ended)
             if outcome:

@@ -17,10 +17,7 @@ LOSS, NORM = "loss", "gradient norm"
 class StepValues:
     """Collects the loss and gradient norm of steps; none is read before its step's mark is ready.
 
-    Args:
-        scalars: takes the values of tensors.
-        absent: why a value is unknown, if it never came.
-        processes: that train.
+    `scalars` takes the values of tensors; `absent` says why a value is unknown, if it never came.
 
     Attributes:
         seen: names of values that came at least once.

@@ -19,14 +19,10 @@ class Pause(NamedTuple):
 def timeline(
     start_up: float, ends: Mapping[int, float], pauses: Iterable[Pause], first_step: int, until: float | None
 ) -> tuple[Entry, ...]:
-    """Return the entries of a recording.
+    """Return the entries of a recording, with the start-up before its first step, s.
 
-    Args:
-        start_up: time before the first step, s.
-        ends: by the last step of each record, when it ended, s since the first step began; ascending.
-        pauses: in order.
-        first_step: that was recorded.
-        until: when the recording ended; None if nobody knows.
+    `ends` says by the last step of each record when it ended, s since the first step began, ascending as the pauses
+    are; `until`, when the recording ended; None if nobody knows.
     """
     entries: list[Entry] = []
     now, step = -start_up, first_step - 1

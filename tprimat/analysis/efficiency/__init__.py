@@ -80,10 +80,8 @@ def largest_micro_batch(first: Run, second: Run) -> tuple[int | None, str]:
     if slope <= 0:
         return None, "memory doesn't grow with the micro-batch size in these runs"
     fits = int(low + (total * ROOM_ABOVE - low_memory) / slope)
-    return (
-        fits,
-        f"{low_memory:.1f} GB at {low} and {high_memory:.1f} GB at {high} sequences, up to 95% of {total:.1f} GB",
-    )
+    line = f"{low_memory:.1f} GB at {low} and {high_memory:.1f} GB at {high} sequences"
+    return fits, f"{line}, up to 95% of {total:.1f} GB"
 
 
 def rows(sets: Sequence[Efficiency]) -> list[Metric]:

@@ -54,11 +54,9 @@ def values(subject: Subject) -> dict[str, Value]:
 
 
 def over_runs(figures: Sequence[float | None], floor: float = 0.0) -> Value:
-    """Return the geometric mean over runs with its interval; no value if a run has none.
+    """Return the geometric mean of the runs' figures, shape (runs,), with its interval; no value if a run has none.
 
-    Args:
-        figures: shape (runs,).
-        floor: see intervals.between_run_interval.
+    The floor is that of intervals.between_run_interval.
     """
     known = [figure for figure in figures if figure is not None]
     if not known or len(known) < len(figures):
@@ -170,9 +168,8 @@ def _hfu(subject: Subject) -> Value | None:
         return Value(None, reason="some weights are frozen: no closed form")
     if how in ("none", "full"):
         return mfu.scaled(RECOMPUTED_FORWARD if how == "full" else 1)
-    return Value(
-        None, reason="recomputation is not stated" if how is None else f"recomputation is {how}: no closed form"
-    )
+    reason = "recomputation is not stated" if how is None else f"recomputation is {how}: no closed form"
+    return Value(None, reason=reason)
 
 
 @_metric(
@@ -251,9 +248,8 @@ def _memory_per_token_kb(subject: Subject) -> Value | None:
     "micro_batch_size × 95% of total_memory_gb / highest memory, rounded down; weights don't grow, so more fits",
 )
 def _micro_batch_that_fits(subject: Subject) -> Value | None:
-    size, total, used = subject.run.training_config.micro_batch_size, subject.run.gpu_info.total_memory_gb, None
-    if (highest := subject.memory(1)) is not None:
-        used = highest.value
+    size, total = subject.run.training_config.micro_batch_size, subject.run.gpu_info.total_memory_gb
+    used = (highest := subject.memory(1)) and highest.value
     if not size or not total or not used:
         return None
     return Value(max(size, int(size * ROOM_ABOVE * total / used)), reason=f"from {used:.1f} GB at {size}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import bisect
 import contextlib
 import dataclasses
+import functools
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -55,7 +56,7 @@ class Breakdown:
         self.empty = 0
         self._steps: list[TracedStep] = []
         self._totals: dict[_Key, _Total] = {}
-        self._keys: dict[tuple[str, bool, tuple[RangeKind, ...]], _Key] = {}
+        self._key_of = functools.cache(_key)
 
     def add(self, timeline: Timeline) -> None:
         """Add the steps of a process; each GPU that it drives has its own."""
@@ -118,10 +119,7 @@ class Breakdown:
         around = ranges.around(launch.start) if ranges and launch else ()
         # A step's annotation is no operator.
         around = tuple(each for each in around if each.name not in steps)
-        known = self._keys.get((work.name, work.is_copy, around))
-        if known is None:
-            known = self._keys[work.name, work.is_copy, around] = _key(work, around)
-        return known
+        return self._key_of(work.name, work.is_copy, around)
 
 
 def _by_period(stretches: Sequence[Period], work: Sequence[Work]) -> Iterator[tuple[Period, list[Work]]]:
@@ -149,14 +147,14 @@ def _step(
     )
 
 
-def _key(work: Work, around: tuple[RangeKind, ...]) -> _Key:
+def _key(name: str, is_copy: bool, around: tuple[RangeKind, ...]) -> _Key:
     names = tuple(each.name for each in around)
     operator = next((each for each in around if not kernels.is_python(each.name)), None)
     collective = next((each.collective for each in around if each.collective), "")
     types = _types(operator.types) if operator else ()
-    part = COPIES if work.is_copy else kernels.part_of(work.name, names, types, collective)
+    part = COPIES if is_copy else kernels.part_of(name, names, types, collective)
     return (
-        work.name,
+        name,
         part,
         operator.name if operator else None,
         kernels.phase_of(names),
@@ -195,15 +193,11 @@ def mean_parts(steps: Sequence[TracedStep]) -> dict[str, float]:
 def sums(parts: dict[str, float]) -> dict[str, float]:
     """Return computation, exposed communication, exposed copies and idle time of a step's parts."""
     return {
-        "computation": _sum(parts, COMPUTATION),
+        "computation": sum(parts.get(name, 0.0) for name in COMPUTATION),
         "exposed_communication": sum(time for part, time in parts.items() if part.startswith(COMMUNICATION)),
         "exposed_copies": parts.get(COPIES, 0.0),
-        "idle": _sum(parts, IDLE),
+        "idle": sum(parts.get(name, 0.0) for name in IDLE),
     }
-
-
-def _sum(parts: dict[str, float], names: Iterable[str]) -> float:
-    return sum(parts.get(name, 0.0) for name in names)
 
 
 def breakdown_of(trace: Trace) -> dict[str, float | None]:

@@ -54,9 +54,7 @@ def divide(start: int, end: int, work: Sequence[Work], parts: Sequence[str]) -> 
 
 def _gaps(start: int, end: int, taken: Sequence[Interval], work: Sequence[Work]) -> list[tuple[int, int, Work | None]]:
     gaps: list[tuple[int, int, Work | None]] = []
-    first_at: dict[int, Work] = {}
-    for each in work:
-        first_at.setdefault(each.start, each)
+    first_at = {each.start: each for each in reversed(work)}
     at = start
     for low, high in taken:
         if at < low:
@@ -74,10 +72,6 @@ class IdleCauses:
     to its own start. What the thread that launches it did until then tells why: it loaded data, it waited for the
     GPU, or, as far as the trace shows, it ran its program. Work that was launched early enough and still didn't start
     waits for something else.
-
-    Args:
-        timeline: of the process.
-        work: of the GPU.
     """
 
     def __init__(self, timeline: Timeline, work: Sequence[Work]) -> None:

@@ -141,11 +141,7 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
 
 def within(intervals: Sequence[Interval], start: int, end: int) -> list[Interval]:
     """Return what of merged intervals lies between two times."""
-    found = []
-    index = max(bisect.bisect_right(intervals, (start, 1 << 62)) - 1, 0)
-    while index < len(intervals) and intervals[index][0] < end:
-        low, high = max(intervals[index][0], start), min(intervals[index][1], end)
-        if low < high:
-            found.append((low, high))
-        index += 1
-    return found
+    first = max(bisect.bisect_right(intervals, (start, 1 << 62)) - 1, 0)
+    inside = intervals[first : bisect.bisect_left(intervals, (end,))]
+    cut = [(max(low, start), min(high, end)) for low, high in inside]
+    return [(low, high) for low, high in cut if low < high]

@@ -2,13 +2,11 @@
 
 from tprimat.frameworks.framework import Framework
 
-ROWS = (
-    Framework(
-        "automodel",
-        trains="NVIDIA's NeMo Automodel, FSDP2",
-        use_when="you train with Automodel",
-        precisions=("bf16", "fp8"),
-        data="mock",
-        recomputes="full",
-    ),
+FRAMEWORK = Framework(
+    "automodel",
+    trains="NVIDIA's NeMo Automodel, FSDP2",
+    use_when="you train with Automodel",
+    precisions=("bf16", "fp8"),
+    data="mock",
+    recomputes="full",
 )

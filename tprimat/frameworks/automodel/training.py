@@ -38,17 +38,6 @@ _TARGET = "_target_"
 _PACKAGE = "nemo_automodel.components"
 
 
-class Recorder(loop.LoopRecorder):
-    """The recorder of a custom loop, with losses that Automodel has reduced over all processes."""
-
-    def __enter__(self) -> Recorder:
-        """Start the first step."""
-        super().__enter__()
-        if self._recording:
-            self._recording.values.is_global = True
-        return self
-
-
 def train(request: Request) -> None:
     """Train in this process, one of request.num_gpus."""
     from nemo_automodel.components.config.loader import ConfigNode
@@ -58,7 +47,7 @@ def train(request: Request) -> None:
     training = TrainFinetuneRecipeForNextTokenPrediction(ConfigNode(content))
     process = processes.this_one(request.platform)
     training.setup()
-    recording = Recorder(
+    recording = loop.record(
         output_dir=request.output_dir,
         module=training.model_parts[0],
         optimizer=training.optimizer[0],
@@ -72,6 +61,8 @@ def train(request: Request) -> None:
     )
     step = training._run_train_optim_step
     with recording as recorder:
+        # Automodel has reduced the losses over all processes.
+        recorder.recording.values.is_global = True
         limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
 
         def recorded(batches: Any, max_grad_norm: float | None = None) -> Any:

@@ -2,7 +2,7 @@
 
 from tprimat.frameworks.framework import Framework
 
-ROWS = tuple(
+ZERO_1, ZERO_2, ZERO_3 = (
     Framework(
         f"deepspeed-zero{stage}",
         trains=f"DeepSpeed, ZeRO stage {stage}",

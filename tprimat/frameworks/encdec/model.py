@@ -119,10 +119,8 @@ def sinusoids(length: int, width: int) -> torch.Tensor:
     """Return positions as sines and cosines (arXiv 1706.03762, section 3.5), shape (length, width)."""
     position = torch.arange(length, dtype=torch.float32)[:, None]
     rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10000.0) / width))
-    table = torch.zeros(length, width)
-    table[:, 0::2] = torch.sin(position * rate)
-    table[:, 1::2] = torch.cos(position * rate)[:, : width // 2]
-    return table
+    angles = position * rate
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)[:, :width]
 
 
 def set_precision(request: EncDecRequest) -> str:

@@ -71,13 +71,9 @@ class Settings:
         """
         d, f, v = self.d_model, self.dim_feedforward, self.vocab_size
         attention, feed_forward, norm = 4 * d * d + 4 * d, 2 * d * f + f + d, 2 * d
-        return (
-            self.num_encoder_layers * (attention + feed_forward + 2 * norm)
-            + self.num_decoder_layers * (2 * attention + feed_forward + 3 * norm)
-            + 2 * norm
-            + 3 * v * d
-            + v
-        )
+        encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
+        layers = self.num_encoder_layers * encoder + self.num_decoder_layers * decoder
+        return layers + 2 * norm + 3 * v * d + v
 
     @property
     def model_config(self) -> ModelConfig:

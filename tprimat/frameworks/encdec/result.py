@@ -14,7 +14,6 @@ from tprimat.frameworks.encdec.request import DROPOUT, OPTIMIZER, EncDecRequest
 from tprimat.machine import page_cache
 from tprimat.machine.telemetry import trace
 from tprimat.record import describe
-from tprimat.record.lifecycle import Recording
 from tprimat.record.loop import LoopRecorder
 from tprimat.record.progress import reporter
 from tprimat.record.ranks import Process
@@ -87,12 +86,6 @@ class EpochRecorder(LoopRecorder):
         self.loss_scale: float | None = None
         self.skipped_steps: int | None = None
         self.problems: list[str] = []
-
-    @property
-    def recording(self) -> Recording:
-        """That of the training, which has begun."""
-        assert self._recording is not None
-        return self._recording
 
     def utilisation(self, began: float, ended: float) -> float | None:
         """Return the GPUs' mean utilization between two moments, percent; None if nothing read it."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-
 from tprimat.frameworks import resolve, scales
 from tprimat.frameworks.loops.launch import Loop
 from tprimat.frameworks.request import Request
+from tprimat.machine.host import installed_version
 
 OLDEST = (2, 6)
 """Version of torch from which on fully_shard is in torch.distributed.fsdp."""
@@ -30,12 +29,9 @@ class Fsdp(Loop[Request]):
 
     def unavailable(self) -> str | None:
         """Return why it can't run here and what to do; torch itself is not imported: that takes a second."""
-        try:
-            version = metadata.version("torch")
-        except metadata.PackageNotFoundError:
-            return None
-        digits = [int(part) for part in version.split(".")[:2] if part.isdecimal()]
-        if tuple(digits) < OLDEST:
+        version = installed_version("torch")
+        digits = [int(part) for part in (version or "").split(".")[:2] if part.isdecimal()]
+        if version is not None and tuple(digits) < OLDEST:
             return f"needs torch {'.'.join(map(str, OLDEST))} or newer, and {version} is installed: upgrade it"
         return None
 

@@ -2,12 +2,10 @@
 
 from tprimat.frameworks.framework import Framework
 
-ROWS = (
-    Framework(
-        "lightning",
-        trains="Lightning, DDP",
-        use_when="the default; needs nothing beyond `requirements.txt`",
-        packages=("torch", "lightning", "transformers"),
-        automatic_on=("nvd", "amd", "cpu"),
-    ),
+FRAMEWORK = Framework(
+    "lightning",
+    trains="Lightning, DDP",
+    use_when="the default; needs nothing beyond `requirements.txt`",
+    packages=("torch", "lightning", "transformers"),
+    automatic_on=("nvd", "amd", "cpu"),
 )

@@ -56,7 +56,6 @@ def main(arguments: list[str], make: Callable[[Recipe, Process], Engine]) -> int
 
 
 def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
-    """Train, with the recorder watching, and write the result to the request's directory."""
     training = recipe.of(request)
     settings, accumulation = training.settings, request.gradient_accumulation_steps
     process = this_one(request.platform)

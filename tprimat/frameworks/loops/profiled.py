@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import gzip
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -112,12 +113,13 @@ def read_trace(path: str) -> tuple[Trace | None, list[str]]:
     return trace, [f"--profile {TORCH}: {each}" for each in (*doubts, none) if each]
 
 
+@dataclasses.dataclass
 class Window:
     """The profiled steps, after those of the training or when its time is up; then it ends.
 
     Without a profile the time alone decides.
 
-    Args:
+    Attributes:
         profile: entered and left by the window.
         traces: paths of what the profile leaves, by kind.
         kind: name of the profiler, for messages.
@@ -125,42 +127,33 @@ class Window:
         before: called before the profiler starts.
     """
 
-    def __init__(
-        self,
-        profile: Profile | None,
-        traces: Mapping[str, str],
-        kind: str | None,
-        steps: int,
-        limit: TimeLimit,
-        before: Callable[[], object] | None = None,
-    ) -> None:
-        self._profile = profile
-        self._traces = traces
-        self._kind = kind
-        self._steps = steps
-        self._limit = limit
-        self._before = before
-        self._time_is_up = False
-        self._opened_at: int | None = None
-        self._last = 0
-        self._problem: str | None = None
-        self._trace: Trace | None = None
-        self._doubts: list[str] = []
+    profile: Profile | None
+    traces: Mapping[str, str]
+    kind: str | None
+    steps: int
+    limit: TimeLimit
+    before: Callable[[], object] | None = None
+    _time_is_up: bool = dataclasses.field(default=False, init=False)
+    _opened_at: int | None = dataclasses.field(default=None, init=False)
+    _last: int = dataclasses.field(default=0, init=False)
+    _problem: str | None = dataclasses.field(default=None, init=False)
+    _trace: Trace | None = dataclasses.field(default=None, init=False)
+    _doubts: list[str] = dataclasses.field(default_factory=list, init=False)
 
     def reached(self, step: int) -> str | None:
         """Return why the training is to end early after a step; None to go on.
 
         To be called by every process, after every batch, once the step's time was taken.
         """
-        profile, opened_at = self._profile, self._opened_at
+        profile, opened_at = self.profile, self._opened_at
         if profile is None:
-            return self._limit.reached(step)
+            return self.limit.reached(step)
         if opened_at is None:
-            self._time_is_up = self._limit.reached(step) is not None
-            if self._time_is_up or step == self._steps:
+            self._time_is_up = self.limit.reached(step) is not None
+            if self._time_is_up or step == self.steps:
                 self._opened_at = self._last = step
-                if self._before is not None:
-                    self._before()
+                if self.before is not None:
+                    self.before()
                 with self._any_problem():
                     self._end_step = profile.__enter__()
             return None
@@ -171,11 +164,11 @@ class Window:
                 self._end_step()
                 if step >= end:
                     profile.__exit__(None, None, None)
-                    if TORCH in self._traces:
-                        self._trace, self._doubts = read_trace(self._traces[TORCH])
+                    if TORCH in self.traces:
+                        self._trace, self._doubts = read_trace(self.traces[TORCH])
         is_over = self._last >= end or self._problem is not None
-        is_early = self._time_is_up and step < self._steps + WINDOW
-        return self._limit.reason(opened_at) if is_early and is_over else None
+        is_early = self._time_is_up and step < self.steps + WINDOW
+        return self.limit.reason(opened_at) if is_early and is_over else None
 
     def noted(self, run: Run) -> Run:
         """Return the run with its profiled steps marked, and where the traces are."""
@@ -186,7 +179,7 @@ class Window:
         problems = [*self._doubts, *([] if self._problem is None else [self._problem])]
         return msgspec.structs.replace(
             run,
-            profile={**run.profile, **self._traces},
+            profile={**run.profile, **self.traces},
             profiled_steps=steps,
             warnings=(*run.warnings, *problems),
             trace=self._trace,
@@ -199,7 +192,7 @@ class Window:
         try:
             yield
         except Exception as error:  # noqa: BLE001 - whatever a profiler raises, what was measured before it holds
-            self._problem = f"--profile {self._kind}: {type(error).__name__}: {error}".splitlines()[0]
+            self._problem = f"--profile {self.kind}: {type(error).__name__}: {error}".splitlines()[0]
 
 
 def window(

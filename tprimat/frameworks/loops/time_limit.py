@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ def megatrons(limit_s: float | None, nodes: int) -> int | None:
     return None if limit_s is None or nodes == 1 else math.ceil((START_S + limit_s) / 60)
 
 
+@dataclasses.dataclass
 class TimeLimit:
     """The time limit of one training: so many seconds for its requested steps; None for no limit.
 
@@ -31,47 +33,41 @@ class TimeLimit:
     have taken before.
     """
 
-    def __init__(
-        self,
-        steps: int,
-        limit_s: float | None,
-        world_size: int,
-        agree: Callable[[bool], bool],
-        clock: Callable[[], float] = time.monotonic,
-        spent_s: float = 0.0,
-    ) -> None:
-        self._steps = steps
-        self._limit_s = limit_s
-        self._world_size = world_size
-        self._agree = agree
-        self._clock = clock
-        self._started = clock() - spent_s
-        self._step = 0
-        self._first_step_s = 0.0
+    steps: int
+    limit_s: float | None
+    world_size: int
+    agree: Callable[[bool], bool]
+    clock: Callable[[], float] = time.monotonic
+    spent_s: float = 0.0
+    _step: int = dataclasses.field(default=0, init=False)
+    _first_step_s: float = dataclasses.field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self._started = self.clock() - self.spent_s
 
     def reached(self, step: int) -> str | None:
         """Return why the training is to end after a step; None to go on.
 
         To be called by every process, after every batch; a step that was seen costs nothing.
         """
-        limit = self._limit_s
-        if step == self._step or limit is None or step >= self._steps:
+        limit = self.limit_s
+        if step == self._step or limit is None or step >= self.steps:
             return None
         self._step = step
-        elapsed = self._clock() - self._started
+        elapsed = self.clock() - self._started
         if step == 1:
             self._first_step_s = elapsed
         # One process alone looks at each step; several now and then, ahead to when they next agree.
-        if self._world_size == 1:
+        if self.world_size == 1:
             over = elapsed >= limit
         elif step <= 2 or step % CHECKED_EVERY == 0:
             pace = (elapsed - self._first_step_s) / (step - 1) if step > 1 else 0.0
-            over = self._agree(elapsed + (CHECKED_EVERY - step % CHECKED_EVERY) * pace >= limit)
+            over = self.agree(elapsed + (CHECKED_EVERY - step % CHECKED_EVERY) * pace >= limit)
         else:
             return None
         return self.reason(step) if over else None
 
     def reason(self, step: int) -> str:
         """Return why a training whose time was up ended after a step."""
-        limit = units.duration(self._limit_s or 0.0)
-        return f"{step} of max_steps={self._steps} steps: the time limit of {limit} was reached"
+        limit = units.duration(self.limit_s or 0.0)
+        return f"{step} of max_steps={self.steps} steps: the time limit of {limit} was reached"

@@ -39,10 +39,9 @@ class Resolver(ExternalResolver):
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Refuse what the memory can't hold."""
-        needed = self.bytes_needed(shape)
         check_memory(
             self.model.title,
-            needed,
+            self.bytes_needed(shape),
             self.device,
             self.advise_scale,
             "weights, gradients and its share of Adam's states",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from pathlib import Path
@@ -20,6 +21,8 @@ WITHOUT_TE = "Please install TE"
 """How Megatron's refusals end where Transformer Engine is missing."""
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+_refusal = functools.partial(UsageError, heading="convert")
 
 
 def check_target(target: Path, *, overwrite: bool) -> None:
@@ -93,7 +96,3 @@ def _first_line(error: OSError) -> str:
     # What transformers raises has no strerror, and explains itself in a page.
     lines = (error.strerror or str(error) or type(error).__name__).strip().splitlines()
     return lines[0].rstrip(".")
-
-
-def _refusal(problem: str) -> UsageError:
-    return UsageError(problem, heading="convert")

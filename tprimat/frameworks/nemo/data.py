@@ -93,15 +93,9 @@ def index(sequences: int, length: int, item_size: int, code: int) -> bytes:
     import numpy as np
 
     numbers = np.arange(sequences + 1, dtype="<i8")
-    return b"".join(
-        [
-            HEADER,
-            struct.pack("<QBQQ", VERSION, code, sequences, sequences + 1),
-            np.full(sequences, length, dtype="<i4").tobytes(),
-            (numbers[:-1] * (length * item_size)).tobytes(),
-            numbers.tobytes(),
-        ]
-    )
+    head = HEADER + struct.pack("<QBQQ", VERSION, code, sequences, sequences + 1)
+    arrays = np.full(sequences, length, dtype="<i4"), numbers[:-1] * (length * item_size), numbers
+    return b"".join([head, *(each.tobytes() for each in arrays)])
 
 
 def _sequences(request: Request) -> int:

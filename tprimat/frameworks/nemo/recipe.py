@@ -11,13 +11,15 @@ Runs inside NeMo's environment. What is changed, and why:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tprimat import console
 from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks.loops.recipe import described, shape_of
 from tprimat.frameworks.nemo import data, fields
+from tprimat.frameworks.nemo import launch as nemo
 from tprimat.frameworks.request import TOKENS, Request
 from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import DIVISION, assign, launched
@@ -64,6 +66,17 @@ def build(request: Request) -> Any:
     for setting in request.settings:
         fields.assign(recipe, setting)
     return recipe
+
+
+def show(requests: Sequence[Request]) -> None:
+    """Print the recipes that NeMo would run, field by field, if it is here to make them."""
+    if reason := nemo.LAUNCHER.unavailable():
+        console.note(f"the recipe can be shown only if NeMo is installed: {reason}")
+        return
+    for request in requests:
+        console.info(f"\nRecipe of {request.model} for NeMo:")
+        for line in lines(build(request)):
+            console.info(f"  {line}")
 
 
 def lines(node: Any, path: str = "") -> Iterator[str]:

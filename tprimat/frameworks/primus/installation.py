@@ -124,14 +124,12 @@ class Installation:
         added: tuple[str, ...] = ()
         if precision == "fp16" or (precision == "fp8" and file.name == plain):
             added = PRECISION_ARGUMENTS[precision]
-        if added:
             notes.append(f"{file} is for bf16: {' '.join(added)} is added")
         if gpu and file.parent in folders and file.parent.name.lower() != gpu:
             notes.append(f"this Primus has no configurations for {gpu.upper()}: {file} is used")
         return ConfigFile(self.path / file, added, tuple(notes))
 
     def _folders(self, gpu: str | None) -> list[Path]:
-        """Return the directories with configurations for a GPU."""
         if gpu in FOLDERS:
             return [CONFIGS / name for name in FOLDERS[gpu]]
         names = sorted(folder.name for folder in (self.path / CONFIGS).glob("MI*") if folder.is_dir())

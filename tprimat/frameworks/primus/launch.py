@@ -55,10 +55,9 @@ class Resolver(Planner):
         self.requested = PrimusRequest(**options, config=Path(config) if config else None)
         super().prepare()
 
-    def complete(self, request: Request, shape: ModelConfig) -> Request:
+    def complete(self, request: Request, shape: ModelConfig) -> PrimusTraining:
         """Return the request with Primus' own fields. Raises UsageError if the configuration states no sizes."""
         training = super().complete(request, shape)
-        assert isinstance(training, PrimusTraining)
         if not (training.global_batch_size and training.micro_batch_size and training.sequence_length):
             raise UsageError(
                 f"{training.configuration.path}: batch size and sequence length are missing",
@@ -116,11 +115,11 @@ class Primus(Loop[PrimusTraining]):
 
     def log_name(self, request: PrimusTraining, moment: str) -> str:
         """Return the name of a training's log, without its ending."""
-        return f"primus_training_{request.model}_{moment}{_node(request)}"
+        return f"primus_training_{request.model}_{moment}{request.node_suffix}"
 
     def latest_log(self, request: PrimusTraining) -> str | None:
         """Return the file that is always a copy of the newest log."""
-        return f"training_{request.model}{_node(request)}.log"
+        return f"training_{request.model}{request.node_suffix}.log"
 
 
 LAUNCHER = Primus()
@@ -191,7 +190,3 @@ def _record(request: PrimusTraining, command: Launch, machine: Machine) -> Start
             for name in ("scale", "model_config", "training_config", "parallelism_config", "framework_config")
         },
     )
-
-
-def _node(request: PrimusTraining) -> str:
-    return f"_node{request.node_index}" if request.num_nodes > 1 else ""

@@ -37,7 +37,6 @@ class PrimusTraining(Request):
     """A training by Primus, every choice made; sizes that the configuration leaves open are 0.
 
     Attributes:
-        launcher: one of LAUNCHERS.
         configuration: what is in force, the command line included.
         setup: as the training's log would state it.
         arguments: the command line.

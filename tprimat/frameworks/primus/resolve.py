@@ -128,7 +128,7 @@ class Planner(resolve.Resolver):
             resolve.check_batch(batch, micro, replicas)
         return micro, batch
 
-    def complete(self, request: Request, shape: ModelConfig) -> Request:
+    def complete(self, request: Request, shape: ModelConfig) -> PrimusTraining:
         """Return the request with Primus' own fields."""
         settings = self.configuration.settings
         seed = settings.value("seed")

@@ -2,13 +2,11 @@
 
 from tprimat.frameworks.framework import Framework
 
-ROWS = (
-    Framework(
-        "torchtitan",
-        trains="torchtitan, `$TORCHTITAN_PATH`; Llama at full size",
-        use_when="PyTorch's own reference",
-        models=("llama",),
-        precisions=("bf16",),
-        data="c4_test",
-    ),
+FRAMEWORK = Framework(
+    "torchtitan",
+    trains="torchtitan, `$TORCHTITAN_PATH`; Llama at full size",
+    use_when="PyTorch's own reference",
+    models=("llama",),
+    precisions=("bf16",),
+    data="c4_test",
 )

@@ -2,11 +2,9 @@
 
 from tprimat.frameworks.framework import Framework
 
-ROWS = (
-    Framework(
-        "transformers",
-        trains="`transformers.Trainer`, DDP",
-        use_when="you train with the Trainer",
-        packages=("torch", "transformers", "accelerate"),
-    ),
+FRAMEWORK = Framework(
+    "transformers",
+    trains="`transformers.Trainer`, DDP",
+    use_when="you train with the Trainer",
+    packages=("torch", "transformers", "accelerate"),
 )

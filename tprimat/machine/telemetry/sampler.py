@@ -19,7 +19,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from tprimat.errors import UsageError
@@ -50,10 +49,7 @@ OFF, REPLAY = "off", "replay:"
 class Sampler:
     """The sampler as the training's process sees it. Nothing here raises or waits, but stop() for STOP_S.
 
-    Args:
-        platform: that trains.
-        devices: that train on this machine.
-        with_siblings: whether this process's parent has started the training's other processes, as torchrun does.
+    With siblings, this process's parent has started the training's other processes, as torchrun does.
 
     Attributes:
         unknown: why there is no telemetry; None if there may be.
@@ -76,12 +72,6 @@ class Sampler:
             self._start([str(os.getpid()), platform, str(root), *gpus])
         except (OSError, ValueError) as error:
             self.unknown = f"the sampler could not be started: {error}"
-
-    def __enter__(self) -> Sampler:
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self.stop()
 
     def so_far(self) -> Trace | None:
         """Return what was read until now or until stop(); None for nothing."""
@@ -181,10 +171,7 @@ def source_of(arguments: Sequence[str]) -> Source | None:
 def sample(source: Source, write: Callable[[bytes], Any], is_stopped: Callable[[float], bool]) -> None:
     """Read until stopped, then a last time.
 
-    Args:
-        source: what is read.
-        write: takes a line.
-        is_stopped: waits for so many seconds, and returns whether it is to end.
+    `write` takes a line; `is_stopped` waits for so many seconds, and returns whether it is to end.
     """
     write(trace.encode(source.header))
     began = time.monotonic()

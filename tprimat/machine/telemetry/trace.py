@@ -63,13 +63,9 @@ class Trace(NamedTuple):
 
 
 class LiveSource:
-    """This machine.
+    """This machine; for a training on a CPU no GPU is read.
 
-    Args:
-        platform: that trains; cpu reads no GPU.
-        gpus: GpuState.id of each GPU that trains.
-        pid: of the process whose children belong to the training, itself included.
-        host: where everything is read.
+    `gpus` has the GpuState.id of each GPU that trains; the process `pid` and its children belong to the training.
     """
 
     def __init__(self, platform: Platform, gpus: Sequence[str], pid: int, host: Host | None = None) -> None:

@@ -37,11 +37,7 @@ def disturbance(samples: Sequence[Sample], start: float, end: float) -> Disturba
 def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> Run:
     """Return a run with what was read beside it.
 
-    Args:
-        run: with its records.
-        steps: when they ran.
-        sampler: of the machine that the first process runs on, which has been stopped.
-        processes_here: processes of the training on this machine.
+    The sampler is that of the machine that the first process runs on, and has been stopped.
     """
     trace = sampler.so_far()
     unread = [
@@ -60,11 +56,7 @@ def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> 
 def without_steps(run: Run, sampler: Sampler, began: float, ended: float) -> Run:
     """Return a run read from a log, which doesn't state when its steps ran: events of the whole training, no energy.
 
-    Args:
-        run: read from the log.
-        sampler: of the training's process, which has been stopped.
-        began: of that process, on time.perf_counter(), s.
-        ended: of that process.
+    The sampler has been stopped; the training's process began and ended at these times of time.perf_counter(), s.
     """
     whole = Timeline((run.steps[-1] if run.steps else 1,), (ended,), (ended - began,), began)
     known = joined(run, whole, sampler, run.num_gpus or 1)

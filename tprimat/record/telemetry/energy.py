@@ -79,13 +79,9 @@ class Counter(NamedTuple):
 
 
 def of_gpus(samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, expected: int) -> Energy:
-    """Return the energy of a machine's GPUs over the steady steps.
+    """Return the energy of a machine's GPUs over the steady steps, from the samples of the whole training.
 
-    Args:
-        samples: of the whole training.
-        ids: of the GPUs that train here.
-        steady: the steps that count.
-        expected: processes that train here, one per GPU.
+    As many GPUs are expected as processes that train here.
     """
     if any(later.at <= earlier.at for earlier, later in itertools.pairwise(samples)):
         return Energy("clock-jump", "the timestamps of the readings don't increase: the machine's clock was changed")
@@ -219,8 +215,7 @@ def _within_error(counter: Counter, steady: Timeline, name: str) -> Energy:
 def _of_packages(parts: Mapping[int, Energy]) -> Energy:
     """Return the energy of dies of which one counts for two: right if both dies of each package train.
 
-    Args:
-        parts: by the number of the die in the order of PCI addresses, in which those of a package are neighbours.
+    Dies are numbered in the order of PCI addresses, in which those of a package are neighbours.
     """
     pairs = [(parts.get(index - index % 2), parts.get(index - index % 2 + 1)) for index in parts]
     if all(one and other and (one.joules is None) != (other.joules is None) for one, other in pairs):
@@ -268,10 +263,8 @@ def _stands_still(counter: Counter, drawn: Sequence[tuple[float, float]]) -> boo
 
 def _power_times_time(drawn: Sequence[tuple[float, float]], steady: Timeline) -> float:
     """Return the energy that power readings give for the steps, J."""
-    sums = [0.0]
-    for (before, low), (at, high) in itertools.pairwise(drawn):
-        sums.append(sums[-1] + (low + high) / 2 * (at - before))
-    summed = Counter([at for at, _ in drawn], sums)
+    parts = ((low + high) / 2 * (at - before) for (before, low), (at, high) in itertools.pairwise(drawn))
+    summed = Counter([at for at, _ in drawn], list(itertools.accumulate(parts, initial=0.0)))
     return sum(summed.between(start, end)[0] for start, end in steady.intervals())
 
 

@@ -52,10 +52,7 @@ Rows = Sequence[tuple[float, GpuState]]
 def find(trace: Trace, steps: Timeline, steady: Timeline) -> list[TelemetryIssue]:
     """Return the events from the first to the last step, warnings first, each kind once per time.
 
-    Args:
-        trace: of the whole training.
-        steps: all steps.
-        steady: those after the warm-up, in which clocks are compared.
+    Clocks are compared in the steady steps, those after the warm-up.
     """
     if any(later.at <= earlier.at for earlier, later in itertools.pairwise(trace.samples)):
         text = "the timestamps of the readings don't increase: the machine's clock was changed"

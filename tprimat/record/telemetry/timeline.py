@@ -40,15 +40,12 @@ class Timeline:
         steps, moments, seconds = zip(*rows, strict=True) if rows else ((), (), ())
         return cls(steps, moments, seconds, began)
 
-    def first_step(self, index: int) -> int:
-        """Return the first step of a record."""
-        return self.steps[index - 1] + 1 if index else self.steps[0]
-
     def steps_between(self, start: float, end: float) -> tuple[int, int]:
         """Return the first and the last step that run within a time."""
         first = min(bisect.bisect_right(self.ends, start), len(self.ends) - 1)
         last = min(bisect.bisect_left(self.ends, end), len(self.ends) - 1)
-        return self.first_step(first), self.steps[max(first, last)]
+        begins = self.steps[first - 1] + 1 if first else self.steps[0]
+        return begins, self.steps[max(first, last)]
 
     def part(self, first_step: int, last_step: int) -> Timeline:
         """Return the records from one step to another."""
