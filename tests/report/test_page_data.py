@@ -220,7 +220,9 @@ class TestCharts:
         assert chart["range"][1] < 4
 
     def test_steps_beyond_the_shortest_run_are_excluded_with_their_median(self):
-        chart = charts.step_times(*self.of(comparison(make_run(steps=90), make_run(MI300X, stack="rocm", step_time=3.6))))
+        chart = charts.step_times(
+            *self.of(comparison(make_run(steps=90), make_run(MI300X, stack="rocm", step_time=3.6)))
+        )
         longest = [trace for trace in chart["traces"] if trace["system"] == 0]
         assert [trace["index"] for trace in longest if trace["part"] == "excluded"][1:] == [{"from": 59, "to": 90}]
         assert [trace["index"] for trace in longest if trace["part"] == "steps"] == [{"from": 3, "to": 60}]
