@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from tprimat import units
@@ -53,6 +53,29 @@ def first_counted(result: RunResult) -> int:
     """Index of the first record that the figures are of."""
     first = first_step(result) or 1
     return next((index for index, step in enumerate(result.run.steps) if step >= first), 0)
+
+
+def final_losses(systems: Sequence[SystemResult], form: str = ".4g") -> list[str]:
+    """Return the loss at the end of each system, and its step if they end after unlike numbers of steps or tokens."""
+    ends = [sorted({min(steps), max(steps)}) if (steps := loss_ends(system)) else [] for system in systems]
+    tokens = [(system.run.tokens_per_step or 0) if steps else 0 for system, steps in zip(systems, ends, strict=True)]
+    are_unlike = [len({*map(str, each)} - {"[]", "0"}) > 1 for each in (ends, tokens)]
+    texts = []
+    for system, steps, each in zip(systems, ends, tokens, strict=True):
+        places = [f"step {'–'.join(f'{step:,}' for step in steps)}"]
+        if are_unlike[1] and each:
+            places.append(f"{'–'.join(units.count(step * each) for step in steps)} tokens")
+        where = f" ({', '.join(places)})" if any(are_unlike) else ""
+        value = system.value("final_loss")
+        texts.append(units.UNKNOWN if value is None else f"{value:{form}}{where}")
+    return texts
+
+
+def loss_ends(system: SystemResult) -> list[int]:
+    """Return the last step of each of a system's runs that has a loss."""
+    series = (zip(each.run.steps, each.run.loss_values, strict=True) for each in system.valid_runs)
+    ends = (max((step for step, loss in each if loss is not None), default=0) for each in series)
+    return list(filter(None, ends))
 
 
 def rate_unit(systems: Iterable[SystemResult]) -> str:

@@ -13,7 +13,7 @@ from tprimat.report.breakdown import breakdowns
 from tprimat.report.page import charts, evidence, windows
 from tprimat.report.page.markup import Control, Fold, Part
 from tprimat.report.page.view import View
-from tprimat.report.rates import first_counted, untimed
+from tprimat.report.rates import final_losses, first_counted, untimed
 from tprimat.results.account import PARTS
 from tprimat.text import plain
 
@@ -105,11 +105,12 @@ def _before(result: RunResult) -> float | None:
 def loss(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
     """Yield the charts of loss over tokens and over time, and their table."""
     rows: list[list[Content]] = []
-    for each in view.of_model(model):
+    ends = final_losses([each.system for each in view.of_model(model)])
+    for each, final in zip(view.of_model(model), ends, strict=True):
         known = (value for index in each.runs for value in view.runs[index].result.run.loss_values if value is not None)
-        first, final, data = next(known, None), each.system.value("final_loss"), each.system.run.data
+        first, data = next(known, None), each.system.run.data
         if first is not None:
-            end = Link(_nats(final), evidence.title_anchor(each, "Loss at the end"))
+            end = Link(final, evidence.title_anchor(each, "Loss at the end"))
             rows.append([each.name, _nats(first), end, _nats(data.entropy), data.kind or "not reported"])
     if rows:
         yield chart("loss-tokens", "Loss over tokens; the table below has the first and the last values")
