@@ -69,6 +69,13 @@ def test_what_compiling_took_is_said_where_it_tells_systems_apart(folder, found)
     assert said(compare(compiled)) == []
 
 
+def test_the_names_say_every_setting_that_differs(folder):
+    files = [tprimat.load(folder / f"{name}.json").files[0] for name in ("compiled", "eager", "micro_batch_1")]
+    called = {"micro-batch 8, torch.compile", "micro-batch 8, eager", "micro-batch 1, torch.compile"}
+    assert {system.name for system in compare(files).systems} == called
+    assert {system.name for system in compare(files[1:]).systems} == {*sorted(called)[:1], "micro-batch 8, eager"}
+
+
 def test_the_timer_of_results_that_claim_compilation_in_the_first_step_is_todays(folder):
     # The loop compiles before its first step, and so do runs that are recorded today: their timer is the same one.
     assert "with compilation" in (folder / "compiled.json").read_text(encoding="utf-8")
