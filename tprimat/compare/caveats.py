@@ -29,6 +29,7 @@ CODES = (
     "slow-device",
     "precision-differs",
     "settings-differ",
+    "at-power-cap",
     "compile-time",
     "precision-source",
     "model-source",
@@ -96,7 +97,10 @@ OUTLIER_SHARE = 0.01
 """Share of a run's steady time that one record may take beyond the median before it is named."""
 
 
-OF_ONE = ("throttled", "shared", "disturbed", "device-errors", "slow-device", "bf16-emulated")
+AT_CAP = 0.5
+"""Share of the readings in which a GPU reaches its power cap from which it is named, though none lowered that cap."""
+
+OF_ONE = ("throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap", "bf16-emulated")
 """Codes of what matters to a system that is compared with none, too."""
 
 
@@ -303,12 +307,23 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
                 texts.append(f"{system.name}: {worst.sentence}{more}")
         if texts:
             yield Caveat(code, "warning", "; ".join(texts))
+    at_cap = {system.name: _share_at_cap(system) for system in systems}
+    if texts := [f"{name} in {share:.0%} of the readings" for name, share in at_cap.items() if share >= AT_CAP]:
+        yield Caveat("at-power-cap", "info", f"at the power cap: {'; '.join(texts)}")
     slow = {
         system.name: list(dict.fromkeys(name for each in system.valid_runs for name in each.run.preflight.slow_devices))
         for system in systems
     }
     if texts := [f"{join_names(names)} of {system}" for system, names in slow.items() if names]:
         yield Caveat("slow-device", "warning", f"slower than the other GPUs in the preflight: {'; '.join(texts)}")
+
+
+def _share_at_cap(system: SystemResult) -> float:
+    """Return the share of readings at the power cap, mean over the runs; 0 if an event says that it was lowered."""
+    found = [result.run.telemetry for result in system.valid_runs if result.run.telemetry.samples]
+    if not found or any(issue.code == "power-cap" for each in found for issue in each.issues):
+        return 0.0
+    return statistics.fmean(each.throttle_shares.get("power-cap", 0.0) for each in found)
 
 
 def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
