@@ -12,7 +12,7 @@ from tprimat import units
 from tprimat.analysis.intervals import welch
 from tprimat.analysis.summary import CUT, NAMED_WARM_UP, OVER_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
-from tprimat.compare.figures import trained_seconds
+from tprimat.compare.figures import AT_CAP, share_at_cap, trained_seconds
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.results.fields import COMPILE_TIME
 from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, MODEL_FROM_DIRECTORY
@@ -97,9 +97,6 @@ OUTLIER_SHARE = 0.01
 """Share of a run's steady time that one record may take beyond the median before it is named."""
 
 
-AT_CAP = 0.5
-"""Share of the readings in which a GPU reaches its power cap from which it is named, though none lowered that cap."""
-
 OF_ONE = ("throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap", "bf16-emulated")
 """Codes of what matters to a system that is compared with none, too."""
 
@@ -162,14 +159,8 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
         first, second = itertools.islice(dict.fromkeys(scopes.values()), 2)
         text = f"step timers differ: {_brief(first)} vs {_brief(second)}"
         yield Caveat("timer-differs", "warning", text)
-    emulated = [
-        system.name
-        for system in systems
-        if system.run.platform == "cpu"
-        and system.run.training_config.precision == "bf16"
-        and system.run.environment.lacks_bf16
-    ]
-    if emulated:
+    on_cpu = [system.run for system in systems if system.run.platform == "cpu"]
+    if any(run.training_config.precision == "bf16" and run.environment.lacks_bf16 for run in on_cpu):
         text = "this CPU has no BF16 instructions; BF16 is emulated in software and slow"
         yield Caveat("bf16-emulated", "warning", text)
     batches = list(dict.fromkeys(system.run.training_config.global_batch_size for system in systems))
@@ -307,8 +298,8 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
                 texts.append(f"{system.name}: {worst.sentence}{more}")
         if texts:
             yield Caveat(code, "warning", "; ".join(texts))
-    at_cap = {system.name: _share_at_cap(system) for system in systems}
-    if texts := [f"{name} in {share:.0%} of the readings" for name, share in at_cap.items() if share >= AT_CAP]:
+    at_cap = ((system.name, share) for system in systems if (share := share_at_cap(system)) >= AT_CAP)
+    if texts := [f"{name} in {share:.0%} of the readings" for name, share in at_cap]:
         yield Caveat("at-power-cap", "info", f"at the power cap: {'; '.join(texts)}")
     slow = {
         system.name: list(dict.fromkeys(name for each in system.valid_runs for name in each.run.preflight.slow_devices))
@@ -316,14 +307,6 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     }
     if texts := [f"{join_names(names)} of {system}" for system, names in slow.items() if names]:
         yield Caveat("slow-device", "warning", f"slower than the other GPUs in the preflight: {'; '.join(texts)}")
-
-
-def _share_at_cap(system: SystemResult) -> float:
-    """Return the share of readings at the power cap, mean over the runs; 0 if an event says that it was lowered."""
-    found = [result.run.telemetry for result in system.valid_runs if result.run.telemetry.samples]
-    if not found or any(issue.code == "power-cap" for each in found for issue in each.issues):
-        return 0.0
-    return statistics.fmean(each.throttle_shares.get("power-cap", 0.0) for each in found)
 
 
 def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:

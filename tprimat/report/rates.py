@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
@@ -43,16 +44,11 @@ def bounds_of(system: SystemResult) -> Bounds | None:
     return Bounds(work / interval.high, work / interval.low, "within", interval.coverage or 0)
 
 
-def first_step(result: RunResult) -> int | None:
-    """Return the first step of the values: that of the first segment, if a run has several."""
-    levels = result.summary.segments
-    return levels[0].first_step if levels else result.summary.steady.first_step
-
-
-def first_counted(result: RunResult) -> int:
-    """Index of the first record that the figures are of."""
-    first = first_step(result) or 1
-    return next((index for index, step in enumerate(result.run.steps) if step >= first), 0)
+def counted_records(result: RunResult) -> list[bool]:
+    """Return for each record of a run whether the averages count it."""
+    steady, profiled = result.summary.steady, set(result.run.profiled_steps)
+    first, last = steady.first_step or 0, steady.last_step or math.inf
+    return [first <= step <= last and step not in profiled for step in result.run.steps]
 
 
 def final_losses(systems: Sequence[SystemResult], form: str = ".4g") -> list[str]:

@@ -18,7 +18,7 @@ from tprimat.analysis.intervals import CONFIDENCE, between_run_interval
 from tprimat.analysis.summary import WITHHELD
 from tprimat.compare import RunResult, SystemResult
 from tprimat.report import tables
-from tprimat.report.rates import RATE, Bounds, bounds_of, first_step, plus_minus, rate_of, rate_unit
+from tprimat.report.rates import RATE, Bounds, bounds_of, counted_records, plus_minus, rate_of, rate_unit
 from tprimat.text import counted, join_names
 
 LOG_FROM = 4.0
@@ -215,7 +215,7 @@ def step_times(runs: Sequence[Series]) -> LineChart | None:
     lines = []
     for system, result in timed:
         at = 0
-        for counts, part in itertools.groupby(_counted(result)):
+        for counts, part in itertools.groupby(counted_records(result)):
             start, at = at, at + len(list(part))
             # One record of overlap, so that the line has no gap at a cut.
             ends = (start, at) if counts else (max(0, start - 1), min(at + 1, len(result.run.steps)))
@@ -235,12 +235,6 @@ def step_times(runs: Sequence[Series]) -> LineChart | None:
     )
 
 
-def _counted(result: RunResult) -> list[bool]:
-    """Return for each record of a run whether the averages count it."""
-    first, last = first_step(result) or 0, result.summary.steady.last_step or math.inf
-    return [first <= step <= last and step not in result.run.profiled_steps for step in result.run.steps]
-
-
 def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
     """Return the ends of an axis of step times, s, and whether it is logarithmic: some run is so much slower.
 
@@ -252,8 +246,7 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
     medians: list[float] = []
     for result in results:
         times += [time for time in result.run.step_times if time is not None]
-        counted_times = itertools.compress(result.run.step_times, _counted(result))
-        own = [time for time in counted_times if time is not None]
+        own = [time for time in itertools.compress(result.run.step_times, counted_records(result)) if time is not None]
         if own:
             steady += own
             medians.append(statistics.median(own))
