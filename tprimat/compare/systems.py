@@ -264,14 +264,12 @@ def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence
     versions += [Part(each, functools.partial(_variable, name=each), str) for each in variables]
     # Keys that only one framework has.
     others = [_of_setting(row, row.title) for row in of_frameworks(runs)]
-    texts: dict[int, list[str | None]] = {}
+    text = functools.cache(lambda part, index: _part_text(part, runs[index]))
     found: list[Sequence[Part]] = [always] * len(runs)
 
     def fitting(parts: Sequence[Part], indices: Sequence[int]) -> list[tuple[object, ...]]:
         """Return what each of some runs has for its parts."""
-        for part in parts:
-            texts.setdefault(id(part), [_part_text(part, run) for run in runs])
-        return [tuple(texts[id(part)][index] for part in parts) for index in indices]
+        return [tuple(text(part, index) for part in parts) for index in indices]
 
     alike: dict[tuple[object, ...], list[int]] = {}
     for index, key in enumerate(fitting(always, range(len(runs)))):

@@ -33,8 +33,7 @@ def document(report: Report) -> Document:
         screen.append(Heading(2, model.title))
         for group in model.groups:
             header = ["Framework", capitalized(rate_unit(group.systems)), "Avg step time", "Final loss", "Total time"]
-            losses = final_losses(group.systems, ".4f")
-            screen.append(Table(header, [*map(_row, group.systems, losses)]))
+            screen.append(Table(header, [*map(_row, group.systems, final_losses(group.systems, ".4f"))]))
             texts = []
             for row in tables.differing(group):
                 values = "; ".join(dict.fromkeys("unknown" if value is None else value for value in row.values))

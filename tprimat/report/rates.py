@@ -52,26 +52,22 @@ def counted_records(result: RunResult) -> list[bool]:
 
 
 def final_losses(systems: Sequence[SystemResult], form: str = ".4g") -> list[str]:
-    """Return the loss at the end of each system, and its step if they end after unlike numbers of steps or tokens."""
-    ends = [sorted({min(steps), max(steps)}) if (steps := loss_ends(system)) else [] for system in systems]
-    tokens = [(system.run.tokens_per_step or 0) if steps else 0 for system, steps in zip(systems, ends, strict=True)]
-    are_unlike = [len({*map(str, each)} - {"[]", "0"}) > 1 for each in (ends, tokens)]
-    texts = []
-    for system, steps, each in zip(systems, ends, tokens, strict=True):
-        places = [f"step {'–'.join(f'{step:,}' for step in steps)}"]
-        if are_unlike[1] and each:
-            places.append(f"{'–'.join(units.count(step * each) for step in steps)} tokens")
-        where = f" ({', '.join(places)})" if any(are_unlike) else ""
-        value = system.value("final_loss")
-        texts.append(units.UNKNOWN if value is None else f"{value:{form}}{where}")
-    return texts
+    """Return the loss at the end of each system, and where that is if they end after unlike steps or tokens."""
+    places = []
+    for system in systems:
+        steps, work = loss_ends(system), system.run.tokens_per_step
+        tokens = f", {'–'.join(units.count(step * work) for step in steps)} tokens" if work else ""
+        places.append(f" (step {'–'.join(f'{step:,}' for step in steps)}{tokens})" if steps else "")
+    shown = places if len({*places} - {""}) > 1 else [""] * len(places)
+    pairs = zip((system.value("final_loss") for system in systems), shown, strict=True)
+    return [units.UNKNOWN if value is None else f"{value:{form}}{place}" for value, place in pairs]
 
 
 def loss_ends(system: SystemResult) -> list[int]:
-    """Return the last step of each of a system's runs that has a loss."""
+    """Return the last step with a loss; the lowest and the highest one if the system's runs end after unlike steps."""
     series = (zip(each.run.steps, each.run.loss_values, strict=True) for each in system.valid_runs)
-    ends = (max((step for step, loss in each if loss is not None), default=0) for each in series)
-    return list(filter(None, ends))
+    ends = [steps[-1] for each in series if (steps := [step for step, loss in each if loss is not None])]
+    return sorted({min(ends), max(ends)}) if ends else []
 
 
 def rate_unit(systems: Iterable[SystemResult]) -> str:

@@ -47,10 +47,8 @@ class Timing(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         # Earlier results say this of loops that compile before their first step, too: their timer is the same one.
-        if self.covers and ", with compilation;" in self.covers:
-            msgspec.structs.force_setattr(
-                self, "covers", self.covers.replace("compilation;", "what is compiled in it;")
-            )
+        covers = self.covers and self.covers.replace(", with compilation;", ", with what is compiled in it;")
+        msgspec.structs.force_setattr(self, "covers", covers)
 
 
 Seconds = Annotated[float, msgspec.Meta(ge=-LONGEST_STEP, le=LONGEST_STEP)]

@@ -7,12 +7,13 @@ measured value once.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from tprimat import units
 from tprimat.analysis import stats
-from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS, SegmentMetrics
+from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS
 from tprimat.compare import ModelComparison
 from tprimat.report import explain
 from tprimat.report.breakdown import shares
@@ -20,7 +21,6 @@ from tprimat.report.page import telemetry
 from tprimat.report.page.view import Placed, PlacedRun, View, broken, chart_text, wall_times
 from tprimat.report.plot import charts as described
 from tprimat.report.plot.charts import Line, LineChart, Series
-from tprimat.results.run import Run
 from tprimat.text import counted
 
 MOST_POINTS = 2000
@@ -120,16 +120,21 @@ def _traces(view: View, runs: Sequence[PlacedRun], chart: LineChart) -> list[Tra
 
 def _segments(each: PlacedRun) -> list[Trace]:
     """Return the medians of a run's segments, and its outliers."""
-    run, segments = each.result.run, each.result.summary.segments
-    last = each.result.summary.steady.last_step or run.steps[-1]
+    run, last = each.result.run, each.result.summary.steady.last_step or 0
     traces: list[Trace] = []
-    for segment in segments:
-        steps = [step for step in run.steps if segment.first_step <= step <= segment.last_step]
+    outliers: list[int] = []
+    for segment in each.result.summary.segments:
+        within = range(bisect_left(run.steps, segment.first_step), bisect_right(run.steps, segment.last_step))
+        times = {index: time for index in within if (time := run.step_times[index]) is not None}
+        # By the rule that counts them.
+        sigma = stats.robust_sigma(list(times.values()))
+        limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * sigma)
+        outliers += [index for index, time in times.items() if time > limit]
         text = f"steps {segment.first_step}–{segment.last_step}: median {units.seconds(segment.median)}"
         text += f"; {segment.cause}" if segment.cause else ""
-        ends = {"ends": [steps[0], min(steps[-1], last)], "value": segment.median, "text": text}
+        ends = {"ends": [run.steps[within[0]], min(run.steps[within[-1]], last)], "value": segment.median, "text": text}
         traces.append({"system": each.system, "run": each.index, "part": "segment", **ends})
-    if outliers := [index for segment in segments for index in _outliers(run, segment)]:
+    if outliers:
         series = {"x": "steps", "y": "step_times", "index": outliers}
         traces.append({"run": each.index, "system": each.system, "part": "outliers", **series})
     return traces
@@ -194,18 +199,6 @@ def waterfall(model: ModelComparison) -> Chart | None:
         "notes": [chart_text(note) for note in bars["notes"]],
         "height": 130 + 34 * len(bars["names"]),
     }
-
-
-def _outliers(run: Run, segment: SegmentMetrics) -> list[int]:
-    """Return the indices of the records far above the median of their segment, by the rule that counts them."""
-    timed = [
-        (index, time)
-        for index, (step, time) in enumerate(zip(run.steps, run.step_times, strict=True))
-        if time is not None and segment.first_step <= step <= segment.last_step
-    ]
-    sigma = stats.robust_sigma([time for _, time in timed])
-    limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * sigma)
-    return [index for index, time in timed if time > limit]
 
 
 def _thinned(line: Line, chart: LineChart) -> dict[str, int] | list[int]:

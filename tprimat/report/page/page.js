@@ -62,8 +62,7 @@
     const run = data.runs[trace.run];
     const which = run.runs > 1 ? `, run ${run.number}` : "";
     const place = wanted.map((i) => `step ${raw.steps[i]}${raw.lines[i] === null ? "" : `, line ${raw.lines[i]}`}${which}`);
-    const outliers = trace.part === "outliers";
-    const excluded = trace.part === "excluded";
+    const [outliers, excluded] = ["outliers", "excluded"].map((part) => trace.part === part);
     return {
       ...shared,
       mode: outliers || wanted.length < 2 ? "markers" : wanted.length <= 30 && !excluded ? "lines+markers" : "lines",
@@ -414,8 +413,8 @@
     const state = (step) => {
       const segment = run.segments.findIndex(([first, last]) => step >= first && step <= last);
       if (segment >= 0) return run.segments.length > 1 ? `segment ${segment + 1}` : "steady state";
-      if (run.steady[0] === null || step < run.steady[0]) return "warm-up";
-      return step > run.steady[1] ? "excluded" : "used";
+      if (run.steady[0] !== null && step > run.steady[1]) return "excluded";
+      return run.steady[0] !== null && step >= run.steady[0] ? "used" : "warm-up";
     };
     const wide = document.createElement("div");
     wide.className = "wide";

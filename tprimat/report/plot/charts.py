@@ -241,16 +241,10 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
     It shows the steady steps without outliers that flatten the others, and at least LEAST_SPAN: noise of one percent
     must not fill the panel.
     """
-    times: list[float] = []
-    steady: list[float] = []
-    medians: list[float] = []
-    for result in results:
-        times += [time for time in result.run.step_times if time is not None]
-        own = [time for time in itertools.compress(result.run.step_times, counted_records(result)) if time is not None]
-        if own:
-            steady += own
-            medians.append(statistics.median(own))
-    ranked = sorted(steady or times)
+    steady = [list(itertools.compress(each.run.step_times, counted_records(each))) for each in results]
+    medians = [statistics.median(known) for times in steady if (known := [time for time in times if time is not None])]
+    every = itertools.chain(*steady) if medians else (time for each in results for time in each.run.step_times)
+    ranked = sorted(time for time in every if time is not None)
     low, high = ranked[0], ranked[-1]
     slowest = max(medians, default=high)
     if high > CUT_FROM * slowest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tprimat.analysis import stats
@@ -125,11 +125,8 @@ def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
         axes.set_ylim(*chart.limits)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=chart.xs == "steps"))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.12g}")
-    of_system: Mapping[int, list[Line]] = defaultdict(list)
-    for line in chart.lines:
-        of_system[id(line.system)].append(line)
     for item in items:
-        own = of_system[id(item.system)]
+        own = [line for line in chart.lines if line.system is item.system]
         if len({id(line.result) for line in own}) >= BAND_FROM:
             _band(axes, chart, [line for line in own if not line.is_excluded], item)
             own = [line for line in own if line.is_excluded and line.result is own[0].result]
