@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tprimat.analysis.flops import flops_per_token
 from tprimat.catalog import models
 
 NAMES = {
@@ -131,3 +132,13 @@ def test_a_name_that_states_a_part_of_the_layers(layers, is_it):
 @pytest.mark.parametrize(("text", "size"), [("bloom-7b1", 7.1e9), ("x-7b", 7e9), ("x_350m", 3.5e8), ("7b12", None)])
 def test_a_size_in_a_name(text, size):
     assert models.stated_size(text) == size
+
+
+def test_what_the_flops_of_glm_leave_out_is_documented(repository):
+    glm = models.find("glm-5.2").shape
+    # For each of 32 heads of 128: its queries, of the query rank, and its weight; one key for all heads.
+    indexer = 6 * glm.num_layers * (32 * 128 * glm.query_lora_rank + 32 * glm.hidden_size + 128 * glm.hidden_size)
+    share = f"{indexer / flops_per_token(glm, 2048):.1%}"
+    assert f"indexer of its sparse attention is not counted (the products with its weights would add {share} at" in (
+        repository / "docs" / "metrics.md"
+    ).read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -33,6 +34,16 @@ STATE = {
     + [{"train_runtime": 100.0, "step": 50, "epoch": 0.5}],
 }
 NANO = "".join(f"iter {n}: loss {5 - n / 100:.4f}, time {500 + n}.00ms, mfu 30.00%\n" for n in range(30))
+
+TITAN = (
+    "[rank0]:[titan] 2026-01-01 10:00:00,000 - root - INFO - CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB"
+    " memory\n"
+    + "".join(
+        f"[rank0]:[titan] 2026-01-01 10:00:{n:02},000 - root - INFO - step: {n}  loss: {9 - n / 10}  "
+        "memory: 40.00GiB(50.00%)  tps: 5,000  mfu: 30.00%\n"
+        for n in range(1, 20)
+    )
+)
 
 
 @pytest.fixture
@@ -65,15 +76,7 @@ def test_what_a_log_leaves_open_is_given(call, tmp_path):
 
 
 def test_what_contradicts_a_log_needs_override(call, tmp_path):
-    (tmp_path / "titan.log").write_text(
-        "[rank0]:[titan] 2026-01-01 10:00:00,000 - root - INFO - CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB"
-        " memory\n"
-        + "".join(
-            f"[rank0]:[titan] 2026-01-01 10:00:{n:02},000 - root - INFO - step: {n}  loss: {9 - n / 10}  "
-            "memory: 40.00GiB(50.00%)  tps: 5,000  mfu: 30.00%\n"
-            for n in range(1, 20)
-        )
-    )
+    (tmp_path / "titan.log").write_text(TITAN)
     status, _, err = call("titan.log", "--gpu", "MI300X")
     assert status == 2
     assert "--gpu" in err
@@ -82,6 +85,27 @@ def test_what_contradicts_a_log_needs_override(call, tmp_path):
     (found,) = results(tmp_path / "other").values()
     assert found.gpu_info.device_name == "MI300X"
     assert "NVIDIA H100 80GB HBM3 in the log" in found.source.overrides["gpu"]
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "heading"),
+    [
+        (TITAN, ["--gpu", "MI300X"], "option-against-log"),
+        (NANO, ["--gpu", "MI300X,B200"], ""),
+        ("", [], "not-a-training-log"),
+        ("nothing here\n", [], "not-a-training-log"),
+        (None, [], "unreadable-file"),
+    ],
+)
+@pytest.mark.parametrize("command", ["read", "compare"])
+@pytest.mark.parametrize("others", [[], ["nano.log"]])
+def test_an_error_names_its_own_heading(tmp_path, monkeypatch, capsys, content, arguments, heading, command, others):
+    monkeypatch.chdir(tmp_path)
+    Path("nano.log").write_text(NANO)
+    if content is not None:
+        Path("a.log").write_text(content)
+    assert run(command, ["a.log", *others, *arguments]) == 2
+    assert re.findall(r"troubleshooting\.md#(\S+)", capsys.readouterr().err) == [heading] * bool(heading)
 
 
 def test_one_log_is_shown_in_full(call, tmp_path):

@@ -10,6 +10,8 @@ import pytest
 import tprimat
 from tprimat.compare import compare
 from tprimat.compare.cost import efficiencies
+from tprimat.record.result import COVERS
+from tprimat.results.account import Timing
 
 NVML_JOULES = (22_194, 22_196)
 """By NVML's counter, which another process read, over the steps of the two compiled runs."""
@@ -65,3 +67,20 @@ def test_what_compiling_took_is_said_where_it_tells_systems_apart(folder, found)
     assert said(found) == ["compiling took 3.3 to 10.8 s before the first step; no speed includes it"]
     compiled = [tprimat.load(folder / f"{name}.json").files[0] for name in ("compiled", "micro_batch_1")]
     assert said(compare(compiled)) == []
+
+
+def test_the_names_say_every_setting_that_differs(folder):
+    files = [tprimat.load(folder / f"{name}.json").files[0] for name in ("compiled", "eager", "micro_batch_1")]
+    called = {"micro-batch 8, torch.compile", "micro-batch 8, eager", "micro-batch 1, torch.compile"}
+    assert {system.name for system in compare(files).systems} == called
+    assert {system.name for system in compare(files[1:]).systems} == {*sorted(called)[:1], "micro-batch 8, eager"}
+
+
+def test_the_timer_of_results_that_claim_compilation_in_the_first_step_is_todays(folder):
+    # The loop compiles before its first step, and so do runs that are recorded today: their timer is the same one.
+    assert "with compilation" in (folder / "compiled.json").read_text(encoding="utf-8")
+    (compiled,) = tprimat.load(folder / "compiled.json").files
+    assert {run.timing.covers for run in compiled.runs} == {COVERS}
+    assert "; the first from the start of the training, with what is compiled in it; " in COVERS
+    other = Timing(covers="a step, with compilation of its kernels")
+    assert other.covers == "a step, with compilation of its kernels"

@@ -116,6 +116,56 @@ class TestNames:
             "nemo 2.5",
         ]
 
+    @pytest.mark.parametrize(
+        ("one", "other", "called"),
+        [
+            ({"NCCL_ALGO": "Ring"}, {"NCCL_ALGO": "Tree"}, ["NCCL_ALGO=Ring", "NCCL_ALGO=Tree"]),
+            ({"NCCL_ALGO": "Ring"}, {}, ["NCCL_ALGO=Ring", "NCCL_ALGO unset"]),
+            ({}, {}, ["8×H100 (BF16)", "8×H100 (BF16), configuration 2"]),
+        ],
+    )
+    def test_an_environment_variable_that_differs_is_the_name_not_all(self, one, other, called):
+        shared = {"A_LONG_LIST": "x" * 130, "OMP_NUM_THREADS": "8"}
+        assert names(*(make_run(environment=Environment(settings=shared | each)) for each in (one, other))) == called
+
+    def test_where_one_states_no_environment_a_variable_is_unknown(self):
+        runs = (make_run(environment=Environment(settings=each)) for each in ({"NCCL_ALGO": "Ring"}, {}))
+        assert names(*runs) == ["NCCL_ALGO=Ring", "NCCL_ALGO unknown"]
+
+    @pytest.mark.parametrize(
+        ("setups", "called"),
+        [
+            # In both of two settings, in each of them, and in one alone.
+            ([(8, False), (1, True)], ["micro-batch 8, eager", "micro-batch 1, torch.compile"]),
+            (
+                [(8, True), (8, False), (1, True)],
+                ["micro-batch 8, torch.compile", "micro-batch 8, eager", "micro-batch 1, torch.compile"],
+            ),
+            ([(8, True), (1, True)], ["micro-batch 8", "micro-batch 1"]),
+            ([(8, True), (8, False)], ["torch.compile", "eager"]),
+            # What one doesn't state tells nothing.
+            ([(8, None), (1, True)], ["micro-batch 8", "micro-batch 1"]),
+        ],
+    )
+    def test_no_name_blames_one_of_two_settings(self, setups, called):
+        runs = []
+        for micro_batch, is_compiled in setups:
+            run = make_run(framework_config={} if is_compiled is None else {"torch_compile": is_compiled})
+            config = msgspec.structs.replace(run.training_config, micro_batch_size=micro_batch)
+            # What follows from the micro-batch isn't named beside it.
+            parallelism = msgspec.structs.replace(run.parallelism_config, gradient_accumulation_steps=8 // micro_batch)
+            runs.append(msgspec.structs.replace(run, training_config=config, parallelism_config=parallelism))
+        assert names(*runs) == called
+
+    def test_systems_of_two_gpus_or_frameworks_are_called_by_these_alone(self):
+        compiled = [{"framework_config": {"torch_compile": value}} for value in (True, False)]
+        assert names(make_run(**compiled[0]), make_run(MI300X, stack="rocm", **compiled[1])) == [
+            "8×H100 (BF16)",
+            "8×MI300X (BF16)",
+        ]
+        runs = make_run(framework="nemo", **compiled[0]), make_run(framework="megatron", **compiled[1])
+        assert names(*runs) == ["nemo", "megatron"]
+
     @pytest.mark.parametrize("seed", range(20))
     def test_names_of_random_systems(self, seed):
         """Names are distinct, whole and as short as may be, in whatever order the files come."""

@@ -111,6 +111,40 @@ class TestCaveats:
         run = make_run(telemetry=Telemetry(issues=(issue,)))
         assert "shared" not in caveats(compared((run,), (make_run("AMD Instinct MI300X", stack="rocm"),)))
 
+    @pytest.mark.parametrize(
+        ("shares", "said"),
+        [
+            ([0.499], None),
+            ([0.5], "at the power cap: 8×H100 (BF16) in 50% of the readings"),
+            ([1.0, 0.5], "at the power cap: 8×H100 (BF16) in 75% of the readings"),
+            # Without readings nothing is known of the second run.
+            ([1.0, None], "at the power cap: 8×H100 (BF16) in 100% of the readings"),
+            ([None], None),
+        ],
+    )
+    def test_a_factory_cap_that_is_reached_is_stated_once_per_system(self, shares, said):
+        made = tuple(
+            make_run(
+                step_time=3.2 + number / 100,
+                telemetry=Telemetry() if share is None else Telemetry(samples=9, throttle_shares={"power-cap": share}),
+            )
+            for number, share in enumerate(shares)
+        )
+        other = make_run("AMD Instinct MI300X", stack="rocm", telemetry=Telemetry(samples=9))
+        assert caveats(compared(made, (other,))).get("at-power-cap") == said
+        assert caveats(compared(made)).get("at-power-cap") == said
+
+    def test_of_two_systems_both_are_stated_and_a_lowered_cap_is_not_said_twice(self):
+        telemetry = Telemetry(samples=9, throttle_shares={"power-cap": 1.0, "thermal": 0.1})
+        runs = make_run(telemetry=telemetry), make_run("AMD Instinct MI300X", stack="rocm", telemetry=telemetry)
+        both = "at the power cap: 8×H100 (BF16) in 100% of the readings; 8×MI300X (BF16) in 100% of the readings"
+        assert caveats(compared(runs[:1], runs[1:]))["at-power-cap"] == both
+        issue = TelemetryIssue(code="power-cap", text="power cap (500 W of 700 W)", first_step=1, last_step=60)
+        lowered = make_run(telemetry=msgspec.structs.replace(telemetry, issues=(issue,)))
+        found = caveats(compared((lowered,)))
+        assert found["throttled"].endswith("power cap (500 W of 700 W)")
+        assert "at-power-cap" not in found
+
     def test_a_slow_gpu_of_the_preflight(self):
         run = make_run(preflight=Preflight(timestamp="2026-11-24T22:00:00+01:00", slow_devices=("GPU 3",)))
         found = caveats(compared((run,), (make_run("AMD Instinct MI300X", stack="rocm"),)))

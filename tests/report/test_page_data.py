@@ -212,12 +212,27 @@ class TestCharts:
         assert (kept[0], kept[-1]) == (0, 49_999)
         assert len(kept) <= charts.MOST_POINTS + 2
 
-    def test_the_warmup_is_faded(self):
+    def test_the_warmup_is_excluded(self):
         chart = charts.step_times(*self.of(comparison(make_run())))
         parts = {trace["part"]: trace.get("index") for trace in chart["traces"]}
-        assert parts["warm-up"] == {"from": 0, "to": 4}
+        assert parts["excluded"] == {"from": 0, "to": 4}
         assert parts["steps"] == {"from": 3, "to": 60}
         assert chart["range"][1] < 4
+
+    def test_steps_beyond_the_shortest_run_are_excluded_with_their_median(self):
+        chart = charts.step_times(
+            *self.of(comparison(make_run(steps=90), make_run(MI300X, stack="rocm", step_time=3.6)))
+        )
+        longest = [trace for trace in chart["traces"] if trace["system"] == 0]
+        assert [trace["index"] for trace in longest if trace["part"] == "excluded"][1:] == [{"from": 59, "to": 90}]
+        assert [trace["index"] for trace in longest if trace["part"] == "steps"] == [{"from": 3, "to": 60}]
+        assert [trace["ends"] for trace in longest if trace["part"] == "segment"] == [[4, 60]]
+        assert chart["note"].startswith("Dotted: excluded (warm-up, profiled steps, steps not in all runs). Thin: ")
+
+    def test_of_several_runs_the_first_is_not_thin(self):
+        runs = tuple(make_run(step_time=3 + number / 10) for number in range(3))
+        chart = charts.step_times(*self.of(comparison(runs)))
+        assert [trace["thin"] for trace in chart["traces"] if trace["part"] == "steps"] == [False, True, True]
 
     def test_outliers_are_those_that_the_table_counts(self):
         times = list(make_run(steps=300).step_times)

@@ -197,7 +197,7 @@ class TestPanels:
 
     def test_of_several_runs_the_first_stands_out(self):
         *_, steps = panels(comparison(repeated(3.2), repeated(2.8, **AMD)))
-        assert [line.get_alpha() for line in steps.lines] == [0.4, 0.95, 0.4, 0.4, 0.4, 0.4] * 2
+        assert [line.get_linewidth() for line in steps.lines] == [0.9, 1.2, 0.9, 0.6, 0.9, 0.6] * 2
         assert sum(line.get_marker() not in ("None", None) for line in steps.lines) == 2
 
     def test_a_single_run_has_none(self, pair):
@@ -236,14 +236,26 @@ class TestPanels:
             "8×H100 (BF16)",
         ]
 
-    def test_warm_up_is_faded_and_off_the_scale(self, pair):
+    def test_warm_up_is_dotted_and_off_the_scale(self, pair):
         *_, steps = panels(pair)
         assert steps.get_ylim()[1] < 4
         assert around(steps) == [
             "a line per run",
             "6 steps off scale, up to 30.000 s",
         ]
-        assert keys(steps.figure) == ["warm-up, excluded from the averages"]
+        assert keys(steps.figure) == [plot.charts.EXCLUDED]
+
+    @pytest.mark.parametrize(("longer", "parts"), [(60, [(1, 4), (4, 60)]), (61, [(1, 4), (4, 60), (60, 61)])])
+    def test_what_no_average_counts_is_dotted(self, longer, parts):
+        *_, steps = panels(comparison(make_run(steps=longer), make_run(**AMD, step_time=3.6)))
+        lines = [line for line in steps.lines if line.get_color() == steps.lines[0].get_color()]
+        assert [(line.get_xdata()[0], line.get_xdata()[-1]) for line in lines] == parts
+        assert [line.get_linestyle() == "-" for line in lines] == [False, True, False][: len(parts)]
+
+    def test_profiled_steps_are_dotted_too(self):
+        *_, steps = panels(comparison(make_run(profiled_steps=(30, 31))))
+        *_, last = [line for line in steps.lines if line.get_linestyle() != "-"]
+        assert list(last.get_xdata()) == [29, 30, 31, 32]
 
     def test_the_legend_explains_bands_and_dotted_lines(self):
         data = Data(kind="markov", entropy=1.9)
@@ -294,10 +306,12 @@ class TestPanels:
         _, _, _, axes, _ = panels(comparison(make_run(memory_metrics=memory)))
         assert texts(axes) == [text]
 
-    @pytest.mark.parametrize(("runs", "is_pale"), [(1, False), (2, True), (3, True)])
-    def test_pale_lines_are_explained(self, runs, is_pale):
+    @pytest.mark.parametrize(("runs", "is_thin"), [(1, False), (2, True), (3, True)])
+    def test_thin_lines_are_explained_and_solid(self, runs, is_thin):
         *_, steps = panels(comparison(tuple(make_run(step_time=3 + number / 10) for number in range(runs))))
-        assert (around(steps)[0] == "a line per run; pale: second and third run of a system") is is_pale
+        assert (around(steps)[0] == "a line per run; thin: second and third run of a system") is is_thin
+        solid = [line.get_linewidth() for line in steps.lines if line.get_linestyle() == "-"]
+        assert solid == [1.2, 0.6, 0.6][:runs]
 
     def test_models_are_groups(self):
         result = comparison(make_run(), make_run(**AMD), make_run(model="qwen"), make_run(**AMD, model="qwen"))

@@ -464,3 +464,14 @@ def test_a_log_of_no_known_format_is_followed_by_its_pattern(tmp_path, capsys):
     words = ["--pattern", "it {step} took {time}ms nll {loss}", "--interval", "0.05", "--max-stall", "0.1"]
     assert cli.run("watch", [str(tmp_path / "mine.txt"), *words]) == ExitStatus.TRAINING_FAILED
     assert "0.101 s per step" in capsys.readouterr().out
+
+
+def test_why_there_is_no_training_has_the_heading_of_its_error(tmp_path):
+    line = "[rank0]:[titan] 2026-01-01 10:00:0{n},000 - root - INFO - "
+    first = line.format(n=0) + "CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB memory\n"
+    step = "step: {n}  loss: 9.0  memory: 40.00GiB(50.00%)  tps: 5,000  mfu: 30.00%\n"
+    (tmp_path / "a.log").write_text(first + "".join((line + step).format(n=n) for n in range(1, 9)))
+    logs = GrowingLogs(str(tmp_path / "a.log"), GivenValues(gpu="MI300X"))
+    assert logs.heading == "not-a-training-log"
+    assert (logs.has_grown(), logs.read()) == (True, [])
+    assert logs.heading == "option-against-log"

@@ -58,7 +58,7 @@ def main(arguments: argparse.Namespace) -> int:
             raise UnreadableError(", ".join(names), "directory has no files", heading="not-a-training-log")
         batch = LogImport(Path(arguments.output_dir), arguments.label, _record)
         batch.skipped += [dataclasses.replace(each, path=named(each.path)) for each in skipped]
-        batch.errors += [(error.problem, error.hint) for error in errors]
+        batch.errors += [(error.problem, error.hint, error.heading) for error in errors]
         given.check([*names, *(path for source in logs for path in source.paths)])
         packed: list[Path] = []
         with _progress(len(logs)) as advance:
@@ -110,7 +110,7 @@ def _report(batch: LogImport) -> int:
         reasons.setdefault(each.reason, []).append(each.path)
     values = console.current().values
     values["passed_over"] = [dataclasses.asdict(each) for each in batch.skipped]
-    values["errors"] = [": ".join(filter(None, each)) for each in batch.errors]
+    values["errors"] = [": ".join(filter(None, each[:2])) for each in batch.errors]
     if batch.skipped:
         info(f"skipped: {counted(len(batch.skipped), 'file')}")
     for reason, paths in reasons.items():
@@ -118,9 +118,8 @@ def _report(batch: LogImport) -> int:
         shown = ", ".join(plain(path, 100) for path in paths[:most])
         more = f" and {len(paths) - most} more" if len(paths) > most else ""
         info(f"  {plain(reason, 200)}: {shown}{more}")
-    for problem, hint in batch.errors:
-        hinted = f"\nhint:  {plain(hint)}" if hint else ""
-        console.error(f"error: {plain(problem)}{hinted}", see="not-a-training-log")
+    for problem, hint, heading in batch.errors:
+        console.error(UsageError(problem, hint=hint, heading=heading).line())
     if not batch.results and not batch.errors:
         console.error("error: no training log found", see="not-a-training-log")
     return ExitStatus.USAGE if batch.errors or not batch.results else ExitStatus.OK

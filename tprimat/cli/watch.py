@@ -44,7 +44,7 @@ def main(arguments: argparse.Namespace) -> int:
         status = update.status or ExitStatus.OK
     if update.state is None and status == ExitStatus.USAGE:
         hint = "tprimat read --help lists the formats"
-        raise UnreadableError(logs.title, logs.problem, hint=hint, heading="not-a-training-log")
+        raise UnreadableError(logs.title, logs.problem, hint=hint, heading=logs.heading)
     _finish(arguments, logs, update, status)
     return status
 

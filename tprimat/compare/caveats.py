@@ -12,7 +12,7 @@ from tprimat import units
 from tprimat.analysis.intervals import welch
 from tprimat.analysis.summary import CUT, NAMED_WARM_UP, OVER_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
-from tprimat.compare.figures import trained_seconds
+from tprimat.compare.figures import AT_CAP, share_at_cap, trained_seconds
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.results.fields import COMPILE_TIME
 from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, MODEL_FROM_DIRECTORY
@@ -29,6 +29,7 @@ CODES = (
     "slow-device",
     "precision-differs",
     "settings-differ",
+    "at-power-cap",
     "compile-time",
     "precision-source",
     "model-source",
@@ -96,7 +97,7 @@ OUTLIER_SHARE = 0.01
 """Share of a run's steady time that one record may take beyond the median before it is named."""
 
 
-OF_ONE = ("throttled", "shared", "disturbed", "device-errors", "slow-device", "bf16-emulated")
+OF_ONE = ("throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap", "bf16-emulated")
 """Codes of what matters to a system that is compared with none, too."""
 
 
@@ -158,14 +159,8 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
         first, second = itertools.islice(dict.fromkeys(scopes.values()), 2)
         text = f"step timers differ: {_brief(first)} vs {_brief(second)}"
         yield Caveat("timer-differs", "warning", text)
-    emulated = [
-        system.name
-        for system in systems
-        if system.run.platform == "cpu"
-        and system.run.training_config.precision == "bf16"
-        and system.run.environment.lacks_bf16
-    ]
-    if emulated:
+    on_cpu = [system.run for system in systems if system.run.platform == "cpu"]
+    if any(run.training_config.precision == "bf16" and run.environment.lacks_bf16 for run in on_cpu):
         text = "this CPU has no BF16 instructions; BF16 is emulated in software and slow"
         yield Caveat("bf16-emulated", "warning", text)
     batches = list(dict.fromkeys(system.run.training_config.global_batch_size for system in systems))
@@ -303,6 +298,9 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
                 texts.append(f"{system.name}: {worst.sentence}{more}")
         if texts:
             yield Caveat(code, "warning", "; ".join(texts))
+    at_cap = ((system.name, share) for system in systems if (share := share_at_cap(system)) >= AT_CAP)
+    if texts := [f"{name} in {share:.0%} of the readings" for name, share in at_cap]:
+        yield Caveat("at-power-cap", "info", f"at the power cap: {'; '.join(texts)}")
     slow = {
         system.name: list(dict.fromkeys(name for each in system.valid_runs for name in each.run.preflight.slow_devices))
         for system in systems

@@ -98,7 +98,8 @@ def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None,
     """Names for the systems of each model, of which one run each is given, as short as tells those of a model apart.
 
     The GPU stands in all names where it differs in any model, and a label, since it was given to be seen. Each name
-    has of other parts those alone without which another system of its model would fit it too. If nothing that has
+    has of other parts those alone without which another system of its model would fit it too; but if systems are told
+    apart by a setting that can explain a result, all such settings that differ are in their names. If nothing that has
     a title tells two setups apart they have a number.
     """
     runs = [run for group in models.values() for run in group]
@@ -173,6 +174,11 @@ def _version(run: Run, name: str) -> str | None:
     return text_of(run.environment.versions.get(name))
 
 
+def _variable(run: Run, name: str) -> str | None:
+    known = run.environment.settings
+    return text_of(f"{name}={known[name]}" if name in known else f"{name} unset" if known else None)
+
+
 def _precision_detail(run: Run) -> str | None:
     detail = run.training_config.precision_detail
     return None if detail is None or detail.startswith(FROM_DESCRIPTION) else text_of(detail)
@@ -234,6 +240,10 @@ _CLEAR = {each.title for each in (*_IDENTITY[:4], _PRECISION, _DATE)}
 _CLEAR |= {"software", "batch", "platform", "precision detail"}
 """Parts of a name whose value says what it is; of the others the title stands before it."""
 
+_DECISIVE = {row.title for row in LEDGER if row.named and row.configured and (row.tuned or row.role == "explains")}
+_DECISIVE -= {"precision"}
+"""Titles of settings that can explain a result: a name that had only one of two would blame that one."""
+
 
 def _part_text(part: Part, run: Run) -> str | None:
     value = part.read(run)
@@ -250,16 +260,16 @@ def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence
     """Return for each run the parts of its name: those that all have, and the fewest that tell it from its like."""
     packages = sorted({name for run in runs for name in run.environment.versions} - {"framework"})
     versions = [Part(name, functools.partial(_version, name=name)) for name in packages]
+    variables = sorted({name for run in runs for name in run.environment.settings})
+    versions += [Part(each, functools.partial(_variable, name=each), str) for each in variables]
     # Keys that only one framework has.
     others = [_of_setting(row, row.title) for row in of_frameworks(runs)]
-    texts: dict[int, list[str | None]] = {}
+    text = functools.cache(lambda part, index: _part_text(part, runs[index]))
     found: list[Sequence[Part]] = [always] * len(runs)
 
     def fitting(parts: Sequence[Part], indices: Sequence[int]) -> list[tuple[object, ...]]:
         """Return what each of some runs has for its parts."""
-        for part in parts:
-            texts.setdefault(id(part), [_part_text(part, run) for run in runs])
-        return [tuple(texts[id(part)][index] for part in parts) for index in indices]
+        return [tuple(text(part, index) for part in parts) for index in indices]
 
     alike: dict[tuple[object, ...], list[int]] = {}
     for index, key in enumerate(fitting(always, range(len(runs)))):
@@ -269,14 +279,19 @@ def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence
         # A system is rather called by what every system states than by "precision unknown".
         candidates = [*_TELLING, *versions, *others, _DATE]
         stated = {id(part): all(part.read(runs[index]) for index in indices) for part in candidates}
-        for part in sorted(candidates, key=lambda part: not stated[id(part)]):
+        candidates.sort(key=lambda part: not stated[id(part)])
+        for part in candidates:
             kinds = len(set(fitting(chosen, indices)))
             if kinds < len(indices) and len(set(fitting([*chosen, part], indices))) > kinds:
                 chosen.append(part)
+        if any(part.title in _DECISIVE for part in chosen):
+            known = [part for part in candidates if part.title in _DECISIVE and stated[id(part)]]
+            telling = [part for part in known if len(set(fitting([part], indices))) > 1]
+            chosen = [part for part in candidates if part in chosen or part in telling]
         counts = functools.cache(lambda parts, of=indices: collections.Counter(fitting(parts, of)))
         for index in indices:
             kept = tuple(chosen)
-            for part in reversed(chosen):
+            for part in (each for each in reversed(chosen) if each.title not in _DECISIVE):
                 fewer = tuple(each for each in kept if each is not part)
                 if counts(fewer)[fitting(fewer, [index])[0]] == counts(kept)[fitting(kept, [index])[0]]:
                     kept = fewer

@@ -45,13 +45,13 @@ class LogImport:
     Attributes:
         results: what was saved.
         skipped: files that hold no training, or one that another source describes better.
-        errors: why sources that the user named could not be read, and hints.
+        errors: why sources that the user named could not be read, hints, and headings of docs/troubleshooting.md.
     """
 
     def __init__(self, directory: Path, label: str | None, on_result: Callable[[ImportedResult], None]) -> None:
         self.results: list[ImportedResult] = []
         self.skipped: list[SkippedFile] = []
-        self.errors: list[tuple[str, str | None]] = []
+        self.errors: list[tuple[str, str | None, str]] = []
         self._directory = directory
         self._label = label
         self._on_result = on_result

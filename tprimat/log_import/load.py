@@ -256,7 +256,7 @@ def _load_logs(
         if isinstance(outcome, list):
             groups.setdefault(source.group, []).extend(outcome)
         elif source.named:
-            inputs.errors.append(UsageError(outcome[0], hint=outcome[1], heading="not-a-training-log"))
+            inputs.errors.append(UsageError(outcome[0], hint=outcome[1], heading=outcome[2]))
         else:
             inputs.notes.append(f"skipped: {outcome[0]}")
     for runs in groups.values():
@@ -276,7 +276,7 @@ def _load_logs(
 def under_names(outcome: sources.Outcome, named: Callable[[str], str]) -> sources.Outcome:
     """Return what was read from a source, or why nothing was, with other names of files."""
     if isinstance(outcome, tuple):
-        return named(outcome[0]), outcome[1]
+        return named(outcome[0]), *outcome[1:]
     return [dataclasses.replace(each, title=named(each.title), run=moved(each.run, named)) for each in outcome]
 
 

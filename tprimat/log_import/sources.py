@@ -97,8 +97,8 @@ class SkippedFile:
     reason: str
 
 
-Outcome = list[ImportedRun] | tuple[str, str | None]
-"""What was read from a source: its runs, or why there are none, and a hint."""
+Outcome = list[ImportedRun] | tuple[str, str | None, str]
+"""What was read from a source: its runs; or why there are none, a hint, and the heading of docs/troubleshooting.md."""
 
 
 def log_sources(
@@ -254,7 +254,8 @@ def _finished(source: LogSource, future: concurrent.futures.Future[Outcome]) -> 
     try:
         return source, future.result()
     except BrokenProcessPool:
-        return source, (f"{source.title}: the process that read it was killed (possibly out of memory)", None)
+        problem = f"{source.title}: the process that read it was killed (possibly out of memory)"
+        return source, (problem, None, "unreadable-file")
 
 
 def read_source(source: LogSource, given: GivenValues = NOTHING_GIVEN) -> Outcome:
@@ -265,14 +266,14 @@ def read_source(source: LogSource, given: GivenValues = NOTHING_GIVEN) -> Outcom
     try:
         return _read(source, given)
     except TensorPrimatError as error:
-        return error.problem, error.hint
+        return error.problem, error.hint, error.heading
     except ModuleNotFoundError as error:
         if (error.name or "tprimat").startswith("tprimat"):
             raise
         missing = missing_package(str(error.name), INSTALL_ANALYSIS, source.title)
-        return missing.problem, missing.hint
+        return missing.problem, missing.hint, missing.heading
     except MemoryError as error:
-        return unreadable(source.title, error).problem, None
+        return unreadable(source.title, error).problem, None, "unreadable-file"
 
 
 def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:

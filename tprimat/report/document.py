@@ -110,7 +110,7 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Blo
     others = [metrics.by_name(name) for name in _OTHER_METRICS]
     for group in model.groups:
         more = [
-            Row(tables.titled(each), tuple(Cell(_other(system, each.name)) for system in group.systems))
+            Row(tables.titled(each), tuple(map(Cell, _others(group, each.name))))
             for each in others
             # Of one device each, the throughput of all is that of one, which stands above.
             if each.name != "tokens_per_second" or any(system.count != 1 for system in group.systems)
@@ -347,11 +347,12 @@ def _grid(group: Group, rows: Sequence[Row]) -> Table:
     return tables.grid([system.name for system in group.systems], rows)
 
 
-def _other(system: SystemResult, name: str) -> str:
-    value = system.value(name)
-    if value is None:
-        return UNKNOWN if "loss" in name else rates.untimed(system)
-    return units.number(value, 0) if value >= 1000 else f"{value:.4g}"
+def _others(group: Group, name: str) -> list[str]:
+    if name == "final_loss":
+        return rates.final_losses(group.systems)
+    values = [system.value(name) for system in group.systems]
+    texts = ("" if each is None else units.number(each, 0) if each >= 1000 else f"{each:.4g}" for each in values)
+    return [text or rates.untimed(system) for text, system in zip(texts, group.systems, strict=True)]
 
 
 def _known(rows: Iterable[Row]) -> list[Row]:

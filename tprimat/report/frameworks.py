@@ -9,7 +9,7 @@ from tprimat import units
 from tprimat.compare import Group, SystemResult
 from tprimat.report import tables
 from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, NextSteps, Paragraph, Table, notes
-from tprimat.report.rates import rate_of, rate_unit, untimed
+from tprimat.report.rates import final_losses, rate_of, rate_unit, untimed
 from tprimat.report.screen import mark, verdicts
 from tprimat.report.verdict import Answer, Report
 from tprimat.results.run import Run
@@ -33,7 +33,7 @@ def document(report: Report) -> Document:
         screen.append(Heading(2, model.title))
         for group in model.groups:
             header = ["Framework", capitalized(rate_unit(group.systems)), "Avg step time", "Final loss", "Total time"]
-            screen.append(Table(header, [_row(system) for system in group.systems]))
+            screen.append(Table(header, [*map(_row, group.systems, final_losses(group.systems, ".4f"))]))
             texts = []
             for row in tables.differing(group):
                 values = "; ".join(dict.fromkeys("unknown" if value is None else value for value in row.values))
@@ -66,13 +66,13 @@ def _header(runs: Sequence[Run]) -> list[str]:
     return lines
 
 
-def _row(system: SystemResult) -> list[str]:
-    loss, step = system.value("final_loss"), system.value(STEP_TIME)
+def _row(system: SystemResult, loss: str) -> list[str]:
+    step = system.value(STEP_TIME)
     return [
         _name(system),
         rate_of(system) + (" (excluded)" if system.exclusion else ""),
         untimed(system) if step is None else units.seconds(step),
-        units.UNKNOWN if loss is None else f"{loss:.4f}",
+        loss,
         _total_time(system),
     ]
 

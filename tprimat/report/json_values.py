@@ -17,6 +17,7 @@ from tprimat.compare.cost import cost
 from tprimat.compare.regression import RegressionCheck
 from tprimat.compare.target import ratio, target
 from tprimat.report.efficiency import EfficiencyTable, efficiency_tables, micro_batches
+from tprimat.report.rates import loss_ends
 from tprimat.report.verdict import Answer, Report
 from tprimat.results.run import Run
 
@@ -154,6 +155,7 @@ def _system(comparison: Comparison, system: SystemResult) -> dict[str, Any]:
         "findings": system.findings,
         "excluded": system.exclusion is not None,
         "order_of_runs": system.order,
+        "final_loss_steps": loss_ends(system),
         "target": target(system, comparison.options.target_loss),
         "warnings": [*system.value_warnings, *system.run_warnings],
         "files": list(dict.fromkeys(result.file for result in system.runs)),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from tprimat import units
@@ -43,16 +44,30 @@ def bounds_of(system: SystemResult) -> Bounds | None:
     return Bounds(work / interval.high, work / interval.low, "within", interval.coverage or 0)
 
 
-def first_step(result: RunResult) -> int | None:
-    """Return the first step of the values: that of the first segment, if a run has several."""
-    levels = result.summary.segments
-    return levels[0].first_step if levels else result.summary.steady.first_step
+def counted_records(result: RunResult) -> list[bool]:
+    """Return for each record of a run whether the averages count it."""
+    steady, profiled = result.summary.steady, set(result.run.profiled_steps)
+    first, last = steady.first_step or 0, steady.last_step or math.inf
+    return [first <= step <= last and step not in profiled for step in result.run.steps]
 
 
-def first_counted(result: RunResult) -> int:
-    """Index of the first record that the figures are of."""
-    first = first_step(result) or 1
-    return next((index for index, step in enumerate(result.run.steps) if step >= first), 0)
+def final_losses(systems: Sequence[SystemResult], form: str = ".4g") -> list[str]:
+    """Return the loss at the end of each system, and where that is if they end after unlike steps or tokens."""
+    places = []
+    for system in systems:
+        steps, work = loss_ends(system), system.run.tokens_per_step
+        tokens = f", {'–'.join(units.count(step * work) for step in steps)} tokens" if work else ""
+        places.append(f" (step {'–'.join(f'{step:,}' for step in steps)}{tokens})" if steps else "")
+    shown = places if len({*places} - {""}) > 1 else [""] * len(places)
+    pairs = zip((system.value("final_loss") for system in systems), shown, strict=True)
+    return [units.UNKNOWN if value is None else f"{value:{form}}{place}" for value, place in pairs]
+
+
+def loss_ends(system: SystemResult) -> list[int]:
+    """Return the last step with a loss; the lowest and the highest one if the system's runs end after unlike steps."""
+    series = (zip(each.run.steps, each.run.loss_values, strict=True) for each in system.valid_runs)
+    ends = [steps[-1] for each in series if (steps := [step for step, loss in each if loss is not None])]
+    return sorted({min(ends), max(ends)}) if ends else []
 
 
 def rate_unit(systems: Iterable[SystemResult]) -> str:

@@ -166,7 +166,7 @@ def _needs(group: Group, known: Known, ratios: Mapping[str, TargetRatio]) -> Tab
     systems = {each.name: each for each in group.systems}
     found = [percentiles((each.run, each.summary) for each in systems[name].runs) for name in known]
     if any(found):
-        texts = [", ".join(map(_short, each)) + " s" if each else units.UNKNOWN for each in found]
+        texts = [", ".join(units.number(time, 3) for time in each) + " s" if each else units.UNKNOWN for each in found]
         rows.append(["Step p50, p90, p99", *texts, ""])
     rows.append(["Runs used", *(f"{len(each.counted)} of {len(each.runs)}" for each in every), ""])
     if any(each.official_minutes for each in every):
@@ -193,17 +193,10 @@ def _factor(factor: Value | None) -> str:
     return f"{factor.value:.3f}×{bounds}"
 
 
-def _short(seconds: float | None) -> str:
-    return units.UNKNOWN if seconds is None else f"{seconds:.3f}"
-
-
 def accounts(group: Group) -> list[tuple[str, str, Account]]:
     """Return the account of each run whose source has a clock, with the names of its system and file."""
-    found = [
-        (system.name, result.file, account_of(result.run, result.summary))
-        for system in group.systems
-        for result in system.runs
-    ]
+    runs = ((system.name, result) for system in group.systems for result in system.runs)
+    found = [(name, result.file, account_of(result.run, result.summary)) for name, result in runs]
     return [(name, file, each) for name, file, each in found if each and each.is_whole and each.whole]
 
 

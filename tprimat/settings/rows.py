@@ -193,7 +193,7 @@ SETTINGS = (
     _machine("CPU threads", "environment.cpu_threads", value="cpu_threads", within="device"),
     _machine("NUMA balancing", "environment.numa_balancing", value="numa_balancing"),
     _machine("environment variables", "environment.settings", called="environment_settings",
-             value="environment_settings", within="device", named=True, optional=False, phrase="{}"),
+             value="environment_settings", within="device", optional=False),
     _machine("MLPerf round", "framework_config.mlperf_round"),
     Setting("submitter", "framework_config.submitter", role="harmless", configured=False, named=False, optional=True,
             why="says whose system it is: what differs in it has rows of its own"),

@@ -45,7 +45,7 @@ class GrowingLogs:
 
     Attributes:
         ended: whether nothing can follow: the pipe was closed.
-        problem: why there is no training in the logs so far.
+        problem, heading: why there is no training in the logs so far, and where docs/troubleshooting.md says more.
         notes: what happened to the log, since they were last taken.
 
     Raises UnreadableError if there is no such file or directory.
@@ -55,7 +55,7 @@ class GrowingLogs:
         self.name = name
         self.title = "standard input" if name == STANDARD_INPUT else name
         self.ended = False
-        self.problem = "no log yet"
+        self.problem, self.heading = "no log yet", "not-a-training-log"
         self.notes: list[str] = []
         self._given = given
         self._in_part = False
@@ -109,7 +109,7 @@ class GrowingLogs:
                 runs += [dataclasses.replace(each, title=self._named(each.title)) for each in outcome]
             else:
                 problem = self._named(outcome[0]).removeprefix(f"{self._named(source.title)}: ")
-                self.problem = "empty" if problem == "is empty" else problem
+                self.problem, self.heading = "empty" if problem == "is empty" else problem, outcome[2]
         return sorted(importer.merged(runs, [], ranks=False), key=self._written)
 
     def running(self, runs: list[ImportedRun]) -> list[ImportedRun]:

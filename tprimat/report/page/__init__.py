@@ -6,7 +6,10 @@ window, prices) is page.js over data that Python computed. Results are untrusted
 
 from __future__ import annotations
 
+import base64
+import gzip
 from collections.abc import Container, Iterable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ import msgspec
 
 from tprimat.report import Plot, Sources, document, scaling, tables
 from tprimat.report.blocks import Paragraph, notes
-from tprimat.report.page import card, charts, evidence, library, sections, windows
+from tprimat.report.page import card, charts, evidence, sections, windows
 from tprimat.report.page.markup import Control, Fold, Part, Writer, json_text
 from tprimat.report.page.view import View, wall_times
 from tprimat.report.plot.colors import PARTS
@@ -22,6 +25,9 @@ from tprimat.report.verdict import Report
 from tprimat.text import counted, plain
 
 _HERE = Path(__file__).parent
+
+PLOTLY = gzip.decompress((_HERE / "plotly-basic.min.js.gz").read_bytes())
+"""The basic bundle of plotly.js (npm's plotly.js-basic-dist-min 4.1.1), as a browser runs it."""
 
 _CHARTS = (sections.times, sections.step_times, sections.loss, sections.memory, sections.breakdown)
 """Each writes a model's part of the charts."""
@@ -38,16 +44,21 @@ def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
         "shared": tables.shared(comparison),
         "style": (_HERE / "page.css").read_text(encoding="utf-8"),
         "colors": view.tones,
-        "hashes": [library.digest(script.encode()), library.digest(library.PLOTLY)],
+        "hashes": [base64.b64encode(sha256(each).digest()).decode("ascii") for each in (script.encode(), PLOTLY)],
         "scaling": _scaling(view.report),
         "card": card.values(view),
         "folds": _folds(view, sources, {chart["id"] for chart in drawn["charts"]}),
         "data": json_text(drawn),
-        "results": library.packed(json_text(evidence.results(view)).encode()),
-        "library": library.packed(library.PLOTLY),
+        "results": _packed(json_text(evidence.results(view)).encode()),
+        "library": _packed(PLOTLY),
         "script": script,
     }
     return Writer(plot).page(values).encode()
+
+
+def _packed(content: bytes) -> str:
+    """Return content as the page includes it: gzip, base64."""
+    return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode("ascii")
 
 
 def data(view: View) -> dict[str, Any]:

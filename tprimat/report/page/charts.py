@@ -7,12 +7,13 @@ measured value once.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from tprimat import units
 from tprimat.analysis import stats
-from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS, SegmentMetrics
+from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS
 from tprimat.compare import ModelComparison
 from tprimat.report import explain
 from tprimat.report.breakdown import shares
@@ -20,7 +21,6 @@ from tprimat.report.page import telemetry
 from tprimat.report.page.view import Placed, PlacedRun, View, broken, chart_text, wall_times
 from tprimat.report.plot import charts as described
 from tprimat.report.plot.charts import Line, LineChart, Series
-from tprimat.results.run import Run
 from tprimat.text import counted
 
 MOST_POINTS = 2000
@@ -49,7 +49,7 @@ def charts(view: View, model: ModelComparison, number: int) -> list[Chart]:
 
 
 def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
-    """Return the chart of step times: warm-up faded, a thick line for each segment, outliers as circles."""
+    """Return the chart of step times: excluded steps dotted, a thick line for each segment, outliers as circles."""
     chart = described.step_times(_series(view, runs))
     if chart is None:
         return None
@@ -57,7 +57,7 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
     timed = [each for each in runs if any(trace["run"] == each.index for trace in traces)]
     for each in timed:
         traces += _segments(each)
-    note = "Faded: excluded (warm-up). Thick line: segment median. Circles: outliers."
+    note = f"Dotted: {described.EXCLUDED}. Thin: further runs. Thick line: segment median. Circles: outliers."
     if beyond := len(chart.beyond):
         note += f" {counted(beyond, 'step')} {'is' if beyond == 1 else 'are'} off scale; double-click to show all."
     below, marked = telemetry.panels(timed), telemetry.events(timed)
@@ -104,32 +104,37 @@ def _line_chart(kind: str, chart: LineChart, traces: Sequence[Trace], height: in
 def _traces(view: View, runs: Sequence[PlacedRun], chart: LineChart) -> list[Trace]:
     placed = {id(each.result): each for each in runs}
     traces: list[Trace] = []
-    named: set[int] = set()
+    first_runs: dict[int, int] = {}
     for line in chart.lines:
         each = placed[id(line.result)]
         trace = {"run": each.index, "system": each.system, "x": chart.xs, "y": chart.ys, "index": _thinned(line, chart)}
-        if line.is_warmup:
-            traces.append({**trace, "part": "warm-up"})
+        if line.is_excluded:
+            traces.append({**trace, "part": "excluded"})
             continue
         # The legend names the first line of a system.
-        is_first = each.system not in named
-        named.add(each.system)
-        several = len(view.systems[each.system].runs) > 1
-        traces.append({**trace, "part": "steps", "legend": is_first, "pale": several})
+        is_first = each.system not in first_runs
+        is_further = first_runs.setdefault(each.system, each.index) != each.index
+        traces.append({**trace, "part": "steps", "legend": is_first, "thin": is_further})
     return traces
 
 
 def _segments(each: PlacedRun) -> list[Trace]:
     """Return the medians of a run's segments, and its outliers."""
-    run, segments = each.result.run, each.result.summary.segments
+    run, last = each.result.run, each.result.summary.steady.last_step or 0
     traces: list[Trace] = []
-    for segment in segments:
-        steps = [step for step in run.steps if segment.first_step <= step <= segment.last_step]
+    outliers: list[int] = []
+    for segment in each.result.summary.segments:
+        within = range(bisect_left(run.steps, segment.first_step), bisect_right(run.steps, segment.last_step))
+        times = {index: time for index in within if (time := run.step_times[index]) is not None}
+        # By the rule that counts them.
+        sigma = stats.robust_sigma(list(times.values()))
+        limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * sigma)
+        outliers += [index for index, time in times.items() if time > limit]
         text = f"steps {segment.first_step}–{segment.last_step}: median {units.seconds(segment.median)}"
         text += f"; {segment.cause}" if segment.cause else ""
-        ends = {"ends": [steps[0], steps[-1]], "value": segment.median, "text": text}
+        ends = {"ends": [run.steps[within[0]], min(run.steps[within[-1]], last)], "value": segment.median, "text": text}
         traces.append({"system": each.system, "run": each.index, "part": "segment", **ends})
-    if outliers := [index for segment in segments for index in _outliers(run, segment)]:
+    if outliers:
         series = {"x": "steps", "y": "step_times", "index": outliers}
         traces.append({"run": each.index, "system": each.system, "part": "outliers", **series})
     return traces
@@ -194,18 +199,6 @@ def waterfall(model: ModelComparison) -> Chart | None:
         "notes": [chart_text(note) for note in bars["notes"]],
         "height": 130 + 34 * len(bars["names"]),
     }
-
-
-def _outliers(run: Run, segment: SegmentMetrics) -> list[int]:
-    """Return the indices of the records far above the median of their segment, by the rule that counts them."""
-    timed = [
-        (index, time)
-        for index, (step, time) in enumerate(zip(run.steps, run.step_times, strict=True))
-        if time is not None and segment.first_step <= step <= segment.last_step
-    ]
-    sigma = stats.robust_sigma([time for _, time in timed])
-    limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * sigma)
-    return [index for index, time in timed if time > limit]
 
 
 def _thinned(line: Line, chart: LineChart) -> dict[str, int] | list[int]:

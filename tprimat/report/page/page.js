@@ -62,17 +62,17 @@
     const run = data.runs[trace.run];
     const which = run.runs > 1 ? `, run ${run.number}` : "";
     const place = wanted.map((i) => `step ${raw.steps[i]}${raw.lines[i] === null ? "" : `, line ${raw.lines[i]}`}${which}`);
-    const outliers = trace.part === "outliers";
+    const [outliers, excluded] = ["outliers", "excluded"].map((part) => trace.part === part);
     return {
       ...shared,
-      mode: outliers || wanted.length < 2 ? "markers" : wanted.length <= 30 ? "lines+markers" : "lines",
+      mode: outliers || wanted.length < 2 ? "markers" : wanted.length <= 30 && !excluded ? "lines+markers" : "lines",
       x: wanted.map((i) => xs[i]),
       y: wanted.map((i) => ys[i]),
       text: place,
       customdata: wanted,
-      line: { color, width: 1.4, dash: data.systems[trace.system].dash },
+      line: { color, width: trace.thin ? 0.7 : 1.6, dash: excluded ? "1px,2px" : data.systems[trace.system].dash },
       marker: outliers ? { color, symbol: "circle-open", size: 7, line: { width: 1.3 } } : { color, size: 5 },
-      opacity: trace.part === "warm-up" ? 0.4 : trace.pale ? 0.75 : 1,
+      opacity: excluded ? 0.6 : 1,
       hovertemplate: `%{text}: %{y:.5~g} ${trace.y === "step_times" ? "s" : "nats/token"}<extra>${nameOf(trace.system)}</extra>`,
     };
   }
@@ -413,6 +413,7 @@
     const state = (step) => {
       const segment = run.segments.findIndex(([first, last]) => step >= first && step <= last);
       if (segment >= 0) return run.segments.length > 1 ? `segment ${segment + 1}` : "steady state";
+      if (run.steady[0] !== null && step > run.steady[1]) return "excluded";
       return run.steady[0] !== null && step >= run.steady[0] ? "used" : "warm-up";
     };
     const wide = document.createElement("div");

@@ -13,7 +13,7 @@ from tprimat.report.breakdown import breakdowns
 from tprimat.report.page import charts, evidence, windows
 from tprimat.report.page.markup import Control, Fold, Part
 from tprimat.report.page.view import View
-from tprimat.report.rates import first_counted, untimed
+from tprimat.report.rates import final_losses, untimed
 from tprimat.results.account import PARTS
 from tprimat.text import plain
 
@@ -64,7 +64,7 @@ def step_times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Par
             result = view.runs[index].result
             name = each.name if len(each.runs) == 1 else f"{each.name}, run {view.runs[index].number}"
             emulated = result.run.environment.emulated
-            before = untimed(each.system) if emulated else units.duration(_before(result))
+            before = untimed(each.system) if emulated else units.duration(result.value("warmup_time_seconds"))
             rows += [
                 [
                     Link(name, f"r{index}"),
@@ -95,21 +95,15 @@ def _why_no_segment(result: RunResult) -> str:
     return "a single record" if single else "no steady state"
 
 
-def _before(result: RunResult) -> float | None:
-    """Return the seconds of the steps before the first one that is used."""
-    cut = first_counted(result)
-    times = zip(result.run.step_times[:cut], result.run.window_steps[:cut], strict=True)
-    return sum(time * window for time, window in times if time is not None) if result.run.steps else None
-
-
 def loss(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
     """Yield the charts of loss over tokens and over time, and their table."""
     rows: list[list[Content]] = []
-    for each in view.of_model(model):
+    ends = final_losses([each.system for each in view.of_model(model)])
+    for each, final in zip(view.of_model(model), ends, strict=True):
         known = (value for index in each.runs for value in view.runs[index].result.run.loss_values if value is not None)
-        first, final, data = next(known, None), each.system.value("final_loss"), each.system.run.data
+        first, data = next(known, None), each.system.run.data
         if first is not None:
-            end = Link(_nats(final), evidence.title_anchor(each, "Loss at the end"))
+            end = Link(final, evidence.title_anchor(each, "Loss at the end"))
             rows.append([each.name, _nats(first), end, _nats(data.entropy), data.kind or "not reported"])
     if rows:
         yield chart("loss-tokens", "Loss over tokens; the table below has the first and the last values")

@@ -65,18 +65,13 @@ def grid(group: Group) -> Grid | None:
     windows = {id(system): _rates(system, found) for system in usable}
     nothing: Values = ((None,) * len(found),) * len(found)
     compared = {id(pair.system) for pair in group.pairs if pair.ratio}
-    ratios = [
-        _quotients(windows[id(system)], windows[id(group.baseline)]) if id(system) in compared else nothing
-        for system in group.systems
-    ]
+    ratios = []
+    for system in group.systems:
+        rows = zip(windows[id(system)], windows[id(group.baseline)], strict=True) if id(system) in compared else ()
+        cells = (zip(*each, strict=True) for each in rows)
+        quotients = tuple(tuple(own / other if own and other else None for own, other in each) for each in cells)
+        ratios.append(quotients or nothing)
     return Grid(found, tuple(windows.get(id(system), nothing) for system in group.systems), tuple(ratios))
-
-
-def _quotients(values: Values, others: Values) -> Values:
-    return tuple(
-        tuple(value / other if value and other else None for value, other in zip(*rows, strict=True))
-        for rows in zip(values, others, strict=True)
-    )
 
 
 def stops(last: int) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ A chart names systems, runs and the series in them; how a system looks is the dr
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import statistics
 from collections import defaultdict
@@ -17,7 +18,7 @@ from tprimat.analysis.intervals import CONFIDENCE, between_run_interval
 from tprimat.analysis.summary import WITHHELD
 from tprimat.compare import RunResult, SystemResult
 from tprimat.report import tables
-from tprimat.report.rates import RATE, Bounds, bounds_of, first_counted, plus_minus, rate_of, rate_unit
+from tprimat.report.rates import RATE, Bounds, bounds_of, counted_records, plus_minus, rate_of, rate_unit
 from tprimat.text import counted, join_names
 
 LOG_FROM = 4.0
@@ -40,7 +41,7 @@ LOSS_LOG_FROM = 50.0
 
 STEP_TIME = "avg_step_time_seconds"
 NOT_MEASURED = "not measured"
-WARMUP = "warm-up, excluded from the averages"
+EXCLUDED = "excluded (warm-up, profiled steps, steps not in all runs)"
 
 
 class Series(NamedTuple):
@@ -51,13 +52,13 @@ class Series(NamedTuple):
 
 
 class Line(NamedTuple):
-    """The records of a run from one number up to another; those of the warm-up are faded."""
+    """The records of a run from one number up to another; no average counts those that are excluded."""
 
     system: SystemResult
     result: RunResult
     start: int
     stop: int
-    is_warmup: bool = False
+    is_excluded: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,11 +214,12 @@ def step_times(runs: Sequence[Series]) -> LineChart | None:
         return None
     lines = []
     for system, result in timed:
-        cut, count = first_counted(result), len(result.run.steps)
-        if cut:
-            # One record of overlap, so that the line has no gap at the cut.
-            lines.append(Line(system, result, 0, cut + 1, is_warmup=True))
-        lines.append(Line(system, result, cut, count))
+        at = 0
+        for counts, part in itertools.groupby(counted_records(result)):
+            start, at = at, at + len(list(part))
+            # One record of overlap, so that the line has no gap at a cut.
+            ends = (start, at) if counts else (max(0, start - 1), min(at + 1, len(result.run.steps)))
+            lines.append(Line(system, result, *ends, is_excluded=not counts))
     low, high, is_wide = _time_limits([each.result for each in timed])
     every = [time for each in timed for time in each.result.run.step_times if time is not None]
     return LineChart(
@@ -239,16 +241,10 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
     It shows the steady steps without outliers that flatten the others, and at least LEAST_SPAN: noise of one percent
     must not fill the panel.
     """
-    times: list[float] = []
-    steady: list[float] = []
-    medians: list[float] = []
-    for result in results:
-        times += [time for time in result.run.step_times if time is not None]
-        own = [time for time in result.run.step_times[first_counted(result) :] if time is not None]
-        if own:
-            steady += own
-            medians.append(statistics.median(own))
-    ranked = sorted(steady or times)
+    steady = [list(itertools.compress(each.run.step_times, counted_records(each))) for each in results]
+    medians = [statistics.median(known) for times in steady if (known := [time for time in times if time is not None])]
+    every = itertools.chain(*steady) if medians else (time for each in results for time in each.run.step_times)
+    ranked = sorted(time for time in every if time is not None)
     low, high = ranked[0], ranked[-1]
     slowest = max(medians, default=high)
     if high > CUT_FROM * slowest:

@@ -6,7 +6,7 @@ import math
 import statistics
 from array import array
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tprimat.analysis import stats
@@ -32,6 +32,10 @@ FEW = 40
 
 LEAST_TICKS = 3
 """Numbers that a logarithmic axis has at least."""
+
+FURTHER: dict[str, Any] = {"marker": None, "linewidth": 0.6}
+EXCLUDED: dict[str, Any] = {"marker": None, "linewidth": 0.9, "linestyle": (0, (1, 1.5)), "alpha": 0.6}
+"""Looks of a system's further runs, and of records that no average counts. They stay apart without color, too."""
 
 DOTTED: dict[str, Any] = {"color": "0.35", "linestyle": (0, (1, 2)), "linewidth": 1.3}
 
@@ -78,15 +82,15 @@ def handle(item: Item) -> Line2D:
 
 
 def keys(items: Sequence[Item], *, has_steps: bool, has_loss: bool) -> dict[str, Line2D | Patch]:
-    """Return the legend's entries other than systems, by text: bands, warm-up, and the lowest loss."""
+    """Return the legend's entries other than systems, by text: bands, excluded steps, and the lowest loss."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     gray, found = DOTTED["color"], dict[str, Line2D | Patch]()
     if any(len(item.system.valid_runs) >= BAND_FROM for item in items):
         found["range of the runs around their median"] = Patch(color=gray, alpha=0.3, linewidth=0)
-    if has_steps and (steps := charts.step_times(_runs(items))) and any(line.is_warmup for line in steps.lines):
-        found[charts.WARMUP] = Line2D([], [], color=gray, alpha=0.4, linewidth=0.9)
+    if has_steps and (steps := charts.step_times(_runs(items))) and any(line.is_excluded for line in steps.lines):
+        found[charts.EXCLUDED] = Line2D([], [], color="black", **EXCLUDED)
     if has_loss and (loss := charts.loss(_runs(items), "tokens")):
         found |= {charts.floor_note(floor): Line2D([], [], **DOTTED) for floor in loss.floors}
     return found
@@ -100,15 +104,15 @@ def _detail(items: Sequence[Item]) -> str:
     runs = [len(item.system.valid_runs) for item in items if item.system.valid_runs]
     banded = [many >= BAND_FROM for many in runs]
     which = "" if all(banded) else f" ({BAND_FROM} runs or more)"
-    pale = "; pale: second and third run of a system" if any(1 < many < BAND_FROM for many in runs) else ""
+    thin = "; thin: second and third run of a system" if any(1 < many < BAND_FROM for many in runs) else ""
     every = f"line: median of the runs; band: range; points: outliers{which}" if any(banded) else "a line per run"
-    return every + pale
+    return every + thin
 
 
 def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
     """Draw the lines of a chart with their axes.
 
-    Of two or three runs of a system all but the first are pale, so that systems stay apart; more are a band.
+    Of two or three runs of a system all but the first are thin, so that systems stay apart; more are a band.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -122,19 +126,14 @@ def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
         axes.set_ylim(*chart.limits)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=chart.xs == "steps"))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.12g}")
-    of_system: Mapping[int, list[Line]] = defaultdict(list)
-    for line in chart.lines:
-        of_system[id(line.system)].append(line)
     for item in items:
-        own = of_system[id(item.system)]
-        steady = [line for line in own if not line.is_warmup]
-        if len(steady) >= BAND_FROM:
-            _band(axes, chart, steady, item)
-            own = [line for line in own if line.is_warmup][:1]
+        own = [line for line in chart.lines if line.system is item.system]
+        if len({id(line.result) for line in own}) >= BAND_FROM:
+            _band(axes, chart, [line for line in own if not line.is_excluded], item)
+            own = [line for line in own if line.is_excluded and line.result is own[0].result]
         for line in own:
             looks = _looks(item, len(line.result.run.steps))
-            if not steady or line is not steady[0]:
-                looks |= {"alpha": 0.4, "marker": None, "linewidth": 0.9}
+            looks |= EXCLUDED if line.is_excluded else FURTHER if line.result is not own[0].result else {}
             axes.plot(*_points(chart, line), **looks)
 
 
