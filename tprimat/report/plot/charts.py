@@ -8,12 +8,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import statistics
+from array import array
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from tprimat import units
+from tprimat.analysis import stats
 from tprimat.analysis.intervals import CONFIDENCE, between_run_interval
 from tprimat.analysis.summary import WITHHELD
 from tprimat.compare import RunResult, SystemResult
@@ -221,7 +222,7 @@ def step_times(runs: Sequence[Series]) -> LineChart | None:
             ends = (start, at) if counts else (max(0, start - 1), min(at + 1, len(result.run.steps)))
             lines.append(Line(system, result, *ends, is_excluded=not counts))
     low, high, is_wide = _time_limits([each.result for each in timed])
-    every = [time for each in timed for time in each.result.run.step_times if time is not None]
+    every = (time for each in timed for time in each.result.run.step_times if time is not None)
     return LineChart(
         title="Step time over the steps",
         x_title="optimizer step",
@@ -241,14 +242,21 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
     It shows the steady steps without outliers that flatten the others, and at least LEAST_SPAN: noise of one percent
     must not fill the panel.
     """
-    steady = [list(itertools.compress(each.run.step_times, counted_records(each))) for each in results]
-    medians = [statistics.median(known) for times in steady if (known := [time for time in times if time is not None])]
-    every = itertools.chain(*steady) if medians else (time for each in results for time in each.run.step_times)
-    ranked = sorted(time for time in every if time is not None)
-    low, high = ranked[0], ranked[-1]
+    import numpy as np
+
+    # Of thousands of runs they are millions, so arrays have them.
+    steady, medians = array("d"), []
+    for each in results:
+        counted = itertools.compress(each.run.step_times, counted_records(each))
+        if known := [time for time in counted if time is not None]:
+            steady.extend(known)
+            medians.append(stats.median(known))
+    every = steady or array("d", (time for each in results for time in each.run.step_times if time is not None))
+    ranked = np.sort(every)
+    low, high = float(ranked[0]), float(ranked[-1])
     slowest = max(medians, default=high)
     if high > CUT_FROM * slowest:
-        high = max(ranked[math.ceil(SHOWN_SHARE * len(ranked)) - 1], 1.1 * slowest)
+        high = max(float(ranked[math.ceil(SHOWN_SHARE * len(ranked)) - 1]), 1.1 * slowest)
     if medians and slowest / min(medians) >= LOG_FROM:
         factor = high / low
         return low / factor**FOOT, high * factor**HEAD, True
@@ -260,13 +268,13 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
 def loss(runs: Sequence[Series], over: Literal["tokens", "wall"]) -> LineChart | None:
     """Return loss over tokens or training time, with the entropy of the data if it is known; None without any."""
     lines: list[Line] = []
-    values: list[float] = []
+    values = array("d")
     most = 0.0
     for system, result in runs:
         run = result.run
         known = [value for value in run.loss_values if value is not None]
         if known and why_no_loss(system, over) is None:
-            values += known
+            values.extend(known)
             lines.append(Line(system, result, 0, len(run.steps)))
             most = max(most, run.steps[-1] * (run.tokens_per_step or 0))
     if not lines:

@@ -15,6 +15,7 @@ from tprimat.report.plot import charts
 from tprimat.report.plot.charts import Line, LineChart, Series
 from tprimat.report.plot.items import Item
 from tprimat.report.plot.layout import Panel
+from tprimat.report.rates import counted_records
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +90,7 @@ def keys(items: Sequence[Item], *, has_steps: bool, has_loss: bool) -> dict[str,
     gray, found = DOTTED["color"], dict[str, Line2D | Patch]()
     if any(len(item.system.valid_runs) >= BAND_FROM for item in items):
         found["range of the runs around their median"] = Patch(color=gray, alpha=0.3, linewidth=0)
-    if has_steps and (steps := charts.step_times(_runs(items))) and any(line.is_excluded for line in steps.lines):
+    if has_steps and not all(all(counted_records(each.result)) for each in _runs(items)):
         found[charts.EXCLUDED] = Line2D([], [], color="black", **EXCLUDED)
     if has_loss and (loss := charts.loss(_runs(items), "tokens")):
         found |= {charts.floor_note(floor): Line2D([], [], **DOTTED) for floor in loss.floors}
