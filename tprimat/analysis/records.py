@@ -67,7 +67,7 @@ def unprofiled(run: Run) -> Run:
 def without(run: Run, steps: Collection[int]) -> Run:
     """Return the run without some of its steps, none of which is a profiled one then."""
     watched = set(steps)
-    if not watched.intersection(run.steps):
+    if not watched or watched.isdisjoint(run.steps):
         return run
     kept = [index for index, step in enumerate(run.steps) if step not in watched]
 

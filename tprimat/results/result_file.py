@@ -136,7 +136,7 @@ def without_names(value: Kind, names: Names) -> Kind:
     return _changed(value, lambda field: of.get(field, names.text))
 
 
-_NUMBERS = (int, float, type(None))
+_NUMBERS = (int, float)
 
 
 def _changed(value: Kind, change: Callable[[str], Change | None], field: str = "") -> Kind:
@@ -154,9 +154,9 @@ def _changed(value: Kind, change: Callable[[str], Change | None], field: str = "
         words = to("\t".join(value)).split("\t") if all(isinstance(each, str) for each in value) else []
         new = type(value)(words if len(words) == len(value) else (_changed(each, change, field) for each in value))
     elif isinstance(value, msgspec.Struct):
-        # Numbers stay, and of thousands of results they are most.
-        texts = ((name, each) for name, each in msgspec.structs.asdict(value).items() if not isinstance(each, _NUMBERS))
-        fields = {name: _changed(each, change, name) for name, each in texts}
+        # Numbers and what is empty stay, and of thousands of results they are most.
+        every = msgspec.structs.asdict(value).items()
+        fields = {name: _changed(each, change, name) for name, each in every if each and not isinstance(each, _NUMBERS)}
         changed = {name: each for name, each in fields.items() if each is not getattr(value, name)}
         new = msgspec.structs.replace(value, **changed) if changed else value
     kept: Kind = new if new is not value and new != value else value

@@ -82,7 +82,8 @@ def of_process(folder: Path) -> Hosts:
 
 def names(number: Callable[[str], str], runs: Iterable[Run] = ()) -> Names:
     """Return the pseudonyms for names in these runs and in texts about them, by the numbers of their machines."""
-    words = {word for run in runs for word in re.findall(r"\w+", str([getattr(run, each) for each in SETUP_FIELDS]))}
+    setups = (msgspec.json.encode([getattr(run, each) for each in SETUP_FIELDS]).decode() for run in runs)
+    words = {word for setup in setups for word in re.findall(r"\w+", setup)}
     found = Names(number, words)
     with contextlib.suppress(KeyError, OSError, ImportError):
         found.learn(getpass.getuser(), "user")

@@ -39,14 +39,15 @@ class Item:
 
 def items_of(comparison: Comparison) -> list[Item]:
     """Return all systems of all models in the order in which they are drawn."""
-    names = list(dict.fromkeys(system.name for model in comparison.models for system in model.systems))
+    names = dict.fromkeys(system.name for model in comparison.models for system in model.systems)
+    numbers = {name: number for number, name in enumerate(names)}
     colors = colors_of({system.name: system for system in reversed(comparison.systems)})
     several = len(comparison.models) > 1
     items = []
     for index, model in enumerate(comparison.models):
         speedups = {key: text for group in model.groups for key, text in _speedups(group).items()}
         for title, system in ((each.title, system) for each in model.groups for system in each.systems):
-            number = names.index(system.name)
+            number = numbers[system.name]
             # matplotlib leaves labels that begin with an underscore out of legends.
             name = plain(system.name).lstrip("_") or "unnamed"
             items.append(
