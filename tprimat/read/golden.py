@@ -41,7 +41,6 @@ _FIELDS = {
     "learning rate": "learning_rate",
     "GPU utilization": "tflops_per_gpu",
 }
-_STATUS = "golden-values file: planned steps and outcome are unknown"
 _TIMING = Timing(
     kind="timer",
     clock="host clock at Megatron's interval timer, as written to TensorBoard",
@@ -103,7 +102,7 @@ def _builder(framework: str, records: dict[int, Record], **fields: Any) -> RunBu
         LoggedTraining(records=records, last=records[max(records)]),
         _TIMING,
         lines=False,
-        fixed_status=("incomplete", _STATUS),
+        fixed_status=("incomplete", "golden-values file: planned steps and outcome are unknown"),
         **fields,
     )
 

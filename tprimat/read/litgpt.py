@@ -62,8 +62,7 @@ class Reader(StepReader):
         self._iterations[iteration] = None if milliseconds is None else milliseconds / 1e3
         if not match["ends"] or step < 1:
             return True
-        record = Record(step, line.number)
-        record.window = 1
+        record = Record(step, line.number, window=1)
         times = [seconds for seconds in self._iterations.values() if seconds is not None]
         first = not self.sorter.trainings and next(iter(self._iterations)) != 1
         if len(times) == len(self._iterations) and not self._incomplete and not first:

@@ -142,12 +142,10 @@ class Reader(StepReader):
         over_ranks="rank 0",
     )
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._form = ""
-        self._before: tuple[int, float] | None = None
-        self._validations = 0
-        self._own_peak = False
+    _form = ""
+    _before: tuple[int, float] | None = None
+    _validations = 0
+    _own_peak = False
 
     def take(self, line: Line) -> bool:
         """Read a step of any of the forms."""

@@ -60,10 +60,7 @@ class Reader(BlockReader):
         "checkpoints if any",
         over_ranks="the controller",
     )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._epoch = self._epochs = 1
+    _epoch = _epochs = 1
 
     def take(self, line: Line) -> bool:
         """Read the header of an epoch or a step, or a metric."""

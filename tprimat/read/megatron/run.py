@@ -52,7 +52,6 @@ class MegatronRun(RunBuilder):
     training: MegatronTraining
     fields: LoggedValues = dataclasses.field(default_factory=LoggedValues)
     batch: LoggedValue | None = None
-    remarks: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod
     def of(cls, training: MegatronTraining) -> MegatronRun:
@@ -173,10 +172,6 @@ class MegatronRun(RunBuilder):
     def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
         """Return nothing: what else is unknown is among the last remarks."""
         return []
-
-    def last_remarks(self) -> list[str]:
-        """Return warnings on memory and GPU."""
-        return self.remarks
 
     def status(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> tuple[Status, str | None]:
         """Return the status and its reason; may add warnings."""

@@ -77,6 +77,7 @@ class RunBuilder:
         label: what the source itself calls this side.
         of_training: whether it is worth a warning that the source doesn't state model, sizes and time.
         left_out: warnings of what the shape lacks on purpose.
+        remarks: warnings that go last.
         notes: what was done that leaves no doubt.
     """
 
@@ -102,6 +103,7 @@ class RunBuilder:
     label: str | None = None
     of_training: bool = True
     left_out: list[str] = dataclasses.field(default_factory=list)
+    remarks: list[str] = dataclasses.field(default_factory=list)
     notes: tuple[str, ...] = ()
 
     @property
@@ -133,7 +135,7 @@ class RunBuilder:
         warnings += [*errors, *self.unknowns(sizes, series)]
         status, reason = self.fixed_status or self.status(sizes.max_steps, series, warnings)
         timestamp = self.started(warnings)
-        warnings += self.last_remarks()
+        warnings += self.remarks
         rows = list(self.rows(series))
         times = timeline.of(rows, self.training.around.events, self.training.again)
         if times and (changed := timeline.clock_change(rows, self.training.around.events)):
@@ -258,10 +260,6 @@ class RunBuilder:
                 yield row._replace(at=elapsed), "elapsed", 1.0 if elapsed == int(elapsed) else 1e-3
             else:
                 yield row, None, 0.0
-
-    def last_remarks(self) -> list[str]:
-        """Return warnings that go last."""
-        return []
 
 
 def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str | None, list[str]]:

@@ -175,10 +175,7 @@ class ElapsedReader(StepReader):
     """A reader of JSON objects, one a line, with the time since the start in whole seconds as `elapsed_time`."""
 
     rate = None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._is_coarse = False
+    _is_coarse = False
 
     @abc.abstractmethod
     def place(self, entry: Mapping[str, Any]) -> tuple[int | None, int | None]:

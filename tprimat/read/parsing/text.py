@@ -229,11 +229,6 @@ class Numbers:
         self._at = place
         return self._number
 
-    def skip(self, lines: int, start: int, end: int) -> None:
-        """Skip the lines between two places, which are so many."""
-        self._number = self.at(start) + lines
-        self._at = end
-
 
 _WORTH_NUMPY = 16_384
 """Bytes."""

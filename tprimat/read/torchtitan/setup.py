@@ -24,6 +24,7 @@ from tprimat.read.parsing.values import (
     LoggedValue,
     LoggedValues,
     count,
+    flat,
     number,
     precision_of,
     read_statements,
@@ -153,7 +154,8 @@ class Setup:
             self.dump.clear()
         elif whole and whole.count("{") == whole.count("}"):
             self.dump.clear()
-            for name, value in _flat(_value(whole)):
+            config = _value(whole)
+            for name, value in flat(config) if isinstance(config, dict) else ():
                 if called := ARGUMENTS.get(name):
                     around.state(called, value, self._dump_line, f"{name}: {value}", DUMPED)
 
@@ -172,16 +174,6 @@ def _state_mesh(sizes: dict[str, int], number: int, text: str, around: LogContex
     }
     for field, value in {**fields, "num_gpus": math.prod(fields.values())}.items():
         around.state(field, value, number, text, COMPUTED)
-
-
-def _flat(tree: Any, before: str = "") -> list[tuple[str, Any]]:
-    if not isinstance(tree, dict):
-        return []
-    leaves: list[tuple[str, Any]] = []
-    for name, value in tree.items():
-        path = f"{before}{name}"
-        leaves += _flat(value, f"{path}.") if isinstance(value, dict) and path.count(".") < 4 else [(path, value)]
-    return leaves
 
 
 def _value(text: str) -> Any:
