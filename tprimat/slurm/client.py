@@ -67,9 +67,7 @@ class JobState:
         words = ENDINGS.get(self.state, self.state.lower().replace("_", " "))
         if self.state == "TIMEOUT" and self.time_limit:
             return f"{words} ({self.time_limit})"
-        if self.state == "FAILED" and self.exit_code:
-            return f"{words} (exit code {self.exit_code})"
-        return words
+        return f"{words} (exit code {self.exit_code})" if self.state == "FAILED" and self.exit_code else words
 
 
 def check() -> None:

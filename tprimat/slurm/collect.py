@@ -126,8 +126,12 @@ def _collect_ended(job: Job, how: str, *, succeeded: bool) -> ExitStatus:
         own = [(run, path) for run, path in runs if attempt.is_of(run, each.round, request)]
         complete += any(run.status == "complete" for run, _ in own)
         for run, path in own:
-            title = f"{plain(run.framework)} {plain(run.model)}{f' {plain(run.label)}' if run.label else ''}"
-            _print(f"{title}, run {each.round}", run, path)
+            label = f" {plain(run.label)}" if run.label else ""
+            title = f"{plain(run.framework)} {plain(run.model)}{label}, run {each.round}"
+            console.record(run, short_path(path), title)
+            console.info(display.outcome(title, run, summarize(run)))
+            if run.status != "complete" and run.status_reason:
+                console.info(f"    {plain(run.status_reason)}")
     if not begun:
         console.error(f"error: job {job.job_id}: {how}; no training started", see="collect")
         for line in training_files.last_words(job.folder / script.LOG, _tail(job.folder / script.LOG)):
@@ -140,13 +144,6 @@ def _collect_ended(job: Job, how: str, *, succeeded: bool) -> ExitStatus:
         console.info(f"Next:    {display.comparison_of(job.output_dir)}")
     ended_well = (succeeded or "status 0" in how) and begun and complete == len(begun)
     return ExitStatus.OK if ended_well else ExitStatus.TRAINING_FAILED
-
-
-def _print(title: str, run: Run, path: Path) -> None:
-    console.record(run, short_path(path), title)
-    console.info(display.outcome(title, run, summarize(run)))
-    if run.status != "complete" and run.status_reason:
-        console.info(f"    {plain(run.status_reason)}")
 
 
 def _result_of(job: Job, training: Training, why: str) -> tuple[Run, Path] | None:
@@ -164,8 +161,7 @@ def _result_of(job: Job, training: Training, why: str) -> tuple[Run, Path] | Non
         found = training_files.read_log(by_name(request.framework), request, log, machine, False, complete)
         if found is not None:
             return attempt.with_reason(*found, why)
-    warnings = ("the run left no steps and no readable log",)
-    run = attempt.failed(request, why, warnings=warnings, **known)
+    run = attempt.failed(request, why, warnings=("the run left no steps and no readable log",), **known)
     return run, store.save(run, request.output_dir).path
 
 

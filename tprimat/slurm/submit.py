@@ -44,7 +44,11 @@ def submit(options: argparse.Namespace) -> int:
 
 def _job(options: argparse.Namespace) -> tuple[SlurmJob, int | None]:
     """Return where a job runs, and the GPUs of each node. Raises UsageError where something is wrong."""
-    _check_frameworks(options.framework)
+    named = options.framework
+    for name in (frameworks.several(named) or (named,)) if named else ():
+        # One that there isn't is found before the job waits in vain.
+        if name != frameworks.ALL:
+            frameworks.by_name(name)
     job = settings.job(options.slurm, {name: getattr(options, name) for name in settings.NAMES})
     return job, _gpus_per_node(options, job.partition, options.num_nodes or 1)
 
@@ -101,14 +105,6 @@ def _words_of_nodes(argv: Sequence[str]) -> list[str]:
         elif name not in (*ALONE, "--dry-run"):
             words.append(word)
     return words
-
-
-def _check_frameworks(named: str | None) -> None:
-    """Raise UsageError for a framework that there isn't, before the job waits in vain."""
-    names = (frameworks.several(named) or (named,)) if named else ()
-    for name in names:
-        if name != frameworks.ALL:
-            frameworks.by_name(name)
 
 
 def _gpus_per_node(options: argparse.Namespace, partition: str | None, nodes: int) -> int | None:
