@@ -38,7 +38,6 @@ class LogImport:
     """Save what was read, source by source; a directory's sources are merged before they are saved.
 
     Args:
-        directory: for the results.
         label: the user's name for the setup.
         on_result: called with each result as soon as it is saved.
 

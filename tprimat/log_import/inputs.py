@@ -108,9 +108,7 @@ class Log:
     def chunks(self) -> Generator[bytes]:
         """Yield the content of the file, decompressed, as it is.
 
-        Raises:
-            UnreadableError: it can't be opened or read.
-            UsageError: it is compressed in a way that needs a package.
+        Raises UnreadableError if it can't be opened or read, UsageError if its compression needs a package.
         """
         if self.path == STANDARD_INPUT:
             if sys.stdin is None or sys.stdin.isatty():

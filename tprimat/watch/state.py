@@ -117,13 +117,7 @@ class State:
 
 
 def state_of(run: Run, alike: Sequence[tuple[str, Run]] = (), baseline: Sequence[Loaded] = ()) -> State:
-    """Return the state of a training.
-
-    Args:
-        run: as its log says so far.
-        alike: the logs of all its ranks, with their names.
-        baseline: results to compare it with.
-    """
+    """Return the state of a training. The logs of all its ranks are `alike`; the baseline is compared with it."""
     summary = summarize(run)
     value = efficiency.of_runs([run], [summary], efficiency.Options()).values["mfu"].value
     findings = physics.findings(run, summary)

@@ -64,13 +64,7 @@ def watch(
 ) -> Iterator[Update]:
     """Yield an update after each look at the logs, until the training or a condition ends the watch.
 
-    Args:
-        logs: that are watched.
-        interval_s: seconds between two looks.
-        baseline: results to compare the training with.
-        conditions: when to stop earlier.
-        clock: returns the time, seconds since the epoch.
-        sleep: waits for so many seconds.
+    The clock returns the time, seconds since the epoch. The training is compared with the results of the baseline.
     """
     watcher = _Watcher(logs, baseline, conditions or Conditions(), clock)
     while True:

@@ -170,7 +170,6 @@ class MegatronTraining(LoggedTraining):
 
     Attributes:
         around: as told up to the last record, and after it once the log is over.
-        table: its records.
         attempts: first iteration of each start that the log shows and no later one took back, ascending.
         since_start: records since the latest of the attempts began.
         lines_of_other_ranks: that repeat an iteration; doubles come from the same rank.

@@ -160,7 +160,6 @@ class LoggedTraining:
         around: the statements around them.
         doubles: records skipped because they repeat another one.
         attempts: first step of each start.
-        lines: first and last line of a record.
         lost: records of steps that a restart repeats.
         again: lines of the records that repeat them first.
         cut_off: the step in whose record the file ends.

@@ -86,9 +86,7 @@ STAMPED_STEPS = 20.0
 def check_stamps(rows: Iterable[tuple[float | None, float, float | None]]) -> list[str]:
     """Return a warning where the time between records is twice their printed time, or half of it.
 
-    Args:
-        rows: of records in order, when each was printed, s (None for unknown), the resolution of that, and the time of
-            the steps since the record before, s.
+    Rows have when each was printed, s (None for unknown), the resolution of that, and the time of its steps, s.
     """
     shares = []
     begin: float | None = None

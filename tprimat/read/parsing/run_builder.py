@@ -119,11 +119,7 @@ class RunBuilder:
         return ParsedLog(self.training.step_count, dict(self.stated), notes, self.run, resumed or None, events.first)
 
     def run(self, given: Mapping[str, Any]) -> Run:
-        """Return the Run.
-
-        Args:
-            given: what the user says, by field; it goes before what is stated.
-        """
+        """Return the Run; what the user says, `given` by field, goes before what is stated."""
         stated, errors = self.stated, []
         if (named := stated.word("device_name")) and gpus.is_error(named):
             errors.append(f"in the place of the GPU's name the source has an error text: {named[:120]}")
@@ -195,12 +191,7 @@ class RunBuilder:
         return (called, scale, []) if called and called != model else (model, scale, doubts)
 
     def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
-        """Return the series of a Run as its arguments, and warnings.
-
-        Args:
-            sizes: what a step is.
-            doubts: warnings of the model, which belong among these.
-        """
+        """Return the series of a Run as its arguments, and warnings; `doubts` of the model belong among these."""
         found = self.training.ordered()
         warnings = remarks.warnings_of(self.training)
         if self.shift and found:
@@ -287,10 +278,7 @@ def sizes_of(
 ) -> tuple[TrainingConfig, ParallelismConfig]:
     """Return what a step is and how it is spread, with what follows from the rest.
 
-    Args:
-        stated: what the source says, by the fields' names.
-        given: what the user says, by field; it goes before what is stated.
-        infer: whether GPUs that share no layer are replicas.
+    What the user says, `given` by field, goes before what is stated. If `infer`, GPUs that share no layer are replicas.
     """
     world = given.get("num_gpus") or stated.count("num_gpus")
     spread = {f"{kind}_parallel_size": stated.count(f"{kind}_parallel_size") for kind in _SPREAD}

@@ -52,12 +52,8 @@ class _Event:
 class TimelineBuilder:
     """Builder of the timeline of one training.
 
-    Args:
-        rows: its records with a time, in the order of the log; those that a restart repeats too. At least one.
-        events: what the lines around them say.
-        clock: of the records: lines with times on another one count as lines without.
-        resolution: of these times, s.
-        again: lines of records that repeat a step after a restart.
+    Args as of of(), but the records, one at least, have times of one clock and resolution, s. Lines with times on
+    another clock count as lines without.
     """
 
     def __init__(

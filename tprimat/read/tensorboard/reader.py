@@ -34,11 +34,9 @@ class Layout:
     """The tags of a framework.
 
     Attributes:
-        framework: that writes them.
         mark: tags of which only it writes one.
         tags: by the field of a record, or the name in native_metrics; the first that is there counts.
         shift: 1 if steps count from 0.
-        timing: what its step time is.
         untimed: why there may be no step times.
     """
 
