@@ -213,8 +213,7 @@ def _top_level(file: ResultFile) -> Difference | None:
 
 def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
     """Return what was read from the log of a run: the training most like it of those in logs of its name."""
-    names = bundle.log_names(run)
-    same = [log for log in logs if names & bundle.log_names(log)]
+    same = [log for log in logs if bundle.log_names(run) & bundle.log_names(log)]
     return min(same, key=lambda log: sum(each is not None for each in _with_log(run, log)), default=None)
 
 

@@ -187,6 +187,4 @@ class Reader(StepReader):
         tokens, rate = record.native.get("tokens_per_step"), record.native.get("tokens_per_second")
         if tokens and rate:
             record.put("seconds", tokens / rate)
-        pending = self.sorter.pending
-        pending.first_stamp = pending.first_stamp or record.stamp
         self.sorter.take(record)

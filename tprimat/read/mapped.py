@@ -167,12 +167,10 @@ def _read(part: InputFile, named: Mapping[str, str]) -> list[ParsedLog]:
                 record.put(VALUES[value], row[column])
         sorter.take(record)
     trainings = sorter.finish()
+    if not trainings and isinstance(named, LinePattern):
+        raise ValueError("no line of it has them all")
     if not trainings:
-        raise ValueError(
-            "no line of it has them all"
-            if isinstance(named, LinePattern)
-            else f"column {named['step']} has no whole number"
-        )
+        raise ValueError(f"column {named['step']} has no whole number")
     return [_built(training, named) for training in trainings]
 
 

@@ -136,8 +136,7 @@ def _collect_ended(job: Job, how: str, *, succeeded: bool) -> ExitStatus:
         console.error(f"error: job {job.job_id}: {how}; no training started", see="collect")
         for line in training_files.last_words(job.folder / script.LOG, _tail(job.folder / script.LOG)):
             console.error(f"    {plain(line, 160)}")
-    files = dict.fromkeys(short_path(path) for _, path in runs)
-    for number, path in enumerate(files):
+    for number, path in enumerate(dict.fromkeys(short_path(path) for _, path in runs)):
         console.info(f"{' ' * 8 if number else 'Results:'} {path}")
     console.info(f"Log:     {short_path(job.folder / script.LOG)}")
     if complete:
@@ -155,8 +154,7 @@ def _result_of(job: Job, training: Training, why: str) -> tuple[Run, Path] | Non
 
         def complete(run: Run) -> Run:
             run = msgspec.structs.replace(run, **known)
-            several = request.num_nodes > 1
-            return nodes.added(run, job.folder / "nodes", request.num_nodes) if several else run
+            return nodes.added(run, job.folder / "nodes", request.num_nodes) if request.num_nodes > 1 else run
 
         found = training_files.read_log(by_name(request.framework), request, log, machine, False, complete)
         if found is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import stat
 import sys
 import tempfile
@@ -157,11 +156,9 @@ class GrowingLogs:
     def _drain(self) -> None:
         """Copy the pipe until it is closed; runs in a thread of its own."""
         assert self._spool is not None
-        with contextlib.ExitStack() as stack:
-            pipe = sys.stdin.fileno() if self.name == STANDARD_INPUT else os.open(self.name, os.O_RDONLY)
-            if self.name != STANDARD_INPUT:
-                stack.callback(os.close, pipe)
-            while chunk := os.read(pipe, CHUNK):
+        source = sys.stdin.fileno() if self.name == STANDARD_INPUT else self.name
+        with open(source, "rb", buffering=0, closefd=source is self.name) as pipe:
+            while chunk := pipe.read(CHUNK):
                 self._spool.write(chunk)
                 self._spool.flush()
         self.ended = True

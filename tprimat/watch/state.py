@@ -127,9 +127,7 @@ def state_of(run: Run, alike: Sequence[tuple[str, Run]] = (), baseline: Sequence
     if len(alike) > 1:
         times = {name: time for name, each in alike if (time := _recent(each)) is not None}
         state = dataclasses.replace(state, ranks=times)
-    if not baseline or not summary.segments:
-        return state
-    return _compared(state, baseline)
+    return _compared(state, baseline) if baseline and summary.segments else state
 
 
 def _recent(run: Run) -> float | None:

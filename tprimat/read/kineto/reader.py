@@ -69,21 +69,20 @@ def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[Pars
     state(stated, "platform", {"cuda": "nvd", "rocm": "amd"}.get(first.software_stack or ""))
     memory, units = first.memory_bytes, first.compute_units
     gpu = {**({"total_memory_gb": memory / GB} if memory else {}), **({"compute_units": units} if units else {})}
-    return [
-        RunBuilder(
-            NAME,
-            "PyTorch profiler trace",
-            training,
-            TIMING,
-            lines=False,
-            gpu=gpu,
-            breakdown=breakdown_of(trace),
-            trace=trace,
-            fixed_status=("complete", None),
-            of_training=False,
-            notes=(f"means over {len(parts)} traces",) if len(parts) > 1 else (),
-        ).reading()
-    ]
+    run = RunBuilder(
+        NAME,
+        "PyTorch profiler trace",
+        training,
+        TIMING,
+        lines=False,
+        gpu=gpu,
+        breakdown=breakdown_of(trace),
+        trace=trace,
+        fixed_status=("complete", None),
+        of_training=False,
+        notes=(f"means over {len(parts)} traces",) if len(parts) > 1 else (),
+    )
+    return [run.reading()]
 
 
 def _doubts(trace: Trace) -> list[str]:

@@ -19,7 +19,7 @@ import itertools
 import math
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tprimat.read.nemo import setup
 from tprimat.read.parsing.records import Record
@@ -65,8 +65,6 @@ TIMING = Timing(
     over_ranks="rank 0 prints",
 )
 
-_PEAKS = {"memory_allocated_gb": "peak_memory_allocated_gb", "memory_reserved_gb": "peak_memory_reserved_gb"}
-
 
 class Reader(StepReader):
     """A parsed_log.Reader of NeMo logs."""
@@ -76,7 +74,7 @@ class Reader(StepReader):
     signs = ("Training epoch ",)
     tells = ("reduced_train_loss=", "stopped:", *setup.SIGNS)
     names = NAMES
-    peaks = _PEAKS
+    peaks: Mapping[str, str] = {f"memory_{kind}_gb": f"peak_memory_{kind}_gb" for kind in ("allocated", "reserved")}
 
     def __init__(self) -> None:
         super().__init__()

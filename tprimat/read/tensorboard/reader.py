@@ -214,22 +214,21 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
     notes = [f"{len(scalars)} tags, {len(events.texts)} texts"]
     if len(parts) > 1:
         notes.append(f"{len(parts)} event files of one directory were read as one run")
-    return [
-        RunBuilder(
-            layout.framework,
-            f"tensorboard ({layout.framework})",
-            training,
-            layout.timing,
-            shift=shift,
-            lines=False,
-            figures=figures,
-            unknown={} if "seconds" in columns else {"step_times": unknown},
-            ended=True if done or scalars.get("train/train_runtime") else None,
-            shape=shape,
-            timestamp=utc(events.first_time),
-            notes=tuple(notes),
-        ).reading()
-    ]
+    run = RunBuilder(
+        layout.framework,
+        f"tensorboard ({layout.framework})",
+        training,
+        layout.timing,
+        shift=shift,
+        lines=False,
+        figures=figures,
+        unknown={} if "seconds" in columns else {"step_times": unknown},
+        ended=True if done or scalars.get("train/train_runtime") else None,
+        shape=shape,
+        timestamp=utc(events.first_time),
+        notes=tuple(notes),
+    )
+    return [run.reading()]
 
 
 def _column(points: Sequence[Point]) -> dict[int, float]:

@@ -195,8 +195,7 @@ class Reader(StepReader):
         anchor = _STEP.search(line.text)
         if anchor is None or not (step := int(anchor[1].replace(",", "") or 0)):
             return False
-        fields = list(_FIELD.finditer(line.text, anchor.end()))
-        printed = {field[1].lower(): field[2] for field in reversed(fields)}
+        printed = {field[1].lower(): field[2] for field in reversed([*_FIELD.finditer(line.text, anchor.end())])}
         rated = "tps" in printed or "wps" in printed
         if not rated and not ({"loss", "global_avg_loss"} & printed.keys() and "memory" in printed):
             return self.cut_off(step, line)
@@ -215,7 +214,6 @@ class Reader(StepReader):
             state(self.stated, "num_gpus", int(world[1]), world[0], line.number)
         labels = (label.lower() for label in _UNREAD.findall(line.text, anchor.end()))
         record.unread = tuple(label for label in labels if label not in _NAMES)
-        self.sorter.pending.first_stamp = self.sorter.pending.first_stamp or record.stamp
         self.sorter.take(record)
         self._setup.stepped = True
         return True
