@@ -29,11 +29,10 @@ import msgspec
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import LONGEST_STATEMENT, StepReader
 from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
 from tprimat.read.parsing.values import count, object_at, read_statements, state, statements, whole, whole_ratio
-from tprimat.results.account import Timing
 from tprimat.results.run import Run
 from tprimat.settings.rows import names
 
@@ -104,8 +103,7 @@ class Reader(StepReader):
     rate = None
     peaks: Mapping[str, str] = {"memory_allocated_gb": "peak_memory_allocated_gb"}
     run_type = AutomodelRun
-    timing = Timing(
-        kind="timer",
+    timing = timer(
         clock="host clock; the step time is worked out from the printed tokens of the step and tokens per second",
         covers="all between two steps: data loading, forward and backward of all micro-batches, optimizer",
         over_ranks="rank 0 prints",

@@ -18,10 +18,9 @@ from typing import Any
 
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, peaks
-from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import json_object, number, whole
-from tprimat.results.account import Timing
 
 _SCALARS = {
     "lm loss": "loss",
@@ -41,8 +40,7 @@ _FIELDS = {
     "learning rate": "learning_rate",
     "GPU utilization": "tflops_per_gpu",
 }
-_TIMING = Timing(
-    kind="timer",
+_TIMING = timer(
     clock="host clock at Megatron's interval timer, as written to TensorBoard",
     covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer",
     over_ranks="the rank that writes",

@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import number, summary_values
-from tprimat.results.account import Timing
 
 _LINE = re.compile(
     r"iter (?P<iteration>\d{1,12}) step (?P<step>\d{1,12}) *\| *loss train: (?P<loss>[\d.einfa+-]{1,30}),? *"
@@ -31,11 +30,9 @@ class Reader(StepReader):
     signs = ("iter time:",)
     tells = ("Training time:", "Memory used:")
     untimed = "some iterations are not logged, and a step's time is the sum of its iterations"
-    timing = Timing(
-        kind="timer",
+    timing = timer(
         clock="host clock of litgpt's loop",
         covers="sum of the iterations (micro-batches) of the step: data, forward, backward, optimizer; no validation",
-        over_ranks="rank 0",
     )
 
     def __init__(self) -> None:

@@ -18,9 +18,8 @@ from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.placing import Row
 from tprimat.read.parsing.remarks import RATE_AGREEMENT, check_stamps, disagreement, missing, spans, unread_labels
-from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
+from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of, timer
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values
-from tprimat.results.account import Timing
 from tprimat.results.fields import LARGEST_COUNT
 from tprimat.results.run import ModelConfig, ParallelismConfig, Status, TrainingConfig
 from tprimat.units import gib_to_gb
@@ -36,8 +35,7 @@ _NATIVE = {
 }
 """Series of native_metrics, and the record's field."""
 
-TIMING = Timing(
-    kind="timer",
+TIMING = timer(
     clock="host clock at Megatron's interval timer, after a barrier of all ranks and a device synchronize",
     covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
     "not evaluation and checkpoints",

@@ -23,11 +23,10 @@ from collections.abc import Mapping, Sequence
 
 from tprimat.read.nemo import setup
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import count, number, state, whole
-from tprimat.results.account import Timing
 
 _LINE = re.compile(r"Training epoch (\d{1,9}), iteration (\d{1,12})(?:/(\d{1,12}))?\s*\|")
 _BAR = re.compile(r"\bEpoch (\d{1,9}): .{0,300}?(\d{1,12})/(\d{1,12}|\?) \[")
@@ -57,8 +56,7 @@ NAMES = {
 REGULAR = 0.8
 """Share of the lines that must stand if an interval has them."""
 
-TIMING = Timing(
-    kind="timer",
+TIMING = timer(
     clock="host clock in NeMo's TimingCallback, from a batch's start to its end, without waiting for the device",
     covers="data loading, forward and backward of all micro-batches and the optimizer; not what lies between batches, "
     "such as checkpoints and validation",

@@ -8,6 +8,7 @@ GPUs, and a reason for everything that stays unknown.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
@@ -46,6 +47,9 @@ _SHAPE_COUNTS = (
 )  # fmt: skip
 _SPREAD = ("tensor_model", "pipeline_model", "context", "expert_model", "data")
 _PLATFORMS = {"NVIDIA": "nvd", "AMD": "amd"}
+
+timer = functools.partial(Timing, kind="timer", over_ranks="rank 0")
+"""The timing of a source that states how long each step takes, by a clock of rank 0 if it says no other."""
 
 
 @dataclasses.dataclass

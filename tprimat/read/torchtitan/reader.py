@@ -30,12 +30,11 @@ from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.placing import Row
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
+from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import LoggedValues, number, state, summary_values
 from tprimat.read.torchtitan import setup
-from tprimat.results.account import Timing
 from tprimat.results.run import ParallelismConfig, TrainingConfig
 
 _STEP = re.compile(r"(?<!validate )\bstep:\s*([\d,]{1,15})(?=\s)")
@@ -166,8 +165,7 @@ class Reader(StepReader):
     # What follows "Building ", which installations print as well.
     tells = (*(sign for sign in setup.SIGNS if sign != "Building "), "Args", "Config", " with {")
     peaks: Mapping[str, str] = {"memory_reserved_gb": "peak_memory_reserved_gb"}
-    timing = Timing(
-        kind="timer",
+    timing = timer(
         clock="host clock at the log line, from which torchtitan works out tps; the step time follows from that",
         covers="all between two log lines: data wait, forward and backward, optimizer; garbage collection and "
         "checkpoints too; not validation",
