@@ -328,7 +328,6 @@ def _check_family(name: str | None, run: Run, given: GivenValues) -> None:
 
 
 def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
-    """Return a run with the GPU and the precision that the user names."""
     if precision:
         config = msgspec.structs.replace(run.training_config, precision=precision, precision_detail=None)
         run = msgspec.structs.replace(run, training_config=config)

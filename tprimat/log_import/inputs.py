@@ -222,7 +222,6 @@ class _HashedStream(io.RawIOBase):
         self._hashing: Future[None] | None = None
 
     def digest(self) -> str:
-        """Return the hash of what was read so far."""
         self._wait()
         self._hash.update(self._unhashed)
         self._unhashed = bytearray()

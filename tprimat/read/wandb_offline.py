@@ -105,8 +105,6 @@ def _item(content: bytes, wanted: Container[str] | None = None) -> tuple[str, ob
 
 
 class _Contents:
-    """What the records of a file say."""
-
     def __init__(self, stream: BinaryIO) -> None:
         self.rows: list[tuple[int, dict[str, object]]] = []
         self.config: dict[str, object] = {}
@@ -153,7 +151,6 @@ class _Contents:
             self.config.pop(_item(removed)[0], None)
 
     def state(self, stated: LoggedValues, metadata: Mapping[str, Any]) -> None:
-        """State what they say of the setup."""
         state_config(self.config, stated, "W&B's config")
         gpu = metadata.get("gpu")
         names = self.devices - {""} or ({gpu} if isinstance(gpu, str) and gpu else set())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,6 @@ from tprimat.measure import attempt, display, training_files
 from tprimat.measure.attempt import Training
 from tprimat.measure.display import short_path
 from tprimat.record import nodes
-from tprimat.redaction import redacted
 from tprimat.results.run import Environment, GpuInfo, Run
 from tprimat.slurm import client, live, script
 from tprimat.slurm.client import JobState
@@ -134,7 +134,10 @@ def _collect_ended(job: Job, how: str, *, succeeded: bool) -> ExitStatus:
                 console.info(f"    {plain(run.status_reason)}")
     if not begun:
         console.error(f"error: job {job.job_id}: {how}; no training started", see="collect")
-        for line in training_files.last_words(job.folder / script.LOG, _tail(job.folder / script.LOG)):
+        tail: list[str] = []
+        with contextlib.suppress(OSError):
+            tail = (job.folder / script.LOG).read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
+        for line in training_files.last_words(job.folder / script.LOG, tail):
             console.error(f"    {plain(line, 160)}")
     for number, path in enumerate(dict.fromkeys(short_path(path) for _, path in runs)):
         console.info(f"{' ' * 8 if number else 'Results:'} {path}")
@@ -165,11 +168,3 @@ def _result_of(job: Job, training: Training, why: str) -> tuple[Run, Path] | Non
 
 def _request(training: Training) -> Request:
     return Request.from_arguments(training.request)
-
-
-def _tail(log: Path) -> Sequence[str]:
-    try:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-    return list(map(redacted, lines[-5:]))

@@ -159,7 +159,6 @@ class Reader:
             self._last = ParsedLine.of(raw, layout, record)
 
     def _take(self, record: Record, text: str, *, whole: bool = True) -> None:
-        """Add a record with its line."""
         if not whole and record.seconds is None:
             self._cut_off = record.iteration
             return

@@ -249,8 +249,6 @@ def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
 def _warn_of_missing(
     table: Table, seconds: Sequence[float | None], windows: Sequence[int], warnings: list[str]
 ) -> None:
-    """Warn about what the lines lack."""
-
     def warn(words: str, those: Iterable[object]) -> None:
         places = zip(table.iterations, those, strict=True)
         if where := spans(((each, each) for each, is_one in places if is_one), "iteration"):

@@ -80,7 +80,7 @@ LEAST_BLOCKS = 5
 """Stretches of a log that decide whether time stamps contradict the step times."""
 
 STAMPED_STEPS = 20.0
-"""Printed time of a stretch over the resolution of the stamps."""
+"""Time of a stretch over the resolution of the log's times, from which it shows how long a step takes."""
 
 
 def check_stamps(rows: Iterable[tuple[float | None, float, float | None]]) -> list[str]:

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tprimat.read.megatron import times as megatron_times
-from tprimat.read.parsing import records, remarks, timeline
+from tprimat.read.parsing import records, remarks
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.placing import Row
@@ -146,7 +146,7 @@ class TorchtitanRun(RunBuilder):
                 inverse = time = 0.0
                 continue
             inverse, time = inverse + (row.step - before.step) / rate, time + seconds
-            if time >= timeline.STAMPED_STEPS * resolution and time > 0:
+            if time >= remarks.STAMPED_STEPS * resolution and time > 0:
                 found.append(time / inverse)
                 inverse = time = 0.0
         return statistics.median(found) if found else 0.0
@@ -185,7 +185,8 @@ class Reader(StepReader):
 
     def other(self, line: Line) -> None:
         """Read a line of the setup, or of what happens once the training is known."""
-        self.has_own_lines |= self._setup.feed(line.number, line.text, self.sorter.pending)
+        has_steps = bool(self.sorter.trainings)
+        self.has_own_lines |= self._setup.feed(line.number, line.text, self.sorter.pending, has_steps=has_steps)
         self.hear(line)
 
     def take(self, line: Line) -> bool:
@@ -213,7 +214,6 @@ class Reader(StepReader):
         labels = (label.lower() for label in _UNREAD.findall(line.text, anchor.end()))
         record.unread = tuple(label for label in labels if label not in _NAMES)
         self.sorter.take(record)
-        self._setup.stepped = True
         return True
 
     def done(self, run: RunBuilder) -> None:

@@ -103,16 +103,15 @@ LONGEST_DUMP = 1 << 20
 
 
 class Setup:
-    """Takes the lines between the step lines; the reader sets `stepped` once there was one."""
+    """Takes the lines between the step lines."""
 
     def __init__(self) -> None:
-        self.stepped = False
         self._own = False
         self.dump: list[str] = []
         self._dump_line = 0
         self._length = 0
 
-    def feed(self, number: int, text: str, around: LogContext) -> bool:
+    def feed(self, number: int, text: str, around: LogContext, *, has_steps: bool) -> bool:
         """Read a line; return whether it is torchtitan's own beyond doubt, or one of its arguments."""
         if self.dump:
             self._continue(without_prefixes(text), around)
@@ -141,7 +140,7 @@ class Setup:
         is_own = _OWN.search(text) is not None
         self._own = self._own or is_own
         # Lines of another program in the same log have ranks too.
-        if self._own and (not self.stepped or around.begun) and (world := _RANK.search(text)):
+        if self._own and (around.begun or not has_steps) and (world := _RANK.search(text)):
             around.state("num_gpus", int(world[1]), number, bare, ECHOED)
         return is_own
 
