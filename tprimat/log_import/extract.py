@@ -199,10 +199,11 @@ def imported(
     run = parsed.run(used)
     _check_family(used.get("model"), run, given)
     assert run.source is not None
+    cuts = (f"compressed file read only in part: {log.cut}" for log in logs if log.cut)
     run = msgspec.structs.replace(
         run,
         label=given.label or run.label,
-        warnings=(*warnings, *(warning for log in logs for warning in log.warnings), *run.warnings),
+        warnings=(*warnings, *cuts, *run.warnings),
         source=msgspec.structs.replace(run.source, overrides=overrides, files=tuple(log.source_file() for log in logs)),
     )
     lines = {name: value.line for name, value in parsed.stated.items()}

@@ -92,7 +92,7 @@ class Log:
         name: for messages.
         end: bytes of a plain file that is being written, faster perhaps than it is read. Beyond them nothing is read,
             and of more than LARGEST_WHOLE the whole lines of the first HEAD and the last TAIL. None for all of it.
-        cut: why a compressed file could not be read to its end, or None.
+        cut: why a compressed file could not be read to its end, once all of it was read, or None.
     """
 
     def __init__(self, path: str, end: int | None = None) -> None:
@@ -124,11 +124,6 @@ class Log:
                 yield from self._of(stream)
         except (OSError, ValueError) as error:
             raise files.unreadable(self.name, error) from error
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a result must say of how its file was read; complete when all of it was."""
-        return (f"compressed file read only in part: {self.cut}",) if self.cut else ()
 
     def source_file(self) -> SourceFile:
         """Return this file's entry for a result; call it when all lines were read."""

@@ -236,11 +236,8 @@ def _load_logs(
         skipped = []
         if live:
             own = {Path(file.name).parent / name for file, _ in live for name in _OF_RUNS}
-            logs = [
-                log
-                for log in logs
-                if not _OF_A_MEASUREMENT.search(log.paths[0]) and own.isdisjoint(Path(log.paths[0]).parents)
-            ]
+            logs = [log for log in logs if not _OF_A_MEASUREMENT.search(log.paths[0])]
+            logs = [log for log in logs if own.isdisjoint(Path(log.paths[0]).parents)]
         if logs and any(run.session is None for _, run in live):
             patterns = {f"{Path(log.paths[0]).parent}/*{Path(log.paths[0]).suffix}": None for log in logs}
             rest = " …" if len(patterns) > MOST_PATTERNS else ""

@@ -182,11 +182,8 @@ def _verified(path: Path, logs: Sequence[Run], hashes: Collection[str]) -> Itera
         files = run.source.files if run.source else ()
         original = None if log is None else all(file.sha256 in hashes for file in files)
         name = None if log is None else _name(log)
-        findings = [
-            each
-            for each in physics.findings(run, summary)
-            if each.severity in ("error", "unverified") or each.rule == CONTRADICTION
-        ]
+        every = physics.findings(run, summary)
+        findings = [each for each in every if each.severity in ("error", "unverified") or each.rule == CONTRADICTION]
         if summary.performance.avg_step_time_seconds is None:
             text = "no speed: the run failed" if run.status == "failed" else "no speed: too few steps"
             findings.append(Finding("unverified", NO_SPEED, text))

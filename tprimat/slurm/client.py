@@ -13,6 +13,7 @@ from tprimat.errors import UsageError
 COMMAND_S = 60.0
 """Longest wait for an answer; a busy controller takes some time."""
 
+# It hasn't begun, or is to begin again.
 WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT")
 
@@ -39,7 +40,6 @@ class JobState:
         state: in Slurm's words, such as RUNNING.
         reason: why it waits, in Slurm's words; None if Slurm gives none.
         nodes: Slurm's list of them; None before it has any.
-        time_limit: as Slurm writes it.
         exit_code: STATUS:SIGNAL.
         start: when it began, or is expected to.
     """
@@ -50,11 +50,6 @@ class JobState:
     time_limit: str | None = None
     exit_code: str | None = None
     start: str | None = None
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether it hasn't begun, or is to begin again."""
-        return self.state in WAITING
 
     @property
     def has_ended(self) -> bool:

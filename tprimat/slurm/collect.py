@@ -86,7 +86,7 @@ def _patiently(job: Job, sleep: Callable[[float], None]) -> JobState | None:
 def course(job: Job, state: JobState) -> list[str]:
     """Return lines on a job that isn't over."""
     title = f"job {job.job_id}"
-    if not state.is_waiting:
+    if state.state not in client.WAITING:
         begun = attempt.begun(job.folder)
         where = f" on {state.nodes}" if state.nodes else ""
         lines = [f"{title} is {state.state.lower()}{where}: {counted(len(begun), 'training')} started"]

@@ -60,7 +60,13 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     words += [f"--gpus={options.gpus}"] if options.gpus is not None else []
     if options.dry_run:
         folder = output_dir / "slurm" / "NAME"
-        _show(script.text(job, nodes, on_each, words, folder, output_dir), folder)
+        text = script.text(job, nodes, on_each, words, folder, output_dir)
+        # It is the outcome of a dry run, at any verbosity.
+        output = console.current()
+        output.values.setdefault("jobs", []).append({"script": text, "folder": str(folder)})
+        if output.verbosity is not Verbosity.JSON:
+            output.put(text.rstrip("\n"))
+        console.info("\n# Nothing was submitted.")
         return ExitStatus.OK
     client.check()
     submitted = Job(make_folder(output_dir), Description(str(output_dir), nodes, tuple(words)))
@@ -83,15 +89,6 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     console.summary(job_id)
     console.info(f"Results: {command}")
     return ExitStatus.OK
-
-
-def _show(text: str, folder: Path) -> None:
-    """Print a script; it is the outcome of a dry run, at any verbosity."""
-    output = console.current()
-    output.values.setdefault("jobs", []).append({"script": text, "folder": str(folder)})
-    if output.verbosity is not Verbosity.JSON:
-        output.put(text.rstrip("\n"))
-    console.info("\n# Nothing was submitted.")
 
 
 def _words_of_nodes(argv: Sequence[str]) -> list[str]:

@@ -115,11 +115,8 @@ class GrowingLogs:
         """Return the logs that were written with the newest: the ranks of one training, if there are several."""
         last = runs[-1].run
         alike = [each for each in runs if self._written(runs[-1]) - self._written(each) <= TOGETHER_S]
-        return [
-            each
-            for title, each in {each.title: each for each in alike}.items()
-            if each.run.framework == last.framework and each.run.model == last.model
-        ]
+        latest = {each.title: each for each in alike}.values()
+        return [each for each in latest if each.run.framework == last.framework and each.run.model == last.model]
 
     def _outcome(self, source: sources.LogSource) -> sources.Outcome:
         """Return what a source holds, as it was read before if its files are the same."""
@@ -135,8 +132,7 @@ class GrowingLogs:
         return outcome
 
     def _written(self, each: ImportedRun) -> float:
-        version = self._versions.get(each.title)
-        return version.written if version else 0.0
+        return self._versions[each.title].written if each.title in self._versions else 0.0
 
     def _look(self) -> Iterator[tuple[str, Version]]:
         if self._spool is not None and self._is_pipe:

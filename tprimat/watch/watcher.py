@@ -171,10 +171,8 @@ class _Watcher:
                 return f"the pipe was closed: {self._logs.problem}", ExitStatus.USAGE
             return "the pipe was closed", missed
         if conditions.max_stall_s is not None and quiet_s > conditions.max_stall_s:
-            return (
-                f"no step for {units.duration(quiet_s)}; --max-stall allows {units.duration(conditions.max_stall_s)}",
-                _FAILED,
-            )
+            allowed = units.duration(conditions.max_stall_s)
+            return f"no step for {units.duration(quiet_s)}; --max-stall allows {allowed}", _FAILED
         return "", None
 
 
