@@ -155,7 +155,6 @@ class Record(NamedTuple):
 
     Attributes:
         iteration: as printed.
-        line: in the log.
         micros: µs from 1970 to the last time before the word iteration; a naive one on its own clock.
         kind: what it shares with other lines.
         figures: by fields of LABELS, the first of a pair; memory_total_gib of the device; iterations planned; rank

@@ -300,14 +300,8 @@ def _check_rates(records: Table, seconds: Sequence[float | None], sizes: Trainin
         lengths.sort()
         middle = lengths[len(lengths) // 2][0]
         agree = lengths[-1][0] - lengths[0][0] <= 2 * RATE_AGREEMENT * middle
-        warnings.append(
-            "the sequence length isn't stated; "
-            + (
-                f"the logged tokens/s/GPU suggest {middle:.0f} tokens (set it with --sequence-length)"
-                if agree
-                else "the logged tokens/s/GPU fit no single length"
-            )
-        )
+        fit = f"suggest {middle:.0f} tokens (set it with --sequence-length)" if agree else "fit no single length"
+        warnings.append(f"the sequence length isn't stated; the logged tokens/s/GPU {fit}")
         return
     shares = [(length / sequence, line) for length, line in lengths]
     who, values = "lines print tokens/s/GPU that disagree", f"{batch} × {sequence} / {world}"

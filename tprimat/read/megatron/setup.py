@@ -185,13 +185,8 @@ def fields_of(stated: LoggedValues) -> LoggedValues:
     known, detail = precision(stated)
     derive("precision", known, "fp4", "fp8", "bf16", "fp16")
     derive("precision_detail", detail, "params_dtype", "fp4", "fp8", "bf16", "fp16")
-    derive(
-        "recomputation",
-        recomputation(stated),
-        "checkpoint_activations",
-        "recompute_granularity",
-        "recompute_activations",
-    )
+    arguments = ("checkpoint_activations", "recompute_granularity", "recompute_activations")
+    derive("recomputation", recomputation(stated), *arguments)
     mock = stated.value("mock_data") is True
     derive("data", "mock" if mock else stated.word("data_path"), "mock_data" if mock else "data_path")
     if called := model_name(stated):

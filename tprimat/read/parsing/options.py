@@ -16,8 +16,7 @@ from tprimat.read.parsing.values import LoggedValues, count, number, precision_o
 from tprimat.settings import Column
 from tprimat.settings.rows import by_key, names
 
-ECHOED = 1
-COMPUTED = 3
+ECHOED, COMPUTED = 1, 3
 
 Options = dict[str, tuple[str, Callable[[str], Any]]]
 """Field and reading of its value, by the option's name."""
