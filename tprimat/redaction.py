@@ -255,8 +255,7 @@ def _may_be(group: str, match: re.Match[str]) -> bool:
 def _machines(text: str) -> Iterator[str]:
     """Yield the names in a list with commas, and ranges of numbers in brackets: gpu-[17-18,20],login1."""
     for name, numbers in re.findall(r"([A-Za-z][\w.-]*)(?:\[([\d,-]+)\])?", text):
-        ranges = [part.partition("-") for part in numbers.split(",")]
-        for first, _, last in ranges:
+        for first, _, last in (part.partition("-") for part in numbers.split(",")):
             most = int(first or 0) + MOST_HOSTS
             for number in range(int(first or 0), min(int(last or first or 0), most) + 1):
                 yield f"{name}{number:0{len(first)}}" if first else name

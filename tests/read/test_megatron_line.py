@@ -50,7 +50,6 @@ def test_shapes_are_told_apart():
         "M4": "primus-26.5",
         "M5": "primus-26.5.1",
     }
-    assert set(names.values()) == set(megatron_line.SHAPES)
 
 
 @pytest.mark.parametrize("shape", NEWER)

@@ -115,6 +115,5 @@ def test_lines_of_a_block_are_numbered_with_and_without_numpy(numpy, monkeypatch
     numbers = text.Numbers(7, block, numpy)
     assert numbers.at(0) == 7
     assert numbers.at(5) == 9
-    numbers.skip(1, 5, 11)
     assert numbers.at(11) == 10
     assert numbers.at(len(block)) == 11

@@ -228,7 +228,6 @@ class _Zip(io.BufferedReader):
         self._path = path
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return the next bytes."""
         if size is not None and size > LARGEST_DIRECTORY:
             raise _too_large(self._path)
         return super().read(size)
@@ -245,7 +244,6 @@ class _Tar:
         self.header = self._headers = self._position = 0
 
     def tell(self) -> int:
-        """Return the position."""
         return self._position
 
     def read(self, size: int) -> bytes:

@@ -141,9 +141,7 @@ class ImportedRun:
 def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
     """Return the runs of a log, with the record of their start if that is beside it.
 
-    Raises:
-        UnreadableError: it can't be read, or holds no training.
-        UsageError: a given value contradicts the log, and `override` is not set.
+    Raises UnreadableError for one without a training, UsageError when a given value contradicts it without `override`.
     """
     logs = read.parse_chunks(log.chunks(), log.name)
     titles = [f"{log.name}, training {number} of {len(logs)}" for number in range(1, len(logs) + 1)]
@@ -201,10 +199,11 @@ def imported(
     run = parsed.run(used)
     _check_family(used.get("model"), run, given)
     assert run.source is not None
+    cuts = (f"compressed file read only in part: {log.cut}" for log in logs if log.cut)
     run = msgspec.structs.replace(
         run,
         label=given.label or run.label,
-        warnings=(*warnings, *(warning for log in logs for warning in log.warnings), *run.warnings),
+        warnings=(*warnings, *cuts, *run.warnings),
         source=msgspec.structs.replace(run.source, overrides=overrides, files=tuple(log.source_file() for log in logs)),
     )
     lines = {name: value.line for name, value in parsed.stated.items()}
@@ -330,7 +329,6 @@ def _check_family(name: str | None, run: Run, given: GivenValues) -> None:
 
 
 def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
-    """Return a run with the GPU and the precision that the user names."""
     if precision:
         config = msgspec.structs.replace(run.training_config, precision=precision, precision_detail=None)
         run = msgspec.structs.replace(run, training_config=config)
@@ -341,8 +339,7 @@ def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
     info = msgspec.structs.replace(run.gpu_info, device_name=gpu, software_stack=stack)
     if info.gpu_cores is None and (row := gpus.match(info).gpu):
         info = msgspec.structs.replace(info, gpu_cores=row.cores)
-    unknown = "the source doesn't state the GPU's name"
-    warnings = tuple(warning for warning in run.warnings if warning != unknown)
+    warnings = tuple(each for each in run.warnings if each != "the source doesn't state the GPU's name")
     return msgspec.structs.replace(run, platform=platform, gpu_info=info, warnings=warnings)
 
 

@@ -164,9 +164,7 @@ def _why_skipped(probe: _LogProbe, model: str, related: str | None, *, by_name: 
         return of_model if probe.problem is None else None
     if probe.problem is not None:
         return probe.problem
-    if related:
-        return f"a {related} run, not {model}"
-    return f"named {model}, but a {called} run"
+    return f"a {related} run, not {model}" if related else f"named {model}, but a {called} run"
 
 
 def _read_head(path: Path) -> _LogProbe:

@@ -38,7 +38,6 @@ class LogImport:
     """Save what was read, source by source; a directory's sources are merged before they are saved.
 
     Args:
-        directory: for the results.
         label: the user's name for the setup.
         on_result: called with each result as soon as it is saved.
 
@@ -97,10 +96,8 @@ class LogImport:
         hashes = [file.sha256 or file.path for file in (run.source.files if run.source else ())]
         hashed = f"{stem}_{full}_{hashlib.sha256(''.join(hashes).encode()).hexdigest()[:8]}"
         names = (stem, f"{stem}_{parts[1] or 'log'}", f"{stem}_{full}", hashed)
-        paths = (
-            self._directory / f"{name}.json"
-            for name in itertools.chain(names, (f"{hashed}_{number}" for number in itertools.count(2)))
-        )
+        numbered = (f"{hashed}_{number}" for number in itertools.count(2))
+        paths = (self._directory / f"{name}.json" for name in itertools.chain(names, numbered))
         return next(
             path
             for path in map(store.with_its_case, paths)

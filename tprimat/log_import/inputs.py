@@ -92,7 +92,7 @@ class Log:
         name: for messages.
         end: bytes of a plain file that is being written, faster perhaps than it is read. Beyond them nothing is read,
             and of more than LARGEST_WHOLE the whole lines of the first HEAD and the last TAIL. None for all of it.
-        cut: why a compressed file could not be read to its end, or None.
+        cut: why a compressed file could not be read to its end, once all of it was read, or None.
     """
 
     def __init__(self, path: str, end: int | None = None) -> None:
@@ -108,9 +108,7 @@ class Log:
     def chunks(self) -> Generator[bytes]:
         """Yield the content of the file, decompressed, as it is.
 
-        Raises:
-            UnreadableError: it can't be opened or read.
-            UsageError: it is compressed in a way that needs a package.
+        Raises UnreadableError if it can't be opened or read, UsageError if its compression needs a package.
         """
         if self.path == STANDARD_INPUT:
             if sys.stdin is None or sys.stdin.isatty():
@@ -126,11 +124,6 @@ class Log:
                 yield from self._of(stream)
         except (OSError, ValueError) as error:
             raise files.unreadable(self.name, error) from error
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a result must say of how its file was read; complete when all of it was."""
-        return (f"compressed file read only in part: {self.cut}",) if self.cut else ()
 
     def source_file(self) -> SourceFile:
         """Return this file's entry for a result; call it when all lines were read."""
@@ -224,7 +217,6 @@ class _HashedStream(io.RawIOBase):
         self._hashing: Future[None] | None = None
 
     def digest(self) -> str:
-        """Return the hash of what was read so far."""
         self._wait()
         self._hash.update(self._unhashed)
         self._unhashed = bytearray()

@@ -10,15 +10,13 @@ from pathlib import Path
 from tprimat import read
 from tprimat.log_import import bundle, sources
 from tprimat.log_import.inputs import Log
+from tprimat.read.parsing.text import LONGEST_LINE
 from tprimat.redaction import PSEUDONYM, REMOVED, redacted
 from tprimat.store import hosts
 from tprimat.text import counted
 
 KINDS = {"result": "results/*.json", "log": "logs/*.gz", "environment": "environment/*.json", "readme": "README.txt"}
 """Kinds of files that bundles have, with the pattern of their paths."""
-
-LONGEST_LINE = 1 << 20
-"""Bytes of a line that are searched at once."""
 
 _LOG_NAME = re.compile(
     r"(?:^[^.]{1,255}|\.(?:log|txt|out|err|std(?:out|err)|jsonl?|ndjson|[ct]sv|ya?ml|xlsx|wandb|db"

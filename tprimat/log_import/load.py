@@ -55,11 +55,8 @@ def load(
     those imported into these results, those written by benchmark.py, and those that a training script with results
     there may have written.
 
-    Args:
-        names: of files and directories.
-        given: used if a log leaves it open.
-        jobs: logs that are read at a time; None: one for each CPU. Other processes import the caller's main module.
-        hides: whether names are replaced, unless --include-host keeps them.
+    A given value is used if a log leaves it open. So many `jobs` read logs at a time, None: one for each CPU; other
+    processes import the caller's main module. With `hides` names are replaced, unless --include-host keeps them.
     """
     inputs = Inputs(hides=hides)
     # A training's files may be named one after the other.
@@ -239,11 +236,8 @@ def _load_logs(
         skipped = []
         if live:
             own = {Path(file.name).parent / name for file, _ in live for name in _OF_RUNS}
-            logs = [
-                log
-                for log in logs
-                if not _OF_A_MEASUREMENT.search(log.paths[0]) and own.isdisjoint(Path(log.paths[0]).parents)
-            ]
+            logs = [log for log in logs if not _OF_A_MEASUREMENT.search(log.paths[0])]
+            logs = [log for log in logs if own.isdisjoint(Path(log.paths[0]).parents)]
         if logs and any(run.session is None for _, run in live):
             patterns = {f"{Path(log.paths[0]).parent}/*{Path(log.paths[0]).suffix}": None for log in logs}
             rest = " …" if len(patterns) > MOST_PATTERNS else ""

@@ -182,11 +182,8 @@ def _verified(path: Path, logs: Sequence[Run], hashes: Collection[str]) -> Itera
         files = run.source.files if run.source else ()
         original = None if log is None else all(file.sha256 in hashes for file in files)
         name = None if log is None else _name(log)
-        findings = [
-            each
-            for each in physics.findings(run, summary)
-            if each.severity in ("error", "unverified") or each.rule == CONTRADICTION
-        ]
+        every = physics.findings(run, summary)
+        findings = [each for each in every if each.severity in ("error", "unverified") or each.rule == CONTRADICTION]
         if summary.performance.avg_step_time_seconds is None:
             text = "no speed: the run failed" if run.status == "failed" else "no speed: too few steps"
             findings.append(Finding("unverified", NO_SPEED, text))
@@ -213,8 +210,7 @@ def _top_level(file: ResultFile) -> Difference | None:
 
 def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
     """Return what was read from the log of a run: the training most like it of those in logs of its name."""
-    names = bundle.log_names(run)
-    same = [log for log in logs if names & bundle.log_names(log)]
+    same = [log for log in logs if bundle.log_names(run) & bundle.log_names(log)]
     return min(same, key=lambda log: sum(each is not None for each in _with_log(run, log)), default=None)
 
 

@@ -29,11 +29,10 @@ import msgspec
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import LONGEST_STATEMENT, StepReader
 from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
 from tprimat.read.parsing.values import count, object_at, read_statements, state, statements, whole, whole_ratio
-from tprimat.results.account import Timing
 from tprimat.results.run import Run
 from tprimat.settings.rows import names
 
@@ -62,11 +61,7 @@ _STATEMENTS = statements(
 
 @dataclasses.dataclass
 class AutomodelRun(RunBuilder):
-    """Builder of the Run of one NeMo-Automodel training.
-
-    Attributes:
-        ratio: of tokens per second to those per GPU, as printed.
-    """
+    """Builder of the Run of one NeMo-Automodel training; `ratio` is printed tokens per second over those per GPU."""
 
     ratio: int | None = None
 
@@ -108,8 +103,7 @@ class Reader(StepReader):
     rate = None
     peaks: Mapping[str, str] = {"memory_allocated_gb": "peak_memory_allocated_gb"}
     run_type = AutomodelRun
-    timing = Timing(
-        kind="timer",
+    timing = timer(
         clock="host clock; the step time is worked out from the printed tokens of the step and tokens per second",
         covers="all between two steps: data loading, forward and backward of all micro-batches, optimizer",
         over_ranks="rank 0 prints",
@@ -132,7 +126,11 @@ class Reader(StepReader):
         found, stated = run.training.ordered(), run.stated
         nemo.set_windows(found)
         run.shift = 1
-        ratio = run.ratio = _ratio(found)
+        # The product of data and context parallelism.
+        rates = [[record.native.get(f"tokens_per_second{one}") for one in ("", "_per_gpu")] for record in found]
+        ratios = [whole_ratio(rate[:1], rate[1:]) for rate in rates]
+        known = statistics.multimode(ratio for ratio in ratios if ratio)
+        ratio = run.ratio = known[0] if len(known) == 1 else None
         shared = (stated.count("tensor_model_parallel_size") or 0) * (stated.count("pipeline_model_parallel_size") or 0)
         if ratio and shared and "num_gpus" not in stated:
             text = f"tps / tps_per_gpu = {ratio}, tp × pp = {shared}"
@@ -150,9 +148,9 @@ class Reader(StepReader):
                 "sequence length; token rates are in native_metrics"
             )
             run.unknown["sequence_length"] = "the sequence length isn't stated"
-        known = f" ({ratio} here)" if ratio else ""
+        here = f" ({ratio} here)" if ratio else ""
         run.unknown["rate"] = (
-            f"tokens/s/GPU are as printed: divided by data and context parallelism{known} only, so too high "
+            f"tokens/s/GPU are as printed: divided by data and context parallelism{here} only, so too high "
             "by TP × PP; padding is not counted"
         )
 
@@ -187,14 +185,4 @@ class Reader(StepReader):
         tokens, rate = record.native.get("tokens_per_step"), record.native.get("tokens_per_second")
         if tokens and rate:
             record.put("seconds", tokens / rate)
-        pending = self.sorter.pending
-        pending.first_stamp = pending.first_stamp or record.stamp
         self.sorter.take(record)
-
-
-def _ratio(found: list[Record]) -> int | None:
-    """Return tps / tps_per_gpu: the product of data and context parallelism."""
-    rates = [[record.native.get(f"tokens_per_second{one}") for one in ("", "_per_gpu")] for record in found]
-    ratios = [whole_ratio(rate[:1], rate[1:]) for rate in rates]
-    known = statistics.multimode(ratio for ratio in ratios if ratio)
-    return known[0] if len(known) == 1 else None

@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping
 
 from tprimat.read.parsing.records import Record
+from tprimat.read.parsing.run_builder import timer
 from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, number, state, whole_ratio
-from tprimat.results.account import Timing
 
 _EVAL = re.compile(r"^\s*Eval [\w./ -]{2,120}: ")
 
@@ -27,8 +27,7 @@ class Reader(BlockReader):
 
     name = "composer"
     signs = ("Train ", "batch=", "Eval ")
-    timing = Timing(
-        kind="timer",
+    timing = timer(
         clock="host clock of Composer's SpeedMonitor",
         covers="whole batches without evaluation, a rolling mean of up to 100 of them",
         over_ranks="local rank 0",

@@ -18,10 +18,9 @@ from typing import Any
 
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, peaks
-from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import json_object, number, whole
-from tprimat.results.account import Timing
 
 _SCALARS = {
     "lm loss": "loss",
@@ -41,9 +40,7 @@ _FIELDS = {
     "learning rate": "learning_rate",
     "GPU utilization": "tflops_per_gpu",
 }
-_STATUS = "golden-values file: planned steps and outcome are unknown"
-_TIMING = Timing(
-    kind="timer",
+_TIMING = timer(
     clock="host clock at Megatron's interval timer, as written to TensorBoard",
     covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer",
     over_ranks="the rank that writes",
@@ -103,7 +100,7 @@ def _builder(framework: str, records: dict[int, Record], **fields: Any) -> RunBu
         LoggedTraining(records=records, last=records[max(records)]),
         _TIMING,
         lines=False,
-        fixed_status=("incomplete", _STATUS),
+        fixed_status=("incomplete", "golden-values file: planned steps and outcome are unknown"),
         **fields,
     )
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import number, summary_values
-from tprimat.results.account import Timing
 
 _LINE = re.compile(
     r"iter (?P<iteration>\d{1,12}) step (?P<step>\d{1,12}) *\| *loss train: (?P<loss>[\d.einfa+-]{1,30}),? *"
@@ -31,11 +30,9 @@ class Reader(StepReader):
     signs = ("iter time:",)
     tells = ("Training time:", "Memory used:")
     untimed = "some iterations are not logged, and a step's time is the sum of its iterations"
-    timing = Timing(
-        kind="timer",
+    timing = timer(
         clock="host clock of litgpt's loop",
         covers="sum of the iterations (micro-batches) of the step: data, forward, backward, optimizer; no validation",
-        over_ranks="rank 0",
     )
 
     def __init__(self) -> None:
@@ -62,8 +59,7 @@ class Reader(StepReader):
         self._iterations[iteration] = None if milliseconds is None else milliseconds / 1e3
         if not match["ends"] or step < 1:
             return True
-        record = Record(step, line.number)
-        record.window = 1
+        record = Record(step, line.number, window=1)
         times = [seconds for seconds in self._iterations.values() if seconds is not None]
         first = not self.sorter.trainings and next(iter(self._iterations)) != 1
         if len(times) == len(self._iterations) and not self._incomplete and not first:

@@ -17,7 +17,7 @@ from tprimat.read.parsing.records import LoggedTraining, Record, set_times
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Stamp, first_stamp, lines
-from tprimat.read.parsing.values import json_object, whole
+from tprimat.read.parsing.values import flat, json_object, whole
 from tprimat.results.account import Timing
 from tprimat.text import plain
 
@@ -167,12 +167,10 @@ def _read(part: InputFile, named: Mapping[str, str]) -> list[ParsedLog]:
                 record.put(VALUES[value], row[column])
         sorter.take(record)
     trainings = sorter.finish()
+    if not trainings and isinstance(named, LinePattern):
+        raise ValueError("no line of it has them all")
     if not trainings:
-        raise ValueError(
-            "no line of it has them all"
-            if isinstance(named, LinePattern)
-            else f"column {named['step']} has no whole number"
-        )
+        raise ValueError(f"column {named['step']} has no whole number")
     return [_built(training, named) for training in trainings]
 
 
@@ -218,12 +216,4 @@ def _rows(part: InputFile, needed: Iterable[str]) -> Iterator[tuple[int, Mapping
 def _objects(part: InputFile) -> Iterator[tuple[int, Mapping[str, object]]]:
     for line, text in enumerate(part.lines(), start=1):
         if (found := json_object(text.decode("utf-8-sig", errors="replace"))) is not None:
-            yield line, dict(_flat(found))
-
-
-def _flat(found: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
-    for name, value in found.items():
-        if isinstance(value, dict) and before.count(".") < 8:
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
+            yield line, dict(flat(found))

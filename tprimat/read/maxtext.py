@@ -120,12 +120,8 @@ class Reader(StepReader):
                 continue
             known = self.sorter.trainings[-1].around.stated if self.recognised else {}
             stated = self.sorter.pending.stated
-            self.sorter.take(
-                record,
-                another=any(
-                    name in known and name in stated and known[name].value != stated[name].value for name in _OF_A_RUN
-                ),
-            )
+            common = [name for name in _OF_A_RUN if name in known and name in stated]
+            self.sorter.take(record, another=any(known[name].value != stated[name].value for name in common))
         return bool(anchors)
 
     def _read_context(self, line: int, text: str) -> None:

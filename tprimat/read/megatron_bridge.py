@@ -16,10 +16,10 @@ from tprimat.analysis.warmup import MINIMUM_RECORDS
 from tprimat.read.megatron.line import ANCHOR, TIMED
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.run_builder import timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
 from tprimat.read.parsing.values import state
-from tprimat.results.account import Timing
 
 _LINE = re.compile(
     r"Step [Tt]ime ?: *(\d{1,9}(?:\.\d{1,9})?) ?s(?:econds)?"
@@ -42,8 +42,7 @@ class Reader(StepReader):
     name = "megatron_bridge"
     signs = ("Step Time", "Step time:")
     tells = (TIMED, "gigabytes", "_size: ", "_length: ", "train_iters: ", "Job throughput:")
-    timing = Timing(
-        kind="timer",
+    timing = timer(
         clock="host clock at Megatron's interval timer, printed with two decimals",
         covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
         "not evaluation and checkpoints",

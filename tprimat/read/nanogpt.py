@@ -17,11 +17,10 @@ import re
 from collections.abc import Sequence
 
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, without_prefixes
 from tprimat.read.parsing.values import count, number, precision_of, read_statements, state, statements, summary_values
-from tprimat.results.account import Timing
 
 _NUMBER = r"[-+]?(?:\d[\d,]*(?:\.\d*)?(?:[eE][-+]?\d{1,3})?|nan|inf)"
 _STEP = r"(?P<step>\d{1,12})"
@@ -135,19 +134,15 @@ class Reader(StepReader):
     name = "nanogpt"
     signs = ("time ", "train_time:", "trl:", "dt:", "tel:", " tok/s", ": train loss ")
     tells = ("| Peak FLOPS", "peak memory", *{row.sign for row in _STATEMENTS})
-    timing = Timing(
-        kind="timer",
+    timing = timer(
         clock="host clock of the training script",
         covers="one iteration with its data and optimizer; an evaluation or checkpoint within it counts",
-        over_ranks="rank 0",
     )
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._form = ""
-        self._before: tuple[int, float] | None = None
-        self._validations = 0
-        self._own_peak = False
+    _form = ""
+    _before: tuple[int, float] | None = None
+    _validations = 0
+    _own_peak = False
 
     def take(self, line: Line) -> bool:
         """Read a step of any of the forms."""

@@ -19,11 +19,10 @@ import re
 from collections.abc import Mapping
 
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import LONGEST_METRIC, BlockReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, state, whole_ratio
-from tprimat.results.account import Timing
 
 _EPOCH = re.compile(r"= Epoch (\d{1,12})/(\d{1,12}) =+")
 _TOTAL = "Total step time"
@@ -53,17 +52,13 @@ class Reader(BlockReader):
         "Total valid tokens": "tokens_per_step",
     }
     needs = (_TOTAL,)
-    timing = Timing(
-        kind="timer",
+    timing = timer(
         clock="host clock of NeMo RL's controller",
         covers="the whole step: generation, rewards, log probabilities, weight transfer, training; validation and "
         "checkpoints if any",
         over_ranks="the controller",
     )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._epoch = self._epochs = 1
+    _epoch = _epochs = 1
 
     def take(self, line: Line) -> bool:
         """Read the header of an epoch or a step, or a metric."""

@@ -12,11 +12,10 @@ import statistics
 from collections.abc import Mapping
 
 from tprimat.read.parsing.remarks import tokens_per_step
-from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import whole_ratio
-from tprimat.results.account import Timing
 from tprimat.text import counted
 
 LEAST_SHARE = 0.99
@@ -28,11 +27,9 @@ class Reader(BlockReader):
 
     name = "olmo"
     signs = ("[step=", "=")
-    timing = Timing(
-        kind="timer",
+    timing = timer(
         clock="host clock of OLMo's speed monitor",
         covers="whole batches, data included, a mean of a window of them; the first ones are left out",
-        over_ranks="rank 0",
     )
     header = re.compile(r"\[step=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?(?:,[^\]]{0,100})?\]")
     metric = re.compile(r"^\s{1,20}([\w/ ()@.-]{2,100}?)=([-+\d.,eEnaif]{1,40}%?)\s*$")

@@ -17,11 +17,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, number, state, statements, whole_ratio
-from tprimat.results.account import Timing
 
 _STEP = re.compile(r"\bstep:(\d{1,12}) - ")
 # Values of numpy 2 are printed as such: np.float64(0.5).
@@ -62,8 +61,7 @@ class Reader(StepReader):
     tells_unread = False
     untimed = "this fine-tuning prints none; read W&B's run file, if there is one"
     statements = _STATEMENTS
-    timing = Timing(
-        kind="timer",
+    timing = timer(
         clock="host clock of verl's trainer",
         covers="the whole step: generation, rewards, log probabilities and updates, in versions before mid-2025 also "
         "validation and saving; or a batch of fine-tuning",

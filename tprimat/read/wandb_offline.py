@@ -105,8 +105,6 @@ def _item(content: bytes, wanted: Container[str] | None = None) -> tuple[str, ob
 
 
 class _Contents:
-    """What the records of a file say."""
-
     def __init__(self, stream: BinaryIO) -> None:
         self.rows: list[tuple[int, dict[str, object]]] = []
         self.config: dict[str, object] = {}
@@ -153,7 +151,6 @@ class _Contents:
             self.config.pop(_item(removed)[0], None)
 
     def state(self, stated: LoggedValues, metadata: Mapping[str, Any]) -> None:
-        """State what they say of the setup."""
         state_config(self.config, stated, "W&B's config")
         gpu = metadata.get("gpu")
         names = self.devices - {""} or ({gpu} if isinstance(gpu, str) and gpu else set())
@@ -166,13 +163,9 @@ def _read(part: InputFile, beside: Mapping[str, bytes]) -> list[ParsedLog]:
     run = _Contents(part.stream)
     metadata = json_object(beside.get(_METADATA, b"").decode("utf-8", "replace")) or {}
     trainings = tracked.trainings_of(run.rows)
-    known: dict[str, Any] = {}
-    if run.exit_code is not None:
-        code = run.exit_code
-        known = (
-            {"ended": True} if not code else {"fixed_status": ("incomplete", f"the run ended with exit code {code}")}
-        )
-    known["timestamp"] = utc(run.started)
+    known: dict[str, Any] = {"timestamp": utc(run.started), "ended": run.exit_code == 0 or None}
+    if run.exit_code:
+        known["fixed_status"] = ("incomplete", f"the run ended with exit code {run.exit_code}")
     known["notes"] = (f"{len(run.rows)} rows of history, {len(run.config)} entries of config", f"W&B run {run.name}")
     for training in trainings:
         run.state(training.around.stated, metadata)

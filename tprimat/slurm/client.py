@@ -13,6 +13,7 @@ from tprimat.errors import UsageError
 COMMAND_S = 60.0
 """Longest wait for an answer; a busy controller takes some time."""
 
+# It hasn't begun, or is to begin again.
 WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT")
 
@@ -39,7 +40,6 @@ class JobState:
         state: in Slurm's words, such as RUNNING.
         reason: why it waits, in Slurm's words; None if Slurm gives none.
         nodes: Slurm's list of them; None before it has any.
-        time_limit: as Slurm writes it.
         exit_code: STATUS:SIGNAL.
         start: when it began, or is expected to.
     """
@@ -52,11 +52,6 @@ class JobState:
     start: str | None = None
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether it hasn't begun, or is to begin again."""
-        return self.state in WAITING
-
-    @property
     def has_ended(self) -> bool:
         """Whether it is over."""
         return self.state not in (*WAITING, *RUNNING)
@@ -67,9 +62,7 @@ class JobState:
         words = ENDINGS.get(self.state, self.state.lower().replace("_", " "))
         if self.state == "TIMEOUT" and self.time_limit:
             return f"{words} ({self.time_limit})"
-        if self.state == "FAILED" and self.exit_code:
-            return f"{words} (exit code {self.exit_code})"
-        return words
+        return f"{words} (exit code {self.exit_code})" if self.state == "FAILED" and self.exit_code else words
 
 
 def check() -> None:

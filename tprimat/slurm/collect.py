@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,6 @@ from tprimat.measure import attempt, display, training_files
 from tprimat.measure.attempt import Training
 from tprimat.measure.display import short_path
 from tprimat.record import nodes
-from tprimat.redaction import redacted
 from tprimat.results.run import Environment, GpuInfo, Run
 from tprimat.slurm import client, live, script
 from tprimat.slurm.client import JobState
@@ -86,7 +86,7 @@ def _patiently(job: Job, sleep: Callable[[float], None]) -> JobState | None:
 def course(job: Job, state: JobState) -> list[str]:
     """Return lines on a job that isn't over."""
     title = f"job {job.job_id}"
-    if not state.is_waiting:
+    if state.state not in client.WAITING:
         begun = attempt.begun(job.folder)
         where = f" on {state.nodes}" if state.nodes else ""
         lines = [f"{title} is {state.state.lower()}{where}: {counted(len(begun), 'training')} started"]
@@ -126,27 +126,26 @@ def _collect_ended(job: Job, how: str, *, succeeded: bool) -> ExitStatus:
         own = [(run, path) for run, path in runs if attempt.is_of(run, each.round, request)]
         complete += any(run.status == "complete" for run, _ in own)
         for run, path in own:
-            title = f"{plain(run.framework)} {plain(run.model)}{f' {plain(run.label)}' if run.label else ''}"
-            _print(f"{title}, run {each.round}", run, path)
+            label = f" {plain(run.label)}" if run.label else ""
+            title = f"{plain(run.framework)} {plain(run.model)}{label}, run {each.round}"
+            console.record(run, short_path(path), title)
+            console.info(display.outcome(title, run, summarize(run)))
+            if run.status != "complete" and run.status_reason:
+                console.info(f"    {plain(run.status_reason)}")
     if not begun:
         console.error(f"error: job {job.job_id}: {how}; no training started", see="collect")
-        for line in training_files.last_words(job.folder / script.LOG, _tail(job.folder / script.LOG)):
+        tail: list[str] = []
+        with contextlib.suppress(OSError):
+            tail = (job.folder / script.LOG).read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
+        for line in training_files.last_words(job.folder / script.LOG, tail):
             console.error(f"    {plain(line, 160)}")
-    files = dict.fromkeys(short_path(path) for _, path in runs)
-    for number, path in enumerate(files):
+    for number, path in enumerate(dict.fromkeys(short_path(path) for _, path in runs)):
         console.info(f"{' ' * 8 if number else 'Results:'} {path}")
     console.info(f"Log:     {short_path(job.folder / script.LOG)}")
     if complete:
         console.info(f"Next:    {display.comparison_of(job.output_dir)}")
     ended_well = (succeeded or "status 0" in how) and begun and complete == len(begun)
     return ExitStatus.OK if ended_well else ExitStatus.TRAINING_FAILED
-
-
-def _print(title: str, run: Run, path: Path) -> None:
-    console.record(run, short_path(path), title)
-    console.info(display.outcome(title, run, summarize(run)))
-    if run.status != "complete" and run.status_reason:
-        console.info(f"    {plain(run.status_reason)}")
 
 
 def _result_of(job: Job, training: Training, why: str) -> tuple[Run, Path] | None:
@@ -158,24 +157,14 @@ def _result_of(job: Job, training: Training, why: str) -> tuple[Run, Path] | Non
 
         def complete(run: Run) -> Run:
             run = msgspec.structs.replace(run, **known)
-            several = request.num_nodes > 1
-            return nodes.added(run, job.folder / "nodes", request.num_nodes) if several else run
+            return nodes.added(run, job.folder / "nodes", request.num_nodes) if request.num_nodes > 1 else run
 
         found = training_files.read_log(by_name(request.framework), request, log, machine, False, complete)
         if found is not None:
             return attempt.with_reason(*found, why)
-    warnings = ("the run left no steps and no readable log",)
-    run = attempt.failed(request, why, warnings=warnings, **known)
+    run = attempt.failed(request, why, warnings=("the run left no steps and no readable log",), **known)
     return run, store.save(run, request.output_dir).path
 
 
 def _request(training: Training) -> Request:
     return Request.from_arguments(training.request)
-
-
-def _tail(log: Path) -> Sequence[str]:
-    try:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-    return list(map(redacted, lines[-5:]))

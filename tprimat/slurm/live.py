@@ -15,19 +15,13 @@ from tprimat.results.run import Run
 from tprimat.slurm.job import Job
 from tprimat.watch import lines as watch_lines
 from tprimat.watch.growing import GrowingLogs
-from tprimat.watch.state import State, state_of
+from tprimat.watch.state import state_of
 
 
 def lines(job: Job, trainings: Sequence[Training]) -> list[str]:
     """Return a line for each training that has made steps."""
-    states = (state(job, training) for training in trainings)
-    return [watch_lines.line(each) for each in states if each is not None and each.step]
-
-
-def state(job: Job, training: Training) -> State | None:
-    """Return the state of a training that runs; None before it can be told."""
-    run = _of_log(Path(training.log)) if training.logged else _of_journals(job)
-    return None if run is None else state_of(run)
+    runs = (_of_log(Path(each.log)) if each.logged else _of_journals(job) for each in trainings)
+    return [watch_lines.line(state_of(run)) for run in runs if run is not None and run.steps]
 
 
 def _of_journals(job: Job) -> Run | None:

@@ -54,24 +54,17 @@ gpu=--nv
 def text(
     job: SlurmJob, nodes: int, gpus_per_node: int | None, words: Sequence[str], folder: Path, output_dir: Path
 ) -> str:
-    """Return the script of a benchmark.
+    """Return the script of a benchmark, which has these words on each node.
 
-    Args:
-        job: where it runs.
-        nodes: how many machines.
-        gpus_per_node: to ask Slurm for; None for all that a node has.
-        words: of `benchmark` on each node.
-        folder: of the job, absolute.
-        output_dir: of the results, absolute.
+    It asks Slurm for `gpus_per_node`, None for all that a node has. Both paths are absolute.
     """
     apptainer = job.container is not None and is_for_apptainer(job.container)
-    python = sys.executable if job.container is None else "python3"
-    command = [python, "-m", "tprimat", "benchmark", *words]
     mounts = ",".join([*dict.fromkeys(f"{path}:{path}" for path in (REPOSITORY, Path.cwd(), output_dir)), *job.mounts])
     container = ""
     if job.container is not None and not apptainer:
         container = f" \\\n    {shlex.join([f'--container-image={job.container}', f'--container-mounts={mounts}'])}"
-    run = shlex.join(command)
+    python = sys.executable if job.container is None else "python3"
+    run = shlex.join([python, "-m", "tprimat", "benchmark", *words])
     if apptainer:
         run = f'apptainer exec "$gpu" {shlex.join(["--bind", mounts, str(job.container)])} \\\n    {run}'
     body = _BODY.format(
@@ -86,21 +79,13 @@ def text(
         f"# TensorPrimat benchmark. Show its results: tprimat collect {shlex.quote(str(folder))}",
         *(f"#SBATCH {line}" for line in _options(job, nodes, gpus_per_node, folder)),
     ]
-    return (
-        "\n".join(head)
-        + "\n"
-        + body
-        + (_APPTAINER if apptainer else "")
-        + _TASK.format(container=container, command=run)
-    )
+    task = _TASK.format(container=container, command=run)
+    return "\n".join(head) + f"\n{body}{_APPTAINER if apptainer else ''}{task}"
 
 
 def is_for_apptainer(image: str) -> bool:
     """Return whether apptainer is to run an image: a file, or an address with a scheme, as only it takes them."""
-    return (
-        image.endswith(".sif")
-        or re.match(r"(docker|oras|library|docker-archive|oci|oci-archive)://", image) is not None
-    )
+    return image.endswith(".sif") or re.match(r"(docker|oras|library|(docker|oci)-archive|oci)://", image) is not None
 
 
 def _options(job: SlurmJob, nodes: int, gpus_per_node: int | None, folder: Path) -> list[str]:

@@ -44,7 +44,11 @@ def submit(options: argparse.Namespace) -> int:
 
 def _job(options: argparse.Namespace) -> tuple[SlurmJob, int | None]:
     """Return where a job runs, and the GPUs of each node. Raises UsageError where something is wrong."""
-    _check_frameworks(options.framework)
+    named = options.framework
+    for name in (frameworks.several(named) or (named,)) if named else ():
+        # One that there isn't is found before the job waits in vain.
+        if name != frameworks.ALL:
+            frameworks.by_name(name)
     job = settings.job(options.slurm, {name: getattr(options, name) for name in settings.NAMES})
     return job, _gpus_per_node(options, job.partition, options.num_nodes or 1)
 
@@ -56,7 +60,13 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     words += [f"--gpus={options.gpus}"] if options.gpus is not None else []
     if options.dry_run:
         folder = output_dir / "slurm" / "NAME"
-        _show(script.text(job, nodes, on_each, words, folder, output_dir), folder)
+        text = script.text(job, nodes, on_each, words, folder, output_dir)
+        # It is the outcome of a dry run, at any verbosity.
+        output = console.current()
+        output.values.setdefault("jobs", []).append({"script": text, "folder": str(folder)})
+        if output.verbosity is not Verbosity.JSON:
+            output.put(text.rstrip("\n"))
+        console.info("\n# Nothing was submitted.")
         return ExitStatus.OK
     client.check()
     submitted = Job(make_folder(output_dir), Description(str(output_dir), nodes, tuple(words)))
@@ -81,15 +91,6 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     return ExitStatus.OK
 
 
-def _show(text: str, folder: Path) -> None:
-    """Print a script; it is the outcome of a dry run, at any verbosity."""
-    output = console.current()
-    output.values.setdefault("jobs", []).append({"script": text, "folder": str(folder)})
-    if output.verbosity is not Verbosity.JSON:
-        output.put(text.rstrip("\n"))
-    console.info("\n# Nothing was submitted.")
-
-
 def _words_of_nodes(argv: Sequence[str]) -> list[str]:
     """Return what the nodes are told: the user's words without those for the submitter."""
     words, left = [], iter(argv)
@@ -101,14 +102,6 @@ def _words_of_nodes(argv: Sequence[str]) -> list[str]:
         elif name not in (*ALONE, "--dry-run"):
             words.append(word)
     return words
-
-
-def _check_frameworks(named: str | None) -> None:
-    """Raise UsageError for a framework that there isn't, before the job waits in vain."""
-    names = (frameworks.several(named) or (named,)) if named else ()
-    for name in names:
-        if name != frameworks.ALL:
-            frameworks.by_name(name)
 
 
 def _gpus_per_node(options: argparse.Namespace, partition: str | None, nodes: int) -> int | None:

@@ -42,8 +42,7 @@ def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[P
 
 def keep_in_history(path: Path) -> Path:
     """Link a result under a second name in history/, so that it may be replaced under its own. Return that name."""
-    written = datetime.datetime.fromtimestamp(path.stat().st_mtime)
-    stem = f"{path.stem}_{written:%Y%m%d_%H%M%S}"
+    stem = f"{path.stem}_{datetime.datetime.fromtimestamp(path.stat().st_mtime):%Y%m%d_%H%M%S}"
     target = path.parent / HISTORY / f"{stem}.json"
     target.parent.mkdir(exist_ok=True)
     number = 1

@@ -299,22 +299,16 @@ class _LegacyFile:
             self._warn(f"total_steps is {printed:.10g} in the file, which has {count} step times")
         average = self.printed.get("avg_step_time_seconds")
         if average is not None and not _close(average, total / count):
-            is_after_first = count > 1 and _close(average, (total - times[0]) / (count - 1))
-            self._warn(
-                f"step-time mean recomputed: avg_step_time_seconds {average} in the file excludes only step 1 "
-                "as warm-up"
-                if is_after_first
-                else f"avg_step_time_seconds {average} in the file contradicts its step times (mean "
-                f"{total / count:.4g} s)"
-            )
+            stated = f"avg_step_time_seconds {average} in the file"
+            if count > 1 and _close(average, (total - times[0]) / (count - 1)):
+                self._warn(f"step-time mean recomputed: {stated} excludes only step 1 as warm-up")
+            else:
+                self._warn(f"{stated} contradicts its step times (mean {total / count:.4g} s)")
         wall = self.printed.get("total_time_seconds")
         if wall is not None and not _close(wall, total):
-            self._warn(
-                f"total_time_seconds {wall} in the file exceeds the sum of its step times ({total:.6g} s) by "
-                f"{wall - total:.4g} s: time between steps"
-                if wall > total
-                else f"total_time_seconds {wall} in the file is below the sum of its step times ({total:.6g} s)"
-            )
+            how = "exceeds" if wall > total else "is below"
+            more = f" by {wall - total:.4g} s: time between steps" if wall > total else ""
+            self._warn(f"total_time_seconds {wall} in the file {how} the sum of its step times ({total:.6g} s){more}")
 
     def _warn_of_missing(self, *, timed: bool) -> None:
         missing = [*self.missing, "recomputation", "optimizer", "data", "the model's shape"]

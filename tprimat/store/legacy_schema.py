@@ -20,14 +20,7 @@ PLATFORMS: dict[str, Platform] = {
     "cpu": "cpu",
 }
 STACKS: dict[str, SoftwareStack] = {"cuda": "cuda", "nemo": "cuda", "rocm": "rocm", "prim": "rocm", "cpu": "cpu"}
-FRAMEWORKS = {
-    "nemo": "nemo",
-    "prim": "primus",
-    "mega": "megatron",
-    "tran": "transformers",
-    "deep": "deepspeed",
-    "fsdp": "fsdp",
-}
+FRAMEWORKS = {name[:4]: name for name in ("nemo", "primus", "megatron", "transformers", "deepspeed", "fsdp")}
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "mxfp4", "nvfp4")
 UNKNOWN_WORDS = ("", "unknown", "none", "n/a", "null")
 

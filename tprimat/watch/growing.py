@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import stat
 import sys
 import tempfile
@@ -116,11 +115,8 @@ class GrowingLogs:
         """Return the logs that were written with the newest: the ranks of one training, if there are several."""
         last = runs[-1].run
         alike = [each for each in runs if self._written(runs[-1]) - self._written(each) <= TOGETHER_S]
-        return [
-            each
-            for title, each in {each.title: each for each in alike}.items()
-            if each.run.framework == last.framework and each.run.model == last.model
-        ]
+        latest = {each.title: each for each in alike}.values()
+        return [each for each in latest if each.run.framework == last.framework and each.run.model == last.model]
 
     def _outcome(self, source: sources.LogSource) -> sources.Outcome:
         """Return what a source holds, as it was read before if its files are the same."""
@@ -136,8 +132,7 @@ class GrowingLogs:
         return outcome
 
     def _written(self, each: ImportedRun) -> float:
-        version = self._versions.get(each.title)
-        return version.written if version else 0.0
+        return self._versions[each.title].written if each.title in self._versions else 0.0
 
     def _look(self) -> Iterator[tuple[str, Version]]:
         if self._spool is not None and self._is_pipe:
@@ -157,11 +152,9 @@ class GrowingLogs:
     def _drain(self) -> None:
         """Copy the pipe until it is closed; runs in a thread of its own."""
         assert self._spool is not None
-        with contextlib.ExitStack() as stack:
-            pipe = sys.stdin.fileno() if self.name == STANDARD_INPUT else os.open(self.name, os.O_RDONLY)
-            if self.name != STANDARD_INPUT:
-                stack.callback(os.close, pipe)
-            while chunk := os.read(pipe, CHUNK):
+        source = sys.stdin.fileno() if self.name == STANDARD_INPUT else self.name
+        with open(source, "rb", buffering=0, closefd=source is self.name) as pipe:
+            while chunk := pipe.read(CHUNK):
                 self._spool.write(chunk)
                 self._spool.flush()
         self.ended = True

@@ -117,13 +117,7 @@ class State:
 
 
 def state_of(run: Run, alike: Sequence[tuple[str, Run]] = (), baseline: Sequence[Loaded] = ()) -> State:
-    """Return the state of a training.
-
-    Args:
-        run: as its log says so far.
-        alike: the logs of all its ranks, with their names.
-        baseline: results to compare it with.
-    """
+    """Return the state of a training. The logs of all its ranks are `alike`; the baseline is compared with it."""
     summary = summarize(run)
     value = efficiency.of_runs([run], [summary], efficiency.Options()).values["mfu"].value
     findings = physics.findings(run, summary)
@@ -133,9 +127,7 @@ def state_of(run: Run, alike: Sequence[tuple[str, Run]] = (), baseline: Sequence
     if len(alike) > 1:
         times = {name: time for name, each in alike if (time := _recent(each)) is not None}
         state = dataclasses.replace(state, ranks=times)
-    if not baseline or not summary.segments:
-        return state
-    return _compared(state, baseline)
+    return _compared(state, baseline) if baseline and summary.segments else state
 
 
 def _recent(run: Run) -> float | None:

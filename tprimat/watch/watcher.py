@@ -64,13 +64,7 @@ def watch(
 ) -> Iterator[Update]:
     """Yield an update after each look at the logs, until the training or a condition ends the watch.
 
-    Args:
-        logs: that are watched.
-        interval_s: seconds between two looks.
-        baseline: results to compare the training with.
-        conditions: when to stop earlier.
-        clock: returns the time, seconds since the epoch.
-        sleep: waits for so many seconds.
+    The clock returns the time, seconds since the epoch. The training is compared with the results of the baseline.
     """
     watcher = _Watcher(logs, baseline, conditions or Conditions(), clock)
     while True:
@@ -177,10 +171,8 @@ class _Watcher:
                 return f"the pipe was closed: {self._logs.problem}", ExitStatus.USAGE
             return "the pipe was closed", missed
         if conditions.max_stall_s is not None and quiet_s > conditions.max_stall_s:
-            return (
-                f"no step for {units.duration(quiet_s)}; --max-stall allows {units.duration(conditions.max_stall_s)}",
-                _FAILED,
-            )
+            allowed = units.duration(conditions.max_stall_s)
+            return f"no step for {units.duration(quiet_s)}; --max-stall allows {allowed}", _FAILED
         return "", None
 
 

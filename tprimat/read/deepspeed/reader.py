@@ -21,7 +21,7 @@ from tprimat.read.deepspeed import setup
 from tprimat.read.deepspeed.profile import Profile
 from tprimat.read.parsing.options import COMPUTED, ECHOED
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
+from tprimat.read.parsing.run_builder import RunBuilder, sizes_of, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import LoggedValues, count, number, state, statements
@@ -71,8 +71,7 @@ _TIMING = {
         "loader, whose waiting isn't in it) to the optimizer's end",
         over_ranks="rank 0",
     ),
-    "pipeline": Timing(
-        kind="timer",
+    "pipeline": timer(
         clock="host clock of DeepSpeed's pipeline engine",
         covers="train_batch: data, all micro-batches and the optimizer, mean of the steps between two lines",
         over_ranks="rank 0 of the pipeline",

@@ -14,7 +14,6 @@ def _strategy(stage: str) -> str:
 
 
 def _precision(setting: str) -> str | None:
-    """Return the precision that a setting switches on."""
     if not setting.endswith(" True") and not re.search(r"\benabled=True\b", setting):
         return None
     return "bf16" if setting.startswith("b") else "fp16"

@@ -68,8 +68,7 @@ _OUTPUT = re.compile(r"\bTrainOutput\(global_step=(\d{1,12})\b")
 class _Entry:
     """A dictionary of training steps, and the last progress bar before and the next one after it, by their totals.
 
-    Attributes:
-        printed: the step that it states itself.
+    It may state its step itself: `printed`.
     """
 
     line: int

@@ -16,7 +16,6 @@ class StepHint(NamedTuple):
     """Evidence of one dictionary's step.
 
     Attributes:
-        epoch: as printed.
         resolution: by how much the printed epoch may be off.
         before: step of the last progress bar before it, or 0.
         after: step of the next bar after it, or None.
@@ -40,13 +39,9 @@ MOST_EPOCHS = 64
 
 
 def number_steps(hints: Sequence[StepHint], total: int | None, epochs: int | None, interval: int | None) -> StepNumbers:
-    """Return the steps of the dictionaries of one training.
+    """Return the steps of the dictionaries of one training, in the order of the log.
 
-    Args:
-        hints: in the order of the log.
-        total: steps that were planned.
-        epochs: epochs that were planned.
-        interval: steps between two dictionaries (logging_steps).
+    Planned were `total` steps and `epochs`, with a dictionary every `interval` steps (logging_steps).
     """
     order = tuple(range(1, len(hints) + 1))
     if not hints:

@@ -62,34 +62,27 @@ def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[Pars
         raise ValueError(f"it has no GPU work: {why}")
     training.warnings += [f"{name}: no GPU work in the trace" for name in idle]
     training.warnings += _doubts(trace)
-    _state(training, first)
+    stated = training.around.stated
+    for name in ("device_name", "software_stack", "software_version"):
+        state(stated, name, getattr(first, name))
+    state(stated, "num_gpus", first.world_size)
+    state(stated, "platform", {"cuda": "nvd", "rocm": "amd"}.get(first.software_stack or ""))
     memory, units = first.memory_bytes, first.compute_units
     gpu = {**({"total_memory_gb": memory / GB} if memory else {}), **({"compute_units": units} if units else {})}
-    return [
-        RunBuilder(
-            NAME,
-            "PyTorch profiler trace",
-            training,
-            TIMING,
-            lines=False,
-            gpu=gpu,
-            breakdown=breakdown_of(trace),
-            trace=trace,
-            fixed_status=("complete", None),
-            of_training=False,
-            notes=(f"means over {len(parts)} traces",) if len(parts) > 1 else (),
-        ).reading()
-    ]
-
-
-def _state(training: LoggedTraining, timeline: Timeline) -> None:
-    """Add what a trace states of the machine."""
-    stated = training.around.stated
-    state(stated, "device_name", timeline.device_name)
-    state(stated, "num_gpus", timeline.world_size)
-    state(stated, "software_stack", timeline.software_stack)
-    state(stated, "software_version", timeline.software_version)
-    state(stated, "platform", {"cuda": "nvd", "rocm": "amd"}.get(timeline.software_stack or ""))
+    run = RunBuilder(
+        NAME,
+        "PyTorch profiler trace",
+        training,
+        TIMING,
+        lines=False,
+        gpu=gpu,
+        breakdown=breakdown_of(trace),
+        trace=trace,
+        fixed_status=("complete", None),
+        of_training=False,
+        notes=(f"means over {len(parts)} traces",) if len(parts) > 1 else (),
+    )
+    return [run.reading()]
 
 
 def _doubts(trace: Trace) -> list[str]:

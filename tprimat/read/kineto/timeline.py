@@ -63,7 +63,6 @@ class _Builder:
         self._backward: list[tuple[int, int]] = []
 
     def add(self, events: list[Event]) -> None:
-        """Add what matters of some events."""
         timeline = self.timeline
         base = self._base
         for event in events:

@@ -46,10 +46,8 @@ class Layout(NamedTuple):
     """Where the numbers of a line are.
 
     Attributes:
-        spelling: of the line.
         kind: of the line that it was learnt from.
-        names: of its values.
-        figures: returns their texts.
+        names: of its values, of which `figures` returns the texts.
         iteration, stamp, rank: bytes of these; none for what the line doesn't have.
     """
 

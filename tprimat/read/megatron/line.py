@@ -130,7 +130,7 @@ class Kind(NamedTuple):
     """What lines have in common that differ in nothing but digits.
 
     Attributes:
-        shape: a name in SHAPES.
+        shape: of the line, see _shape().
         paired: whether the time is a pair.
         not_finite: fields that are NaN or infinite.
         garbled: labels whose value can't be read.
@@ -155,7 +155,6 @@ class Record(NamedTuple):
 
     Attributes:
         iteration: as printed.
-        line: in the log.
         micros: µs from 1970 to the last time before the word iteration; a naive one on its own clock.
         kind: what it shares with other lines.
         figures: by fields of LABELS, the first of a pair; memory_total_gib of the device; iterations planned; rank
@@ -285,27 +284,18 @@ def _record(
 
 
 def _shape(seen: list[str], text: str, *, paired: bool) -> str:
-    """Return which of SHAPES a line has."""
+    """Return the shape of a line, as it is in a result's source.dialect."""
     if "compute per GPU" in text:
         return "primus-26.5"
     if "inst/harmonic mean" in text:
         return "primus-26.5.1"
     usage = next((field for field in seen if field in ("hip_gib", "rocm_gib")), None)
     if usage is not None:
-        # The core runtime appends memory to Megatron's own line; the trainer before it had it inside.
+        # The core runtime, whose iterations 1 and 2 have single values, appends memory to Megatron's own line; the
+        # legacy trainer before it, from August 2025 to v26.4, had it before the rates.
         return "primus-core" if "nans" in seen and seen.index(usage) > seen.index("nans") else "primus-legacy"
     if "memory_fraction" in seen:
+        # From March to August 2025, with pairs; the ROCm fork of Megatron-LM has none.
         return "primus-2025.03" if paired else "rocm-fork"
+    # Primus' light trainer, and the core runtime without memory, print Megatron-LM's own line.
     return "primus-legacy" if "tokens_rate" in seen and paired else "upstream"
-
-
-SHAPES = {
-    "upstream": "Megatron-LM's own line; Primus' light trainer, and the core runtime without memory",
-    "rocm-fork": "the ROCm fork of Megatron-LM: memory as a fraction",
-    "primus-2025.03": "Primus March to August 2025: pairs, memory as a fraction",
-    "primus-legacy": "Primus August 2025 to v26.4, legacy trainer: pairs, memory before the rates",
-    "primus-core": "Primus core runtime: iterations 1 and 2 single, memory last",
-    "primus-26.5": "Primus v26.5: compute per GPU with (avg …)",
-    "primus-26.5.1": "Primus v26.5.1: throughput per GPU with tokens/s/GPU inst/harmonic mean",
-}
-"""Shapes of the line, as they are in a result's source.dialect."""

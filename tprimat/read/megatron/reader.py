@@ -20,18 +20,10 @@ from __future__ import annotations
 from typing import Any
 
 from tprimat.read.megatron.layout import ZEROS, Layout, ParsedLine, find_line, layout_of
-from tprimat.read.megatron.line import FIELDS, TIMED, Record, parse
+from tprimat.read.megatron.line import TIMED, Record, parse
 from tprimat.read.megatron.run import MegatronRun
 from tprimat.read.megatron.table import Table
-from tprimat.read.megatron.training import (
-    ARGUMENT_DUMP,
-    MEASURED,
-    SAME_MOMENT,
-    SIGNS,
-    Context,
-    MegatronTraining,
-    differ,
-)
+from tprimat.read.megatron.training import ARGUMENT_DUMP, SIGNS, Context, MegatronTraining, differ, same_moment
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.text import Line, Numbers, lines_of, numpy_if_there
 from tprimat.read.parsing.values import LoggedValues
@@ -167,7 +159,6 @@ class Reader:
             self._last = ParsedLine.of(raw, layout, record)
 
     def _take(self, record: Record, text: str, *, whole: bool = True) -> None:
-        """Add a record with its line."""
         if not whole and record.seconds is None:
             self._cut_off = record.iteration
             return
@@ -281,22 +272,3 @@ def is_late(record: Record, training: MegatronTraining) -> bool:
         return False
     after = record.seconds_after(last)
     return after <= 0 if after is not None else record.iteration > training.table.first
-
-
-def same_moment(known: Record, record: Record, last: int) -> bool:
-    """Return whether two lines of one iteration were written at one moment, not by two attempts at it.
-
-    `last` is the iteration that the training had come to.
-    """
-    apart = record.seconds_after(known)
-    if apart is not None:
-        step = max(known.seconds or 0.0, record.seconds or 0.0)
-        return abs(apart) <= max(SAME_MOMENT * step, known.kind.resolution)
-    if differ("rank", known, record):
-        return record.iteration >= last - 1
-    if all(known.figures.get(name) == record.figures.get(name) for name in ("elapsed_ms", "samples")):
-        return True
-    # Upstream, a rank of each node prints, with the same loss and a time of its own.
-    told = known.figures.keys() & record.figures.keys() >= {"elapsed_ms", "samples"}
-    decisive = [name for name in FIELDS if name == "elapsed_ms" or name not in MEASURED]
-    return told and record.iteration >= last - 1 and not any(differ(name, known, record) for name in decisive)

@@ -18,9 +18,8 @@ from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.placing import Row
 from tprimat.read.parsing.remarks import RATE_AGREEMENT, check_stamps, disagreement, missing, spans, unread_labels
-from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
+from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of, timer
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values
-from tprimat.results.account import Timing
 from tprimat.results.fields import LARGEST_COUNT
 from tprimat.results.run import ModelConfig, ParallelismConfig, Status, TrainingConfig
 from tprimat.units import gib_to_gb
@@ -36,8 +35,7 @@ _NATIVE = {
 }
 """Series of native_metrics, and the record's field."""
 
-TIMING = Timing(
-    kind="timer",
+TIMING = timer(
     clock="host clock at Megatron's interval timer, after a barrier of all ranks and a device synchronize",
     covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
     "not evaluation and checkpoints",
@@ -52,7 +50,6 @@ class MegatronRun(RunBuilder):
     training: MegatronTraining
     fields: LoggedValues = dataclasses.field(default_factory=LoggedValues)
     batch: LoggedValue | None = None
-    remarks: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod
     def of(cls, training: MegatronTraining) -> MegatronRun:
@@ -174,10 +171,6 @@ class MegatronRun(RunBuilder):
         """Return nothing: what else is unknown is among the last remarks."""
         return []
 
-    def last_remarks(self) -> list[str]:
-        """Return warnings on memory and GPU."""
-        return self.remarks
-
     def status(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> tuple[Status, str | None]:
         """Return the status and its reason; may add warnings."""
         around, table = self.training.around, self.training.table
@@ -256,8 +249,6 @@ def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
 def _warn_of_missing(
     table: Table, seconds: Sequence[float | None], windows: Sequence[int], warnings: list[str]
 ) -> None:
-    """Warn about what the lines lack."""
-
     def warn(words: str, those: Iterable[object]) -> None:
         places = zip(table.iterations, those, strict=True)
         if where := spans(((each, each) for each, is_one in places if is_one), "iteration"):
@@ -309,14 +300,8 @@ def _check_rates(records: Table, seconds: Sequence[float | None], sizes: Trainin
         lengths.sort()
         middle = lengths[len(lengths) // 2][0]
         agree = lengths[-1][0] - lengths[0][0] <= 2 * RATE_AGREEMENT * middle
-        warnings.append(
-            "the sequence length isn't stated; "
-            + (
-                f"the logged tokens/s/GPU suggest {middle:.0f} tokens (set it with --sequence-length)"
-                if agree
-                else "the logged tokens/s/GPU fit no single length"
-            )
-        )
+        fit = f"suggest {middle:.0f} tokens (set it with --sequence-length)" if agree else "fit no single length"
+        warnings.append(f"the sequence length isn't stated; the logged tokens/s/GPU {fit}")
         return
     shares = [(length / sequence, line) for length, line in lengths]
     who, values = "lines print tokens/s/GPU that disagree", f"{batch} × {sequence} / {world}"

@@ -169,9 +169,6 @@ def recomputation(stated: LoggedValues) -> str | None:
     return "none" if "recompute_granularity" in stated or "checkpoint_activations" in stated else None
 
 
-_RECOMPUTATION = ("checkpoint_activations", "recompute_granularity", "recompute_activations")
-
-
 def fields_of(stated: LoggedValues) -> LoggedValues:
     """Return what the arguments say, by a result's fields; the model's shape aside."""
     fields = LoggedValues({FIELDS[name]: each for name, each in stated.items() if name in FIELDS})
@@ -188,7 +185,8 @@ def fields_of(stated: LoggedValues) -> LoggedValues:
     known, detail = precision(stated)
     derive("precision", known, "fp4", "fp8", "bf16", "fp16")
     derive("precision_detail", detail, "params_dtype", "fp4", "fp8", "bf16", "fp16")
-    derive("recomputation", recomputation(stated), *_RECOMPUTATION)
+    arguments = ("checkpoint_activations", "recompute_granularity", "recompute_activations")
+    derive("recomputation", recomputation(stated), *arguments)
     mock = stated.value("mock_data") is True
     derive("data", "mock" if mock else stated.word("data_path"), "mock_data" if mock else "data_path")
     if called := model_name(stated):

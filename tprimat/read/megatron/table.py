@@ -27,6 +27,8 @@ class Table:
         self.latest: Record
         """The record of the highest iteration."""
         self._columns: dict[str, array[Any]] = {name: array("q") for name in _NUMBERS}
+        self.iterations, self.lines, self.micros, self._kind_numbers = self._columns.values()
+        """Of the settled records."""
         self._kinds: dict[Kind, int] = {}
         self._waiting: dict[int, Record] = {}
         self._has_late = False
@@ -46,24 +48,9 @@ class Table:
         return self.last - (self.iterations[-2] if len(self) > 1 else 0)
 
     @property
-    def iterations(self) -> array[int]:
-        """Iterations of settled records."""
-        return self._columns["iteration"]
-
-    @property
-    def lines(self) -> array[int]:
-        """Lines of settled records."""
-        return self._columns["line"]
-
-    @property
-    def micros(self) -> array[int]:
-        """Times of settled records."""
-        return self._columns["micros"]
-
-    @property
     def kinds(self) -> Iterator[Kind]:
         """Kinds of settled records."""
-        return map(list(self._kinds).__getitem__, self._columns["kind"])
+        return map(list(self._kinds).__getitem__, self._kind_numbers)
 
     def add(self, record: Record) -> None:
         """Add a record of an iteration that isn't there yet."""

@@ -78,11 +78,8 @@ def step_times(
             )
     if len(table) and table.first == 2 and core and interval == 1 and not table.record(0).kind.paired:
         steps[0] = 2
-        warnings.append(
-            f"the line of iteration 1 is missing; iteration 2 ({seconds[0]:g} s) counts as the mean of both"
-            if seconds[0]
-            else "the line of iteration 1 is missing"
-        )
+        both = f"; iteration 2 ({seconds[0]:g} s) counts as the mean of both" if seconds[0] else ""
+        warnings.append(f"the line of iteration 1 is missing{both}")
     return seconds, steps
 
 

@@ -170,7 +170,6 @@ class MegatronTraining(LoggedTraining):
 
     Attributes:
         around: as told up to the last record, and after it once the log is over.
-        table: its records.
         attempts: first iteration of each start that the log shows and no later one took back, ascending.
         since_start: records since the latest of the attempts began.
         lines_of_other_ranks: that repeat an iteration; doubles come from the same rank.
@@ -259,3 +258,22 @@ def differ(name: str, one: Record, other: Record) -> bool:
     known, value = one.figures.get(name), other.figures.get(name)
     tolerance = SAME_FIGURES if name in MEASURED else 0.0
     return known is not None and value is not None and not math.isclose(known, value, rel_tol=tolerance)
+
+
+def same_moment(known: Record, record: Record, last: int) -> bool:
+    """Return whether two lines of one iteration were written at one moment, not by two attempts at it.
+
+    `last` is the iteration that the training had come to.
+    """
+    apart = record.seconds_after(known)
+    if apart is not None:
+        step = max(known.seconds or 0.0, record.seconds or 0.0)
+        return abs(apart) <= max(SAME_MOMENT * step, known.kind.resolution)
+    if differ("rank", known, record):
+        return record.iteration >= last - 1
+    if all(known.figures.get(name) == record.figures.get(name) for name in ("elapsed_ms", "samples")):
+        return True
+    # Upstream, a rank of each node prints, with the same loss and a time of its own.
+    told = known.figures.keys() & record.figures.keys() >= {"elapsed_ms", "samples"}
+    decisive = [name for name in FIELDS if name == "elapsed_ms" or name not in MEASURED]
+    return told and record.iteration >= last - 1 and not any(differ(name, known, record) for name in decisive)

@@ -264,7 +264,6 @@ class Reader:
 
 
 def _numbers(value: Any) -> dict[str, float]:
-    """Return the numbers of a dictionary of metrics."""
     if not isinstance(value, dict):
         return {}
     return {str(name)[:60]: known for name, each in value.items() if (known := number(each)) is not None}

@@ -65,10 +65,6 @@ class BenchmarkRun(LoggedTraining):
         """Records of steps that have a time."""
         return len(self.found.steps)
 
-    def notes(self) -> tuple[str, ...]:
-        """Return notes on how the events were read."""
-        return (f"{len(self.evaluations)} evaluations",) if self.evaluations else ()
-
 
 def builder(training: BenchmarkRun) -> RunBuilder:
     """Return what makes the Run of a benchmark's run whose log is over."""
@@ -116,6 +112,7 @@ def builder(training: BenchmarkRun) -> RunBuilder:
             over_ranks="the rank that logs",
         ),
         figures={name: value for name, value in figures.items() if value is not None},
+        notes=(f"{len(training.evaluations)} evaluations",) if training.evaluations else (),
         # The platform is free text; without a system description nothing else tells 8 GPUs from 16.
         settings={name: text for name, text in (("submission_platform", platform), ("submitter", submitter)) if text},
     )

@@ -19,15 +19,14 @@ import itertools
 import math
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tprimat.read.nemo import setup
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import count, number, state, whole
-from tprimat.results.account import Timing
 
 _LINE = re.compile(r"Training epoch (\d{1,9}), iteration (\d{1,12})(?:/(\d{1,12}))?\s*\|")
 _BAR = re.compile(r"\bEpoch (\d{1,9}): .{0,300}?(\d{1,12})/(\d{1,12}|\?) \[")
@@ -57,15 +56,12 @@ NAMES = {
 REGULAR = 0.8
 """Share of the lines that must stand if an interval has them."""
 
-TIMING = Timing(
-    kind="timer",
+TIMING = timer(
     clock="host clock in NeMo's TimingCallback, from a batch's start to its end, without waiting for the device",
     covers="data loading, forward and backward of all micro-batches and the optimizer; not what lies between batches, "
     "such as checkpoints and validation",
     over_ranks="rank 0 prints",
 )
-
-_PEAKS = {"memory_allocated_gb": "peak_memory_allocated_gb", "memory_reserved_gb": "peak_memory_reserved_gb"}
 
 
 class Reader(StepReader):
@@ -76,7 +72,7 @@ class Reader(StepReader):
     signs = ("Training epoch ",)
     tells = ("reduced_train_loss=", "stopped:", *setup.SIGNS)
     names = NAMES
-    peaks = _PEAKS
+    peaks: Mapping[str, str] = {f"memory_{kind}_gb": f"peak_memory_{kind}_gb" for kind in ("allocated", "reserved")}
 
     def __init__(self) -> None:
         super().__init__()

@@ -79,8 +79,17 @@ def feed(line: int, text: str, around: LogContext) -> None:
     read_statements(_STATEMENTS, text, line, around.stated, bare)
     if groups := _GROUPS.search(text):
         _state_groups(groups[1], groups[2], add)
-    if "recision" in text or "fp8" in text or "16" in text:
-        _state_precision(text, add, around)
+    for name, value in _PRECISION.findall(text) if "recision" in text or "fp8" in text or "16" in text else ():
+        low = value.lower()
+        if name == "fp8" and low not in ("none", "false", "null", "0"):
+            add("precision", "fp8", COMPUTED)
+            add("precision_detail", f"fp8 {value}", COMPUTED)
+        elif name == "fp8_recipe" and low.startswith("mxfp8") and around.stated.value("precision") == "fp8":
+            add("precision", "mxfp8", COMPUTED + 1)
+        elif name in ("bf16", "fp16") and low == "true":
+            add("precision", name)
+        elif name == "precision":
+            add("precision", precision_of(value))
     for tensor, pipeline, parameters in _OF_RANK.findall(text):
         add(f"parameters of rank {int(tensor)}, {int(pipeline)}", int(parameters))
 
@@ -96,17 +105,3 @@ def _state_groups(kind: str, listed: str, add: Any) -> None:
         add(f"{kind.replace(' ', '_')}_parallel_size", size, COMPUTED)
     if kind == "tensor model":
         add("num_gpus", len({rank.strip() for group in groups for rank in group.split(",")}), ECHOED)
-
-
-def _state_precision(text: str, add: Any, around: LogContext) -> None:
-    for name, value in _PRECISION.findall(text):
-        low = value.lower()
-        if name == "fp8" and low not in ("none", "false", "null", "0"):
-            add("precision", "fp8", COMPUTED)
-            add("precision_detail", f"fp8 {value}", COMPUTED)
-        elif name == "fp8_recipe" and low.startswith("mxfp8") and around.stated.value("precision") == "fp8":
-            add("precision", "mxfp8", COMPUTED + 1)
-        elif name in ("bf16", "fp16") and low == "true":
-            add("precision", name)
-        elif name == "precision":
-            add("precision", precision_of(value))

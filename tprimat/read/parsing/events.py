@@ -97,7 +97,6 @@ class Mark(NamedTuple):
 
     Attributes:
         kind, phase: of its EventLine.
-        line: in the log.
         at: its time; of a start, or its end, the next one if it has none.
         seconds: duration that it states.
         step: last one before the event.

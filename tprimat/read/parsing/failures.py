@@ -112,21 +112,13 @@ class FailureReasons:
         """Whether the next line may go on with a message."""
         return self._open is not None
 
-    @property
-    def killed(self) -> bool:
-        """Whether a signal from outside came before any exception."""
-        signal, exception = self._found.get("signal"), self._found.get("exception")
-        return signal is not None and (exception is None or signal[0] < exception[0])
-
     def reason(self) -> str | None:
         """Return the cause with its line, or None if it is unknown."""
-        order = (
-            ("grave", "signal", "exception", "logged") if self.killed else ("grave", "exception", "signal", "logged")
-        )
-        for kind in order:
-            if kind in self._found:
-                line, text = self._found[kind]
-                return f"line {line}: {text}"
+        found = self._found
+        # A signal from outside that came before any exception is the cause of it.
+        ended = sorted((found[kind] for kind in ("exception", "signal") if kind in found), key=lambda each: each[0])
+        if cause := next(filter(None, (found.get("grave"), *ended, found.get("logged"))), None):
+            return f"line {cause[0]}: {cause[1]}"
         return f"the launcher exited with code {self.exit_code}" if self.exit_code else None
 
     def _keep(self, kind: str, number: int, text: str, *, replace: bool = False) -> None:

@@ -109,7 +109,6 @@ class LogFeeder:
     """What the readers get of one log, in its order.
 
     Attributes:
-        readers: one of each log format.
         number: of the next line, when blocks are fed.
         opening: the first OPENING lines with anything in them.
         alone: the reader that gets the rest of the log, if it is a single one and takes blocks.

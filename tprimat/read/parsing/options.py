@@ -7,7 +7,6 @@ Such an echo says what was asked for; what a framework says that it computed goe
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,8 +16,7 @@ from tprimat.read.parsing.values import LoggedValues, count, number, precision_o
 from tprimat.settings import Column
 from tprimat.settings.rows import by_key, names
 
-ECHOED = 1
-COMPUTED = 3
+ECHOED, COMPUTED = 1, 3
 
 Options = dict[str, tuple[str, Callable[[str], Any]]]
 """Field and reading of its value, by the option's name."""
@@ -47,18 +45,14 @@ def _options(column: Column) -> Options:
     return {name: (key, _READ[by_key(key).kind]) for name, key in names(column).items()}
 
 
-def _switch(value: str, on: str) -> str | None:
-    return on if value.lower() == "true" else None
-
-
 _OPTIONS: Options = _options("scripts") | {
     "logging_steps": ("logging_steps", count),
     "num_epochs": ("num_epochs", count),
     "num_train_epochs": ("num_epochs", count),
     "model_name_or_path": ("model", _word),
     "base_model": ("model", _word),
-    "bf16": ("precision", functools.partial(_switch, on="bf16")),
-    "fp16": ("precision", functools.partial(_switch, on="fp16")),
+    "bf16": ("precision", lambda value: {"true": "bf16"}.get(value.lower())),
+    "fp16": ("precision", lambda value: {"true": "fp16"}.get(value.lower())),
     "gradient_checkpointing": ("recomputation", lambda value: {"true": "full", "false": "none"}.get(value.lower())),
     "torch_dtype": ("weights_precision", precision_of),
 }

@@ -147,7 +147,6 @@ class FileFormat:
     """How files of one kind are recognized and read.
 
     Attributes:
-        name: of the log format.
         looks_for: by what a file is recognized, for people.
         recognizes: whether a file that begins with these bytes is one.
         read: the runs of the files that belong together; gets small neighboring files by

@@ -61,7 +61,6 @@ class _Stretch:
     is_plain: bool = True
 
     def add(self, row: Row, seconds: float) -> None:
-        """Add a record whose steps took so long."""
         self.spent += max(seconds, 0.0)
         self.records.append((row, self.spent, self.count))
 

@@ -140,8 +140,7 @@ class LogContext:
     def absorb(self, later: LogContext) -> None:
         """Add a later part: the training went on, so what looked like an end was none."""
         self.stated.absorb(later.stated)
-        for name, line in later.marks.items():
-            self.marks.setdefault(name, line)
+        self.marks = later.marks | self.marks
         self.first_stamp = self.first_stamp or later.first_stamp
         self.events.absorb(later.events)
         self.causes = later.causes
@@ -160,7 +159,6 @@ class LoggedTraining:
         around: the statements around them.
         doubles: records skipped because they repeat another one.
         attempts: first step of each start.
-        lines: first and last line of a record.
         lost: records of steps that a restart repeats.
         again: lines of the records that repeat them first.
         cut_off: the step in whose record the file ends.

@@ -80,15 +80,13 @@ LEAST_BLOCKS = 5
 """Stretches of a log that decide whether time stamps contradict the step times."""
 
 STAMPED_STEPS = 20.0
-"""Printed time of a stretch over the resolution of the stamps."""
+"""Time of a stretch over the resolution of the log's times, from which it shows how long a step takes."""
 
 
 def check_stamps(rows: Iterable[tuple[float | None, float, float | None]]) -> list[str]:
     """Return a warning where the time between records is twice their printed time, or half of it.
 
-    Args:
-        rows: of records in order, when each was printed, s (None for unknown), the resolution of that, and the time of
-            the steps since the record before, s.
+    Rows have when each was printed, s (None for unknown), the resolution of that, and the time of its steps, s.
     """
     shares = []
     begin: float | None = None

@@ -8,6 +8,7 @@ GPUs, and a reason for everything that stays unknown.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
@@ -47,6 +48,9 @@ _SHAPE_COUNTS = (
 _SPREAD = ("tensor_model", "pipeline_model", "context", "expert_model", "data")
 _PLATFORMS = {"NVIDIA": "nvd", "AMD": "amd"}
 
+timer = functools.partial(Timing, kind="timer", over_ranks="rank 0")
+"""The timing of a source that states how long each step takes, by a clock of rank 0 if it says no other."""
+
 
 @dataclasses.dataclass
 class RunBuilder:
@@ -77,6 +81,7 @@ class RunBuilder:
         label: what the source itself calls this side.
         of_training: whether it is worth a warning that the source doesn't state model, sizes and time.
         left_out: warnings of what the shape lacks on purpose.
+        remarks: warnings that go last.
         notes: what was done that leaves no doubt.
     """
 
@@ -102,6 +107,7 @@ class RunBuilder:
     label: str | None = None
     of_training: bool = True
     left_out: list[str] = dataclasses.field(default_factory=list)
+    remarks: list[str] = dataclasses.field(default_factory=list)
     notes: tuple[str, ...] = ()
 
     @property
@@ -117,11 +123,7 @@ class RunBuilder:
         return ParsedLog(self.training.step_count, dict(self.stated), notes, self.run, resumed or None, events.first)
 
     def run(self, given: Mapping[str, Any]) -> Run:
-        """Return the Run.
-
-        Args:
-            given: what the user says, by field; it goes before what is stated.
-        """
+        """Return the Run; what the user says, `given` by field, goes before what is stated."""
         stated, errors = self.stated, []
         if (named := stated.word("device_name")) and gpus.is_error(named):
             errors.append(f"in the place of the GPU's name the source has an error text: {named[:120]}")
@@ -133,7 +135,7 @@ class RunBuilder:
         warnings += [*errors, *self.unknowns(sizes, series)]
         status, reason = self.fixed_status or self.status(sizes.max_steps, series, warnings)
         timestamp = self.started(warnings)
-        warnings += self.last_remarks()
+        warnings += self.remarks
         rows = list(self.rows(series))
         times = timeline.of(rows, self.training.around.events, self.training.again)
         if times and (changed := timeline.clock_change(rows, self.training.around.events)):
@@ -193,12 +195,7 @@ class RunBuilder:
         return (called, scale, []) if called and called != model else (model, scale, doubts)
 
     def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
-        """Return the series of a Run as its arguments, and warnings.
-
-        Args:
-            sizes: what a step is.
-            doubts: warnings of the model, which belong among these.
-        """
+        """Return the series of a Run as its arguments, and warnings; `doubts` of the model belong among these."""
         found = self.training.ordered()
         warnings = remarks.warnings_of(self.training)
         if self.shift and found:
@@ -259,10 +256,6 @@ class RunBuilder:
             else:
                 yield row, None, 0.0
 
-    def last_remarks(self) -> list[str]:
-        """Return warnings that go last."""
-        return []
-
 
 def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str | None, list[str]]:
     """Return model and scale as a result has them, with what is doubtful of them.
@@ -289,10 +282,7 @@ def sizes_of(
 ) -> tuple[TrainingConfig, ParallelismConfig]:
     """Return what a step is and how it is spread, with what follows from the rest.
 
-    Args:
-        stated: what the source says, by the fields' names.
-        given: what the user says, by field; it goes before what is stated.
-        infer: whether GPUs that share no layer are replicas.
+    What the user says, `given` by field, goes before what is stated. If `infer`, GPUs that share no layer are replicas.
     """
     world = given.get("num_gpus") or stated.count("num_gpus")
     spread = {f"{kind}_parallel_size": stated.count(f"{kind}_parallel_size") for kind in _SPREAD}

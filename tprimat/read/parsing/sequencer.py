@@ -35,6 +35,7 @@ class RecordSequencer:
     def take(self, record: Record, *, another: bool = False) -> None:
         """Add the next record of the log; `another` is whether the lines before it show that another training began."""
         pending, self.pending = self.pending, LogContext()
+        pending.first_stamp = pending.first_stamp or record.stamp
         last = self.last
         if last is None or another:
             self._begin(record, pending)
@@ -76,7 +77,6 @@ class RecordSequencer:
 
 def _add(training: LoggedTraining, record: Record, pending: LogContext) -> None:
     training.around.absorb(pending)
-    training.around.first_stamp = training.around.first_stamp or record.stamp
     training.records[record.step] = record
     if training.last is None or record.step > training.last.step:
         training.last = record

@@ -35,8 +35,7 @@ class StepReader(abc.ABC):
     It sets the class's attributes and overrides take(), and whatever else differs.
 
     Attributes:
-        name: of the log format.
-        timing, rate, run_type: as RunBuilder's, and the class of that.
+        name, timing, rate, run_type: as RunBuilder's, and the class of that.
         signs: a line without any of these holds no values.
         tells: signs of other lines that say something before the first record, beside those of `statements`.
         names: of printed values, by what they are called in a record, as Record.put_all() takes them.
@@ -175,10 +174,7 @@ class ElapsedReader(StepReader):
     """A reader of JSON objects, one a line, with the time since the start in whole seconds as `elapsed_time`."""
 
     rate = None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._is_coarse = False
+    _is_coarse = False
 
     @abc.abstractmethod
     def place(self, entry: Mapping[str, Any]) -> tuple[int | None, int | None]:

@@ -117,10 +117,8 @@ _ZEROS: dict[tuple[bool, ...], str] = {(False, True, False, True): "utf-16-le", 
 
 def _encoding(head: bytes) -> tuple[bytes, str]:
     """Return a file's byte order mark, or empty bytes, and its encoding."""
-    for mark, encoding in _MARKS:
-        if head.startswith(mark):
-            return mark, encoding
-    return b"", _ZEROS.get(tuple(byte == 0 for byte in head[:4]), "utf-8")
+    unmarked = b"", _ZEROS.get(tuple(byte == 0 for byte in head[:4]), "utf-8")
+    return next((row for row in _MARKS if head.startswith(row[0])), unmarked)
 
 
 def decoded(content: bytes) -> str:
@@ -228,11 +226,6 @@ class Numbers:
             self._number += self._block.count(b"\n", self._at, place)
         self._at = place
         return self._number
-
-    def skip(self, lines: int, start: int, end: int) -> None:
-        """Skip the lines between two places, which are so many."""
-        self._number = self.at(start) + lines
-        self._at = end
 
 
 _WORTH_NUMPY = 16_384

@@ -18,12 +18,10 @@ import msgspec
 
 from tprimat.read.parsing.events import Events, Mark, Moment, Time
 from tprimat.read.parsing.placing import PAUSE, Row, attempts, placed, stated_parts
+from tprimat.read.parsing.remarks import STAMPED_STEPS
 from tprimat.results.account import Entry
 from tprimat.text import counted
 from tprimat.units import duration
-
-STAMPED_STEPS = 20.0
-"""Time of a stretch over the resolution of the log's times, from which it shows how long a step takes."""
 
 DOWN, IDLE = "down after step {}", "without another step after step {}"
 """Notes of time that is lost: until the next attempt begins, and before that, to the last line of the former one."""
@@ -52,12 +50,8 @@ class _Event:
 class TimelineBuilder:
     """Builder of the timeline of one training.
 
-    Args:
-        rows: its records with a time, in the order of the log; those that a restart repeats too. At least one.
-        events: what the lines around them say.
-        clock: of the records: lines with times on another one count as lines without.
-        resolution: of these times, s.
-        again: lines of records that repeat a step after a restart.
+    Args as of of(), but the records, one at least, have times of one clock and resolution, s. Lines with times on
+    another clock count as lines without.
     """
 
     def __init__(
@@ -90,7 +84,6 @@ class TimelineBuilder:
         return tuple(Entry(**entry) for entry in self._entries)
 
     def _walk(self) -> None:
-        """Set the entries."""
         self._entries = []
         before: Row | None = None
         origin = 0.0
@@ -117,7 +110,6 @@ class TimelineBuilder:
         return moment[0] if moment is not None and moment[1] is self._clock else None
 
     def _between(self, line: int, end: int | None) -> list[Mark]:
-        """Return the marks between two lines."""
         last = len(self._lines) if end is None else bisect.bisect_left(self._lines, end)
         return self._marks[bisect.bisect_right(self._lines, line) : last]
 

@@ -7,7 +7,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tprimat.results.fields import LARGEST_COUNT, LARGEST_VALUE
@@ -119,6 +119,15 @@ def object_at(text: str, begin: int = 0) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def flat(found: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the values of an object; those of objects in it have dotted names."""
+    for name, value in found.items():
+        if isinstance(value, dict) and before.count(".") < 8:
+            yield from flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
 
 
 UNITS: tuple[tuple[str, str, Callable[[float], float]], ...] = (

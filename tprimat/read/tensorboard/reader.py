@@ -22,7 +22,7 @@ from tprimat.read.megatron.run import TIMING as MEGATRON_TIMING
 from tprimat.read.parsing.options import options_in, state_hparams, state_model_config
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, folder_of
 from tprimat.read.parsing.records import LoggedTraining, Record
-from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import LoggedValues, object_at, precision_of, state
 from tprimat.read.tensorboard.tfevents import Events, Point, is_event_file, read_into
@@ -34,11 +34,9 @@ class Layout:
     """The tags of a framework.
 
     Attributes:
-        framework: that writes them.
         mark: tags of which only it writes one.
         tags: by the field of a record, or the name in native_metrics; the first that is there counts.
         shift: 1 if steps count from 0.
-        timing: what its step time is.
         untimed: why there may be no step times.
     """
 
@@ -87,11 +85,9 @@ _NEMO = Layout(
         "memory_reserved_bytes": ("max_memory_reserved", "peak_memory_usage"),
     },
     shift=1,
-    timing=Timing(
-        kind="timer",
+    timing=timer(
         clock="host clock of NeMo's timing callback, without a device synchronize by default",
         covers="from the start to the end of a training batch, data loading of NeMo 2 included; not the time between",
-        over_ranks="rank 0",
     ),
 )
 _TORCHTITAN = Layout(
@@ -108,8 +104,7 @@ _TORCHTITAN = Layout(
         "memory_max_reserved_gib": ("memory/max_reserved(GiB)",),
         "memory_max_active_gib": ("memory/max_active(GiB)",),
     },
-    timing=Timing(
-        kind="timer",
+    timing=timer(
         clock="host clock of torchtitan's metrics processor",
         covers="all between two logs, data loading, garbage collection and checkpoints included, mean of their steps",
         over_ranks="the rank that writes",
@@ -216,22 +211,21 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
     notes = [f"{len(scalars)} tags, {len(events.texts)} texts"]
     if len(parts) > 1:
         notes.append(f"{len(parts)} event files of one directory were read as one run")
-    return [
-        RunBuilder(
-            layout.framework,
-            f"tensorboard ({layout.framework})",
-            training,
-            layout.timing,
-            shift=shift,
-            lines=False,
-            figures=figures,
-            unknown={} if "seconds" in columns else {"step_times": unknown},
-            ended=True if done or scalars.get("train/train_runtime") else None,
-            shape=shape,
-            timestamp=utc(events.first_time),
-            notes=tuple(notes),
-        ).reading()
-    ]
+    run = RunBuilder(
+        layout.framework,
+        f"tensorboard ({layout.framework})",
+        training,
+        layout.timing,
+        shift=shift,
+        lines=False,
+        figures=figures,
+        unknown={} if "seconds" in columns else {"step_times": unknown},
+        ended=True if done or scalars.get("train/train_runtime") else None,
+        shape=shape,
+        timestamp=utc(events.first_time),
+        notes=tuple(notes),
+    )
+    return [run.reading()]
 
 
 def _column(points: Sequence[Point]) -> dict[int, float]:

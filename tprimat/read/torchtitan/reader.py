@@ -25,17 +25,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tprimat.read.megatron import times as megatron_times
-from tprimat.read.parsing import records, remarks, timeline
+from tprimat.read.parsing import records, remarks
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.placing import Row
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
+from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import LoggedValues, number, state, summary_values
 from tprimat.read.torchtitan import setup
-from tprimat.results.account import Timing
 from tprimat.results.run import ParallelismConfig, TrainingConfig
 
 _STEP = re.compile(r"(?<!validate )\bstep:\s*([\d,]{1,15})(?=\s)")
@@ -147,7 +146,7 @@ class TorchtitanRun(RunBuilder):
                 inverse = time = 0.0
                 continue
             inverse, time = inverse + (row.step - before.step) / rate, time + seconds
-            if time >= timeline.STAMPED_STEPS * resolution and time > 0:
+            if time >= remarks.STAMPED_STEPS * resolution and time > 0:
                 found.append(time / inverse)
                 inverse = time = 0.0
         return statistics.median(found) if found else 0.0
@@ -166,8 +165,7 @@ class Reader(StepReader):
     # What follows "Building ", which installations print as well.
     tells = (*(sign for sign in setup.SIGNS if sign != "Building "), "Args", "Config", " with {")
     peaks: Mapping[str, str] = {"memory_reserved_gb": "peak_memory_reserved_gb"}
-    timing = Timing(
-        kind="timer",
+    timing = timer(
         clock="host clock at the log line, from which torchtitan works out tps; the step time follows from that",
         covers="all between two log lines: data wait, forward and backward, optimizer; garbage collection and "
         "checkpoints too; not validation",
@@ -187,7 +185,8 @@ class Reader(StepReader):
 
     def other(self, line: Line) -> None:
         """Read a line of the setup, or of what happens once the training is known."""
-        self.has_own_lines |= self._setup.feed(line.number, line.text, self.sorter.pending)
+        has_steps = bool(self.sorter.trainings)
+        self.has_own_lines |= self._setup.feed(line.number, line.text, self.sorter.pending, has_steps=has_steps)
         self.hear(line)
 
     def take(self, line: Line) -> bool:
@@ -195,8 +194,7 @@ class Reader(StepReader):
         anchor = _STEP.search(line.text)
         if anchor is None or not (step := int(anchor[1].replace(",", "") or 0)):
             return False
-        fields = list(_FIELD.finditer(line.text, anchor.end()))
-        printed = {field[1].lower(): field[2] for field in reversed(fields)}
+        printed = {field[1].lower(): field[2] for field in reversed([*_FIELD.finditer(line.text, anchor.end())])}
         rated = "tps" in printed or "wps" in printed
         if not rated and not ({"loss", "global_avg_loss"} & printed.keys() and "memory" in printed):
             return self.cut_off(step, line)
@@ -215,9 +213,7 @@ class Reader(StepReader):
             state(self.stated, "num_gpus", int(world[1]), world[0], line.number)
         labels = (label.lower() for label in _UNREAD.findall(line.text, anchor.end()))
         record.unread = tuple(label for label in labels if label not in _NAMES)
-        self.sorter.pending.first_stamp = self.sorter.pending.first_stamp or record.stamp
         self.sorter.take(record)
-        self._setup.stepped = True
         return True
 
     def done(self, run: RunBuilder) -> None:

@@ -24,6 +24,7 @@ from tprimat.read.parsing.values import (
     LoggedValue,
     LoggedValues,
     count,
+    flat,
     number,
     precision_of,
     read_statements,
@@ -102,16 +103,15 @@ LONGEST_DUMP = 1 << 20
 
 
 class Setup:
-    """Takes the lines between the step lines; the reader sets `stepped` once there was one."""
+    """Takes the lines between the step lines."""
 
     def __init__(self) -> None:
-        self.stepped = False
         self._own = False
         self.dump: list[str] = []
         self._dump_line = 0
         self._length = 0
 
-    def feed(self, number: int, text: str, around: LogContext) -> bool:
+    def feed(self, number: int, text: str, around: LogContext, *, has_steps: bool) -> bool:
         """Read a line; return whether it is torchtitan's own beyond doubt, or one of its arguments."""
         if self.dump:
             self._continue(without_prefixes(text), around)
@@ -140,7 +140,7 @@ class Setup:
         is_own = _OWN.search(text) is not None
         self._own = self._own or is_own
         # Lines of another program in the same log have ranks too.
-        if self._own and (not self.stepped or around.begun) and (world := _RANK.search(text)):
+        if self._own and (around.begun or not has_steps) and (world := _RANK.search(text)):
             around.state("num_gpus", int(world[1]), number, bare, ECHOED)
         return is_own
 
@@ -153,7 +153,8 @@ class Setup:
             self.dump.clear()
         elif whole and whole.count("{") == whole.count("}"):
             self.dump.clear()
-            for name, value in _flat(_value(whole)):
+            config = _value(whole)
+            for name, value in flat(config) if isinstance(config, dict) else ():
                 if called := ARGUMENTS.get(name):
                     around.state(called, value, self._dump_line, f"{name}: {value}", DUMPED)
 
@@ -172,16 +173,6 @@ def _state_mesh(sizes: dict[str, int], number: int, text: str, around: LogContex
     }
     for field, value in {**fields, "num_gpus": math.prod(fields.values())}.items():
         around.state(field, value, number, text, COMPUTED)
-
-
-def _flat(tree: Any, before: str = "") -> list[tuple[str, Any]]:
-    if not isinstance(tree, dict):
-        return []
-    leaves: list[tuple[str, Any]] = []
-    for name, value in tree.items():
-        path = f"{before}{name}"
-        leaves += _flat(value, f"{path}.") if isinstance(value, dict) and path.count(".") < 4 else [(path, value)]
-    return leaves
 
 
 def _value(text: str) -> Any:
