@@ -314,7 +314,7 @@ class TestRealResults:
 
     def test_each_february_pair_is_compared_with_its_caveats(self, said):
         out = " ".join(said[0].split())
-        assert "- Qwen 2.5 7B: MI300X vs H100 1.55×" in out
+        assert "! Qwen 2.5 7B: MI300X vs H100 1.55×" in out
         assert "8×MI300X, batch 64 sped up at step 161" in out
         assert "52–56% faster" in said[1]
         assert all("step timers differ: " in text for text in (out, said[1]))

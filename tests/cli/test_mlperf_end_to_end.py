@@ -82,7 +82,7 @@ def test_values_with_their_intervals(shown):
 
 
 def test_which_is_cheaper_and_where_the_other_one_breaks_even(shown):
-    assert "\n  8×MI355X is 19% cheaper per token; 8×B200 breaks even at $4.48\n" in shown
+    assert "\n  8×MI355X is 19% cheaper per token than 8×B200, which breaks even at $4.48\n" in shown
 
 
 def test_caveats_that_could_change_the_decision_come_first(shown):

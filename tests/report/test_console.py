@@ -85,8 +85,9 @@ class TestAnswer:
         for found in (workloads, others):
             text = screens.shown(report(found))
             assert text.count("tokens/s/GPU  ") == 1
-            assert "(1 more answer below)" in text.splitlines()[0]
-            assert "\nOther results\n- " in text
+            assert "(other results below)" in text.splitlines()[0]
+            # One run each has no interval.
+            assert "\nOther results\n! " in text
             assert "models" not in text
 
     def test_each_further_system_is_a_row(self):

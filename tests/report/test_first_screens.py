@@ -11,8 +11,9 @@ from made_runs import H100, MI300X, comparison, failed_run, make_run, shape
 
 import tprimat
 from tprimat.compare.cost import with_prices
-from tprimat.report import document, terminal
+from tprimat.report import Sources, document, markdown, page, terminal
 from tprimat.report.verdict import report
+from tprimat.results.run import Data
 
 LINES, COLUMNS = 24, 80
 AMD = {"device": MI300X, "stack": "rocm"}
@@ -64,10 +65,12 @@ def test_golden(made):
 
 def test_the_first_screen_says_what_else_there_is():
     screen = lines(mixed())
-    assert screen[0].endswith(" (2 more answers below)")
+    # One number, of what is not here.
+    assert screen[0].endswith(" (other results below)")
     assert "Other results (1 more with --verbose)" in screen
-    assert [line.split(":")[0] for line in screen if line.startswith("- ")] == [
-        *("- Llama 3.1 8B, sequence length 8192", "- Qwen 2.5 7B", "- my-model")
+    start = screen.index("Other results (1 more with --verbose)")
+    assert [line.split(":")[0] for line in screen[start:] if line[:2] in ("- ", "! ")] == [
+        *("- Llama 3.1 8B, sequence length 8192", "! Qwen 2.5 7B", "- my-model")
     ]
 
 
@@ -85,6 +88,87 @@ def test_what_all_systems_share_stands_above_their_table():
 def test_every_answer_is_among_the_details():
     text = terminal.write(document.on_screen(report(mixed())), verbosity=terminal.Verbosity.VERBOSE)
     assert text.count("Next steps") == 3
+
+
+def others(*more):
+    """The lines on other results, below an answer that rests on more runs."""
+    screen = lines(comparison(runs(3.2, 5), runs(2.5, 5, **AMD), runs(1.6, 5, device=B200), *more))
+    start = next(number for number, line in enumerate(screen) if line.startswith("Other results"))
+    return " ".join(screen[start + 1 :])
+
+
+def test_a_doubtful_result_among_others_is_marked():
+    qwen = {"model": "qwen"}
+    assert others(runs(4.0, **qwen), runs(3.1, **qwen, **AMD)).startswith("- Qwen 2.5 7B: MI300X vs H100 1.29")
+    single = others(make_run(step_time=4.0, **qwen), make_run(step_time=3.1, **qwen, **AMD))
+    assert single == "! Qwen 2.5 7B: MI300X vs H100 1.29×, 1 run each"
+    known = others(runs(4.0, precision=None, **qwen), runs(3.1, **qwen, **AMD))
+    assert known.startswith("! Qwen 2.5 7B: MI300X vs H100 1.29")
+
+
+@pytest.mark.parametrize(("steps", "text"), [(29, "1 run each of 29 steps"), (30, "1 run each")])
+def test_few_steps_are_named(steps, text):
+    qwen = {"model": "qwen", "steps": steps, "warmup": ()}
+    line = others(make_run(step_time=4.0, **qwen), make_run(step_time=3.1, **qwen, **AMD))
+    assert line == f"! Qwen 2.5 7B: MI300X vs H100 1.29×, {text}"
+
+
+@pytest.mark.parametrize(("kind", "text"), [("mock", "; probably mock data"), ("markov", "")])
+def test_mock_data_is_named(kind, text):
+    mock = {"model": "qwen", "data": Data(kind=kind)}
+    line = others(make_run(step_time=4.0, **mock), make_run(step_time=3.1, **mock, **AMD))
+    assert line == f"! Qwen 2.5 7B: MI300X vs H100 1.29×, 1 run each{text}"
+
+
+NOTE = "  † one run: prediction interval, which assumes equal run-to-run variation"
+
+
+def test_the_interval_of_one_run_against_several_is_marked():
+    systems = runs(1.6, device=B200), runs(2.5, **AMD), runs(3.2, 1)
+    screen = lines(comparison(*systems))
+    marked = [line.split()[0] for line in screen if "]†" in line]
+    assert marked == ["H100"]
+    assert screen.count(NOTE) == 1
+    text = markdown.write(document.of(report(comparison(*systems)), Sources("", ""), plot=False))
+    assert text.count("]†") == text.count(NOTE.strip()) == 2
+    shown = page.render(report(comparison(*systems)), Sources("", ""), None).decode()
+    assert NOTE.strip() in shown
+    assert "]†" in shown
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_intervals_of_equal_numbers_of_runs_are_not(count):
+    systems = runs(1.6, count, device=B200), runs(2.5, count, **AMD), runs(3.2, count)
+    assert "†" not in "".join(lines(comparison(*systems)))
+
+
+def of_round(number, step_time, **fields):
+    return make_run(step_time=step_time, framework="mlperf", framework_config={"mlperf_round": number}, **fields)
+
+
+def test_the_round_stands_above_the_table_or_in_it():
+    same = lines(comparison(of_round("v5.1", 3.2), of_round("v5.1", 2.5, **AMD)))
+    assert same[0].startswith("Llama 3.1 8B, MLPerf v5.1")
+    assert not any(line.startswith("MLPerf round") for line in same)
+    apart = lines(comparison(of_round("v5.0", 3.2), of_round("v5.1", 2.5, **AMD)))
+    assert apart[0].startswith("Llama 3.1 8B, MLPerf, 8 GPUs each")
+    assert [line.split() for line in apart if line.startswith("MLPerf round")] == [["MLPerf", "round", "v5.1", "v5.0"]]
+    three = lines(comparison(of_round("v5.0", 3.2), of_round("v5.1", 2.5, **AMD), of_round("v4.1", 1.6, device=B200)))
+    ends = [line.split()[-1] for line in three if line.startswith(("B200 ", "MI300X ", "H100 "))]
+    assert ends == ["v4.1", "v5.1", "v5.0"]
+    assert max(map(len, three)) <= COLUMNS
+
+
+def test_the_round_of_a_group_is_told_beside_other_sources():
+    screen = lines(comparison(of_round("v5.1", 3.2), of_round("v5.1", 2.5, **AMD), make_run(model="qwen")))
+    assert screen[0].startswith("Llama 3.1 8B, MLPerf v5.1")
+
+
+def test_a_title_is_that_of_the_catalog_and_the_task():
+    tuned = {"model": "llama2_70b_lora"}
+    assert lines(comparison(make_run(**tuned), make_run(**tuned, **AMD)))[0] == "Llama 2 70B, LoRA, 8 GPUs each"
+    unknown = {"model": "mine_lora"}
+    assert lines(comparison(make_run(**unknown), make_run(**unknown, **AMD)))[0] == "mine_lora, 8 GPUs each"
 
 
 FOLDERS = ["mlperf", "primus", "results", "mlperf_scaling", "megatron", "nemo", "traces"]

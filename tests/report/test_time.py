@@ -16,8 +16,9 @@ from rich.cells import cell_len
 from tprimat.analysis.run_account import percentiles
 from tprimat.analysis.summary import summarize
 from tprimat.compare import Loaded, compare
+from tprimat.compare.cost import with_prices
 from tprimat.compare.target import Target, parts_of, spent
-from tprimat.report import Sources, document, target, terminal
+from tprimat.report import Sources, document, screen, target, terminal
 from tprimat.report.verdict import report
 from tprimat.results.account import Entry
 from tprimat.results.run import Source
@@ -67,6 +68,17 @@ def test_golden(made):
     # Two lines name the files below it.
     assert len(text.splitlines()) <= 22
     assert max(map(cell_len, text.splitlines())) <= 80
+
+
+def test_golden_with_prices(made):
+    text = terminal.write(screen.timed(report(with_prices(made.comparison, ["B200=5.50", "MI355X=3.95"]))))
+    golden.check("console_time_with_cost.txt", text)
+    assert len(text.splitlines()) <= 22
+    assert max(map(cell_len, text.splitlines())) <= 80
+
+
+def test_without_prices_time_is_as_it_was(made):
+    assert screen.timed(made) == target.document(made)
 
 
 def explained(steps: int = 100, **parts: float) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 from made_runs import H100, MI300X, comparison, failed_run, make_run
@@ -52,7 +54,7 @@ def repeated(step_time, factors=(1.0, 1.0005, 0.9995), **fields):
     )
 
 
-H100_NAME, MI300X_NAME = "8×H100 (BF16)", "8×MI300X (BF16)"
+H100_NAME, H200_NAME, MI300X_NAME = "8×H100 (BF16)", "8×H200 (BF16)", "8×MI300X (BF16)"
 
 
 class TestHeadline:
@@ -292,12 +294,42 @@ class TestCost:
         found = report(with_prices(comparison(*runs), prices))
         return cost_texts(found.comparison, found.answers)
 
-    def test_the_cheapest_of_three_is_named_with_its_price_and_beside_the_fastest(self):
-        runs = make_run(), make_run(**AMD, step_time=1.2), make_run("NVIDIA H200", step_time=1.5)
-        (text,) = self.texts(*runs, prices=["H100=1", "MI300X=4", "H200=4"])
-        assert text.startswith(f"{H100_NAME} at $1.00 per GPU-hour costs least per token, ")
-        # The fastest does 3.2 s / 1.2 s as much for each dollar of its price.
-        assert text.endswith(f"% less than {MI300X_NAME} at $4.00 (break-even: $2.67)")
+    THREE = make_run(), make_run(**AMD, step_time=1.2), make_run("NVIDIA H200", step_time=1.5)
+
+    def test_of_three_the_leaders_are_compared_and_the_cheapest_with_the_baseline(self):
+        (text,) = self.texts(*self.THREE, prices=["H100=1", "MI300X=4", "H200=4"])
+        leaders, cheapest = text.split("; 8×H100")
+        assert leaders == (
+            f"{MI300X_NAME} at $4.00 is 20% cheaper per token than {H200_NAME} at $4.00; "
+            f"break-even price of {H200_NAME}: $3.20 per GPU-hour"
+        )
+        # The H200 does 3.2 s / 1.5 s as much for each dollar of its price.
+        assert cheapest.startswith(f" (BF16) at $1.00 is 47% cheaper per token than {H200_NAME} at $4.00; ")
+        assert cheapest.endswith(f"break-even price of {H200_NAME}: $2.13 per GPU-hour")
+
+    def test_a_leader_without_a_price_has_a_break_even_beside_the_cheapest(self):
+        (text,) = self.texts(*self.THREE, prices=["H100=1", "H200=4"])
+        first, second = text.split("; ")[:2]
+        assert first == f"{MI300X_NAME} is cheaper per token than {H200_NAME} at $4.00 below $5.00"
+        assert second.startswith(f"{H100_NAME} at $1.00 is 47% cheaper per token than {H200_NAME} at $4.00")
+
+    def test_a_baseline_without_a_price_too(self):
+        (text,) = self.texts(*self.THREE, prices=["H100=1", "MI300X=4"])
+        assert text == f"{H200_NAME} is cheaper per token than {MI300X_NAME} at $4.00 below $3.20"
+
+    def test_a_wide_interval_has_two_break_evens(self):
+        runs = repeated(3.2, (1.0, 1.02, 0.98)), repeated(3.0, (1.0, 1.02, 0.98), **AMD)
+        (text,) = self.texts(*runs, prices=["H100=2"])
+        found = re.fullmatch(r".* at \$2.00 below \$(\d\.\d\d), more expensive above \$(\d\.\d\d)", text)
+        low, high = map(float, found.groups())
+        assert low < 2 * 3.2 / 3.0 < high
+
+    def test_equal_systems_cost_the_same(self):
+        (text,) = self.texts(repeated(3.2), repeated(3.2, **AMD), prices=["H100=2", "MI300X=2"])
+        assert text.startswith("cost per token is a tie within the uncertainty: ")
+        found = report(with_prices(comparison(repeated(3.2), repeated(3.2, **AMD)), ["H100=2", "MI300X=2"]))
+        (text,) = cost_texts(found.comparison, found.answers, is_brief=True)
+        assert text.startswith("no significant difference in cost per token between 8×")
 
     def test_one_sentence_where_it_is_the_same_in_several_models(self):
         runs = [

@@ -137,8 +137,7 @@ def same_training(first: Run, second: Run) -> TrainingMatch:
         share = agreeing / len(losses)
         text = f"loss agrees within {STEP_TOLERANCE:.0%} on {share:.1%} of shared steps"
         evidence.append((len(losses) - agreeing <= max(1, int(len(losses) * BAD_STEPS_SHARE)), text))
-    against = tuple(text for agrees, text in evidence if not agrees)
-    if against:
+    if against := tuple(text for agrees, text in evidence if not agrees):
         return TrainingMatch(False, against, share)
     # Equal curves alone prove nothing: uniform random tokens give everybody the same one.
     proven = None not in digests and share is not None

@@ -46,8 +46,7 @@ def main(options: argparse.Namespace) -> int:
     if isinstance(options.num_nodes, tuple):
         # Each machine runs the same command: all would train alone what one of them is to.
         hint = "without Slurm, start one benchmark per number of nodes"
-        problem = "--nodes takes several values only with --executor slurm"
-        raise UsageError(problem, hint=hint, heading="several-nodes")
+        raise UsageError("--nodes takes several values only with --executor slurm", hint=hint, heading="several-nodes")
     points = list(sweep.points(options))
     names = frameworks.several(options.framework)
     if names is not None:

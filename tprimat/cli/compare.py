@@ -24,7 +24,7 @@ from tprimat.compare.curves import scaling_of
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.files import write_output
 from tprimat.redaction import relative_words
-from tprimat.report import FORMATS, Plot, Sources, document, efficiency, json_values, scaling, target, verdict
+from tprimat.report import FORMATS, Plot, Sources, document, efficiency, json_values, scaling, screen, verdict
 from tprimat.report.efficiency import efficiency_tables, micro_batches
 from tprimat.report.verdict import Report
 from tprimat.text import plain
@@ -102,7 +102,7 @@ def _print(report: Report, arguments: argparse.Namespace, status: ExitStatus) ->
         curves = {} if report.scaling is None else {"scaling": scaling.values(report.scaling)}
         console.echo(json_values.dumped({**json_values.comparison_values(report), **curves, "status": int(status)}))
         return
-    shown = target.document(report) if arguments.time else document.on_screen(report, verbose=arguments.verbose)
+    shown = screen.timed(report) if arguments.time else document.on_screen(report, verbose=arguments.verbose)
     if report.scaling is None and (
         arguments.efficiency or arguments.peak_tflops is not None or arguments.energy_from_tdp
     ):

@@ -46,8 +46,7 @@ def lines(diagnosis: Diagnosis, *, quiet: bool = False, verbose: bool = False) -
     reasons = [f"{name}: {reason}" for name, reason in diagnosis.cannot_train.items()]
     if quiet and (diagnosis.can_train or diagnosis.analyses_only):
         reasons = []
-    lists = {"Not available": reasons, "Missing": diagnosis.missing, "Warnings": diagnosis.doubts}
-    for title, texts in lists.items():
+    for title, texts in {"Not available": reasons, "Missing": diagnosis.missing, "Warnings": diagnosis.doubts}.items():
         if texts:
             shown += ["", f"{title}:", *(f"- {plain(text)}" for text in texts)]
     return shown[1:] if shown and not shown[0] else shown or ["Nothing is missing."]

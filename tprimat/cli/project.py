@@ -23,8 +23,7 @@ def main(arguments: argparse.Namespace) -> int:
         given=_comparing.given_values(arguments),
     )
     options = _comparing.precisions(arguments.precision)
-    comparison = compare(inputs.files, model=arguments.model, notes=inputs.notes, options=options)
-    found = scaling_of(comparison)
+    found = scaling_of(compare(inputs.files, model=arguments.model, notes=inputs.notes, options=options))
     projections = [each for curve in found.curves if (each := projection.of(curve, arguments.gpus, arguments.batch))]
     status = inputs.status(ExitStatus.OK if projections else ExitStatus.NOT_COMPARABLE)
     if arguments.json:

@@ -33,8 +33,7 @@ def main(arguments: argparse.Namespace) -> int:
             raise UsageError("no results to publish", hint=HINT, heading="no-results")
         inputs = _comparing.load(arguments.results, HINT)
         status, remarks = inputs.status(status), [*inputs.notes]
-        own = points.result_points(inputs.files, remarks)
-        evidence += points.without_published(own, evidence, remarks)
+        evidence += points.without_published(points.result_points(inputs.files, remarks), evidence, remarks)
     if not evidence:
         raise UsageError(f"no results to publish ({'; '.join(remarks)})", hint=HINT, heading="no-results")
     shown = tuple(each.point for each in evidence)

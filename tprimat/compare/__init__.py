@@ -284,6 +284,10 @@ MOST_TITLES = 3
 def title_of(name: str | None, run: Run) -> str:
     """Return what a run's model of a name is called: by scale or size if it isn't the full one, never as that."""
     title, count = plain(models.title(name)), models.parameters(run.model_config)
+    base, _, task = (name or "").lower().rpartition("_")
+    words = {"lora": "LoRA", "sft": "fine-tuning"}.get(task)
+    if words and not models.find(name) and (row := models.find(base)):
+        title = f"{row.title}, {words}"
     if run.scale not in (None, "full"):
         return f"{title.split()[0]} {plain(run.scale)}" + (f", {units.count(count)} parameters" if count else "")
     if models.denies(name, run.model_config):

@@ -125,8 +125,7 @@ def some_names(names: Sequence[str], systems: int) -> str:
 def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
     on_gpu = [system for system in systems if system.run.platform != "cpu"]
     precisions = {system.name: system.run.training_config.precision for system in on_gpu}
-    unknown = [name for name, precision in precisions.items() if precision is None]
-    if unknown:
+    if unknown := [name for name, precision in precisions.items() if precision is None]:
         whose = "" if len(unknown) == len(systems) else f"of {some_names(unknown, len(systems))} "
         text = f"precision {whose}is unknown and could explain the difference"
         yield Caveat("precision-unknown", "warning", text)
@@ -145,8 +144,7 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
         yield Caveat("precision-source", "info", f"precision {whose} is {source}")
     sources = (("model-source", "{}{}, not the log", MODEL_FROM_DIRECTORY), ("gpu-source", "GPUs{1} {0}", FROM_NAMES))
     for code, text, source in sources:
-        guessed = [system for system in systems if any(w.startswith(source) for w in system.run.warnings)]
-        if guessed:
+        if guessed := [system for system in systems if any(w.startswith(source) for w in system.run.warnings)]:
             whose = "" if len(guessed) == len(systems) else f" of {join_names([system.name for system in guessed])}"
             yield Caveat(code, "info", text.format(source, whose))
     # Of what was measured by the wall time of training the step timer says nothing.
@@ -251,8 +249,7 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
         shown = [text if len(text) <= LONGEST_NOTE else title for text, title in zip(texts, others, strict=True)]
         named = _brief_list(shown, ", ", LONGEST_NOTE, list(others))
         yield Caveat("configuration-differs", "info", f"settings differ: {named}")
-    unknown = dict.fromkeys(entry.title for pair in pairs for entry in pair.config_diff.of("unknown"))
-    if unknown:
+    if unknown := dict.fromkeys(entry.title for pair in pairs for entry in pair.config_diff.of("unknown")):
         text = f"{counted(len(unknown), 'setting')} not reported by every system"
         yield Caveat("not-reported", "info", text)
 
@@ -291,8 +288,7 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
                 [each for each in run.telemetry.issues if each.code in kinds and each.severity == "warning"]
                 for run in runs
             ]
-            found = [each for each in issues if each]
-            if found:
+            if found := [each for each in issues if each]:
                 worst = min(itertools.chain(*found), key=lambda issue: kinds.index(issue.code))
                 more = f" (in {len(found)} of {len(runs)} runs)" if len(runs) > 1 else ""
                 texts.append(f"{system.name}: {worst.sentence}{more}")
@@ -335,8 +331,7 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         yield Caveat("speed-changed", "warning", f"speed changed: {join_names(changed)}")
     else:
         runs = [result.summary for system in systems for result in system.valid_runs]
-        several = sum(len(summary.segments) > 1 for summary in runs)
-        if several:
+        if several := sum(len(summary.segments) > 1 for summary in runs):
             text = f"{several} of {counted(len(runs), 'run')} changed speed part-way through"
             yield Caveat("speed-changed", "info", text)
     for system in systems:
@@ -372,8 +367,7 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         where = some_names(unsteady, len(systems)) if len(unsteady) < len(systems) else "any system"
         text = f"no steady state in {where}: the result may include warm-up"
         yield Caveat("no-steady-state", "info", text)
-    shares = {system.name: share for system in systems if (share := _longest_step_share(system)) > OUTLIER_SHARE}
-    if shares:
+    if shares := {system.name: share for system in systems if (share := _longest_step_share(system)) > OUTLIER_SHARE}:
         name = max(shares, key=lambda name: shares[name])
         text = f"{name}: one outlier step took {shares[name]:.1%} of the measured time"
         yield Caveat("outlier", "info", text)
@@ -435,8 +429,7 @@ def _longest_step_share(system: SystemResult) -> float:
 
 
 def _of_training(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
-    different = [pair for pair in pairs if pair.training.same is False]
-    if different:
+    if different := [pair for pair in pairs if pair.training.same is False]:
         why = "; ".join(different[0].training.reasons) if len(pairs) == 1 else "data, learning rate or loss differ"
         yield Caveat("training-differs", "info", f"model quality is not compared: {why}")
     synthetic: dict[str, list[str]] = {}

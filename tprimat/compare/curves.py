@@ -146,8 +146,7 @@ def scaling_of(comparison: Comparison) -> Scaling:
         dropped = len(usable) - len(shown) - len(alone)
         if dropped:
             notes.append(f"{model.title}: {counted(dropped, 'slower configuration')} at the same GPU count not shown")
-        names = _names(sized)
-        found += [_curve(comparison, model, name, line) for name, line in zip(names, sized, strict=True)]
+        found += [_curve(comparison, model, name, line) for name, line in zip(_names(sized), sized, strict=True)]
     if uncounted:
         whose = "1 system doesn't state its" if uncounted == 1 else f"{uncounted} systems don't state their"
         how = "--num-gpus FILE=N, where FILE is a part of a log's path, once per GPU count"

@@ -105,8 +105,7 @@ def _curve(result: RunResult) -> tuple[list[float], list[float]] | str:
     known = [index for index, loss in enumerate(run.loss_values) if loss is not None]
     if len(known) < 2:
         return "no losses"
-    usual = max(after - before for before, after in itertools.pairwise(known))
-    if len(run.steps) - 1 - known[-1] > usual:
+    if len(run.steps) - 1 - known[-1] > max(after - before for before, after in itertools.pairwise(known)):
         return f"no finite loss after step {run.steps[known[-1]]} of {run.steps[-1]}"
     places = [(run.steps[index] - (run.window_steps[index] + 1) / 2) * work for index in known]
     inner = [(before + after) / 2 for before, after in itertools.pairwise(places)]

@@ -63,8 +63,7 @@ def _other_configuration(config_diff: ConfigDiff, mode: Mode) -> str | None:
 
 def _different_models(one: Run, other: Run) -> str | None:
     """Return why the two trained something that can't be compared per token; None if they can be."""
-    conflict = shape_conflict(one.model_config, other.model_config)
-    if conflict:
+    if conflict := shape_conflict(one.model_config, other.model_config):
         return f"the models differ in shape ({conflict})"
     scales = {one.scale, other.scale}
     if len(scales) > 1 and scales != {None, "full"}:

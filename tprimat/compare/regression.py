@@ -116,8 +116,7 @@ class RegressionCheck:
     def status(self) -> ExitStatus:
         """The most severe status of all checks."""
         status = most_severe(_STATUS[check.answer] for check in self.checks)
-        inconclusive = status == ExitStatus.INCONCLUSIVE and not self.fail_on_inconclusive
-        return ExitStatus.OK if inconclusive else status
+        return ExitStatus.OK if status == ExitStatus.INCONCLUSIVE and not self.fail_on_inconclusive else status
 
 
 def check_regression(
@@ -168,8 +167,7 @@ def check_regression(
             checks += _checks(title, matched, thresholds, _common_steps(own, cut))
             checked.add(id(other))
     for title, systems in after.items():
-        new = ", ".join(system.name for system in systems if id(system) not in checked)
-        if new:
+        if new := ", ".join(system.name for system in systems if id(system) not in checked):
             remarks.append(f"{title}: no baseline for {new}; skipped")
     compared = {system.name: system for each in pairs for system in (each.baseline, each.system)}
     remarks += [f"{name}: {found.text}" for name, system in compared.items() for found in contradictions(system)]
@@ -282,8 +280,7 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Che
     else:
         baseline, candidate = (speedup.values(each.valid_runs, metric) for each in systems)
         both = {"the baseline": baseline, "the candidate": candidate}
-        missing = [name for name, values in both.items() if not values]
-        if missing:
+        if missing := [name for name, values in both.items() if not values]:
             return dataclasses.replace(check, text=f"{metric} of {' and '.join(missing)} is unknown")
         if threshold.percent and min(baseline + candidate) <= 0:
             advice = f"give the threshold in {threshold.metric.unit}: --threshold {metric}=AMOUNT"
@@ -393,6 +390,4 @@ def _undecided(check: Check, excess: float, tests: int) -> Check:
 def runs_text(check: Check) -> str:
     """Return how many runs a check rests on."""
     first, second = check.runs
-    if first == second:
-        return f"{counted(first, 'run')} each"
-    return f"{first} baseline and {second} candidate runs"
+    return f"{counted(first, 'run')} each" if first == second else f"{first} baseline and {second} candidate runs"

@@ -72,8 +72,7 @@ def parse(slower: str | None, others: Sequence[str]) -> tuple[Threshold, ...]:
     if slower is not None:
         percent, amount = _amount("--max-slowdown", slower)
         if not percent:
-            problem = f"--max-slowdown: {slower!r} is not a percentage"
-            raise UsageError(problem, heading=HEADING, hint="use e.g. 3%")
+            raise UsageError(f"--max-slowdown: {slower!r} is not a percentage", heading=HEADING, hint="use e.g. 3%")
         found[RATE] = Threshold(metrics.by_name(RATE), True, amount)
     for text in others:
         name, equals, value = text.partition("=")

@@ -10,7 +10,7 @@ from tprimat.catalog.prices import Price
 from tprimat.compare.cost import Outcome, PairCost, outcomes
 from tprimat.report.rates import work_of
 
-_UNKNOWN = "{faster} is cheaper per {noun} below {ratio}× the price of {slower}"
+_UNKNOWN = "{first} is cheaper per {noun} {below}{above}"
 _TIE = (
     "cost per {noun} is a tie within the uncertainty: {faster} at {faster_price} and {slower} at {slower_price} per "
     "GPU-hour"
@@ -21,22 +21,22 @@ _CHEAPER = (
 )
 
 
-_BRIEF = "{cheaper} is {saving}% cheaper per {noun}; {dearer} breaks even at {even}"
-_BRIEF_TIE = "no significant difference in cost per {noun}"
+_BRIEF = "{cheaper} is {saving}% cheaper per {noun} than {dearer}, which breaks even at {even}"
+_BRIEF_TIE = "no significant difference in cost per {noun} between {faster} and {slower}"
 """Below a table that has the prices."""
 
 
 def cost_sentence(found: PairCost, prices: Mapping[str, Price], *, is_brief: bool = False) -> str:
     """Return which system costs less per token, and the break-even price; unless brief, with the price of each."""
-    values = _names(found)
+    values = _names(found, prices)
     faster, slower = found.pair.faster.name, found.pair.slower.name
     if faster not in prices or slower not in prices:
         return _UNKNOWN.format(**values)
     values |= {"faster_price": str(prices[faster]), "slower_price": str(prices[slower])}
-    if found.outcome is None or found.saving is None or found.break_even_price is None:
-        return (_BRIEF_TIE if is_brief else _TIE).format(**values)
     bare = {name: values[name].partition(" (")[0] for name in ("faster", "slower")}
     values |= bare if is_brief and len(set(bare.values())) == 2 else {}
+    if found.outcome is None or found.saving is None or found.break_even_price is None:
+        return (_BRIEF_TIE if is_brief else _TIE).format(**values)
     saving = span([f"{100 * each:.0f}" for each in found.saving])
     even = span([f"${each:.2f}" for each in found.break_even_price])
     return _text(found.outcome, _BRIEF if is_brief else _CHEAPER).format(**values, saving=saving, even=even)
@@ -47,7 +47,7 @@ def forms(found: PairCost) -> dict[str, Any]:
 
     A piece is a text or the slot of a value; see Outcome for the forms. The first sentence that holds is the answer.
     """
-    names = _names(found)
+    names = _names(found, {})
     low, high = found.break_even
     held = [
         {
@@ -62,13 +62,19 @@ def forms(found: PairCost) -> dict[str, Any]:
     return {"unknown": _UNKNOWN.format(**names), "outcomes": [*held, tie]}
 
 
-def _names(found: PairCost) -> dict[str, str]:
-    return {
-        "faster": found.pair.faster.name,
-        "slower": found.pair.slower.name,
-        "noun": work_of([found.pair.faster, found.pair.slower]).noun,
-        "ratio": span([f"{each:.2f}" for each in found.break_even]),
-    }
+def _names(found: PairCost, prices: Mapping[str, Price]) -> dict[str, str]:
+    """Return the values of sentences; a break-even is in USD if one of the two has a price."""
+    faster, slower = first, second = found.pair.faster.name, found.pair.slower.name
+    low, high = found.break_even
+    bounds = [f"{low:.2f}×", f"{high:.2f}×"]
+    if price := prices.get(slower):
+        bounds = [f"${price.low * low:.2f}", f"${price.high * high:.2f}"]
+    elif price := prices.get(faster):
+        first, second, bounds = slower, faster, [f"${price.low / high:.2f}", f"${price.high / low:.2f}"]
+    below = f"than {second} at {price} below {bounds[0]}" if price else f"below {bounds[0]} the price of {second}"
+    above = f", more expensive above {bounds[1]}" if bounds[1] != bounds[0] else ""
+    noun = work_of([found.pair.faster, found.pair.slower]).noun
+    return {"faster": faster, "slower": slower, "noun": noun, "first": first, "below": below, "above": above}
 
 
 def _text(outcome: Outcome, form: str = _CHEAPER) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tprimat import units
@@ -97,7 +99,7 @@ def sections(report: Report) -> Iterator[Block]:
         ("Memory usage", f"{MEMORY} 1 GB is 10⁹ bytes; values are per GPU, or of the CPU.", each_model(_memory)),
         ("Hardware configuration", "", hardware(comparison)),
         ("Detailed analysis", "", each_model(_details)),
-        ("Sources", "", (*files(comparison), *notes(comparison.notes, "Notes"))),
+        ("Sources", "", (*files(comparison), *notes(_by_reason(comparison.notes), "Notes"))),
     ):
         yield Heading(2, title)
         if opening:
@@ -115,9 +117,11 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Blo
             # Of one device each, the throughput of all is that of one, which stands above.
             if each.name != "tokens_per_second" or any(system.count != 1 for system in group.systems)
         ]
-        yield _grid(group, [*tables.speed_rows(group, footnotes), *_known(more)])
+        yield from tables.explained(_grid(group, [*tables.speed_rows(group, footnotes), *_known(more)]))
     yield from notes(_by_text(model, lambda system: system.value_warnings))
-    costs = [each for pair in model.pairs if (each := cost(comparison, pair)) is not None]
+    # Without prices a break-even repeats a ratio.
+    pairs = model.pairs if comparison.prices else [group.leaders for group in model.groups if group.leaders]
+    costs = [each for pair in pairs if (each := cost(comparison, pair)) is not None]
     yield from notes([verdict.cost_sentence(each, comparison.prices) for each in costs], "Cost")
 
 
@@ -126,7 +130,7 @@ def _config_diff(model: ModelComparison) -> Iterator[Block]:
         names = [system.name for system in group.systems]
         if differing := tables.differing(group):
             cells = [Row(row.title, tuple(Cell(value or UNKNOWN) for value in row.values)) for row in differing]
-            yield tables.grid(names, cells, right_from=99)
+            yield tables.texts(names, cells)
         elif len(group.systems) > 1:
             yield Paragraph("No settings differ.")
         shared = [f"{row.title} {row.values[0]}" for row in group.settings if not row.differs and not row.unknown]
@@ -145,8 +149,8 @@ def _efficiency(comparison: Comparison, model: ModelComparison) -> Iterator[Bloc
             known[f"{system.name}, {price} per GPU-hour" if price else system.name] = values
     if known:
         _, rows = efficiency.figures("", list(known.values()))
-        cells = [Row(title, tuple(map(Cell, texts))) for title, *texts in rows]
-        yield tables.grid(list(known), cells)
+        if cells := _known([Row(title, tuple(map(Cell, texts))) for title, *texts in rows]):
+            yield tables.grid(list(known), cells)
 
     def missing(system: SystemResult) -> list[str]:
         if found[id(system)]:
@@ -197,7 +201,7 @@ def hardware(comparison: Comparison) -> Iterator[Block]:
     for system in comparison.systems:
         runs.setdefault(system.name, []).extend(result.run for result in system.runs)
     every = [Row(title, tuple(Cell(_values(map(read, group))) for group in runs.values())) for title, read in _HARDWARE]
-    yield tables.grid(list(runs), _known(every), right_from=99)
+    yield tables.texts(list(runs), _known(every))
 
 
 def _values(values: Iterable[object]) -> str:
@@ -210,9 +214,8 @@ def _details(model: ModelComparison) -> Iterator[Block]:
     for group in model.groups:
         if group.pairs:
             second = [group.runner_up] if group.runner_up else []
-            yield Notes([compared(pair) for pair in (*second, *group.pairs)], "Comparisons")
-        yield Paragraph("Runs:")
-        yield _runs(group)
+            yield from _comparisons((*second, *group.pairs))
+        yield from _runs(group)
     yield from notes(_by_text(model, lambda system: system.run_warnings), "Warnings")
     if (explanation := explain.of_model(model)) is not None:
         found = explain.document(explanation)
@@ -259,12 +262,23 @@ _CONFIGURATIONS = {
 }
 
 
-def compared(pair: Pair) -> tuple[str, list[Content]]:
+def _comparisons(pairs: Iterable[Pair]) -> Iterator[Block]:
+    """Yield pairs with what is known of each, and once what is the same of most."""
+    found = [compared(pair) for pair in pairs]
+    often = Counter(line for _, lines in found for line in lines)
+    shared = [line for line, count in often.items() if count > max(1, len(found) / 2)]
+    yield Notes([(name, [line for line in lines if line not in shared]) for name, lines in found], "Comparisons")
+    for line in shared:
+        others = [name.rpartition(": ")[0] for name, lines in found if line not in lines]
+        yield from notes([f"all{' but ' if others else ''}{'; '.join(others)}: {line}"])
+
+
+def compared(pair: Pair) -> tuple[str, list[str]]:
     """Return the ratio of a pair, and below it how it was computed and what it depends on."""
     ratio, names = pair.ratio, f"{pair.system.name} vs {pair.baseline.name}"
     if ratio is None:
-        return f"{names}: not compared ({pair.reason})", []
-    lines: list[Content] = [_CONFIGURATIONS[pair.config_diff.verdict]]
+        return f"{names}: not compared", [pair.reason or ""]
+    lines = [_CONFIGURATIONS[pair.config_diff.verdict]]
     if ratio.method:
         lines.append(verdict.METHODS[ratio.method])
     for segment in ratio.segments:
@@ -285,33 +299,27 @@ def compared(pair: Pair) -> tuple[str, list[Content]]:
     return f"{names}: {verdict.speedup_text(ratio)}", lines
 
 
-def _runs(group: Group) -> Table:
+def _runs(group: Group) -> Iterator[Block]:
+    """Yield a table of the runs, without what is the same of all, which stands above it."""
     rows: list[list[Content]] = []
     for system in group.systems:
         untimed = [rates.untimed(system)] * 3
         for result in system.runs:
-            values = result.summary.performance
+            values, start = result.summary.performance, re.sub(r"\.\d+", "", result.run.timestamp or "unknown")
+            steps = [result.run.status, units.number(values.total_steps, 0), tables.steady_steps(result)]
             times = untimed
-            if values.avg_step_time_seconds is not None:
-                times = [
-                    units.duration(values.warmup_time_seconds),
-                    units.seconds(values.avg_step_time_seconds),
-                    rates.rate(values.tokens_per_second_per_gpu),
-                ]
-            rows.append(
-                [
-                    system.name,
-                    Code(result.file),
-                    result.run.timestamp or "unknown",
-                    result.run.status,
-                    units.number(values.total_steps, 0),
-                    tables.steady_steps(result),
-                    *times,
-                ]
-            )
+            if (mean := values.avg_step_time_seconds) is not None:
+                times = [units.duration(values.warmup_time_seconds), units.seconds(mean), rates.rate(result.rate)]
+            name = "" if result is not system.runs[0] else system.name
+            rows.append([name, Code(result.file), start, *steps, *times])
     unit = rates.rate_unit(group.systems)
     header = ["System", "File", "Start", "Status", "Steps", "Steady state", "Warm-up", "Mean step", unit]
-    return Table(header, rows, right_from=4)
+    columns = list(zip(header, *rows, strict=True))
+    same = [(title, texts[0]) for title, *texts in columns[2:] if len(texts) > 2 and len(set(texts)) == 1]
+    common = ", ".join(f"{title.lower()} {text}" for title, text in same if text != UNKNOWN)
+    yield Paragraph(f"Runs, all with {common}:" if common else "Runs:")
+    first, *lines = zip(*(each for each in columns if each[:2] not in same), strict=True)
+    yield Table(first, lines, right_from=sum(title in first for title in header[:4]))
 
 
 def files(comparison: Comparison) -> Iterator[Block]:
@@ -324,10 +332,17 @@ def files(comparison: Comparison) -> Iterator[Block]:
         for run in file.runs
         if run.source is not None and run.source.kind == "log"
         for source in run.source.files
-    }
+    } - {(file.name, file.sha256) for file in comparison.files}
     if logs:
         yield Paragraph("The results were imported from these logs:")
         yield Table(["Log", "sha256"], [[Code(path), Code(digest)] for path, digest in sorted(logs)], right_from=99)
+
+
+def _by_reason(texts: Sequence[str]) -> list[str]:
+    """Return notes, those on skipped files with one reason as one."""
+    skipped = [text.removeprefix("skipped: ").partition(": ")[::2] for text in texts if text.startswith("skipped: ")]
+    found = [f"skipped: {text}" for text in each_once(skipped, 0)]
+    return [*found, *(text for text in texts if not text.startswith("skipped: "))]
 
 
 def repeat(comparison: Comparison, sources: Sources) -> Iterator[Block]:

@@ -305,9 +305,7 @@ def _kernel(work: Sequence[TracedWork]) -> str:
     """Return a short name of the longest kernel: of PyTorch's own that of the operator."""
     if not work:
         return "none"
-    if "at::native::" in work[0].kernel:
-        return work_title(work[0])
-    return kernel_title(work[0].kernel)
+    return work_title(work[0]) if "at::native::" in work[0].kernel else kernel_title(work[0].kernel)
 
 
 def _share(explanation: Explanation, limit: Limit) -> str:

@@ -24,8 +24,7 @@ def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
 
 def write(document: blocks.Document, plot: Plot | None = None) -> str:
     """Return a document as Markdown."""
-    parts = (_block(block, plot) for block in (*document.screen, *document.details))
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return "\n\n".join(filter(None, (_block(each, plot) for each in (*document.screen, *document.details)))) + "\n"
 
 
 def escape(text: object) -> str:

@@ -28,8 +28,7 @@ def _sentence(system: SystemResult, row: published.Published, speed: float) -> s
     share, length = 100 * speed / theirs, row.sequence_length or 0
     differing = _differing(system, row)
     # A result made from the published figure, or from its logs, can't confirm it.
-    is_itself = abs(share - 100) < 0.05
-    match = "is" if is_itself else "matches" if 99 <= share <= 101 else f"reaches {share:.0f}% of"
+    match = "is" if abs(share - 100) < 0.05 else "matches" if 99 <= share <= 101 else f"reaches {share:.0f}% of"
     stated = [row.date, row.version, "" if row.task == "pretrain" else published.TASKS[row.task], row.note]
     details = "; ".join([*filter(None, stated), *differing.values(), row.source])
     shape, _ = flops.model_shape(system.run)
@@ -68,7 +67,6 @@ def _gap(system: SystemResult, differing: list[str]) -> str:
         "eager PyTorch" if run.framework_config.get("torch_compile") is False else None,
         f"a power cap of {cap:.0f} W instead of {default:.0f} W" if cap and default and cap < default else None,
     ]
-    causes = ", ".join(filter(None, known))
-    if causes:
+    if causes := ", ".join(filter(None, known)):
         return f"Possible causes of the gap: {causes}"
     return "Usual causes of such a gap: parallelism and micro-batch, different kernel versions, clocks and power"

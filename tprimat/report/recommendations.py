@@ -75,8 +75,7 @@ def command(arguments: Sequence[str], options: Sequence[str]) -> str:
 
 
 def _next_steps(group: Group) -> tuple[str, ...]:
-    compared = [pair for pair in group.pairs if pair.ratio]
-    if compared:
+    if compared := [pair for pair in group.pairs if pair.ratio]:
         steps = sorted(_of_compared(group, compared), key=lambda step: CODES.index(step[0]))
         without = sum(system.exclusion is None and system.value(RATE) is None for system in group.systems)
         # More systems without an answer than with one: those come first.
@@ -200,9 +199,8 @@ def _of_open_values(systems: Sequence[SystemResult]) -> Iterator[str]:
     runs = [each.run for each in systems if each.exclusion is None and _callback(each) is None]
     unrated = [each.run for each in systems if each.run in runs and each.value(RATE) is None]
     options = ["--model-name NAME"] if any(run.model is None for run in runs) else []
-    for name, option in _SIZES.items():
-        if any(getattr(run.training_config, name) is None for run in unrated):
-            options.append(option)
+    lacking = (name for name in _SIZES if any(getattr(run.training_config, name) is None for run in unrated))
+    options += [_SIZES[name] for name in lacking]
     if options:
         yield f"fill in missing values: {' '.join(options)} (FILE=VALUE sets it for one log)"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 
@@ -11,11 +12,11 @@ from tprimat.compare import Caveat, Comparison, Group, ModelComparison, SystemRe
 from tprimat.compare.caveats import CODES
 from tprimat.compare.systems import device_name
 from tprimat.report import explain, tables, target, verdict
-from tprimat.report.blocks import DETAIL, Block, Heading, Headline, NextSteps, Paragraph, Table, notes
+from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, NextSteps, Paragraph, Table, notes
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.rates import RATE, rate_of, rate_unit
 from tprimat.report.verdict import Answer, Report, speedup_text
-from tprimat.text import counted, join_names, plain, shortened
+from tprimat.text import join_names, plain, shortened
 
 MOST_EXCLUDED = 3
 MOST_CAVEATS = 4
@@ -36,7 +37,7 @@ def blocks(report: Report) -> Iterator[Block]:
     if report.headline:
         context = [f"{len(comparison.models)} models", tables.shared(comparison)]
         yield Headline(report.headline, context=", ".join(filter(None, context)))
-        yield _models_table(answers)
+        yield from tables.explained(_models_table(answers))
         yield from _costs(comparison, answers)
         yield from _closing(answers)
         return
@@ -45,21 +46,25 @@ def blocks(report: Report) -> Iterator[Block]:
             yield from _answer(comparison, answer)
         return
     first, *more = answers
-    compared = [answer for answer in more if answer.group.leaders is not None]
-    yield from _answer(comparison, first, len(compared), is_first=bool(more))
-    rest = [answer for answer in more if answer.group.leaders is None]
-    yield from notes(
-        [f"{each.group.title}: {_brief(each.group)}" for each in (*compared, *rest)], "Other results", most=MOST_OTHERS
+    yield from _answer(comparison, first, is_first=bool(more))
+    more.sort(key=lambda answer: answer.group.leaders is None)
+    doubts = (
+        each.verdict.standing in ("unknown", "unsettled") or "!" in map(mark, each.verdict.caveats) for each in more
     )
+    texts = [f"{answer.group.title}: {_brief(answer)}" for answer in more]
+    yield from notes(texts, "Other results", ["!" if doubt else "-" for doubt in doubts], MOST_OTHERS)
 
 
-def _brief(group: Group) -> str:
-    """Return in a line the answer of a group, or why it has none."""
-    leaders = group.leaders
+def _brief(answer: Answer) -> str:
+    """Return in a line an answer, or why there is none."""
+    group, leaders = answer.group, answer.group.leaders
     if leaders is not None:
         short = _short_names(group.systems)
-        ratio = "too short to compare" if leaders.is_unsettled else speedup_text(leaders.ratio)
-        return f"{short[leaders.system.name]} vs {short[leaders.baseline.name]} {ratio}"
+        findings = (*leaders.system.findings, *leaders.baseline.findings)
+        is_mock = any(each.rule == "synthetic-data" and "mock" in each.text for each in findings)
+        data = "; probably mock data" if is_mock else ""
+        certainty = answer.verdict.certainty.removesuffix(": run-to-run variation unknown")
+        return f"{short[leaders.system.name]} vs {short[leaders.baseline.name]} {certainty}{data}"
     if len(group.systems) > 1:
         return f"{len(group.systems)} systems: {(group.pairs[0].reason or '').partition(' (')[0]}"
     (system,) = group.systems
@@ -73,17 +78,19 @@ def others(report: Report) -> Iterator[Block]:
     """Yield in full the answers of which the first screen has a row each."""
     for answer in () if report.headline else report.answers[1:]:
         yield Heading(3, answer.group.title)
-        yield from _answer(report.comparison, answer)
+        untitled = dataclasses.replace(answer, group=dataclasses.replace(answer.group, title=""))
+        yield from _answer(report.comparison, untitled)
 
 
-def _answer(comparison: Comparison, answer: Answer, more: int = 0, *, is_first: bool = False) -> Iterator[Block]:
-    """Yield an answer; the title says how many follow below the first one."""
+def _answer(comparison: Comparison, answer: Answer, *, is_first: bool = False) -> Iterator[Block]:
+    """Yield an answer; the title says that others follow below the first one."""
     count = _shared_count(answer.group)
-    about = filter(None, [answer.group.title, tables.shared(comparison), f"{count} GPUs each" if count else ""])
+    common = tables.shared(comparison, answer.group.systems)
+    about = filter(None, [answer.group.title, common, f"{count} GPUs each" if count else ""])
     text = answer.verdict.headline
-    some = f", the first {MOST_OTHERS}" if more > MOST_OTHERS else ""
-    below = f" ({counted(more, 'more answer') + some if more else 'other results'} below)" if is_first else ""
-    yield Headline(text, answer.verdict.certainty, ", ".join(about) + below, _titled(answer, text) if is_first else "")
+    below = " (other results below)" if is_first else ""
+    alone = f"{answer.group.title}: {text}" if is_first else ""
+    yield Headline(text, answer.verdict.certainty, ", ".join(about) + below, alone)
     yield from _group_table(comparison, answer.group, FEW_ROWS if is_first else MOST_ROWS)
     yield from _costs(comparison, [answer], is_brief=True)
     yield from target.line(answer.group)
@@ -96,12 +103,8 @@ def verdicts(report: Report) -> Iterator[Block]:
     several = len(report.answers) > 1
     for answer in report.answers:
         text = answer.verdict.headline
-        yield Headline(_titled(answer, text) if several else text, answer.verdict.certainty)
+        yield Headline(f"{answer.group.title}: {text}" if several else text, answer.verdict.certainty)
         yield from _costs(report.comparison, [answer])
-
-
-def _titled(answer: Answer, text: str) -> str:
-    return f"{answer.group.title}: {text}"
 
 
 def _models_table(answers: Sequence[Answer]) -> Table:
@@ -120,7 +123,7 @@ def _models_table(answers: Sequence[Answer]) -> Table:
                 shortened(answer.model.short_title, 24),
                 *(rates.get(name, units.UNKNOWN) for name in names),
                 units.UNKNOWN if is_equal else short[leaders.faster.name],
-                speedup_text(leaders.speedup),
+                tables.versus(dataclasses.replace(leaders, ratio=leaders.speedup)),
             ]
         )
     return Table([rate_unit(every), *names, "faster", f"speedup [{level()} CI]"], rows, most=MOST_ROWS)
@@ -177,7 +180,7 @@ def _group_table(comparison: Comparison, group: Group, most: int) -> Iterator[Bl
     # The row of the baseline says which one it is.
     name = name if len(name) <= COLUMN else "baseline"
     versus = f"vs {name} [{level()} CI]" if has_interval else f"vs {name}"
-    yield Table([of, first.short, versus, *(row.short for row in more)], cells)
+    yield from tables.explained(Table([of, first.short, versus, *(row.short for row in more)], cells))
 
 
 def _shared_count(group: Group) -> int | None:
@@ -202,6 +205,24 @@ def _costs(comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool 
     if comparison.prices:
         texts = verdict.cost_texts(comparison, answers, is_brief=is_brief)
         yield from (Paragraph(text if is_brief else f"Cost: {text}.", DETAIL) for text in texts)
+
+
+def timed(report: Report) -> Document:
+    """Return what --time shows; with prices, also what each system costs."""
+    found, answers = target.document(report), iter(report.answers)
+    screen: list[Block] = []
+    for part in found.screen:
+        screen.append(part)
+        if isinstance(part, Headline):
+            group = (answer := next(answers)).group
+        if isinstance(part, Table) and report.comparison.prices:
+            price, *costs = (row for row in tables.screen_rows(report.comparison, group) if row.short[:3] == "USD")
+            for row in costs:
+                cells = zip(group.systems, row.cells, price.cells, strict=True)
+                known = (f"{each.name} {cost.text} at {at.text}" for each, cost, at in cells if "$" in at.text)
+                screen.append(Paragraph(f"{row.title}: {', '.join(known)}", DETAIL))
+            screen += _costs(report.comparison, [answer], is_brief=True)
+    return dataclasses.replace(found, screen=screen)
 
 
 def _where_time_goes(answer: Answer) -> Iterator[Block]:

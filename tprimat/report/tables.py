@@ -12,7 +12,7 @@ from tprimat.analysis.metrics import Metric
 from tprimat.catalog.prices import Price
 from tprimat.compare import Comparison, Group, Pair, RunResult, SettingRow, SystemResult
 from tprimat.compare.cost import efficiencies
-from tprimat.report.blocks import Content, Table
+from tprimat.report.blocks import DETAIL, Content, Paragraph, Table, text_of
 from tprimat.report.efficiency import figure
 from tprimat.report.rates import RATE, bounds_of, plus_minus, rate, rate_of, rate_unit, untimed
 from tprimat.report.verdict import speedup_text
@@ -51,16 +51,17 @@ STACKS = ("cuda", "rocm", "cpu")
 """What a GPU's name says already."""
 
 
-def shared(comparison: Comparison) -> str:
-    """Return what all systems have in common of what they are, beyond what their names and the model's say."""
-    runs = [system.run for system in comparison.systems]
+def shared(comparison: Comparison, systems: Sequence[SystemResult] = ()) -> str:
+    """Return what all systems are, beyond what their names and the model's say, with the MLPerf round of these."""
+    runs = [system.run for system in systems or comparison.systems]
     if runs and all(run.platform == "cpu" and run.scale not in (None, "full") for run in runs):
         return "on a CPU (to try the tool, not to judge GPUs)"
     names = " ".join(comparison.system_names)
     known = [part for part in comparison.shared if not part.startswith("scale ") and part not in names]
     rounds = {plain(run.framework_config.get("mlperf_round") or "") for run in runs}
-    titles = FRAMEWORKS | ({"mlperf": f"MLPerf {rounds.pop()}".strip()} if len(rounds) == 1 else {})
-    return ", ".join(titles.get(part, plain(part)) for part in known if part not in STACKS)
+    if len(rounds) == 1 and rounds != {""}:
+        known = [*(part for part in known if part != "mlperf"), f"MLPerf {rounds.pop()}"]
+    return ", ".join(FRAMEWORKS.get(part, plain(part)) for part in known if part not in STACKS)
 
 
 class Footnotes:
@@ -104,19 +105,32 @@ def grid(
     cell: Callable[[Row, int], Content] = lambda row, system: row.cells[system].text,
     *,
     caption: str = "",
-    right_from: int = 1,
 ) -> Table:
     """A table of rows, with the systems side by side, or below each other if there are many.
 
-    `cell` gives what stands there for a row and the number of a system, by default the text of the row's cell. For the
-    others see blocks.Table.
+    `cell` gives what stands there for a row and the number of a system, by default the text of the row's cell.
     """
     systems = range(len(names))
     if len(names) <= BESIDE:
         beside = [[row.title, *(cell(row, system) for system in systems)] for row in rows]
-        return Table(["", *names], beside, right_from, caption)
+        return Table(["", *names], beside, caption=caption)
     below = [[names[system], *(cell(row, system) for row in rows)] for system in systems]
-    return Table(["", *(row.title for row in rows)], below, right_from, caption, many=bool(caption))
+    return Table(["", *(row.title for row in rows)], below, caption=caption, many=bool(caption))
+
+
+def texts(names: Sequence[str], rows: Sequence[Row]) -> Table:
+    """Return a table of texts: the systems side by side; of many, each value once with its systems."""
+    if len(names) <= BESIDE:
+        return dataclasses.replace(grid(names, rows), right_from=99)
+    lines: list[list[str]] = []
+    for row in rows:
+        of: dict[str, list[str]] = {}
+        for name, cell in zip(names, row.cells, strict=True):
+            of.setdefault(cell.text, []).append(name)
+        *some, most = sorted(of, key=lambda text: len(of[text]))
+        lines += [["", text, "; ".join(of[text])] for text in some] + [["", most, "all others" if some else "all"]]
+        lines[-len(of)][0] = row.title
+    return Table(["", "Value", "Systems"], lines, 99)
 
 
 def titled(metric: Metric) -> str:
@@ -152,11 +166,21 @@ def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
     )
 
 
+PREDICTED = "†"
+
+
 def versus(pair: Pair) -> str:
-    """Return a system's rate over the baseline's, with its interval."""
+    """Return a system's rate over the baseline's, with its interval; marked if that is a prediction interval."""
     if pair.ratio is None:
         return "excluded" if pair.system.exclusion else "not compared"
-    return speedup_text(pair.ratio)
+    return speedup_text(pair.ratio) + PREDICTED * (pair.ratio.method == "prediction")
+
+
+def explained(table: Table) -> list[Table | Paragraph]:
+    """Return a table, and below it what a marked interval in it is."""
+    is_marked = any(text_of(cell).endswith(PREDICTED) for row in table.rows for cell in row)
+    text = f"{PREDICTED} one run: prediction interval, which assumes equal run-to-run variation"
+    return [table, *[Paragraph(text, DETAIL)] * is_marked]
 
 
 SCREEN = {
@@ -174,8 +198,7 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
     """Return the rows of the first screen: throughput, step time, cost or peak memory, MFU."""
     unit = rate_unit(group.systems)
     found = _values(comparison, group)
-    times = [each.value("avg_step_time_seconds") for each in group.systems]
-    in_ms = min(filter(None, times), default=1.0) < 0.1
+    in_ms = min(filter(None, (each.value("avg_step_time_seconds") for each in group.systems)), default=1.0) < 0.1
     rows = _rows(
         group,
         (unit, lambda system: f"{rate_of(system)}{between(system)}{' (excluded)' if system.exclusion else ''}"),
@@ -203,7 +226,8 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
                 for each, system, peak in zip(found, group.systems, peaks, strict=True)
             )
             rows.append(Row(f"{title} (share of peak)" if title == "MFU" else title, tuple(cells), title))
-    return rows
+    rounds = (row for row in group.settings if row.title == "MLPerf round" and row.differs)
+    return [*rows, *(Row(row.title, _texts(row.values), "MLPerf") for row in rounds)]
 
 
 def _metrics_of(group: Group) -> list[Metric]:
@@ -313,8 +337,7 @@ def efficiency_rows(comparison: Comparison, group: Group) -> list[Row]:
 
 def _values(comparison: Comparison, group: Group) -> list[Mapping[str, Value]]:
     """Return the metrics of efficiency of each system; none of one that is excluded."""
-    found = (efficiencies(comparison, system) for system in group.systems)
-    return [each[0].values if each else {} for each in found]
+    return [each[0].values if each else {} for each in (efficiencies(comparison, system) for system in group.systems)]
 
 
 def _has(values: Mapping[str, Value], name: str) -> bool:

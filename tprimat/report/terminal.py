@@ -251,8 +251,7 @@ def _cut(text: str, room: int) -> str:
     first, versus, second = text.partition(" vs ")
     if len(text) <= room or not versus:
         return _ended(text, room)
-    half = (room - len(versus)) // 2
-    first = _ended(first, max(half, room - len(versus) - len(second)))
+    first = _ended(first, max((room - len(versus)) // 2, room - len(versus) - len(second)))
     return f"{first}{versus}{_ended(second, room - len(versus) - len(first))}"
 
 

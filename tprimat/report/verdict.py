@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tprimat import units
 from tprimat.analysis.intervals import Method, level
+from tprimat.analysis.summary import SHORT
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, Pair, Ratio, SystemResult
 from tprimat.compare.caveats import contradictions, incomplete_text
 from tprimat.compare.cost import cost
@@ -207,6 +208,7 @@ def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
         return text, f"{units.times(ratio.value)} over the second half of the runs, which may be start-up", "unsettled"
     rank = _rank(group, baseline)
     if ratio.low is None or ratio.high is None:
+        runs += f" of {span([f'{count:,}' for count in pair.steps])} steps" if 1 < pair.steps[1] < SHORT else ""
         certainty = f"{units.times(ratio.value)}, {runs}: run-to-run variation unknown"
         return _ranked(group, pair, rank), certainty, "unknown"
     value, low, high = _with_bounds(ratio.value, ratio.low, ratio.high)
@@ -297,8 +299,7 @@ def _headline_models(answers: Sequence[Answer]) -> str:
     short = f"; too short to compare in {len(leaders) - len(settled)}" if len(settled) < len(leaders) else ""
     if not decided and any(standing == "none" for _, standing in settled):
         return f"No significant difference between {names} in any of {len(settled)} models{short}{doubt}"
-    assumed = [step for pair, _ in settled if (step := _assumed_start(pair)) is not None]
-    if assumed:
+    if assumed := [step for pair, _ in settled if (step := _assumed_start(pair)) is not None]:
         short += f", if the start-up was over by step {max(min(assumed), 1)}"
     won: dict[str, list[Pair]] = {}
     for pair in decided or [pair for pair, _ in settled]:
@@ -403,29 +404,19 @@ def cost_texts(comparison: Comparison, answers: Sequence[Answer], *, is_brief: b
 
 
 def _cost_text(comparison: Comparison, group: Group, is_brief: bool) -> str:
-    """Return which system of a group costs least per token; empty if unknown."""
+    """Return which leader of a group costs less per token, and which other system costs least; empty if unknown."""
     if group.leaders is None or group.leaders.is_unsettled:
         return ""
-    compared = {id(system): system for pair in group.pairs if pair.ratio for system in (pair.baseline, pair.system)}
+    pairs = {pair.system.name: pair for pair in group.pairs if pair.ratio}
     costs = {
         system.name: price.cost(1 / speed)
-        for system in compared.values()
+        for system in (group.baseline, *(pair.system for pair in pairs.values()))
         if (price := comparison.prices.get(system.name)) and (speed := system.value(RATE))
     }
-    noun = work_of(group.systems).noun
-    fastest = group.leaders.faster.name
-    if len(compared) == 2 or len(costs) < 2 or fastest not in costs:
-        found = cost(comparison, group.leaders)
-        return "" if found is None else cost_sentence(found, comparison.prices, is_brief=is_brief)
-    least, price = min(costs, key=lambda name: costs[name]), comparison.prices[fastest]
-    at = {name: "" if is_brief else f" at {comparison.prices[name]}" for name in (least, fastest)}
-    bare = [name.partition(" (")[0] for name in (least, fastest)]
-    names = bare if is_brief and len(set(bare)) == 2 else [least, fastest]
-    text = f"{names[0]}{at[least]}{' per GPU-hour' if at[least] else ''} costs least per {noun}"
-    if least == fastest:
-        return f"{text} of all {len(costs)}"
-    share = costs[least] / costs[fastest]
-    # A lead that may be none has no such price.
-    is_certain = group.leaders.ratio is None or group.leaders.ratio.is_significant is not False
-    even = f" (break-even: ${share * price.middle:.2f})" if is_certain else ""
-    return f"{text}, {1 - share:.0%} less than {names[1]}{at[fastest]}{even}"
+    shown, base = [group.leaders.system.name], group.baseline.name
+    if base in costs and len(costs) > 1:
+        least, *others = sorted(costs, key=lambda name: costs[name])
+        # A ratio is known of each system and the baseline.
+        shown += [least] if least != base else others[:1] if shown[0] not in costs else []
+    found = filter(None, (cost(comparison, pairs[name]) for name in dict.fromkeys(shown)))
+    return "; ".join(cost_sentence(each, comparison.prices, is_brief=is_brief) for each in found)

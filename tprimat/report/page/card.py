@@ -115,9 +115,7 @@ def _answer(view: View, answer: Answer, *, several: bool) -> Iterator[Part]:
 def _headline(text: str) -> list[Inline]:
     """Return a headline in pieces, its amount strong."""
     amount = _AMOUNT.search(text)
-    if amount is None:
-        return [text]
-    return [text[: amount.start()], Strong(amount[0]), text[amount.end() :]]
+    return [text] if amount is None else [text[: amount.start()], Strong(amount[0]), text[amount.end() :]]
 
 
 def _scale(view: View) -> tuple[float, float]:
@@ -219,15 +217,9 @@ def _cost(view: View) -> dict[str, Any] | None:
     for name, group in named.items():
         price = prices.get(name)
         typed = "" if price is None else ":".join(dict.fromkeys(f"{bound:g}" for bound in (price.low, price.high)))
-        amounts_of = [
-            (
-                placed.index,
-                placed.model.short_title if several else "",
-                work_of([placed.system]).amount if len(amounts) > 1 else "",
-            )
-            for placed in group
-        ]
-        rows.append({"name": group[0].name, "field": group[0].field, "typed": typed, "costs": amounts_of})
+        titled = ((each.index, each.model.short_title if several else "", each) for each in group)
+        costed = [(i, title, work_of([each.system]).amount if len(amounts) > 1 else "") for i, title, each in titled]
+        rows.append({"name": group[0].name, "field": group[0].field, "typed": typed, "costs": costed})
     sentences = [
         {"number": number, "model": _title(answer) if several else "", "text": costs.cost_sentence(found, prices)}
         for number, answer in enumerate(view.answers)

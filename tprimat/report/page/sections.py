@@ -38,7 +38,7 @@ def results(view: View) -> Iterator[Part]:
             *tables.efficiency_rows(view.comparison, group),
             *tables.memory_rows(group),
         ]
-        yield _grid(view, group, rows, group.title)
+        yield from tables.explained(_grid(view, group, rows, group.title))
 
 
 def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> Table:
@@ -210,6 +210,5 @@ def method(view: View) -> Iterator[Part]:
 def warnings(view: View) -> Iterator[Block]:
     """Yield notes on the results as a whole, and the warnings that the tables refer to."""
     yield from notes(view.comparison.notes)
-    entries = view.footnotes.entries()
-    if entries:
+    if entries := view.footnotes.entries():
         yield Footnotes(entries)
