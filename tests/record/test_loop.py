@@ -144,7 +144,7 @@ class TestWhatIsRecorded:
     def test_the_wait_for_data_is_that_of_the_measured_steps_after_the_first(self, record):
         class Slow(torch.utils.data.IterableDataset):
             def __iter__(self):
-                for seconds in (0.2, 0.01, 0.01, 0.2):
+                for seconds in (0.6, 0.01, 0.01, 0.6):
                     time.sleep(seconds)
                     yield torch.ones(1)
 
@@ -158,7 +158,8 @@ class TestWhatIsRecorded:
                     recorder._recording.end_measuring()
         run = recorder.result
         assert run.steps == (1, 2, 3, 4)
-        assert 0.01 <= run.breakdown["data_wait_s"] < 0.1
+        # Far below what either long wait would add, however busy the machine is.
+        assert 0.01 <= run.breakdown["data_wait_s"] < 0.15
         assert sum(run.breakdown.values()) == pytest.approx(sum(run.step_times[1:3]) / 2, rel=0.01)
 
     def test_a_loop_that_shows_no_wait_has_none(self, record):
