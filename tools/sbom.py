@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from tprimat import __version__
 from tprimat.publish import site
-from tprimat.report.page import library
+from tprimat.report import page
 
 SPECIFICATION = "1.6"
 NAME = "tensorprimat"
@@ -71,7 +71,7 @@ def chart_libraries() -> list[dict[str, Any]]:
     """Return the components of plotly.js and uPlot, which the HTML report and the site include."""
     found = []
     for name, pattern, script in (
-        ("plotly.js-basic-dist-min", rb"plotly\.js \(basic - minified\) v([\d.]+)", library.PLOTLY),
+        ("plotly.js-basic-dist-min", rb"plotly\.js \(basic - minified\) v([\d.]+)", page.PLOTLY),
         ("uplot", rb"uPlot \(v([\d.]+)\)", site.CHART_LIBRARY.read_bytes()),
     ):
         version = re.search(pattern, script)

@@ -250,6 +250,7 @@ def test_runs_that_differ_in_one_row_are_not_one_configuration(setting):
     first, second = known.get(setting.title, (1, 2))
     if setting.title in (
         "software stack",
+        "step timer scope",
         "framework",
         "torch",
         "attention",

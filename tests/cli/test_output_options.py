@@ -339,7 +339,7 @@ class TestBenchmark:
         def several(folder, patch):
             words = benchmark(folder, patch)
             (one,) = frameworks.FRAMEWORKS
-            patch.setattr(frameworks, "FRAMEWORKS", (one, fake_framework("transformers", one.launch)))
+            patch.setattr(frameworks, "FRAMEWORKS", (one, fake_framework("transformers", one.launcher.launch)))
             return [*words[:2], "llama", *words[3:], "--framework", "all"]
 
         said = call(several, option)

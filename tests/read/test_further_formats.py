@@ -220,7 +220,7 @@ def test_names_of_a_step_time_in_a_chart(tmp_path, name):
 def test_a_chart_of_another_metric_says_what_is_read(tmp_path):
     path = tmp_path / "chart.csv"
     path.write_text('"Step","a - gpu","a - gpu__MIN","a - gpu__MAX"\n"1","2","2","2"\n', encoding="utf-8")
-    reason, _ = sources.read_source(sources.log_sources([str(path)])[0][0])
+    reason, *_ = sources.read_source(sources.log_sources([str(path)])[0][0])
     assert "such as train/loss or perf/step_time" in reason
     assert "--columns step=COLUMN,time=COLUMN" in reason
 
@@ -504,7 +504,7 @@ def test_an_error_about_odd_columns_is_one_line(tmp_path):
     path.write_text('"one\ntwo",\x1b[1mthree\n1,2\n', encoding="utf-8")
     given = GivenValues(columns={"step": "x", "time": "y"})
     (source,) = sources.log_sources([str(path)])[0]
-    problem, _ = sources.read_source(source, given)
+    problem, *_ = sources.read_source(source, given)
     assert problem.endswith("it has no column 'x'; columns: one two, three")
 
 

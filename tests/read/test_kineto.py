@@ -276,7 +276,7 @@ class TestFiles:
         trace = MadeTrace()
         trace.operator("aten::mm", 0, 10)
         (tmp_path / "trace.json").write_bytes(trace.text())
-        ((reason, _),) = self.read(tmp_path / "trace.json")
+        ((reason, *_),) = self.read(tmp_path / "trace.json")
         assert reason.endswith(
             "this is a trace of PyTorch's profiler, but it has no GPU work: profile with ProfilerActivity.CUDA on a GPU"
         )
@@ -287,7 +287,7 @@ class TestFiles:
         trace.kernel("gemm", 0, 10, 30)
         content = trace.text()
         (tmp_path / "trace.json").write_bytes(content[: content.index(b"cudaLaunchKernel")])
-        ((reason, _),) = self.read(tmp_path / "trace.json")
+        ((reason, *_),) = self.read(tmp_path / "trace.json")
         assert "it has no GPU work: the trace ends within an event" in reason
 
     def test_a_compressed_file_that_is_cut(self, tmp_path):

@@ -419,22 +419,16 @@ def setup_key(run: Run) -> bytes:
 
 
 def finite(values: Iterable[float | None]) -> tuple[float | None, ...]:
-    """Return a series with None if a value is not finite or beyond LARGEST_VALUE, as JSON and Run have it.
-
-    Whoever calls this says in a warning which steps lost their value.
-    """
+    """Return a series with None for what is not finite or beyond LARGEST_VALUE; a warning is the caller's to give."""
     return tuple(value if value is not None and abs(value) <= LARGEST_VALUE else None for value in values)
 
 
 def _check_series(run: RunRecord) -> None:
     """Raise ValueError for what a result file may not hold."""
-    length = len(run.steps)
-    for name in SERIES:
-        if len(getattr(run, name)) != length:
-            raise ValueError(f"{name} has {len(getattr(run, name))} entries, steps has {length}")
-    for name, series in run.native_metrics.items():
-        if isinstance(series, tuple) and len(series) != length:
-            raise ValueError(f"native_metrics.{name} has {len(series)} entries, steps has {length}")
+    native = {f"native_metrics.{name}": each for name, each in run.native_metrics.items() if isinstance(each, tuple)}
+    for name, series in {**{name: getattr(run, name) for name in SERIES}, **native}.items():
+        if len(series) != len(run.steps):
+            raise ValueError(f"{name} has {len(series)} entries, steps has {len(run.steps)}")
     if not all(map(operator.lt, run.steps, run.steps[1:])):
         raise ValueError("steps must rise")
     finite = -LARGEST_VALUE, LARGEST_VALUE
@@ -449,8 +443,7 @@ def _check_series(run: RunRecord) -> None:
 
 def _are_within(series: Sequence[float | None], low: float, high: float) -> bool:
     """Return whether all known values lie within finite bounds; a NaN lies within none."""
-    if isinstance(series, array.array):
-        return True  # of a loaded run, which was checked: see store.find()
-    known = [value for value in series if value is not None]
+    # An array is of a loaded run, which was checked: see store.find().
+    known = [] if isinstance(series, array.array) else [value for value in series if value is not None]
     # A NaN hides from min and max, but not from a sum.
     return not known or (low <= min(known) and max(known) <= high and not math.isnan(sum(known)))
