@@ -81,7 +81,7 @@ class Counter(NamedTuple):
 def of_gpus(samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, expected: int) -> Energy:
     """Return the energy of a machine's GPUs over the steady steps, from the samples of the whole training.
 
-    As many GPUs are expected as processes that train here.
+    `expected` is the number of processes that train here, one per GPU.
     """
     if any(later.at <= earlier.at for earlier, later in itertools.pairwise(samples)):
         return Energy("clock-jump", "the timestamps of the readings don't increase: the machine's clock was changed")
