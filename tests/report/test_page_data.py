@@ -232,7 +232,8 @@ class TestCharts:
     def test_the_note_explains_only_what_is_drawn(self):
         runs = tuple(make_run(step_time=3 + number / 10) for number in range(2))
         one, two = (charts.step_times(*self.of(comparison(found)))["note"] for found in (runs[:1], runs))
-        assert two.startswith("Dotted: excluded (warm-up, profiled steps, steps not in all runs). Thin: further runs of ")
+        assert two.startswith("Dotted: excluded (")
+        assert " Thin: further runs of a system." in two
         assert "Thick line: " in one
         assert not any(word in one for word in ("Thin", "Circles"))
 

@@ -12,8 +12,8 @@ from tprimat.report.rates import work_of
 
 _UNKNOWN = "{given}{first} is cheaper per {noun} below {below}{above}"
 _TIE = (
-    "cost per {noun} is a tie within the uncertainty: {faster} at {faster_price} and {slower} at {slower_price} per "
-    "GPU-hour"
+    "no significant difference in cost per {noun} between {faster} at {faster_price} and {slower} at {slower_price} "
+    "per GPU-hour"
 )
 _CHEAPER = (
     "{cheaper} at {cheaper_price} is {saving}% cheaper per {noun} than {dearer} at {dearer_price}; break-even price of "

@@ -66,7 +66,7 @@ _OUTPUT = re.compile(r"\bTrainOutput\(global_step=(\d{1,12})\b")
 
 @dataclasses.dataclass
 class _Entry:
-    """A dictionary of training steps, its step if `printed`, and the progress bars before and after, by their totals."""
+    """A dictionary of training steps, its step if `printed`, and the progress bars before and after, by total."""
 
     line: int
     values: dict[str, str]
