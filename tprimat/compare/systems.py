@@ -241,7 +241,7 @@ _CLEAR |= {"software", "batch", "platform", "precision detail"}
 
 _DECISIVE = {row.title for row in LEDGER if row.named and row.configured and (row.tuned or row.role == "explains")}
 _DECISIVE -= {"precision"}
-"""Titles of settings that can explain a result: a name that had only one of two would blame that one."""
+"""Titles of settings that can explain a result: a name with only one of two would present that one as the cause."""
 
 
 def _part_text(part: Part, run: Run) -> str | None:

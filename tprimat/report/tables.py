@@ -108,7 +108,7 @@ def grid(
 ) -> Table:
     """A table of rows, with the systems side by side, or below each other if there are many.
 
-    `cell` gives what stands there for a row and the number of a system, by default the text of the row's cell.
+    `cell` returns the content for a row and the number of a system, by default the text of the row's cell.
     """
     systems = range(len(names))
     if len(names) <= BESIDE:

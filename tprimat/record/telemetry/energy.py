@@ -215,7 +215,7 @@ def _within_error(counter: Counter, steady: Timeline, name: str) -> Energy:
 def _of_packages(parts: Mapping[int, Energy]) -> Energy:
     """Return the energy of dies of which one counts for two: right if both dies of each package train.
 
-    Dies are numbered in the order of PCI addresses, in which those of a package are neighbours.
+    `parts` is by the number of a die in the order of PCI addresses, in which the dies of a package are adjacent.
     """
     pairs = [(parts.get(index - index % 2), parts.get(index - index % 2 + 1)) for index in parts]
     if all(one and other and (one.joules is None) != (other.joules is None) for one, other in pairs):

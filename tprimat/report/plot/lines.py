@@ -113,7 +113,7 @@ def _detail(items: Sequence[Item]) -> str:
 def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
     """Draw the lines of a chart with their axes.
 
-    Of two or three runs of a system all but the first are thin, so that systems stay apart; more are a band.
+    If a system has two or three runs, all but the first are thin, so that systems stay distinct; more are a band.
     """
     from matplotlib.ticker import MaxNLocator
 
