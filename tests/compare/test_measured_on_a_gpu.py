@@ -81,6 +81,6 @@ def test_the_timer_of_results_that_claim_compilation_in_the_first_step_is_todays
     assert "with compilation" in (folder / "compiled.json").read_text(encoding="utf-8")
     (compiled,) = tprimat.load(folder / "compiled.json").files
     assert {run.timing.covers for run in compiled.runs} == {COVERS}
-    assert "; the first from the start of the training, with what is compiled in it; " in COVERS
+    assert "; the first from the start of the training, with any compilation in it; " in COVERS
     other = Timing(covers="a step, with compilation of its kernels")
     assert other.covers == "a step, with compilation of its kernels"

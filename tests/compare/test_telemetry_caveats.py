@@ -20,6 +20,7 @@ from tprimat.results.conditions import Preflight
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
 
 SEEDS = (1, 2, 3)
+AT_CAP = "clock limited by the power cap (share of readings): "
 
 
 @functools.cache
@@ -115,10 +116,10 @@ class TestCaveats:
         ("shares", "said"),
         [
             ([0.499], None),
-            ([0.5], "at the power cap: 8×H100 (BF16) in 50% of the readings"),
-            ([1.0, 0.5], "at the power cap: 8×H100 (BF16) in 75% of the readings"),
+            ([0.5], f"{AT_CAP}8×H100 (BF16) 50%"),
+            ([1.0, 0.5], f"{AT_CAP}8×H100 (BF16) 75%"),
             # Without readings nothing is known of the second run.
-            ([1.0, None], "at the power cap: 8×H100 (BF16) in 100% of the readings"),
+            ([1.0, None], f"{AT_CAP}8×H100 (BF16) 100%"),
             ([None], None),
         ],
     )
@@ -137,7 +138,7 @@ class TestCaveats:
     def test_of_two_systems_both_are_stated_and_a_lowered_cap_is_not_said_twice(self):
         telemetry = Telemetry(samples=9, throttle_shares={"power-cap": 1.0, "thermal": 0.1})
         runs = make_run(telemetry=telemetry), make_run("AMD Instinct MI300X", stack="rocm", telemetry=telemetry)
-        both = "at the power cap: 8×H100 (BF16) in 100% of the readings; 8×MI300X (BF16) in 100% of the readings"
+        both = f"{AT_CAP}8×H100 (BF16) 100%; 8×MI300X (BF16) 100%"
         assert caveats(compared(runs[:1], runs[1:]))["at-power-cap"] == both
         issue = TelemetryIssue(code="power-cap", text="power cap (500 W of 700 W)", first_step=1, last_step=60)
         lowered = make_run(telemetry=msgspec.structs.replace(telemetry, issues=(issue,)))

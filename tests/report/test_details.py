@@ -73,7 +73,7 @@ def test_why_a_pair_is_not_compared_is_below_it():
 
 def test_what_is_the_same_of_all_runs_is_above_their_table():
     details = text_of(comparison(*many(3)), "Detailed analysis")
-    assert "Runs, all with start 2026-02-02T21:44:16+00:00, status complete, steps 60, steady state 4–60" in details
+    assert "Runs (same in all: start 2026-02-02T21:44:16+00:00, status complete, steps 60, steady state 4–60" in details
     two = text_of(comparison(*many(2)), "Detailed analysis")
     assert "Runs: System File Start Status Steps Steady state Warm-up Mean step" in two
 

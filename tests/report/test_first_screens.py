@@ -106,7 +106,7 @@ def test_a_doubtful_result_among_others_is_marked():
     assert known.startswith("! Qwen 2.5 7B: MI300X vs H100 1.29")
 
 
-@pytest.mark.parametrize(("steps", "text"), [(29, "1 run each of 29 steps"), (30, "1 run each")])
+@pytest.mark.parametrize(("steps", "text"), [(29, "1 run each (29 steps)"), (30, "1 run each")])
 def test_few_steps_are_named(steps, text):
     qwen = {"model": "qwen", "steps": steps, "warmup": ()}
     line = others(make_run(step_time=4.0, **qwen), make_run(step_time=3.1, **qwen, **AMD))

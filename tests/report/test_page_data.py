@@ -227,7 +227,15 @@ class TestCharts:
         assert [trace["index"] for trace in longest if trace["part"] == "excluded"][1:] == [{"from": 59, "to": 90}]
         assert [trace["index"] for trace in longest if trace["part"] == "steps"] == [{"from": 3, "to": 60}]
         assert [trace["ends"] for trace in longest if trace["part"] == "segment"] == [[4, 60]]
-        assert chart["note"].startswith("Dotted: excluded (warm-up, profiled steps, steps not in all runs). Thin: ")
+        assert chart["note"].startswith("Dotted: excluded (warm-up, profiled steps, steps not in all runs). Thick ")
+
+    def test_the_note_explains_only_what_is_drawn(self):
+        runs = tuple(make_run(step_time=3 + number / 10) for number in range(2))
+        one, two = (charts.step_times(*self.of(comparison(found)))["note"] for found in (runs[:1], runs))
+        assert two.startswith("Dotted: excluded (")
+        assert " Thin: further runs of a system." in two
+        assert "Thick line: " in one
+        assert not any(word in one for word in ("Thin", "Circles"))
 
     def test_of_several_runs_the_first_is_not_thin(self):
         runs = tuple(make_run(step_time=3 + number / 10) for number in range(3))

@@ -47,7 +47,7 @@ ROUNDING = 1e-5
 def account(run: Run, first_steady: int | None) -> Account | None:
     """Return the parts of a run's wall time; None if neither its timeline nor its records have a time.
 
-    The first steady step is the one after the warm-up; None if there is no warm-up to take out.
+    `first_steady` is the first step after the warm-up; None if no warm-up is taken out.
     """
     inside = [entry for entry in run.timeline if entry.start >= 0]
     before = math.fsum(entry.duration for entry in run.timeline if entry.start < 0)

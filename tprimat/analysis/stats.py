@@ -47,7 +47,7 @@ def median_index(values: Sequence[float]) -> int:
 
 
 def median(values: Sequence[float] | Values) -> float:
-    """Return the median, shape (values,), of at least one. numpy.median takes 20 times as long for a few."""
+    """Return the median of one value or more, shape (values,). For a few, numpy.median takes 20 times as long."""
     import numpy as np
 
     ordered = np.array(values, dtype=np.float64)

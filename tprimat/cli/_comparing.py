@@ -23,7 +23,7 @@ from tprimat.log_import.sources import NO_LOG_BY_NAME
 from tprimat.store.history import TRIALS
 
 COLLECTED = 50_000
-"""New objects after which Python looks for cycles."""
+"""New objects after which Python searches for reference cycles."""
 
 FOLDER, OLDEST_FOLDER = Path("output"), Path("benchmark_results")
 
@@ -42,7 +42,7 @@ def load(
 
     Raises UsageError, with the hint and the option that named them, if there are no results.
     """
-    # Thousands of results have no cycles: looking for some after each 700 objects takes a tenth of the time.
+    # Results have no cycles, and for thousands of them a search after every 700 objects takes a tenth of the time.
     gc.set_threshold(COLLECTED)
     inputs = loader.load(map(str, names), given)
     for error in inputs.errors if inputs.files else inputs.errors[:-1]:

@@ -295,8 +295,8 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         if texts:
             yield Caveat(code, "warning", "; ".join(texts))
     at_cap = ((system.name, share) for system in systems if (share := share_at_cap(system)) >= AT_CAP)
-    if texts := [f"{name} in {share:.0%} of the readings" for name, share in at_cap]:
-        yield Caveat("at-power-cap", "info", f"at the power cap: {'; '.join(texts)}")
+    if texts := [f"{name} {share:.0%}" for name, share in at_cap]:
+        yield Caveat("at-power-cap", "info", f"clock limited by the power cap (share of readings): {'; '.join(texts)}")
     slow = {
         system.name: list(dict.fromkeys(name for each in system.valid_runs for name in each.run.preflight.slow_devices))
         for system in systems

@@ -71,11 +71,11 @@ def _of_typical_block(results: Sequence[RunResult], values: Mapping[str, MetricV
 
 
 AT_CAP = 0.5
-"""Share of the readings at the power cap from which a comparison states it, though nobody lowered the cap."""
+"""Least share of the readings at the power cap, if nobody lowered it, with which a comparison lists a system."""
 
 
 def share_at_cap(system: SystemResult) -> float:
-    """Return the share of the readings at the power cap, mean over the runs; 0 if an event says that it was lowered."""
+    """Return the share of the readings at the power cap, mean over the runs; 0 if an event says the cap was lowered."""
     found = [each.run.telemetry for each in system.valid_runs if each.run.telemetry.samples]
     lowered = any(issue.code == "power-cap" for each in found for issue in each.issues)
     shares = [each.throttle_shares.get("power-cap", 0.0) for each in found if not lowered]

@@ -95,12 +95,11 @@ def occasion(run: Run) -> tuple[object, ...] | None:
 
 
 def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None, list[System]]:
-    """Names for the systems of each model, of which one run each is given, as short as tells those of a model apart.
+    """Return the systems of each model, with the shortest names that distinguish them; one run of each is given.
 
-    The GPU stands in all names where it differs in any model, and a label, since it was given to be seen. Each name
-    has of other parts those alone without which another system of its model would fit it too; but if systems are told
-    apart by a setting that can explain a result, all such settings that differ are in their names. If nothing that has
-    a title tells two setups apart they have a number.
+    The GPU is in all names if it differs in any model, and so is a label. A name has other parts only if another
+    system of its model would fit it without them; but if a setting that can explain a result distinguishes systems, all
+    such settings that differ are in their names. Configurations that differ in nothing that has a title are numbered.
     """
     runs = [run for group in models.values() for run in group]
     always = [part for part in (_GPU, _LABEL) if len({_part_text(part, run) for run in runs}) > 1]
@@ -242,7 +241,7 @@ _CLEAR |= {"software", "batch", "platform", "precision detail"}
 
 _DECISIVE = {row.title for row in LEDGER if row.named and row.configured and (row.tuned or row.role == "explains")}
 _DECISIVE -= {"precision"}
-"""Titles of settings that can explain a result: a name that had only one of two would blame that one."""
+"""Titles of settings that can explain a result: a name with only one of two would present that one as the cause."""
 
 
 def _part_text(part: Part, run: Run) -> str | None:

@@ -16,7 +16,7 @@ _PREFERRED = ("megatron_bridge", "nemo", "primus", "lightning", "transformers", 
 
 
 def _rows() -> Iterator[Framework]:
-    """Yield the rows of all directories here: of their __init__.py alone, which imports nothing heavy."""
+    """Yield each Framework that the __init__.py of a directory here defines; these files import nothing heavy."""
     folders = sorted(found.name for found in pkgutil.iter_modules(__path__) if found.ispkg)
     for folder in dict.fromkeys((*_PREFERRED, *folders)):
         defined = vars(importlib.import_module(f"{__name__}.{folder}"))

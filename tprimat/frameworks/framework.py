@@ -36,7 +36,7 @@ OUR_TOKENS, OUR_PAIRS = "markov", "pairs"
 
 
 class Choices(Protocol):
-    """What makes the choices that the user left open; see resolve.Resolver."""
+    """Makes the choices that the user left open, with notes on them for the user; see resolve.Resolver."""
 
     notes: list[str]
 

@@ -13,7 +13,7 @@ PORT = "29500"
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """This machine among those that train together: its number, from 0, and where they meet, as in a request."""
+    """This node of a training: its number, from 0, and the rendezvous HOST:PORT of all nodes, as in a request."""
 
     rank: int
     rendezvous: str

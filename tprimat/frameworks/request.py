@@ -142,7 +142,7 @@ class Request:
 
     @property
     def node_suffix(self) -> str:
-        """What the names of this machine's files end in; nothing for a training on one machine."""
+        """The end of the names of this node's files; empty on a single node."""
         return f"_node{self.node_index}" if self.num_nodes > 1 else ""
 
     def to_arguments(self) -> list[str]:

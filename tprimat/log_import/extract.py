@@ -141,7 +141,7 @@ class ImportedRun:
 def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
     """Return the runs of a log, with the record of their start if that is beside it.
 
-    Raises UnreadableError for one without a training, UsageError when a given value contradicts it without `override`.
+    Raises UnreadableError if it has no training, UsageError if a given value contradicts it and `override` is not set.
     """
     logs = read.parse_chunks(log.chunks(), log.name)
     titles = [f"{log.name}, training {number} of {len(logs)}" for number in range(1, len(logs) + 1)]

@@ -92,7 +92,7 @@ class Log:
         name: for messages.
         end: bytes of a plain file that is being written, faster perhaps than it is read. Beyond them nothing is read,
             and of more than LARGEST_WHOLE the whole lines of the first HEAD and the last TAIL. None for all of it.
-        cut: why a compressed file could not be read to its end, once all of it was read, or None.
+        cut: why a compressed file could not be read to its end, or None; known after the last chunk.
     """
 
     def __init__(self, path: str, end: int | None = None) -> None:

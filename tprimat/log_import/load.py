@@ -55,8 +55,8 @@ def load(
     those imported into these results, those written by benchmark.py, and those that a training script with results
     there may have written.
 
-    A given value is used if a log leaves it open. So many `jobs` read logs at a time, None: one for each CPU; other
-    processes import the caller's main module. With `hides` names are replaced, unless --include-host keeps them.
+    A `given` value is used if a log leaves it open. `jobs` processes read logs, one per CPU if None; other processes
+    import the caller's main module. If `hides`, names are replaced, unless --include-host keeps them.
     """
     inputs = Inputs(hides=hides)
     # A training's files may be named one after the other.

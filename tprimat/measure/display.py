@@ -136,8 +136,8 @@ def following(
 ) -> Iterator[tuple[OnLine, OnMessage]]:
     """Show a training; yields what to call with each line of its output, and with each message of progress.
 
-    Unless its own lines are shown, a terminal shows a bar with the time left; `rest` returns the seconds that the runs
-    after it will take, if it takes so many.
+    With `lines` its own lines are shown, otherwise, on a terminal, a bar with the time left. `rest` takes the seconds
+    of this run and returns those of the runs after it.
     """
     if lines:
         console.info(f"\n{title}")

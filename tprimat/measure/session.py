@@ -50,7 +50,7 @@ KILLING = tuple(getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "S
 
 
 class Session:
-    """The runs of one command; `stops` returns after a step whether its training is to end there.
+    """The runs of one command; `stops` returns after a step whether to end its training there.
 
     Attributes:
         runs: results with their summaries, by the index of their request.

@@ -53,7 +53,7 @@ _ASKED = 20
 
 
 class Tuner:
-    """The search for a model's setting, in so many seconds for trials and confirmation.
+    """The search for a model's fastest configuration; trials and confirmation take up to `budget_s` seconds.
 
     Attributes:
         interrupted: whether the user has ended it.

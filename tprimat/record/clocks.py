@@ -98,7 +98,7 @@ class HostScalars:
 
 
 class DeviceScalars:
-    """Copies to pinned memory, which needs a GPU, in the order of the stream, so that nothing waits."""
+    """Copies in the order of the stream, so that nothing waits; `pin` uses pinned memory, which needs a GPU."""
 
     at_once = False
 

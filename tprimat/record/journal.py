@@ -4,11 +4,11 @@ Nothing is forced to the disk: what was written outlives the program, whatever e
 seconds. The result replaces the journal; recover() turns a journal whose program is gone into a result.
 
     {"journal": 1, "owner": {…}}      whose it is
-    {"run": {…}}                      the setup, without records, again when more is known; the last such line counts
+    {"run": {…}}                      the configuration, without records; again when more is known: the last one counts
     [step, window, seconds, loss, learning rate, gradient norm]
     {"pause": [begin, end, kind]}     s since the first step began, before the step that ends after it
     {"update": {…}}                   an epoch that has ended, and the metrics so far
-    {"final": {…}}                    the whole Run, written just before the result is: neither lost nor counted twice
+    {"final": {…}}                    the whole Run, just before the result is written: neither lost nor counted twice
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Update(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Journal:
-    """Write the journal of one training; none without a folder. Never raises, so that no journal error stops a run.
+    """Write the journal of one training; none if `folder` is None. Never raises, so that no journal error stops a run.
 
     Attributes:
         trouble: why it can't be written; None while it can.

@@ -194,8 +194,8 @@ class Recording:
     def end(self, outcome: Outcome, *, regular: bool = False) -> None:
         """Write the result, once; again only if writing it was interrupted.
 
-        A regular end is one that the training reaches by itself, as all its processes then do. Only then the device is
-        waited for as long as it takes, and the ranks' times are gathered.
+        An end is regular if the training reaches it by itself, as all its processes then do. Only then does this wait
+        for the device as long as it takes, and gather the ranks' times.
         """
         if self.has_ended or self.is_ending:
             return

@@ -174,7 +174,7 @@ class LoopRecorder(Benchmark):
 
     @property
     def recording(self) -> Recording:
-        """That of the training, which has begun."""
+        """The recording of the training; only after it has begun."""
         assert self._recording is not None
         return self._recording
 

@@ -54,7 +54,7 @@ class ProcessMemory:
         """Do nothing: the system keeps the peak of a process's whole life."""
 
     def sample(self) -> None:
-        """Read the resident memory, at no step's end: a reading costs more than the rest of the recorder's step."""
+        """Read the resident memory. Not at a step's end: a reading costs more than the rest of the recorder's step."""
         now = time.monotonic()
         if now - self._read_at >= FRESH_S:
             self._read_at = now
@@ -68,7 +68,7 @@ class ProcessMemory:
 
 
 class DeviceMemory:
-    """Memory of torch's allocator, and memory in use on the whole device (type cuda, which is ROCm's too).
+    """Memory of torch's allocator, and memory in use on the whole device (of type cuda, also on ROCm).
 
     Attributes:
         warnings: what could not be read, and why.

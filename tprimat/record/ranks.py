@@ -145,8 +145,8 @@ def gather(
 ) -> Gathered:
     """Return the training's records with the longest time of each step; every process calls it at the regular end.
 
-    The records and the laps, times from a step's start to its backward pass, s, belong to this process. `training` is a
-    name that is the same in all processes; `node` names this machine, and is empty if all of them are on one.
+    Records and laps are this process's; a lap is the time from a step's start to its backward pass, s. `training` is a
+    name that all processes share; `node` is the name of this node, empty if all processes are on one.
     """
     store = open_store()
     if store is None:

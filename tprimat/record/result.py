@@ -18,7 +18,7 @@ from tprimat.store import store
 
 COVERS = (
     "from one optimizer step's end to the next, waiting for data included; the first from the start of the "
-    "training, with what is compiled in it; without validation, saving, and what lies between epochs; a step that "
+    "training, with any compilation in it; without validation, saving, and what lies between epochs; a step that "
     "follows a checkpoint starts at its first batch"
 )
 

@@ -19,10 +19,10 @@ class Pause(NamedTuple):
 def timeline(
     start_up: float, ends: Mapping[int, float], pauses: Iterable[Pause], first_step: int, until: float | None
 ) -> tuple[Entry, ...]:
-    """Return the entries of a recording, with the start-up before its first step, s.
+    """Return the entries of a recording; `start_up` is the time before its first step, s.
 
-    `ends` says by the last step of each record when it ended, s since the first step began, ascending as the pauses
-    are; `until`, when the recording ended; None if nobody knows.
+    `ends` has the end of each record by its last step, s since the first step began; it and the pauses ascend. `until`
+    is the end of the recording; None if unknown.
     """
     entries: list[Entry] = []
     now, step = -start_up, first_step - 1

@@ -10,10 +10,10 @@ from tprimat.catalog.prices import Price
 from tprimat.compare.cost import Outcome, PairCost, outcomes
 from tprimat.report.rates import work_of
 
-_UNKNOWN = "{first} is cheaper per {noun} {below}{above}"
+_UNKNOWN = "{given}{first} is cheaper per {noun} below {below}{above}"
 _TIE = (
-    "cost per {noun} is a tie within the uncertainty: {faster} at {faster_price} and {slower} at {slower_price} per "
-    "GPU-hour"
+    "no significant difference in cost per {noun} between {faster} at {faster_price} and {slower} at {slower_price} "
+    "per GPU-hour"
 )
 _CHEAPER = (
     "{cheaper} at {cheaper_price} is {saving}% cheaper per {noun} than {dearer} at {dearer_price}; break-even price of "
@@ -63,7 +63,7 @@ def forms(found: PairCost) -> dict[str, Any]:
 
 
 def _names(found: PairCost, prices: Mapping[str, Price]) -> dict[str, str]:
-    """Return the values of sentences; a break-even is in USD if one of the two has a price."""
+    """Return the values of the sentences' slots; a break-even is in USD if one of the systems has a price."""
     faster, slower = first, second = found.pair.faster.name, found.pair.slower.name
     low, high = found.break_even
     bounds = [f"{low:.2f}×", f"{high:.2f}×"]
@@ -71,10 +71,11 @@ def _names(found: PairCost, prices: Mapping[str, Price]) -> dict[str, str]:
         bounds = [f"${price.low * low:.2f}", f"${price.high * high:.2f}"]
     elif price := prices.get(faster):
         first, second, bounds = slower, faster, [f"${price.low / high:.2f}", f"${price.high / low:.2f}"]
-    below = f"than {second} at {price} below {bounds[0]}" if price else f"below {bounds[0]} the price of {second}"
+    given = f"compared with {second} at {price}, " if price else ""
+    below = bounds[0] if price else f"{bounds[0]} the price of {second}"
     above = f", more expensive above {bounds[1]}" if bounds[1] != bounds[0] else ""
-    noun = work_of([found.pair.faster, found.pair.slower]).noun
-    return {"faster": faster, "slower": slower, "noun": noun, "first": first, "below": below, "above": above}
+    names = {"faster": faster, "slower": slower, "noun": work_of([found.pair.faster, found.pair.slower]).noun}
+    return {**names, "given": given, "first": first, "below": below, "above": above}
 
 
 def _text(outcome: Outcome, form: str = _CHEAPER) -> str:

@@ -119,7 +119,7 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Blo
         ]
         yield from tables.explained(_grid(group, [*tables.speed_rows(group, footnotes), *_known(more)]))
     yield from notes(_by_text(model, lambda system: system.value_warnings))
-    # Without prices a break-even repeats a ratio.
+    # Without prices, a break-even is a speedup in other words, so only the leaders have one.
     pairs = model.pairs if comparison.prices else [group.leaders for group in model.groups if group.leaders]
     costs = [each for pair in pairs if (each := cost(comparison, pair)) is not None]
     yield from notes([verdict.cost_sentence(each, comparison.prices) for each in costs], "Cost")
@@ -263,7 +263,7 @@ _CONFIGURATIONS = {
 
 
 def _comparisons(pairs: Iterable[Pair]) -> Iterator[Block]:
-    """Yield pairs with what is known of each, and once what is the same of most."""
+    """Yield the pairs with the lines of each; a line that most of them share is yielded once, below."""
     found = [compared(pair) for pair in pairs]
     often = Counter(line for _, lines in found for line in lines)
     shared = [line for line, count in often.items() if count > max(1, len(found) / 2)]
@@ -300,7 +300,7 @@ def compared(pair: Pair) -> tuple[str, list[str]]:
 
 
 def _runs(group: Group) -> Iterator[Block]:
-    """Yield a table of the runs, without what is the same of all, which stands above it."""
+    """Yield a table of the runs; values that are the same in all runs are above it, not in columns."""
     rows: list[list[Content]] = []
     for system in group.systems:
         untimed = [rates.untimed(system)] * 3
@@ -317,7 +317,7 @@ def _runs(group: Group) -> Iterator[Block]:
     columns = list(zip(header, *rows, strict=True))
     same = [(title, texts[0]) for title, *texts in columns[2:] if len(texts) > 2 and len(set(texts)) == 1]
     common = ", ".join(f"{title.lower()} {text}" for title, text in same if text != UNKNOWN)
-    yield Paragraph(f"Runs, all with {common}:" if common else "Runs:")
+    yield Paragraph(f"Runs (same in all: {common}):" if common else "Runs:")
     first, *lines = zip(*(each for each in columns if each[:2] not in same), strict=True)
     yield Table(first, lines, right_from=sum(title in first for title in header[:4]))
 
@@ -339,7 +339,7 @@ def files(comparison: Comparison) -> Iterator[Block]:
 
 
 def _by_reason(texts: Sequence[str]) -> list[str]:
-    """Return notes, those on skipped files with one reason as one."""
+    """Return notes, with one for all files that are skipped for the same reason."""
     skipped = [text.removeprefix("skipped: ").partition(": ")[::2] for text in texts if text.startswith("skipped: ")]
     found = [f"skipped: {text}" for text in each_once(skipped, 0)]
     return [*found, *(text for text in texts if not text.startswith("skipped: "))]

@@ -52,7 +52,7 @@ def counted_records(result: RunResult) -> list[bool]:
 
 
 def final_losses(systems: Sequence[SystemResult], form: str = ".4g") -> list[str]:
-    """Return the loss at the end of each system, and where that is if they end after unlike steps or tokens."""
+    """Return each system's loss at the end, with its step and tokens if the systems differ in these."""
     places = []
     for system in systems:
         steps, work = loss_ends(system), system.run.tokens_per_step
@@ -64,7 +64,7 @@ def final_losses(systems: Sequence[SystemResult], form: str = ".4g") -> list[str
 
 
 def loss_ends(system: SystemResult) -> list[int]:
-    """Return the last step with a loss; the lowest and the highest one if the system's runs end after unlike steps."""
+    """Return the last step with a loss; if it differs between the system's runs, the lowest and the highest one."""
     series = (zip(each.run.steps, each.run.loss_values, strict=True) for each in system.valid_runs)
     ends = [steps[-1] for each in series if (steps := [step for step, loss in each if loss is not None])]
     return sorted({min(ends), max(ends)}) if ends else []

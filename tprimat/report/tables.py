@@ -52,7 +52,7 @@ STACKS = ("cuda", "rocm", "cpu")
 
 
 def shared(comparison: Comparison, systems: Sequence[SystemResult] = ()) -> str:
-    """Return what all systems are, beyond what their names and the model's say, with the MLPerf round of these."""
+    """Return what all systems share but neither their names nor the model's say, with the MLPerf round of `systems`."""
     runs = [system.run for system in systems or comparison.systems]
     if runs and all(run.platform == "cpu" and run.scale not in (None, "full") for run in runs):
         return "on a CPU (to try the tool, not to judge GPUs)"
@@ -108,7 +108,7 @@ def grid(
 ) -> Table:
     """A table of rows, with the systems side by side, or below each other if there are many.
 
-    `cell` gives what stands there for a row and the number of a system, by default the text of the row's cell.
+    `cell` returns the content for a row and the number of a system, by default the text of the row's cell.
     """
     systems = range(len(names))
     if len(names) <= BESIDE:
@@ -119,7 +119,7 @@ def grid(
 
 
 def texts(names: Sequence[str], rows: Sequence[Row]) -> Table:
-    """Return a table of texts: the systems side by side; of many, each value once with its systems."""
+    """Return a table of texts: few systems side by side; of many, each value once with the systems that have it."""
     if len(names) <= BESIDE:
         return dataclasses.replace(grid(names, rows), right_from=99)
     lines: list[list[str]] = []
@@ -177,7 +177,7 @@ def versus(pair: Pair) -> str:
 
 
 def explained(table: Table) -> list[Table | Paragraph]:
-    """Return a table, and below it what a marked interval in it is."""
+    """Return a table and, if one of its intervals is marked, what the mark means."""
     is_marked = any(text_of(cell).endswith(PREDICTED) for row in table.rows for cell in row)
     text = f"{PREDICTED} one run: prediction interval, which assumes equal run-to-run variation"
     return [table, *[Paragraph(text, DETAIL)] * is_marked]

@@ -208,7 +208,7 @@ def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
         return text, f"{units.times(ratio.value)} over the second half of the runs, which may be start-up", "unsettled"
     rank = _rank(group, baseline)
     if ratio.low is None or ratio.high is None:
-        runs += f" of {span([f'{count:,}' for count in pair.steps])} steps" if 1 < pair.steps[1] < SHORT else ""
+        runs += f" ({span([f'{count:,}' for count in pair.steps])} steps)" if 1 < pair.steps[1] < SHORT else ""
         certainty = f"{units.times(ratio.value)}, {runs}: run-to-run variation unknown"
         return _ranked(group, pair, rank), certainty, "unknown"
     value, low, high = _with_bounds(ratio.value, ratio.low, ratio.high)
@@ -416,7 +416,7 @@ def _cost_text(comparison: Comparison, group: Group, is_brief: bool) -> str:
     shown, base = [group.leaders.system.name], group.baseline.name
     if base in costs and len(costs) > 1:
         least, *others = sorted(costs, key=lambda name: costs[name])
-        # A ratio is known of each system and the baseline.
+        # Pairs have a ratio to the baseline only.
         shown += [least] if least != base else others[:1] if shown[0] not in costs else []
     found = filter(None, (cost(comparison, pairs[name]) for name in dict.fromkeys(shown)))
     return "; ".join(cost_sentence(each, comparison.prices, is_brief=is_brief) for each in found)

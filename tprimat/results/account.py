@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -46,8 +47,10 @@ class Timing(Section, frozen=True, kw_only=True):
     over_ranks: Annotated[str | None, doc("max over ranks, or the timed rank")] = None
 
     def __post_init__(self) -> None:
-        # Earlier results say this of loops that compile before their first step, too: their timer is the same one.
-        covers = self.covers and self.covers.replace(", with compilation;", ", with what is compiled in it;")
+        # Earlier results say this of loops that compile before their first step, too; the timer is the same.
+        covers = self.covers and re.sub(
+            ", with (what is )?compil(ation|ed in it);", ", with any compilation in it;", self.covers
+        )
         msgspec.structs.force_setattr(self, "covers", covers)
 
 

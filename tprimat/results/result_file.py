@@ -50,7 +50,7 @@ class ResultFile(Run, frozen=True, kw_only=True):
     ] = ()
 
     def __post_init__(self) -> None:
-        # Those of the run at the top level stand in `runs` again.
+        # The run at the top level is in `runs` again, and is checked there.
         if not self.runs:
             super().__post_init__()
 

@@ -367,10 +367,7 @@ class RunRecord(_Series, frozen=True, kw_only=True):
 
 
 class Run(RunRecord, frozen=True, kw_only=True):
-    """One training: its setup, its records, where it came from, what was doubtful.
-
-    Raises ValueError when series differ in length, steps don't rise, or a number is not finite.
-    """
+    """One training. Raises ValueError if series differ in length, steps don't rise, or a number is not finite."""
 
     platform: Annotated[Platform | None, doc("nvd, amd or cpu")] = None
     framework: Annotated[str | None, doc("nemo, primus, lightning, megatron, …")] = None
@@ -419,7 +416,7 @@ def setup_key(run: Run) -> bytes:
 
 
 def finite(values: Iterable[float | None]) -> tuple[float | None, ...]:
-    """Return a series with None for what is not finite or beyond LARGEST_VALUE; a warning is the caller's to give."""
+    """Return a series with None for values that are not finite or beyond LARGEST_VALUE; the caller warns of them."""
     return tuple(value if value is not None and abs(value) <= LARGEST_VALUE else None for value in values)
 
 

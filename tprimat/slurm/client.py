@@ -13,7 +13,7 @@ from tprimat.errors import UsageError
 COMMAND_S = 60.0
 """Longest wait for an answer; a busy controller takes some time."""
 
-# It hasn't begun, or is to begin again.
+# Not started yet, or to be started again.
 WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT")
 

@@ -54,9 +54,9 @@ gpu=--nv
 def text(
     job: SlurmJob, nodes: int, gpus_per_node: int | None, words: Sequence[str], folder: Path, output_dir: Path
 ) -> str:
-    """Return the script of a benchmark, which has these words on each node.
+    """Return the script of a benchmark; `words` are the arguments of `benchmark` on each node.
 
-    It asks Slurm for `gpus_per_node`, None for all that a node has. Both paths are absolute.
+    It requests `gpus_per_node` from Slurm; None: all GPUs of a node. Both paths are absolute.
     """
     apptainer = job.container is not None and is_for_apptainer(job.container)
     mounts = ",".join([*dict.fromkeys(f"{path}:{path}" for path in (REPOSITORY, Path.cwd(), output_dir)), *job.mounts])

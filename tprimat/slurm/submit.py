@@ -46,7 +46,7 @@ def _job(options: argparse.Namespace) -> tuple[SlurmJob, int | None]:
     """Return where a job runs, and the GPUs of each node. Raises UsageError where something is wrong."""
     named = options.framework
     for name in (frameworks.several(named) or (named,)) if named else ():
-        # One that there isn't is found before the job waits in vain.
+        # An unknown framework is an error now, not after the job's wait in the queue.
         if name != frameworks.ALL:
             frameworks.by_name(name)
     job = settings.job(options.slurm, {name: getattr(options, name) for name in settings.NAMES})

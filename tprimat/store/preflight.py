@@ -43,8 +43,8 @@ def read(path: Path) -> PreflightFile | None:
 def latest(folder: Path, host: str | None, ids: Sequence[str], processes: int) -> Preflight:
     """Return what the result of a training keeps of the preflight of its machine; nothing if there is none.
 
-    The ids are those of the GPUs that train there (Device.id), each empty if unknown; none on a CPU. There, processes
-    share its cores, so that a preflight of another number of them is none of theirs.
+    The ids are those of the GPUs that train there (Device.id), each empty if unknown; none on a CPU. There,
+    processes share the cores, so a preflight counts only with the same number of processes.
     """
     # Of an earlier version, or with --include-host, under its own name.
     names = [] if host is None else [hosts.Hosts(folder).known(host) or host, host]

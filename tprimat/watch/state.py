@@ -117,7 +117,7 @@ class State:
 
 
 def state_of(run: Run, alike: Sequence[tuple[str, Run]] = (), baseline: Sequence[Loaded] = ()) -> State:
-    """Return the state of a training. The logs of all its ranks are `alike`; the baseline is compared with it."""
+    """Return the state of a training; `alike` are the runs of all its ranks' logs. It is compared with the baseline."""
     summary = summarize(run)
     value = efficiency.of_runs([run], [summary], efficiency.Options()).values["mfu"].value
     findings = physics.findings(run, summary)

@@ -64,7 +64,7 @@ def watch(
 ) -> Iterator[Update]:
     """Yield an update after each look at the logs, until the training or a condition ends the watch.
 
-    The clock returns the time, seconds since the epoch. The training is compared with the results of the baseline.
+    `clock` returns seconds since the epoch. The training is compared with the results of the baseline.
     """
     watcher = _Watcher(logs, baseline, conditions or Conditions(), clock)
     while True:

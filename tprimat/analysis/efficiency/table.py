@@ -56,7 +56,7 @@ def values(subject: Subject) -> dict[str, Value]:
 def over_runs(figures: Sequence[float | None], floor: float = 0.0) -> Value:
     """Return the geometric mean of the runs' figures, shape (runs,), with its interval; no value if a run has none.
 
-    The floor is that of intervals.between_run_interval.
+    For `floor` see intervals.between_run_interval.
     """
     known = [figure for figure in figures if figure is not None]
     if not known or len(known) < len(figures):

@@ -26,7 +26,7 @@ from tprimat.settings.rows import DIVISION
 
 COVERS = (
     "from one callback on_train_step_end of Megatron-Bridge to the next, data and its own logging included; the first "
-    "from the start of the training, with what is compiled in it; without evaluation and saving, which are off"
+    "from the start of the training, with any compilation in it; without evaluation and saving, which are off"
 )
 
 LOSS_KEY = "lm loss"

@@ -69,7 +69,7 @@ def build(request: Request) -> Any:
 
 
 def show(requests: Sequence[Request]) -> None:
-    """Print the recipes that NeMo would run, field by field, if it is here to make them."""
+    """Print the recipes that NeMo would run, field by field; needs NeMo, and says so without it."""
     if reason := nemo.LAUNCHER.unavailable():
         console.note(f"the recipe can be shown only if NeMo is installed: {reason}")
         return

@@ -49,7 +49,7 @@ OFF, REPLAY = "off", "replay:"
 class Sampler:
     """The sampler as the training's process sees it. Nothing here raises or waits, but stop() for STOP_S.
 
-    With siblings, this process's parent has started the training's other processes, as torchrun does.
+    `with_siblings` if this process's parent has started the training's other processes, as torchrun does.
 
     Attributes:
         unknown: why there is no telemetry; None if there may be.
@@ -169,10 +169,7 @@ def source_of(arguments: Sequence[str]) -> Source | None:
 
 
 def sample(source: Source, write: Callable[[bytes], Any], is_stopped: Callable[[float], bool]) -> None:
-    """Read until stopped, then a last time.
-
-    `write` takes a line; `is_stopped` waits for so many seconds, and returns whether it is to end.
-    """
+    """Read until stopped, then a last time. `write` takes a line; `is_stopped` waits for up to so many seconds."""
     write(trace.encode(source.header))
     began = time.monotonic()
     stopped = False

@@ -66,10 +66,7 @@ _OUTPUT = re.compile(r"\bTrainOutput\(global_step=(\d{1,12})\b")
 
 @dataclasses.dataclass
 class _Entry:
-    """A dictionary of training steps, and the last progress bar before and the next one after it, by their totals.
-
-    It may state its step itself: `printed`.
-    """
+    """A dictionary of training steps, its step if `printed`, and the progress bars before and after, by total."""
 
     line: int
     values: dict[str, str]

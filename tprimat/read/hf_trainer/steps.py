@@ -41,7 +41,7 @@ MOST_EPOCHS = 64
 def number_steps(hints: Sequence[StepHint], total: int | None, epochs: int | None, interval: int | None) -> StepNumbers:
     """Return the steps of the dictionaries of one training, in the order of the log.
 
-    Planned were `total` steps and `epochs`, with a dictionary every `interval` steps (logging_steps).
+    `total` steps and `epochs` were planned, with a dictionary every `interval` steps (logging_steps).
     """
     order = tuple(range(1, len(hints) + 1))
     if not hints:

@@ -47,7 +47,7 @@ class Layout(NamedTuple):
 
     Attributes:
         kind: of the line that it was learnt from.
-        names: of its values, of which `figures` returns the texts.
+        names: of its values; `figures` returns their texts.
         iteration, stamp, rank: bytes of these; none for what the line doesn't have.
     """
 

@@ -28,7 +28,7 @@ class Table:
         """The record of the highest iteration."""
         self._columns: dict[str, array[Any]] = {name: array("q") for name in _NUMBERS}
         self.iterations, self.lines, self.micros, self._kind_numbers = self._columns.values()
-        """Of the settled records."""
+        """Columns of the settled records."""
         self._kinds: dict[Kind, int] = {}
         self._waiting: dict[int, Record] = {}
         self._has_late = False

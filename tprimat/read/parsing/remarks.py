@@ -80,13 +80,13 @@ LEAST_BLOCKS = 5
 """Stretches of a log that decide whether time stamps contradict the step times."""
 
 STAMPED_STEPS = 20.0
-"""Time of a stretch over the resolution of the log's times, from which it shows how long a step takes."""
+"""Least time of a stretch, in resolutions of the log's times, that shows how long a step takes."""
 
 
 def check_stamps(rows: Iterable[tuple[float | None, float, float | None]]) -> list[str]:
     """Return a warning where the time between records is twice their printed time, or half of it.
 
-    Rows have when each was printed, s (None for unknown), the resolution of that, and the time of its steps, s.
+    A row has the time at which it was printed, s (None if unknown), its resolution, s, and the time of its steps, s.
     """
     shares = []
     begin: float | None = None

@@ -49,7 +49,7 @@ _SPREAD = ("tensor_model", "pipeline_model", "context", "expert_model", "data")
 _PLATFORMS = {"NVIDIA": "nvd", "AMD": "amd"}
 
 timer = functools.partial(Timing, kind="timer", over_ranks="rank 0")
-"""The timing of a source that states how long each step takes, by a clock of rank 0 if it says no other."""
+"""The timing of a source that states step times; by a clock of rank 0 unless `over_ranks` is given."""
 
 
 @dataclasses.dataclass
@@ -123,7 +123,7 @@ class RunBuilder:
         return ParsedLog(self.training.step_count, dict(self.stated), notes, self.run, resumed or None, events.first)
 
     def run(self, given: Mapping[str, Any]) -> Run:
-        """Return the Run; what the user says, `given` by field, goes before what is stated."""
+        """Return the Run; values that the user has `given`, by field, take precedence over the source's."""
         stated, errors = self.stated, []
         if (named := stated.word("device_name")) and gpus.is_error(named):
             errors.append(f"in the place of the GPU's name the source has an error text: {named[:120]}")
@@ -195,7 +195,7 @@ class RunBuilder:
         return (called, scale, []) if called and called != model else (model, scale, doubts)
 
     def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
-        """Return the series of a Run as its arguments, and warnings; `doubts` of the model belong among these."""
+        """Return the series of a Run as its arguments, and warnings, including `doubts` of the model."""
         found = self.training.ordered()
         warnings = remarks.warnings_of(self.training)
         if self.shift and found:
@@ -282,7 +282,7 @@ def sizes_of(
 ) -> tuple[TrainingConfig, ParallelismConfig]:
     """Return what a step is and how it is spread, with what follows from the rest.
 
-    What the user says, `given` by field, goes before what is stated. If `infer`, GPUs that share no layer are replicas.
+    Values `given` by field take precedence over stated ones. If `infer`, GPUs that share no layer count as replicas.
     """
     world = given.get("num_gpus") or stated.count("num_gpus")
     spread = {f"{kind}_parallel_size": stated.count(f"{kind}_parallel_size") for kind in _SPREAD}

@@ -50,8 +50,8 @@ class _Event:
 class TimelineBuilder:
     """Builder of the timeline of one training.
 
-    Args as of of(), but the records, one at least, have times of one clock and resolution, s. Lines with times on
-    another clock count as lines without.
+    Args as of of(), but all records, at least one, have times on one clock with one resolution, s. Lines with times
+    on another clock count as lines without times.
     """
 
     def __init__(

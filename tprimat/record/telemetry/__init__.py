@@ -37,7 +37,7 @@ def disturbance(samples: Sequence[Sample], start: float, end: float) -> Disturba
 def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> Run:
     """Return a run with what was read beside it.
 
-    The sampler is that of the machine that the first process runs on, and has been stopped.
+    The sampler, stopped by now, is that of the machine on which rank 0 runs; `processes_here` train on this machine.
     """
     trace = sampler.so_far()
     unread = [
@@ -56,7 +56,7 @@ def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> 
 def without_steps(run: Run, sampler: Sampler, began: float, ended: float) -> Run:
     """Return a run read from a log, which doesn't state when its steps ran: events of the whole training, no energy.
 
-    The sampler has been stopped; the training's process began and ended at these times of time.perf_counter(), s.
+    The sampler is stopped by now; `began` and `ended` are the process's times on time.perf_counter(), s.
     """
     whole = Timeline((run.steps[-1] if run.steps else 1,), (ended,), (ended - began,), began)
     known = joined(run, whole, sampler, run.num_gpus or 1)

@@ -81,7 +81,7 @@ class Counter(NamedTuple):
 def of_gpus(samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, expected: int) -> Energy:
     """Return the energy of a machine's GPUs over the steady steps, from the samples of the whole training.
 
-    As many GPUs are expected as processes that train here.
+    `expected` is the number of processes that train here, one per GPU.
     """
     if any(later.at <= earlier.at for earlier, later in itertools.pairwise(samples)):
         return Energy("clock-jump", "the timestamps of the readings don't increase: the machine's clock was changed")
@@ -215,7 +215,7 @@ def _within_error(counter: Counter, steady: Timeline, name: str) -> Energy:
 def _of_packages(parts: Mapping[int, Energy]) -> Energy:
     """Return the energy of dies of which one counts for two: right if both dies of each package train.
 
-    Dies are numbered in the order of PCI addresses, in which those of a package are neighbours.
+    `parts` is by the number of a die in the order of PCI addresses, in which the dies of a package are adjacent.
     """
     pairs = [(parts.get(index - index % 2), parts.get(index - index % 2 + 1)) for index in parts]
     if all(one and other and (one.joules is None) != (other.joules is None) for one, other in pairs):

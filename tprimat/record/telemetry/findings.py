@@ -50,10 +50,7 @@ Rows = Sequence[tuple[float, GpuState]]
 
 
 def find(trace: Trace, steps: Timeline, steady: Timeline) -> list[TelemetryIssue]:
-    """Return the events from the first to the last step, warnings first, each kind once per time.
-
-    Clocks are compared in the steady steps, those after the warm-up.
-    """
+    """Return the events of all steps, warnings first, a kind once per time; clocks are compared in `steady` ones."""
     if any(later.at <= earlier.at for earlier, later in itertools.pairwise(trace.samples)):
         text = "the timestamps of the readings don't increase: the machine's clock was changed"
         return [TelemetryIssue(code="clock-jump", text=text)]

@@ -57,7 +57,10 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
     timed = [each for each in runs if any(trace["run"] == each.index for trace in traces)]
     for each in timed:
         traces += _segments(each)
-    note = f"Dotted: {described.EXCLUDED}. Thin: further runs. Thick line: segment median. Circles: outliers."
+    drawn = {trace["part"] for trace in traces} | {"thin" for trace in traces if trace.get("thin")}
+    keys = {"excluded": f"Dotted: {described.EXCLUDED}.", "thin": "Thin: further runs of a system."}
+    keys |= {"segment": "Thick line: segment median.", "outliers": "Circles: outliers."}
+    note = " ".join(text for part, text in keys.items() if part in drawn)
     if beyond := len(chart.beyond):
         note += f" {counted(beyond, 'step')} {'is' if beyond == 1 else 'are'} off scale; double-click to show all."
     below, marked = telemetry.panels(timed), telemetry.events(timed)
@@ -126,7 +129,7 @@ def _segments(each: PlacedRun) -> list[Trace]:
     for segment in each.result.summary.segments:
         within = range(bisect_left(run.steps, segment.first_step), bisect_right(run.steps, segment.last_step))
         times = {index: time for index in within if (time := run.step_times[index]) is not None}
-        # By the rule that counts them.
+        # The rule that counts outliers in analysis/summary.py.
         sigma = stats.robust_sigma(list(times.values()))
         limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * sigma)
         outliers += [index for index, time in times.items() if time > limit]

@@ -53,7 +53,7 @@ class Series(NamedTuple):
 
 
 class Line(NamedTuple):
-    """The records of a run from one number up to another; no average counts those that are excluded."""
+    """The records of a run from index `start` up to `stop`; the averages leave out those that are excluded."""
 
     system: SystemResult
     result: RunResult
@@ -244,7 +244,7 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
     """
     import numpy as np
 
-    # Of thousands of runs they are millions, so arrays have them.
+    # Thousands of runs have millions of times, which take less memory in arrays.
     steady, medians = array("d"), []
     for each in results:
         counted = itertools.compress(each.run.step_times, counted_records(each))

@@ -36,7 +36,7 @@ LEAST_TICKS = 3
 
 FURTHER: dict[str, Any] = {"marker": None, "linewidth": 0.6}
 EXCLUDED: dict[str, Any] = {"marker": None, "linewidth": 0.9, "linestyle": (0, (1, 1.5)), "alpha": 0.6}
-"""Looks of a system's further runs, and of records that no average counts. They stay apart without color, too."""
+"""Line styles of a system's further runs and of excluded records, which differ without color, too."""
 
 DOTTED: dict[str, Any] = {"color": "0.35", "linestyle": (0, (1, 2)), "linewidth": 1.3}
 
@@ -113,7 +113,7 @@ def _detail(items: Sequence[Item]) -> str:
 def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
     """Draw the lines of a chart with their axes.
 
-    Of two or three runs of a system all but the first are thin, so that systems stay apart; more are a band.
+    If a system has two or three runs, all but the first are thin, so that systems stay distinct; more are a band.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -140,7 +140,7 @@ def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
 
 def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> None:
     """Draw the median of a system's runs and their range, and as points what is far from the median."""
-    # Of thousands of runs they are millions.
+    # Thousands of runs have millions of values, which take less memory in arrays.
     values: dict[float, array[float]] = defaultdict(lambda: array("d"))
     for line in lines:
         for x, y in zip(*_points(chart, line), strict=True):
