@@ -9,6 +9,7 @@ import math
 import operator
 import statistics
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 import msgspec
@@ -143,17 +144,16 @@ def summarize(
         return _of_blocks(run)
     profiled = run.profiled_steps
     run = records.unprofiled(run)
-    times = [time for time in run.step_times if time is not None]
-    if run.environment.emulated or not times:
+    if run.environment.emulated or all(time is None for time in run.step_times):
         empty = PerformanceMetrics(total_steps=records.recorded_steps(run), final_loss=_final_loss(run))
         why = EMULATED if run.environment.emulated else "no step times recorded, so no throughput"
         return Summary(Steady(), empty, (why,), clock=clock)
 
     fast, payers = records.dispatch_artefacts(run)
     whole, run = run, records.without(run, (*fast, *payers))
+    known = [time is not None for time in run.step_times]
     times = [time for time in run.step_times if time is not None]
-    timed = [index for index, time in enumerate(run.step_times) if time is not None]
-    steps, windows = [run.steps[index] for index in timed], [run.window_steps[index] for index in timed]
+    steps, windows = (list(compress(each, known)) for each in (run.steps, run.window_steps))
     tokens, rate, rate_warnings = _rates(run)
     warnings = []
     if profiled:
@@ -178,7 +178,7 @@ def summarize(
         end = len(times)
     elif end < len(times):
         warnings.append(f"steps {steps[end - 1] + 1}–{steps[-1]} are excluded: {CUT}")
-    if tokens is None and (counted := _logged_tokens(run, timed[start:end])):
+    if tokens is None and (counted := _logged_tokens(run, [*compress(range(len(known)), known)][start:end])):
         tokens, rate, rate_warnings = _rates(run, stats.mean(counted, windows[start:end]))
         if (least := min(counted)) < max(counted) * (1 - TOKENS_ROUNDED):
             rate_warnings.append(
