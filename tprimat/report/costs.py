@@ -26,20 +26,25 @@ _BRIEF_TIE = "no significant difference in cost per {noun} between {faster} and 
 """Below a table that has the prices."""
 
 
-def cost_sentence(found: PairCost, prices: Mapping[str, Price], *, is_brief: bool = False) -> str:
-    """Return which system costs less per token, and the break-even price; unless brief, with the price of each."""
+def cost_sentence(found: PairCost, prices: Mapping[str, Price], beside: Sequence[str] = ()) -> str:
+    """Return which system costs less per token, and the break-even price.
+
+    A sentence beside a table of these systems has no prices, and names as short as tell the systems apart.
+    """
     values = _names(found, prices)
     faster, slower = found.pair.faster.name, found.pair.slower.name
     if faster not in prices or slower not in prices:
         return _UNKNOWN.format(**values)
     values |= {"faster_price": str(prices[faster]), "slower_price": str(prices[slower])}
-    bare = {name: values[name].partition(" (")[0] for name in ("faster", "slower")}
-    values |= bare if is_brief and len(set(bare.values())) == 2 else {}
+    bare = [name.partition(" (")[0] for name in beside]
+    for name in ("faster", "slower"):
+        short = values[name].partition(" (")[0]
+        values[name] = short if bare.count(short) == 1 else values[name]
     if found.outcome is None or found.saving is None or found.break_even_price is None:
-        return (_BRIEF_TIE if is_brief else _TIE).format(**values)
-    saving = span([f"{100 * each:.0f}" for each in found.saving])
-    even = span([f"${each:.2f}" for each in found.break_even_price])
-    return _text(found.outcome, _BRIEF if is_brief else _CHEAPER).format(**values, saving=saving, even=even)
+        return (_BRIEF_TIE if beside else _TIE).format(**values)
+    saving = span([percent(each) for each in found.saving])
+    even = span([_dollars(each) for each in found.break_even_price])
+    return _text(found.outcome, _BRIEF if beside else _CHEAPER).format(**values, saving=saving, even=even)
 
 
 def forms(found: PairCost) -> dict[str, Any]:
@@ -68,9 +73,9 @@ def _names(found: PairCost, prices: Mapping[str, Price]) -> dict[str, str]:
     low, high = found.break_even
     bounds = [f"{low:.2f}×", f"{high:.2f}×"]
     if price := prices.get(slower):
-        bounds = [f"${price.low * low:.2f}", f"${price.high * high:.2f}"]
+        bounds = [_dollars(price.low * low), _dollars(price.high * high)]
     elif price := prices.get(faster):
-        first, second, bounds = slower, faster, [f"${price.low / high:.2f}", f"${price.high / low:.2f}"]
+        first, second, bounds = slower, faster, [_dollars(price.low / high), _dollars(price.high / low)]
     below = f"than {second} at {price} below {bounds[0]}" if price else f"below {bounds[0]} the price of {second}"
     above = f", more expensive above {bounds[1]}" if bounds[1] != bounds[0] else ""
     noun = work_of([found.pair.faster, found.pair.slower]).noun
@@ -97,6 +102,15 @@ def _pieces(sentence: str, known: Mapping[str, str]) -> list[str | dict[str, str
             pieces += [text, {"slot": slot}]
             text = ""
     return [*pieces, text]
+
+
+def _dollars(price: float) -> str:
+    return f"${price:.2f}" if price >= 0.1 else f"${price:.3g}"
+
+
+def percent(share: float) -> str:
+    """Return a share that is neither nothing nor all as one that isn't 0 or 100."""
+    return f"{100 * share:.0f}" if 0.01 <= share < 0.995 else f"{100 * share:.1g}" if share < 0.01 else ">99"
 
 
 def span(bounds: Sequence[str]) -> str:

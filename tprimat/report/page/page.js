@@ -327,11 +327,11 @@
     return size >= 10 ? value.toFixed(1) : String(Number(value.toPrecision(3)));
   }
 
-  const dollars = (value) => `$${value.toFixed(2)}`;
-  const percent = (value) => (100 * value).toFixed(0);
+  const dollars = (value) => `$${value >= 0.1 ? value.toFixed(2) : Number(value.toPrecision(3))}`;
+  const percent = (value) => (value >= 0.995 ? ">99" : value >= 0.01 ? (100 * value).toFixed(0) : String(Number((100 * value).toPrecision(1))));
   const span = (values, form) => [...new Set(values.map(form))].join("–");
   const price = ({ low, high }) =>
-    [...new Set([low, high].map((bound) => (Number(bound.toFixed(2)) === bound ? dollars(bound) : `$${bound}`)))].join(" to ");
+    [...new Set([low, high].map((bound) => (Number(bound.toFixed(2)) === bound ? `$${bound.toFixed(2)}` : `$${bound}`)))].join(" to ");
 
   function priceOf(text) {
     const parts = text.trim().split(":").map((part) => part.trim().replace(/^\$/, ""));
