@@ -212,3 +212,16 @@ def test_prices_with_and_without_names(cost, ordered, problem):
     with pytest.raises(UsageError) as raised:
         priced(make_run(), make_run(**AMD), cost=cost, ordered=ordered)
     assert problem in raised.value.problem
+
+
+@pytest.mark.parametrize(("number", "price"), [(0, "MI300X=3"), (1, "H100=2"), (1, "H100=2:3")])
+def test_the_page_s_sentence_with_one_price_is_that_of_the_commands(number, price):
+    found = priced(make_run(), make_run(**AMD, step_time=1.6), cost=[price])
+    held, (known,) = forms(cost_of(found)), found.prices.values()
+    prices = [0, 0, 0, 0]
+    prices[2 * number : 2 * number + 2] = known.low, known.high
+    low, high = (f"${of(form, prices):.2f}" for form in held["outcomes"][number]["even"])
+    values = {"price": str(known), "low": low, "high": high}
+    pieces = [*held["one"][number], *(held["above"] if low != high else [])]
+    text = "".join(each if isinstance(each, str) else values[each["slot"]] for each in pieces)
+    assert text == cost_sentence(cost_of(found), found.prices)
