@@ -175,6 +175,9 @@ class TestPrices:
             (Price(1, 1), Price(4.125, 4.125)),
             (Price(3, 3), Price(3, 5)),
             (Price(3, 3), None),
+            (None, Price(2, 3)),
+            (Price(0.0001, 0.0001), Price(1000, 1000)),
+            (Price(3, 3), Price(3.97, 3.97)),
         ],
     )
     def test_the_sentence_is_that_of_the_commands(self, opened, prices):

@@ -165,6 +165,33 @@ def of(form, prices):
     return sum(factor * price for factor, price in zip(form, prices, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("prices", "text"),
+    [
+        # Twice as fast.
+        (["2", "3.9985"], None),
+        (
+            ["2", "3.9975"],
+            "0.06% cheaper per token than 8×H100 (BF16) at $2.00; break-even price of 8×H100 (BF16): $2.00",
+        ),
+        (["2", "4.0015"], None),
+        (["2", "4.0025"], "0.06% cheaper per token than 8×MI300X (BF16) at $4.0025; break-even price of"),
+        (["2", "3.964"], " 0.9% cheaper"),
+        (["2", "3.956"], " 1% cheaper"),
+        (["2", "0.0204"], " 99% cheaper"),
+        (["2", "0.0196"], " >99% cheaper"),
+        (["0.1998", "0.0004"], "break-even price of 8×H100 (BF16): $0.0002 per GPU-hour"),
+        (["0.3", "0.19"], "break-even price of 8×H100 (BF16): $0.095 per GPU-hour"),
+        (["0.3", "0.21"], "break-even price of 8×H100 (BF16): $0.10 per GPU-hour"),
+        (["0.0005"], "at $0.0005 below $0.001"),
+    ],
+)
+def test_what_is_not_nothing_is_not_written_as_nothing(prices, text):
+    cost = prices if len(prices) > 1 else [f"H100={prices[0]}"]
+    found = priced(make_run(), make_run(**AMD, step_time=1.6), cost=cost)
+    assert (text or "is a tie within the uncertainty") in cost_sentence(cost_of(found), found.prices)
+
+
 def test_a_name_that_looks_like_a_slot_stays_a_name():
     found = priced(make_run(label="{saving}"), make_run(**AMD, step_time=1.6), cost=["2", "3"])
     held = forms(cost_of(found))["outcomes"][0]["text"]
@@ -185,3 +212,16 @@ def test_prices_with_and_without_names(cost, ordered, problem):
     with pytest.raises(UsageError) as raised:
         priced(make_run(), make_run(**AMD), cost=cost, ordered=ordered)
     assert problem in raised.value.problem
+
+
+@pytest.mark.parametrize(("number", "price"), [(0, "MI300X=3"), (1, "H100=2"), (1, "H100=2:3")])
+def test_the_page_s_sentence_with_one_price_is_that_of_the_commands(number, price):
+    found = priced(make_run(), make_run(**AMD, step_time=1.6), cost=[price])
+    held, (known,) = forms(cost_of(found)), found.prices.values()
+    prices = [0, 0, 0, 0]
+    prices[2 * number : 2 * number + 2] = known.low, known.high
+    low, high = (f"${of(form, prices):.2f}" for form in held["outcomes"][number]["even"])
+    values = {"price": str(known), "low": low, "high": high}
+    pieces = [*held["one"][number], *(held["above"] if low != high else [])]
+    text = "".join(each if isinstance(each, str) else values[each["slot"]] for each in pieces)
+    assert text == cost_sentence(cost_of(found), found.prices)

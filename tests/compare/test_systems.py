@@ -288,6 +288,14 @@ class TestNames:
         assert len(set(found)) == 3
         assert max(map(len, found)) < 80
 
+    def test_a_label_may_be_a_name_with_a_number(self):
+        shape = make_run().model_config
+        runs = [
+            make_run(label=label, model_config=msgspec.structs.replace(shape, source=source))
+            for label, source in (("a", "1"), ("a", "2"), ("a, configuration 2", "1"), ("a", "3"))
+        ]
+        assert names(*runs) == ["a", "a, configuration 3", "a, configuration 2", "a, configuration 4"]
+
 
 class TestSameSystem:
     def test_another_day_or_host_is_the_same_system(self):

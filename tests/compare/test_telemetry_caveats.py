@@ -135,6 +135,15 @@ class TestCaveats:
         assert caveats(compared(made, (other,))).get("at-power-cap") == said
         assert caveats(compared(made)).get("at-power-cap") == said
 
+    @pytest.mark.parametrize(("readings", "share"), [(5, "50%"), (6, None)])
+    def test_each_reading_at_the_cap_counts_once(self, readings, share):
+        made = tuple(
+            make_run(step_time=step_time, telemetry=Telemetry(samples=count, throttle_shares={"power-cap": at_cap}))
+            for step_time, count, at_cap in ((3.2, 3, 1.0), (3.3, readings, 0.2))
+        )
+        text = share and f"at the power cap: 8×H100 (BF16) in {share} of the readings"
+        assert caveats(compared(made)).get("at-power-cap") == text
+
     def test_of_two_systems_both_are_stated_and_a_lowered_cap_is_not_said_twice(self):
         telemetry = Telemetry(samples=9, throttle_shares={"power-cap": 1.0, "thermal": 0.1})
         runs = make_run(telemetry=telemetry), make_run("AMD Instinct MI300X", stack="rocm", telemetry=telemetry)

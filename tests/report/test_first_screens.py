@@ -11,7 +11,8 @@ from made_runs import H100, MI300X, comparison, failed_run, make_run, shape
 
 import tprimat
 from tprimat.compare.cost import with_prices
-from tprimat.report import Sources, document, markdown, page, terminal
+from tprimat.report import Sources, document, markdown, page, tables, terminal
+from tprimat.report.blocks import Table
 from tprimat.report.verdict import report
 from tprimat.results.run import Data
 
@@ -140,6 +141,24 @@ def test_the_interval_of_one_run_against_several_is_marked():
 def test_intervals_of_equal_numbers_of_runs_are_not(count):
     systems = runs(1.6, count, device=B200), runs(2.5, count, **AMD), runs(3.2, count)
     assert "†" not in "".join(lines(comparison(*systems)))
+
+
+def test_a_label_with_the_mark_is_no_interval():
+    text = "\n".join(lines(comparison(*(make_run(step_time=time, label=f"{time} †") for time in (3.0, 3.1, 3.2)))))
+    assert "3.0 †" in text
+    assert NOTE not in text
+
+
+def test_the_mark_is_explained_where_clocks_differ():
+    table = Table(["", "ratio"], [["H100", "1.29× [1.21–1.38]† (monotonic vs stamps)"]])
+    assert len(tables.explained(table)) == 2
+
+
+def test_a_reason_has_the_precision_of_the_system_that_it_names():
+    fast = {"model": "qwen", "step_time": 0.001}
+    line = others(make_run(**fast), make_run(**fast, **AMD))
+    assert line.startswith("- Qwen 2.5 7B: 2 systems: 8×H100 (BF16): ")
+    assert line.endswith(" peak of H100 SXM")
 
 
 def of_round(number, step_time, **fields):

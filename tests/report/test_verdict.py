@@ -324,6 +324,13 @@ class TestCost:
         low, high = map(float, found.groups())
         assert low < 2 * 3.2 / 3.0 < high
 
+    def test_names_are_only_as_short_as_tells_all_systems_of_the_table_apart(self):
+        runs = make_run(), make_run(step_time=2.5, precision="fp8"), make_run(step_time=2.9, **AMD)
+        for prices in (["3", "3.1", "4"], ["FP8=3.1", "MI300X=4"]):
+            found = report(with_prices(comparison(*runs), prices))
+            (text,) = cost_texts(found.comparison, found.answers, is_brief=True)
+            assert text == "8×H100 (FP8) is 33% cheaper per token than 8×MI300X, which breaks even at $2.67"
+
     def test_equal_systems_cost_the_same(self):
         (text,) = self.texts(repeated(3.2), repeated(3.2, **AMD), prices=["H100=2", "MI300X=2"])
         assert text.startswith("no significant difference in cost per token between 8×")

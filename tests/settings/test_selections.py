@@ -32,6 +32,13 @@ def changed(run: Run, section: str, **values: object) -> Run:
     return msgspec.structs.replace(run, **{section: msgspec.structs.replace(getattr(run, section), **values)})
 
 
+def test_a_key_without_a_name_is_a_key():
+    run = make_run(framework_config={"": "one", "other": "two"})
+    assert value_of(run, "framework_config.") == "one"
+    assert value_of(make_run(framework_config={"other": "two"}), "framework_config.") is None
+    assert value_of(run, "framework_config") == run.framework_config
+
+
 @pytest.mark.parametrize("row", IDENTITY, ids=lambda row: row.key)
 def test_another_identity_is_another_system(row):
     run = make_run(label="a")

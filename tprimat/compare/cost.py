@@ -16,6 +16,9 @@ from tprimat.compare.systems import device_name
 from tprimat.errors import UsageError
 from tprimat.text import join_names, plain
 
+SAME = 0.0005
+"""Relative difference below which two are as fast, or cost the same."""
+
 Form = tuple[float, float, float, float]
 """Factors of the prices of a pair: the faster one's low and high one, the slower one's low and high one."""
 
@@ -40,19 +43,19 @@ def outcomes(low: float, high: float) -> tuple[Outcome, Outcome]:
     """Return what a speedup between two bounds means in money; if neither outcome holds, cost is a tie.
 
     Per token the faster one costs at least its low price over the slower one's high price and `high`, relative to the
-    slower one, and at most its high price over the slower one's low price and `low`.
+    slower one, and at most its high price over the slower one's low price and `low`. A saving below SAME is a tie.
     """
     fast_low, fast_high = (1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0)
     slow_low, slow_high = (0.0, 0.0, low, 0.0), (0.0, 0.0, 0.0, high)
     faster = Outcome(
         faster_is_cheaper=True,
-        below_zero=(0.0, 1.0, -low, 0.0),
+        below_zero=(0.0, 1.0, (SAME - 1) * low, 0.0),
         savings=((fast_high, slow_low), (fast_low, slow_high)),
         break_even=((1 / high, 0.0, 0.0, 0.0), (0.0, 1 / low, 0.0, 0.0)),
     )
     slower = Outcome(
         faster_is_cheaper=False,
-        below_zero=(-1.0, 0.0, 0.0, high),
+        below_zero=(SAME - 1, 0.0, 0.0, high),
         savings=((slow_high, fast_low), (slow_low, fast_high)),
         break_even=(slow_low, slow_high),
     )

@@ -75,11 +75,11 @@ AT_CAP = 0.5
 
 
 def share_at_cap(system: SystemResult) -> float:
-    """Return the share of the readings at the power cap, mean over the runs; 0 if an event says the cap was lowered."""
+    """Return the share of all runs' readings at the power cap; 0 if an event says the cap was lowered."""
     found = [each.run.telemetry for each in system.valid_runs if each.run.telemetry.samples]
     lowered = any(issue.code == "power-cap" for each in found for issue in each.issues)
-    shares = [each.throttle_shares.get("power-cap", 0.0) for each in found if not lowered]
-    return statistics.fmean(shares or [0.0])
+    shares = [each.throttle_shares.get("power-cap", 0.0) for each in found]
+    return stats.mean(shares, [each.samples or 0 for each in found]) if shares and not lowered else 0.0
 
 
 PASSES = 3

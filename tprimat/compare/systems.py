@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 
@@ -109,10 +110,14 @@ def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None,
 def _systems(runs: Sequence[Run], always: Sequence[Part]) -> list[System]:
     seen: collections.Counter[str] = collections.Counter()
     systems = []
-    for run, parts in zip(runs, _telling_parts(runs, always), strict=True):
-        name = _name(run, parts)
+    names = [_name(*each) for each in zip(runs, _telling_parts(runs, always), strict=True)]
+    taken = set(names)
+    for run, name in zip(runs, names, strict=True):
         seen[name] += 1
-        unique = name if seen[name] == 1 else f"{name}, configuration {seen[name]}"
+        numbered = (f"{name}, configuration {number}" for number in itertools.count(seen[name]))
+        # A label may be such a name, too.
+        unique = name if seen[name] == 1 else next(each for each in numbered if each not in taken)
+        taken.add(unique)
         known = tuple(_part_text(each, run) or "" for each in (*_IDENTITY, _PRECISION) if each.read(run) is not None)
         systems.append(System(device(run), run.num_gpus, run.framework, unique, known))
     return systems

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from string import Formatter
 from typing import Any
 
 from tprimat.catalog.prices import Price
 from tprimat.compare.cost import Outcome, PairCost, outcomes
 from tprimat.report.rates import work_of
 
-_UNKNOWN = "{given}{first} is cheaper per {noun} below {below}{above}"
+_NO_PRICE = "{faster} is cheaper per {noun} below {low} the price of {slower}"
+_ONE_PRICE = {
+    known: f"compared with {{{known}}} at {{price}}, {{{other}}} is cheaper per {{noun}} below {{low}}"
+    for known, other in (("faster", "slower"), ("slower", "faster"))
+}
+_ABOVE = ", more expensive above {high}"
 _TIE = (
     "no significant difference in cost per {noun} between {faster} at {faster_price} and {slower} at {slower_price} "
     "per GPU-hour"
@@ -26,20 +31,25 @@ _BRIEF_TIE = "no significant difference in cost per {noun} between {faster} and 
 """Below a table that has the prices."""
 
 
-def cost_sentence(found: PairCost, prices: Mapping[str, Price], *, is_brief: bool = False) -> str:
-    """Return which system costs less per token, and the break-even price; unless brief, with the price of each."""
-    values = _names(found, prices)
+def cost_sentence(found: PairCost, prices: Mapping[str, Price], beside: Sequence[str] = ()) -> str:
+    """Return which system costs less per token, and the break-even price.
+
+    A sentence beside a table of these systems has no prices, and names as short as tell the systems apart.
+    """
+    values = _names(found)
     faster, slower = found.pair.faster.name, found.pair.slower.name
     if faster not in prices or slower not in prices:
-        return _UNKNOWN.format(**values)
+        return _break_even(found, prices)
     values |= {"faster_price": str(prices[faster]), "slower_price": str(prices[slower])}
-    bare = {name: values[name].partition(" (")[0] for name in ("faster", "slower")}
-    values |= bare if is_brief and len(set(bare.values())) == 2 else {}
+    bare = [name.partition(" (")[0] for name in beside]
+    for name in ("faster", "slower"):
+        short = values[name].partition(" (")[0]
+        values[name] = short if bare.count(short) == 1 else values[name]
     if found.outcome is None or found.saving is None or found.break_even_price is None:
-        return (_BRIEF_TIE if is_brief else _TIE).format(**values)
-    saving = span([f"{100 * each:.0f}" for each in found.saving])
-    even = span([f"${each:.2f}" for each in found.break_even_price])
-    return _text(found.outcome, _BRIEF if is_brief else _CHEAPER).format(**values, saving=saving, even=even)
+        return (_BRIEF_TIE if beside else _TIE).format(**values)
+    saving = span([percent(each) for each in found.saving])
+    even = span([_dollars(each) for each in found.break_even_price])
+    return _text(found.outcome, _BRIEF if beside else _CHEAPER).format(**values, saving=saving, even=even)
 
 
 def forms(found: PairCost) -> dict[str, Any]:
@@ -47,35 +57,31 @@ def forms(found: PairCost) -> dict[str, Any]:
 
     A piece is a text or the slot of a value; see Outcome for the forms. The first sentence that holds is the answer.
     """
-    names = _names(found, {})
-    low, high = found.break_even
+    names = _names(found)
+    every = [(each.below_zero, each.savings, each.break_even, _text(each)) for each in outcomes(*found.break_even)]
     held = [
-        {
-            "below_zero": each.below_zero,
-            "saving": each.savings,
-            "even": each.break_even,
-            "text": _pieces(_text(each), names),
-        }
-        for each in outcomes(low, high)
+        {"below_zero": below, "saving": savings, "even": even, "text": _pieces(text, names)}
+        for below, savings, even, text in (*every, (None, (), (), _TIE))
     ]
-    tie = {"below_zero": None, "saving": [], "even": [], "text": _pieces(_TIE, names)}
-    return {"unknown": _UNKNOWN.format(**names), "outcomes": [*held, tie]}
+    one = [_pieces(form, names) for form in _ONE_PRICE.values()]
+    return {"unknown": _break_even(found, {}), "one": one, "above": _pieces(_ABOVE, {}), "outcomes": held}
 
 
-def _names(found: PairCost, prices: Mapping[str, Price]) -> dict[str, str]:
-    """Return the values of the sentences' slots; a break-even is in USD if one of the systems has a price."""
-    faster, slower = first, second = found.pair.faster.name, found.pair.slower.name
-    low, high = found.break_even
+def _names(found: PairCost) -> dict[str, str]:
+    faster, slower = found.pair.faster, found.pair.slower
+    return {"faster": faster.name, "slower": slower.name, "noun": work_of([faster, slower]).noun}
+
+
+def _break_even(found: PairCost, prices: Mapping[str, Price]) -> str:
+    """Return the sentence without both prices; a break-even is in USD if one of the two has a price."""
+    names, (low, high), form = _names(found), found.break_even, _NO_PRICE
     bounds = [f"{low:.2f}×", f"{high:.2f}×"]
-    if price := prices.get(slower):
-        bounds = [f"${price.low * low:.2f}", f"${price.high * high:.2f}"]
-    elif price := prices.get(faster):
-        first, second, bounds = slower, faster, [f"${price.low / high:.2f}", f"${price.high / low:.2f}"]
-    given = f"compared with {second} at {price}, " if price else ""
-    below = bounds[0] if price else f"{bounds[0]} the price of {second}"
-    above = f", more expensive above {bounds[1]}" if bounds[1] != bounds[0] else ""
-    names = {"faster": faster, "slower": slower, "noun": work_of([found.pair.faster, found.pair.slower]).noun}
-    return {**names, "given": given, "first": first, "below": below, "above": above}
+    if price := prices.get(names["slower"]):
+        form, bounds = _ONE_PRICE["slower"], [_dollars(price.low * low), _dollars(price.high * high)]
+    elif price := prices.get(names["faster"]):
+        form, bounds = _ONE_PRICE["faster"], [_dollars(price.low / high), _dollars(price.high / low)]
+    form += _ABOVE if bounds[1] != bounds[0] else ""
+    return form.format(**names, price=price, low=bounds[0], high=bounds[1])
 
 
 def _text(outcome: Outcome, form: str = _CHEAPER) -> str:
@@ -85,21 +91,20 @@ def _text(outcome: Outcome, form: str = _CHEAPER) -> str:
 
 
 def _pieces(sentence: str, known: Mapping[str, str]) -> list[str | dict[str, str]]:
-    """Return a sentence with the known values in their slots; the other slots are pieces of their own."""
-    pieces: list[str | dict[str, str]] = []
-    text = ""
-    for before, slot, _, _ in Formatter().parse(sentence):
-        text += before
-        if slot is None:
-            continue
-        if slot in known:
-            text += known[slot]
-        else:
-            pieces += [text, {"slot": slot}]
-            text = ""
-    return [*pieces, text]
+    """Return a sentence in pieces: its texts, the known values of its slots, and the other slots."""
+    pieces = enumerate(re.split(r"{(\w+)}", sentence))
+    return [known.get(each, {"slot": each}) if number % 2 else each for number, each in pieces]
 
 
 def span(bounds: Sequence[str]) -> str:
     """Return two bounds as text; once if they are equal."""
     return "–".join(dict.fromkeys(bounds))
+
+
+def _dollars(price: float) -> str:
+    return f"${price:.2f}" if price >= 0.1 else f"${price:.3g}"
+
+
+def percent(share: float) -> str:
+    """Return a share that is neither nothing nor all as one that isn't 0 or 100."""
+    return f"{100 * share:.0f}" if 0.01 <= share < 0.995 else f"{100 * share:.1g}" if share < 0.01 else ">99"

@@ -178,7 +178,7 @@ def versus(pair: Pair) -> str:
 
 def explained(table: Table) -> list[Table | Paragraph]:
     """Return a table and, if one of its intervals is marked, what the mark means."""
-    is_marked = any(text_of(cell).endswith(PREDICTED) for row in table.rows for cell in row)
+    is_marked = any(f"]{PREDICTED}" in text_of(cell) for row in table.rows for cell in row)
     text = f"{PREDICTED} one run: prediction interval, which assumes equal run-to-run variation"
     return [table, *[Paragraph(text, DETAIL)] * is_marked]
 

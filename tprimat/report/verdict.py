@@ -12,12 +12,12 @@ from tprimat.analysis.intervals import Method, level
 from tprimat.analysis.summary import SHORT
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, Pair, Ratio, SystemResult
 from tprimat.compare.caveats import contradictions, incomplete_text
-from tprimat.compare.cost import cost
+from tprimat.compare.cost import SAME, cost
 from tprimat.compare.curves import Scaling
 from tprimat.compare.result import DOUBTFUL_SPREAD
 from tprimat.report import recommendations
 from tprimat.report.costs import cost_sentence as cost_sentence
-from tprimat.report.costs import span
+from tprimat.report.costs import percent, span
 from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
 from tprimat.results.account import Clock
 from tprimat.text import capitalized, counted, join_names
@@ -43,9 +43,6 @@ _WORDS = re.compile(
     r"|selective|training|run|seed|driver) (?!is )"
 )
 """How a name of a system begins that is plain English; labels, packages and identifiers keep their spelling."""
-
-SAME = 0.0005
-"""Relative difference below which a sentence says “as fast as”."""
 
 DOUBLE = 2.0
 """From this speedup on a sentence says “2.0× as fast”; below, by how many percent faster."""
@@ -395,7 +392,7 @@ def cost_texts(comparison: Comparison, answers: Sequence[Answer], *, is_brief: b
     if len(answers) == len(found) > 1 and len(names) == 1 and None not in names:
         ((cheaper, dearer),) = filter(None, names)
         savings = [saving for each in found if each and each.saving for saving in each.saving]
-        amount = span([f"{100 * each:.0f}" for each in (min(savings), max(savings))])
+        amount = span([percent(each) for each in (min(savings), max(savings))])
         prices, noun = comparison.prices, work_of([system for each in answers for system in each.group.systems]).noun
         text = f"{cheaper} at {prices[cheaper]} is {amount}% cheaper per {noun} than {dearer} at {prices[dearer]}"
         return [f"{text} in {'both' if len(found) == 2 else f'all {len(found)}'} models"]
@@ -419,4 +416,5 @@ def _cost_text(comparison: Comparison, group: Group, is_brief: bool) -> str:
         # Pairs have a ratio to the baseline only.
         shown += [least] if least != base else others[:1] if shown[0] not in costs else []
     found = filter(None, (cost(comparison, pairs[name]) for name in dict.fromkeys(shown)))
-    return "; ".join(cost_sentence(each, comparison.prices, is_brief=is_brief) for each in found)
+    names = [system.name for system in group.systems] if is_brief else []
+    return "; ".join(cost_sentence(each, comparison.prices, names) for each in found)

@@ -152,11 +152,11 @@ class Setting(NamedTuple):
 def value_of(run: Any, field: str) -> Any:
     """Return a field of a Run by its path, such as timing.clock or framework_config.attention."""
     owner, key = _path(field)
-    return owner(run).get(key) if key else owner(run)
+    return owner(run) if key is None else owner(run).get(key)
 
 
 @functools.cache
-def _path(field: str) -> tuple[Any, str]:
-    """Return what gets a field, or the dictionary that it is a key of, and the key."""
+def _path(field: str) -> tuple[Any, str | None]:
+    """Return what gets a field, and None; or what gets the dictionary that it is a key of, and the key."""
     part = next((each for each in _DICTIONARIES if field.startswith(each)), "")
-    return operator.attrgetter(part[:-1] or field), part and field.removeprefix(part)
+    return operator.attrgetter(part[:-1] or field), field.removeprefix(part) if part else None

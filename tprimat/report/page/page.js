@@ -327,11 +327,11 @@
     return size >= 10 ? value.toFixed(1) : String(Number(value.toPrecision(3)));
   }
 
-  const dollars = (value) => `$${value.toFixed(2)}`;
-  const percent = (value) => (100 * value).toFixed(0);
+  const dollars = (value) => `$${value >= 0.1 ? value.toFixed(2) : Number(value.toPrecision(3))}`;
+  const percent = (value) => (value >= 0.995 ? ">99" : value >= 0.01 ? (100 * value).toFixed(0) : String(Number((100 * value).toPrecision(1))));
   const span = (values, form) => [...new Set(values.map(form))].join("–");
   const price = ({ low, high }) =>
-    [...new Set([low, high].map((bound) => (Number(bound.toFixed(2)) === bound ? dollars(bound) : `$${bound}`)))].join(" to ");
+    [...new Set([low, high].map((bound) => (Number(bound.toFixed(2)) === bound ? `$${bound.toFixed(2)}` : `$${bound}`)))].join(" to ");
 
   function priceOf(text) {
     const parts = text.trim().split(":").map((part) => part.trim().replace(/^\$/, ""));
@@ -342,10 +342,16 @@
 
   // The rule and the words are Python's (compare/cost.py, report/costs.py): linear forms of the prices, texts with slots.
   function costSentence(pair, fast, slow) {
-    if (!fast || !slow) return pair.unknown;
-    const prices = [fast.low, fast.high, slow.low, slow.high];
+    if (!fast && !slow) return pair.unknown;
+    const prices = [fast, slow].flatMap((each) => (each ? [each.low, each.high] : [0, 0]));
     const sum = (form) => form.reduce((total, factor, i) => total + factor * prices[i], 0);
     const holds = ({ below_zero }) => below_zero === null || sum(below_zero) < 0;
+    const filled = (text, values) => text.map((piece) => (typeof piece === "string" ? piece : values[piece.slot])).join("");
+    if (!fast || !slow) {
+      // What is priced costs as much as the other one at its break-even price.
+      const [low, high] = pair.outcomes[fast ? 0 : 1].even.map((form) => dollars(sum(form)));
+      return filled([...pair.one[fast ? 0 : 1], ...(low === high ? [] : pair.above)], { price: price(fast || slow), low, high });
+    }
     const { saving, even, text } = pair.outcomes.find(holds);
     const values = {
       faster_price: price(fast),
@@ -353,7 +359,7 @@
       saving: span(saving.map(([part, whole]) => 1 - sum(part) / sum(whole)), percent),
       even: span(even.map(sum), dollars),
     };
-    return text.map((piece) => (typeof piece === "string" ? piece : values[piece.slot])).join("");
+    return filled(text, values);
   }
 
   function computeCost() {
