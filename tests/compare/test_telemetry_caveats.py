@@ -141,7 +141,7 @@ class TestCaveats:
             make_run(step_time=step_time, telemetry=Telemetry(samples=count, throttle_shares={"power-cap": at_cap}))
             for step_time, count, at_cap in ((3.2, 3, 1.0), (3.3, readings, 0.2))
         )
-        text = share and f"at the power cap: 8×H100 (BF16) in {share} of the readings"
+        text = share and f"clock limited by the power cap (share of readings): 8×H100 (BF16) {share}"
         assert caveats(compared(made)).get("at-power-cap") == text
 
     def test_of_two_systems_both_are_stated_and_a_lowered_cap_is_not_said_twice(self):
