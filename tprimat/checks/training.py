@@ -59,8 +59,8 @@ def nature_of_data(run: Run) -> tuple[Nature, str]:
         return "known entropy", f"synthetic data ({run.data.kind}, entropy {entropy:.3f} nats/token)"
     level = _uniform_loss(run)
     # A single record may average a whole training.
-    covered = sum(n for n, loss in zip(run.window_steps, run.loss_values, strict=True) if loss is not None)
-    end = statistics.fmean(losses[-10:]) if covered >= LEAST_STEPS else None
+    covered = (n for n, loss in zip(run.window_steps, run.loss_values, strict=True) if loss is not None)
+    end = statistics.fmean(losses[-10:]) if len(losses) >= LEAST_STEPS or sum(covered) >= LEAST_STEPS else None
     if end is not None and level is not None and abs(end / level - 1) < NEAR_UNIFORM:
         return "uniform random", (
             f"loss stays at ln(vocabulary) = {level:.2f}: random mock tokens, as in NeMo; speed is unaffected"
@@ -77,9 +77,8 @@ def nature_of_data(run: Run) -> tuple[Nature, str]:
 
 def findings(run: Run) -> Iterator[Finding]:
     """Yield what a run's losses show of the run itself."""
-    lost = [step for step, loss in zip(run.steps, run.loss_values, strict=True) if loss is None]
-    losses = _losses(run)
-    if losses and lost and len(lost) < len(run.steps):
+    if 0 < len(_losses(run)) < len(run.steps):
+        lost = [step for step, loss in zip(run.steps, run.loss_values, strict=True) if loss is None]
         text = f"no finite loss in {len(lost)} of {len(run.steps)} records (first at step {lost[0]})"
         yield Finding("warning", "loss-missing", text)
     if below := below_entropy(run):
@@ -184,6 +183,10 @@ def _uniform_loss(run: Run) -> float | None:
 
 def _common_steps(first: Run, second: Run, series: str) -> list[tuple[int, float, float]]:
     """Return the steps at which both have a value of a series, with both values."""
+    count = min(len(first.steps), len(second.steps))
+    if first.steps[:count] == second.steps[:count]:
+        both = zip(first.steps, getattr(first, series), getattr(second, series), strict=False)
+        return [(step, one, other) for step, one, other in both if one is not None and other is not None]
     others = dict(zip(second.steps, getattr(second, series), strict=True))
     return [
         (step, value, other)

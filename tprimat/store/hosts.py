@@ -80,10 +80,15 @@ def of_process(folder: Path) -> Hosts:
     return Hosts(folder.parent if folder.name == HISTORY else folder)
 
 
+@functools.lru_cache(1 << 10)
+def _words(field: bytes) -> list[str]:
+    """Return the words of a field that thousands of results may have."""
+    return re.findall(r"\w+", field.decode())
+
+
 def names(number: Callable[[str], str], runs: Iterable[Run] = ()) -> Names:
     """Return the pseudonyms for names in these runs and in texts about them, by the numbers of their machines."""
-    setups = (msgspec.json.encode([getattr(run, each) for each in SETUP_FIELDS]).decode() for run in runs)
-    words = {word for setup in setups for word in re.findall(r"\w+", setup)}
+    words = {word for run in runs for each in SETUP_FIELDS for word in _words(msgspec.json.encode(getattr(run, each)))}
     found = Names(number, words)
     with contextlib.suppress(KeyError, OSError, ImportError):
         found.learn(getpass.getuser(), "user")

@@ -193,9 +193,9 @@ def _packed(file: Loaded, shared: dict[object, object]) -> Loaded:
             series = getattr(run, name)
             msgspec.structs.force_setattr(run, name, shared.setdefault(series, series))
         for name in ("step_times", "loss_values", "learning_rates", "grad_norms"):
-            if None not in (series := getattr(run, name)):
-                # The run is as frozen as before: nobody else has it yet.
-                msgspec.structs.force_setattr(run, name, array.array("d", series))
+            # One with unknown values stays a tuple. The run is as frozen as before: nobody else has it yet.
+            with contextlib.suppress(TypeError):
+                msgspec.structs.force_setattr(run, name, array.array("d", getattr(run, name)))
     return file
 
 
