@@ -36,6 +36,9 @@ class RecordedRepetition(RunRecord, frozen=True, kw_only=True):
     steady: Annotated[Steady, doc("steady-state steps, which the metrics use")] = Steady()
     performance_metrics: Annotated[PerformanceMetrics, doc("metrics of those steps")] = PerformanceMetrics()
 
+    def __post_init__(self) -> None:
+        """Check nothing: runs_of() makes a Run of it, which does."""
+
 
 class ResultFile(Run, frozen=True, kw_only=True):
     """A result file: one setup and its runs. At the top level stands the run whose mean step
@@ -95,7 +98,11 @@ def decode(content: bytes) -> tuple[Run, ...]:
     Raises msgspec.ValidationError or msgspec.DecodeError (both ValueError) whose text names the
     field, when the content has another form.
     """
-    return runs_of(msgspec.json.decode(content, type=ResultFile))
+    file = msgspec.json.decode(content, type=ResultFile)
+    try:
+        return runs_of(file)
+    except ValueError as error:
+        raise msgspec.ValidationError(str(error)) from error
 
 
 Kind = TypeVar("Kind")
