@@ -44,6 +44,21 @@ def test_commas_separate_too():
     assert len(priced(["MI300X=1,H100=2"])) == 3
 
 
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["micro-batch 8, torch.compile=3", "micro-batch 8, eager=2", "8×H100, run, 2 (BF16)=1"],
+        ["micro-batch 8, torch.compile=3,micro-batch 8, eager=2,8×H100, run, 2 (BF16)=1"],
+        ["torch.compile=3,eager=2", "H100=1"],
+    ],
+)
+def test_a_comma_in_a_name_does_not_separate(typed):
+    names = ("micro-batch 8, torch.compile", "micro-batch 8, eager", "8×H100, run, 2 (BF16)")
+    prices, absent = parse(typed, names)
+    assert list(map(str, (prices[name] for name in names))) == ["$3.00", "$2.00", "$1.00"]
+    assert not absent
+
+
 def test_a_whole_word_counts_before_a_part_of_one():
     assert set(priced(["H200=3"], ("8×GH200 480GB", "8×H200"))) == {"8×H200"}
     assert set(priced(["8xH200=3"], ("8×GH200 480GB", "8×H200"))) == {"8×H200"}

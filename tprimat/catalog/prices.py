@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tprimat.errors import UsageError
 from tprimat.text import counted
@@ -46,13 +46,13 @@ def parse(
     Args:
         arguments: either one price for each name, in their order; or NAME=PRICE, where a part of
             the name is enough, and is meant for all systems that it fits. A price is 2.95, or a range
-            2.20:3.10. Commas separate too.
+            2.20:3.10. Commas separate too, where they don't belong to a name.
         names: systems, in the order of their files.
         known: by name, all that is known of a system; what a user may call it by if no name fits.
 
     Raises UsageError.
     """
-    words = [word for argument in arguments for word in argument.split(",") if word.strip()]
+    words = [word for argument in arguments for word in _parted(argument)]
     named = [word for word in words if "=" in word]
     if named and len(named) != len(words):
         raise UsageError("--cost takes either prices in order or NAME=PRICE, not both", heading=_WRONG)
@@ -84,6 +84,18 @@ def parse(
             if is_whole:
                 whole.add(each)
     return prices, absent
+
+
+def _parted(argument: str) -> Iterator[str]:
+    """Yield the words of an argument: `micro-batch 8, eager=2` is one, `H100=2,B200=3` and `2,3` are two each."""
+    word = ""
+    for part in argument.split(","):
+        word += f",{part}" if word else part
+        if "=" in part or is_price(word):
+            yield word
+            word = ""
+    if word.strip():
+        yield word
 
 
 def is_price(word: str) -> bool:
