@@ -139,6 +139,6 @@ def test_what_the_flops_of_glm_leave_out_is_documented(repository):
     # For each of 32 heads of 128: its queries, of the query rank, and its weight; one key for all heads.
     indexer = 6 * glm.num_layers * (32 * 128 * glm.query_lora_rank + 32 * glm.hidden_size + 128 * glm.hidden_size)
     share = f"{indexer / flops_per_token(glm, 2048):.1%}"
-    assert f"indexer of its sparse attention is not counted (the products with its weights would add {share} at" in (
+    assert f"indexer of its sparse attention is not counted (its weight matmuls would add {share} at" in (
         repository / "docs" / "metrics.md"
     ).read_text(encoding="utf-8")

@@ -91,7 +91,8 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         content = content.decode("utf-16", errors="replace").encode()
     content = content.removeprefix(codecs.BOM_UTF8)
-    if len(content) > MOST_OBJECTS and (content.count(b"{") > MOST_OBJECTS or content.count(b",") > MOST_VALUES):
+    counts = (content.count(b"{"), content.count(b",")) if len(content) > min(MOST_OBJECTS, MOST_VALUES) else (0, 0)
+    if counts[0] > MOST_OBJECTS or counts[1] > MOST_VALUES:
         raise _not_a_result(path, "more objects or values than a result has")
     try:
         version = _version(content)
