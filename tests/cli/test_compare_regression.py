@@ -316,7 +316,7 @@ class TestWhatTheUserKnows:
         assert run("compare", [*self.FILES, "--no-plot", "--cost", "H100=2.95", "B200=6", "H20=1"]) == 0
         err = capsys.readouterr().err
         assert err.count("systems: ") == 1
-        assert "no system matches 'B200' and 'H20', so their prices are not used" in err
+        assert "no system matches 'B200' or 'H20', so their prices are not used" in err
 
     def test_a_price_may_say_which_gpu_a_log_is_from(self, systems, capsys, tmp_path):
         path = tmp_path / "my logs" / "train.json"

@@ -14,7 +14,7 @@ from tprimat.catalog import gpus, prices
 from tprimat.compare.result import Comparison, Pair, RunResult, SystemResult
 from tprimat.compare.systems import device_name
 from tprimat.errors import UsageError
-from tprimat.text import join_names, plain
+from tprimat.text import plain
 
 SAME = 0.0005
 """Relative difference below which two are as fast, or cost the same."""
@@ -139,7 +139,7 @@ def with_prices(
         unmatched.setdefault(hint, []).append(repr(name))
     for hint, each in unmatched.items():
         prices_are = "its price is" if len(each) == 1 else "their prices are"
-        notes.append(f"no system matches {join_names(each)}, so {prices_are} not used; {hint}")
+        notes.append(f"no system matches {' or '.join(each)}, so {prices_are} not used; {hint}")
     return dataclasses.replace(comparison, prices=found, notes=(*comparison.notes, *map(plain, notes)))
 
 
