@@ -226,3 +226,9 @@ def test_the_resolution_is_that_of_the_longest_number(values):
 
 def test_the_resolution_of_no_values_is_one():
     assert stats.resolution([]) == 1.0
+
+
+@pytest.mark.parametrize("weights", [[1], [1, 1, 1]])
+def test_a_mean_needs_a_weight_for_each_value(weights):
+    with pytest.raises(ValueError, match=rf"2 values, {len(weights)} weights"):
+        stats.mean([1.0, 2.0], weights)

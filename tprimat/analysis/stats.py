@@ -22,6 +22,8 @@ def mean(values: Sequence[float], weights: Sequence[int] | None = None) -> float
     """Return the mean of at least one value, each counted as often as its weight says."""
     if weights is None:
         return statistics.fmean(values)
+    if len(values) != len(weights):
+        raise ValueError(f"{len(values)} values, {len(weights)} weights")
     return math.fsum(map(operator.mul, values, weights)) / sum(weights)
 
 

@@ -9,7 +9,6 @@ import math
 import operator
 import statistics
 from collections.abc import Callable, Sequence
-from itertools import compress
 from typing import Any
 
 import msgspec
@@ -153,7 +152,7 @@ def summarize(
     whole, run = run, records.without(run, (*fast, *payers))
     known = [time is not None for time in run.step_times]
     times = [time for time in run.step_times if time is not None]
-    steps, windows = (list(compress(each, known)) for each in (run.steps, run.window_steps))
+    steps, windows = (list(itertools.compress(each, known)) for each in (run.steps, run.window_steps))
     tokens, rate, rate_warnings = _rates(run)
     warnings = []
     if profiled:
@@ -178,7 +177,7 @@ def summarize(
         end = len(times)
     elif end < len(times):
         warnings.append(f"steps {steps[end - 1] + 1}–{steps[-1]} are excluded: {CUT}")
-    if tokens is None and (counted := _logged_tokens(run, [*compress(range(len(known)), known)][start:end])):
+    if tokens is None and (counted := _logged_tokens(run, [*itertools.compress(range(len(known)), known)][start:end])):
         tokens, rate, rate_warnings = _rates(run, stats.mean(counted, windows[start:end]))
         if (least := min(counted)) < max(counted) * (1 - TOKENS_ROUNDED):
             rate_warnings.append(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -48,9 +47,7 @@ class Timing(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         # Earlier results say this of loops that compile before their first step, too; the timer is the same.
-        covers = self.covers and re.sub(
-            ", with (what is )?compil(ation|ed in it);", ", with any compilation in it;", self.covers
-        )
+        covers = self.covers and self.covers.replace(", with compilation;", ", with any compilation in it;")
         msgspec.structs.force_setattr(self, "covers", covers)
 
 

@@ -428,12 +428,12 @@ def _check_series(run: RunRecord) -> None:
             raise ValueError(f"{name} has {len(series)} entries, steps has {len(run.steps)}")
     if not all(map(operator.lt, run.steps, run.steps[1:])):
         raise ValueError("steps must rise")
-    finite = -LARGEST_VALUE, LARGEST_VALUE
+    widest = -LARGEST_VALUE, LARGEST_VALUE
     for name in ("step_times", "loss_values", "learning_rates", "grad_norms"):
         series, is_time = getattr(run, name), name == "step_times"
-        if _are_within(series, *((SHORTEST_STEP, LONGEST_STEP) if is_time else finite)):
+        if _are_within(series, *((SHORTEST_STEP, LONGEST_STEP) if is_time else widest)):
             continue
-        if is_time and _are_within(series, *finite):
+        if is_time and _are_within(series, *widest):
             raise ValueError(f"step_times must lie between {SHORTEST_STEP:g} and {LONGEST_STEP:g} s")
         raise ValueError(f"{name} must be finite or null")
 
