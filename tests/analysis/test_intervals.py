@@ -546,7 +546,6 @@ def test_some_series_are_known_and_some_are_not():
     assert intervals.series_mean(values[:7]) is None
     assert intervals.series_mean([2.0] * 40) is None
     assert intervals.series_mean([2.0]) is None
-    assert intervals.series_mean([]) is None
 
 
 @pytest.mark.parametrize(
