@@ -485,3 +485,169 @@ def test_the_detectable_difference_has_its_power_at_every_freedom(freedom):
 
     high = math.sqrt(freedom) + 12
     assert integrate.quad(missed, 1e-12, high, limit=500)[0] == pytest.approx(0.2, abs=2e-6)
+
+
+# Whole values, by formulas of their own
+
+
+def lag_one(values, centre=None):
+    """The lag-1 autocorrelation, by numpy."""
+    off = np.asarray(values) - (np.mean(values) if centre is None else centre)
+    return float(off[:-1] @ off[1:] / (off @ off))
+
+
+def wandering(count, share, seed=11):
+    """Values of which each keeps a share of the one before."""
+    shocks = np.random.default_rng(seed).standard_normal(count)
+    values = [shocks[0]]
+    for shock in shocks[1:]:
+        values.append(share * values[-1] + shock)
+    return [float(10 + each) for each in values]
+
+
+SKEWED = [1.0, 2.0, 9.0, 3.0, 5.0, 4.0, 8.0, 40.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [SKEWED[:2], SKEWED[:3], SKEWED, wandering(9, 0.9), wandering(10, 0.5), wandering(57, 0.8), wandering(57, 0.0)],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_mean_of_a_run_and_its_error(values, weighted):
+    weights = [1 + index % 4 for index in range(len(values))] if weighted else None
+    parts, count = np.asarray(values), len(values)
+    if count >= 10:
+        edges = [round(index * count / 10) for index in range(11)]
+        ranges = [slice(low, high) for low, high in itertools.pairwise(edges)]
+        parts = np.array([np.average(values[each], weights=weights[each] if weights else None) for each in ranges])
+    left = min(max(lag_one(parts) + 1 / len(parts), 0.0), 0.9)
+    error = np.std(parts, ddof=1) * math.sqrt((1 + left) / (1 - left) / len(parts))
+    found = intervals.run_mean(values, weights)
+    assert (found.value, found.error) == pytest.approx((np.average(values, weights=weights), error))
+    assert (found.freedom, found.method) == (len(parts) - 1, "batches")
+
+
+@pytest.mark.parametrize("share", [-0.5, 0.0, 0.3, 0.6, 0.8, 0.95])
+@pytest.mark.parametrize("count", [8, 12, 40, 200])
+def test_the_mean_of_a_series_counts_independent_values(share, count):
+    values = wandering(count, share)
+    r = lag_one(values)
+    r = min(max(r + (1 + 4 * r) / count, 0.0), 0.99)
+    is_known = count * (1 - r) / (1 + r) >= 8
+    assert intervals.series_mean(values) == (intervals.run_mean(values) if is_known else None)
+
+
+def test_some_series_are_known_and_some_are_not():
+    known = [intervals.series_mean(wandering(40, share)) is not None for share in (0.0, 0.3, 0.8, 0.95)]
+    assert known == [True, True, False, False]
+    # Eight values as good as independent ones; seven are too few.
+    values = [1.0, -1.0] * 4
+    assert intervals.series_mean(values) == intervals.run_mean(values)
+    assert intervals.series_mean(values[:7]) is None
+    assert intervals.series_mean([2.0] * 40) is None
+    assert intervals.series_mean([2.0]) is None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [wandering(31, 0.0), wandering(31, 0.7), wandering(60, 0.9), wandering(150, 0.4), [5.0, 5.0, 1.0, 9.0] * 6],
+)
+def test_the_interval_of_a_median_by_order_statistics(values):
+    count, centre = len(values), np.median(values)
+    sides = np.sign(np.asarray(values) - centre)
+    r = min(max(lag_one(sides, 0.0), 0.0), 0.9)
+    half = scipy.stats.norm.ppf(0.975) * count / (2 * math.sqrt(count * (1 - r) / (1 + r)))
+    outside = max(math.floor(count / 2 - half), 0)
+    ordered = sorted(values)
+    expected = intervals.Interval(ordered[outside], ordered[-1 - outside], "median", 0.92)
+    assert intervals.within_run_interval(values) == expected
+
+
+def test_the_interval_of_batches_by_hand():
+    """Ten records of 10, 20, … steps: their own means are those of the batches."""
+    values, steps = [*SKEWED, 6.0], [10 * (1 + index) for index in range(10)]
+    centre, half = np.average(values, weights=steps), 2.262157 * np.std(values, ddof=1) / math.sqrt(10)
+    found = intervals.within_run_interval(values, steps)
+    assert (found.low, found.high) == pytest.approx((centre - half, centre + half))
+    assert (found.about, found.coverage) == ("mean", 0.95)
+
+
+@pytest.mark.parametrize(
+    ("found", "runs", "expected"),
+    [
+        (intervals.Difference(0.5, 0.3, 7.0), (4, 5), 0.3 / math.sqrt(1 / 4 + 1 / 5)),
+        (intervals.Difference(0.5, 0.3, 7.0), (4,), 0.6),
+        (intervals.Difference(0.5, 0.3, 7.0, "paired"), (8, 3), 0.6),
+    ],
+)
+def test_the_spread_of_runs_behind_an_error(found, runs, expected):
+    assert found.spread(*runs) == pytest.approx(expected)
+
+
+def test_the_level_in_words():
+    assert intervals.level() == "95%"
+
+
+def test_the_difference_of_runs_in_numbers():
+    first, second = [1.0, 2.0, 6.0], [10.0, 14.0, 30.0, 50.0]
+    # Variances 7 and 1,960 / 6 of the values.
+    parts = 7 / 3, statistics.variance(second) / 4
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / 2 + parts[1] ** 2 / 3)
+    assert intervals.welch(first, second) == intervals.Difference(
+        -23.0, pytest.approx(math.sqrt(sum(parts))), pytest.approx(freedom)
+    )
+    # A floor counts for its own system, where it is higher than the variance.
+    floored = intervals.welch(first, second, floors=(9.0, 1.0))
+    assert floored.error == pytest.approx(math.sqrt(3 + parts[1]))
+    assert intervals.welch([1.0], second) is None
+    assert intervals.welch(second, [1.0]) is None
+    pairs = [-9.0, -12.0, -24.0]
+    assert intervals.paired(first, second[:3]) == intervals.Difference(
+        -15.0, pytest.approx(statistics.stdev(pairs) / math.sqrt(3)), 2, "paired"
+    )
+    # With pairs of unequal differences 1, 2, 6 two rounds are enough.
+    assert intervals.paired([1.0, 2.0], [0.0, 0.0]) == intervals.Difference(1.5, 0.5, 1, "paired")
+    spread = statistics.stdev(second)
+    assert intervals.difference([5.0], second) == intervals.Difference(
+        -21.0, pytest.approx(spread * math.sqrt(1.25)), 3, "prediction"
+    )
+    assert intervals.difference(second, [5.0], floors=(2500.0, 1.0)) == intervals.Difference(
+        21.0, pytest.approx(50 * math.sqrt(1.25)), 3, "prediction"
+    )
+    assert intervals.difference(second, [5.0], floors=(1.0, 2500.0)).error == pytest.approx(50 * math.sqrt(1.25))
+
+
+def test_the_interval_over_runs_in_numbers():
+    """Logarithms 1.0, 1.05 and 1.3: their mean is 1.1167, not their median."""
+    logs_of_runs = [1.0, 1.05, 1.3]
+    half = 4.302653 * statistics.stdev(logs_of_runs) / math.sqrt(3)
+    found = intervals.between_run_interval([math.exp(each) for each in logs_of_runs])
+    assert (math.log(found.low), math.log(found.high)) == pytest.approx((3.35 / 3 - half, 3.35 / 3 + half))
+    assert intervals.between_run_interval([1.0, 2.0]) is None
+    assert intervals.is_too_wide(math.log(4) + 1e-9)
+    assert not intervals.is_too_wide(math.log(4) - 1e-9)
+
+
+@pytest.mark.parametrize("difference", [0.005, 0.02, 0.06, 0.0133])
+def test_the_least_runs_that_find_a_difference(difference):
+    needed = next(
+        (runs for runs in range(2, 101) if intervals.minimum_detectable_effect(0.01, runs) <= difference), None
+    )
+    assert intervals.runs_needed(difference, 0.01) == needed
+    for most in (2, 3, 5, needed - 1, needed):
+        assert intervals.runs_needed(difference, 0.01, most=max(most, 2)) == (
+            needed if max(most, 2) >= needed else None
+        )
+
+
+@pytest.mark.parametrize(
+    ("p_values", "corrected"),
+    [
+        ([0.04, 0.001, 0.02, 0.3], [0.08, 0.004, 0.06, 0.3]),
+        # The second of them is no more certain than the first.
+        ([0.03, 0.02, 0.021], [0.06, 0.06, 0.06]),
+        ([0.5, 0.4, 0.0], [0.8, 0.8, 0.0]),
+    ],
+)
+def test_holms_correction(p_values, corrected):
+    assert intervals.holm(p_values) == pytest.approx(corrected)

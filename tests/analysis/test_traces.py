@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from made_traces import MadeTrace
 
 from tprimat.analysis.traces.breakdown import Breakdown
-from tprimat.analysis.traces.division import divide
+from tprimat.analysis.traces.division import IdleCauses, divide
 from tprimat.analysis.traces.steps import choose_steps
-from tprimat.analysis.traces.timeline import RangeKind, Ranges, Work, merged, within
+from tprimat.analysis.traces.timeline import Launch, RangeKind, Ranges, Timeline, Work, merged, within
 from tprimat.read.kineto.timeline import read_timeline
 
 MICRO = 1e6
@@ -120,6 +120,36 @@ class TestIdle:
         ((parts, _),) = steps_of(trace)
         assert parts == {"matrix_multiplication": 25, "idle_other": 10}
 
+    @pytest.mark.parametrize(
+        ("start", "end", "launched", "thread", "causes"),
+        [
+            # Launched at 100, when data had been loaded for 5 ns and the host had waited for the GPU for 30.
+            (50, 130, 0, 9, {"idle_data": 5, "idle_synchronisation": 25, "idle_host_launch": 50}),
+            # Work starts 30 ns after its launch at the earliest.
+            (150, 200, 1, 9, {"idle_host_launch": 30, "idle_other": 20}),
+            (160, 200, 1, 9, {"idle_host_launch": 20, "idle_other": 20}),
+            (190, 200, 1, 9, {"idle_other": 10}),
+            (100, 120, 0, 9, {"idle_host_launch": 20}),
+            # Nothing ends the gap: what the step's thread did.
+            (60, 90, None, 5, {"idle_data": 5, "idle_synchronisation": 15, "idle_host_launch": 10}),
+            (60, 90, None, 6, {"idle_host_launch": 30}),
+            (60, 90, None, None, {"idle_other": 30}),
+            # Its launch is unknown.
+            (60, 90, 2, 5, {"idle_other": 30}),
+        ],
+    )
+    def test_the_causes_of_a_gap(self, start, end, launched, thread, causes):
+        pieces = [Work(130, 140, "a", False, 0, 7, 1), Work(200, 210, "b", False, 0, 7, 2), work(90, 99)]
+        waits, loads = {5: [(50, 80), (40, 60)]}, {5: [(110, 120), (70, 75)]}
+        launches = {1: Launch(100, 101, 5), 2: Launch(150, 151, 5)}
+        found = IdleCauses(Timeline(launches=launches, waits=waits, loads=loads), pieces)
+        assert found.of(start, end, None if launched is None else pieces[launched], thread) == causes
+
+    def test_work_that_seems_to_start_before_its_launch(self):
+        piece = Work(90, 120, "a", False, 0, 7, 1)
+        found = IdleCauses(Timeline(launches={1: Launch(100, 101, 5)}), [piece])
+        assert found.of(100, 120, piece, None) == {"idle_other": 20}
+
 
 class TestSteps:
     def test_work_belongs_to_the_step_that_launched_it(self):
@@ -215,6 +245,19 @@ class TestSteps:
         annotations = [(name, 10 * index, 10 * index + 10, 1) for index, name in enumerate(names)]
         assert [name for name, *_ in choose_steps(annotations)] == right
 
+    @pytest.mark.parametrize(
+        ("annotations", "right"),
+        [
+            ([("ProfilerStep#10", 50, 90, 1), ("step", 0, 99, 1), ("ProfilerStep#9", 0, 50, 1)], [2, 0]),
+            ([("ProfilerStep#1", 0, 50, 1), ("ProfilerStep#2", 49, 90, 1)], []),
+            # One name and one thread: those that cover the longest time.
+            ([("iter 1", 0, 40, 1), ("iter 2", 40, 80, 1), ("epoch step 7", 0, 100, 1)], [2]),
+            ([("iter 1", 0, 40, 1), ("iter 2", 10, 60, 2), ("iter 3", 40, 45, 1)], [1]),
+        ],
+    )
+    def test_steps_of_several_kinds_of_annotations(self, annotations, right):
+        assert choose_steps(annotations) == [annotations[index] for index in right]
+
     @pytest.mark.parametrize("annotation", ["Optimizer.step#AdamW.step", "torch/optim/adamw.py(210): step"])
     @pytest.mark.parametrize("backward", [(20, 60), None])
     def test_what_a_closure_does_is_no_work_of_the_optimizer(self, annotation, backward):
@@ -261,9 +304,19 @@ class TestRanges:
             ranges.add(start, end, RangeKind(name))
         assert [kind.name for kind in ranges.around(35)] == ["inner", "second", "outer"]
         assert [kind.name for kind in ranges.around(25)] == ["outer"]
-        assert ranges.around(101) == ()
+        assert [kind.name for kind in ranges.around(100)] == ["outer"]
+        # One that ends as another begins is not around it.
+        assert [kind.name for kind in ranges.around(30)] == ["inner", "second", "outer"]
+        ranges = Ranges()
+        for start, end, name in ((5, 10, "first"), (10, 30, "second"), (10, 20, "inner")):
+            ranges.add(start, end, RangeKind(name))
+        assert [kind.name for kind in ranges.around(10)] == ["inner", "second"]
+        assert ranges.around(31) == ranges.around(4) == ()
 
     def test_intervals(self):
         assert merged([(5, 7), (1, 3), (2, 4), (9, 9)]) == [(1, 4), (5, 7)]
         assert within([(1, 4), (5, 7)], 3, 6) == [(3, 4), (5, 6)]
         assert within([], 3, 6) == []
+        assert merged([(1, 3), (3, 4), (3, 4), (5, 6)]) == [(1, 4), (5, 6)]
+        assert within([(1, 4), (6, 7)], 4, 6) == []
+        assert within([(1, 2), (4, 5), (8, 9)], 4, 9) == [(4, 5), (8, 9)]

@@ -13,7 +13,7 @@ from tprimat.analysis import conventions
 from tprimat.analysis.flops import flops_per_token
 from tprimat.catalog import models
 from tprimat.catalog.figures import Figure, figures
-from tprimat.checks.audit import audit
+from tprimat.checks.audit import audit, rate
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 
@@ -356,3 +356,445 @@ def test_tflops_and_mfu_of_each_precision_of_a_gpu_imply_its_peak(peak):
     contradiction = ("error", "contradiction")
     assert contradiction not in found(row(tflops_per_gpu=0.4 * peak, mfu_percent=40.0, **known))
     assert contradiction in found(row(tflops_per_gpu=0.4 * peak * 1.2, mfu_percent=40.0, **known))
+
+
+STEP = {"global_batch": 96.0, "sequence_length": 2048.0, "step_time_s": 3.0, "gpus": 8.0}
+RL = {"task": "rl", "samples_per_step": 100.0, "sample_tokens": 600.0, "step_time_s": 5.0, "gpus": 6.0}
+SAMPLES = {"samples_per_second": 50.0, "sequence_length": 2048.0, "gpus": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({**STEP, **SAMPLES, "tokens_per_second_per_gpu": 1234.0}, 1234.0),
+        ({**SAMPLES, "step_time_s": 2.0, "global_batch": 7.0}, 50 * 2048 / 4),
+        (STEP, 96 * 2048 / 3 / 8),
+        ({**STEP, "tokens_per_step": 30_000.0}, 30_000 / 3 / 8),
+        ({**STEP, **RL}, 100 * 600 / 5 / 6),
+    ]
+    + [({**SAMPLES, name: None}, None) for name in SAMPLES]
+    + [({**STEP, name: None}, None) for name in STEP]
+    + [({**STEP, **RL, "tokens_per_step": 9.0, name: None}, None) for name in list(RL)[1:]],
+)
+def test_tokens_per_second_of_a_row(fields, expected):
+    assert rate(Figure(line=2, **fields)) == expected
+
+
+def told(*rows: Figure) -> list[tuple[object, ...]]:
+    """Each finding whole, after the line of its row."""
+    return [
+        (each.figure.line, finding.severity, finding.rule, finding.text, *finding.explanations)
+        for each in audit(rows)
+        for finding in each.findings
+    ]
+
+
+HALF = "half of it is missing: tokens of half the batch, or of twice the time"
+TWICE = "it is counted twice: tokens of twice the batch, or of half the time"
+BATCH = {"model": "unknown", "global_batch": 128.0, "step_time_s": 16.0}
+TOKENS = "tokens/s/GPU, but 1,048,576 tokens in 16 s on 8 GPUs are 8,192"
+TEXTS = {"model": "unknown", "samples_per_second": 12.0, "sequence_length": 1000.0, "gpus": 4.0}
+OF_SAMPLES = "tokens/s/GPU, but 12 samples/s of 1,000 tokens are 3,000"
+PEAK = {"model": "unknown", "sequence_length": None}
+NO_TRAINING = "; no training reaches that"
+UNSTATED = "of the dense BF16 peak of H100 SXM: possible only in FP8, but no precision is stated"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"fault": "no number", "tokens_per_second_per_gpu": 9e9}, ("error", "unreadable-row", "no number")),
+        # Batch and step time: 8,192 tokens/s/GPU.
+        ({**BATCH, "tokens_per_second_per_gpu": 4096.0}, (f"4,096 {TOKENS}", HALF)),
+        ({**BATCH, "tokens_per_second_per_gpu": 16_384.0}, (f"16,384 {TOKENS}", TWICE)),
+        ({**BATCH, "tokens_per_second_per_gpu": 65_536.0}, (f"65,536 {TOKENS}", "it covers all GPUs")),
+        ({**BATCH, "tokens_per_second_per_gpu": 1024.0}, (f"1,024 {TOKENS}", "it is divided by the GPUs twice")),
+        (
+            {**BATCH, "tokens_per_second_per_gpu": 8.192e6},
+            (f"8.192e+06 {TOKENS}", "milliseconds are read as seconds"),
+        ),
+        ({**BATCH, "tokens_per_second_per_gpu": 5_000.0}, (f"5,000 {TOKENS}",)),
+        (
+            {**BATCH, "tokens_per_second_per_gpu": 5_000.0, "gpus": 1.0},
+            ("5,000 tokens/s/GPU, but 1,048,576 tokens in 16 s on 1 GPU are 65,536",),
+        ),
+        ({**BATCH, "tokens_per_second_per_gpu": 5_000.0, "gpus": None}, None),
+        ({**BATCH, "tokens_per_second_per_gpu": 0.3, "task": "sft"}, None),
+        ({**BATCH, "tokens_per_second_per_gpu": 0.3, "task": "lora"}, None),
+        ({**BATCH, "tokens_per_second_per_gpu": 8_450.0, "task": "lora"}, (f"8,450 {TOKENS}",)),
+        # 12 samples/s is 11.5 to 13, times 250 tokens, and 3% more or less.
+        ({**TEXTS, "tokens_per_second_per_gpu": 2_788.5}, (f"2,788.5 {OF_SAMPLES}",)),
+        ({**TEXTS, "tokens_per_second_per_gpu": 2_789.0}, None),
+        ({**TEXTS, "tokens_per_second_per_gpu": 3_347.0}, None),
+        ({**TEXTS, "tokens_per_second_per_gpu": 3_348.0}, (f"3,348 {OF_SAMPLES}",)),
+        ({**TEXTS, "tokens_per_second_per_gpu": 1_500.0}, (f"1,500 {OF_SAMPLES}", HALF)),
+        ({**TEXTS, "tokens_per_second_per_gpu": 1_500.0, "gpus": None}, None),
+        ({**TEXTS, "tokens_per_second_per_gpu": 1_500.0, "sequence_length": None}, None),
+        # The peak of H100 in BF16: 989.4 TFLOP/s.
+        (
+            {**PEAK, "tflops_per_gpu": 900.0},
+            (
+                "error",
+                "above-peak",
+                f"it prints 900 TFLOP/s per GPU, 91% of the dense BF16 peak of H100 SXM (989){NO_TRAINING}",
+            ),
+        ),
+        (
+            {**PEAK, "tflops_per_gpu": 1000.0},
+            ("error", "above-peak", "it prints 1,000 TFLOP/s per GPU, 101% of the dense BF16 peak of H100 SXM (989)"),
+        ),
+        (
+            {**PEAK, "tflops_per_gpu": 1800.0, "precision": ""},
+            (
+                "error",
+                "above-peak",
+                f"it prints 1,800 TFLOP/s per GPU, 91% of the dense FP8 peak of H100 SXM (1,979){NO_TRAINING}",
+            ),
+        ),
+        (
+            {**PEAK, "tflops_per_gpu": 900.0, "precision": ""},
+            ("unverified", "precision-unstated", f"900 TFLOP/s per GPU is 91% {UNSTATED}"),
+        ),
+        ({**PEAK, "tflops_per_gpu": 900.0, "precision": "fp8"}, None),
+        ({**PEAK, "tflops_per_gpu": 900.0, "gpu": "unknown"}, None),
+        (
+            {**PEAK, "tflops_per_gpu": 900.0, "precision": "", "gpu": "MI250X"},
+            (
+                "error",
+                "above-peak",
+                "it prints 900 TFLOP/s per GPU, 470% of the dense BF16 peak of MI250X (one die) (192)",
+            ),
+        ),
+        # It multiplies faster in FP16 than in BF16 or FP8, which it computes in FP32.
+        ({**PEAK, "tflops_per_gpu": 99.0, "precision": "", "gpu": "V100-SXM2-16GB"}, None),
+        (
+            {**PEAK, "tflops_per_gpu": 101.0, "precision": "", "gpu": "V100-SXM2-16GB"},
+            (
+                "error",
+                "above-peak",
+                f"it prints 101 TFLOP/s per GPU, 81% of the dense FP16 peak of V100 SXM 16GB (125){NO_TRAINING}",
+            ),
+        ),
+        ({**PEAK, "tflops_per_gpu": 900.0, "precision": "", "gpu": "MI308X"}, None),
+        # 51.47 GFLOP per token with the attention of 8,192 tokens, 45.03 without.
+        (
+            {"tokens_per_second_per_gpu": 16_000.0, "task": ""},
+            (
+                "error",
+                "above-peak",
+                "16,000 tokens/s/GPU is 824 TFLOP/s per GPU, 83% of the dense BF16 peak of H100 SXM (989)"
+                + NO_TRAINING,
+            ),
+        ),
+        ({"tokens_per_second_per_gpu": 16_000.0, "sequence_length": None}, None),
+        ({"tokens_per_second_per_gpu": 16_000.0, "task": "sft"}, None),
+        (
+            {"tokens_per_second_per_gpu": 20_000.0, "task": "sft"},
+            (
+                "error",
+                "above-peak",
+                "20,000 tokens/s/GPU is 901 TFLOP/s per GPU, 91% of the dense BF16 peak of H100 SXM (989)"
+                + NO_TRAINING,
+            ),
+        ),
+        # One of three kinds of H100, of which the fastest counts; of the PCIe card it would be 93%.
+        ({**PEAK, "tflops_per_gpu": 700.0, "gpu": "H100"}, None),
+        (
+            {**PEAK, "tflops_per_gpu": 515.0, "mfu_percent": 13.01},
+            (
+                "515 TFLOP/s at 13.01% MFU implies a peak of 3,958, which no precision of NVIDIA H100 80GB HBM3 has",
+                "the FP8 peak with sparsity, twice the dense one",
+            ),
+        ),
+        (
+            {**PEAK, "tflops_per_gpu": 515.0, "mfu_percent": 26.01, "gpu": "MI300X"},
+            ("515 TFLOP/s at 26.01% MFU implies a peak of 1,980, which no precision of MI300X has",),
+        ),
+        # 50% is 49.5 to 50.5%, and 3% more or less of the peak.
+        ({**PEAK, "tflops_per_gpu": 989.4 * 0.5 * 1.039, "mfu_percent": 50.0}, None),
+        (
+            {**PEAK, "tflops_per_gpu": 989.4 * 0.5 * 1.041, "mfu_percent": 50.0},
+            ("514.98 TFLOP/s at 50% MFU implies a peak of 1,030, which no precision of NVIDIA H100 80GB HBM3 has",),
+        ),
+        ({**PEAK, "tflops_per_gpu": 515.0, "mfu_percent": 45.0, "gpu": "unknown"}, None),
+        ({**PEAK, "mfu_percent": 45.0}, None),
+    ],
+)
+def test_a_row_against_itself_and_its_peak(fields, expected):
+    if expected is None:
+        assert told(row(**fields)) == []
+    else:
+        known = ("error", "contradiction") if expected[0] not in ("error", "unverified") else ()
+        assert told(row(**fields)) == [(2, *known, *expected)]
+
+
+LLAMA = {"tokens_per_second_per_gpu": 1_000.0, "tflops_per_gpu": 70.8}
+"""At 16,384 tokens: 57.91 GFLOP with causal attention and 70.80 with full, of which 45.03 are those of the weights."""
+LONG = {**LLAMA, "sequence_length": None, "global_batch": 64.0, "step_time_s": 64 * 16_384 / 8 / 1_000}
+AT_LENGTH = "70.8 TFLOP/s at 1,000 tokens/s/GPU is 70.8 GFLOP per token; the shape gives 57.91"
+FULL = "it counts full attention, without the causal half"
+
+
+def gflop(printed: float, own: str, per_token: str | None = None) -> str:
+    per_token = per_token or f"{printed:.4g}"
+    return f"{printed:,.5g} TFLOP/s at 1,000 tokens/s/GPU is {per_token} GFLOP per token; the shape gives {own}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        # The length of a pretraining follows from rate, step time and batch.
+        (LONG, ("info", "convention", AT_LENGTH, FULL)),
+        *(({**LONG, name: None}, None) for name in ("global_batch", "step_time_s", "gpus")),
+        ({**LONG, "task": ""}, None),
+        ({**LLAMA, "sequence_length": 16_384.0, "step_time_s": 9.0}, ("info", "convention", AT_LENGTH, FULL)),
+        # Without a length, three usual ones are tried; the first is named.
+        (
+            {**LLAMA, "tflops_per_gpu": 51.47, "sequence_length": None},
+            ("info", "convention", gflop(51.47, "48.25"), FULL),
+        ),
+        (
+            {**LLAMA, "tflops_per_gpu": 57.913, "sequence_length": None},
+            ("info", "convention", gflop(57.913, "48.25"), FULL),
+        ),
+        ({**LLAMA, "tflops_per_gpu": 58.6, "sequence_length": None}, None),
+        # 45.03 - 5% to 96.57 (full attention at 32,768) + 5% is possible at some length.
+        (
+            {**LLAMA, "tflops_per_gpu": 42.75, "sequence_length": None},
+            ("error", "contradiction", gflop(42.75, "48.25"), "-11% from causal attention"),
+        ),
+        ({**LLAMA, "tflops_per_gpu": 42.79, "sequence_length": None}, None),
+        ({**LLAMA, "tflops_per_gpu": 101.39, "sequence_length": None}, None),
+        (
+            {**LLAMA, "tflops_per_gpu": 101.41, "sequence_length": None},
+            ("error", "contradiction", gflop(101.41, "48.25"), TWICE, "+110% from causal attention"),
+        ),
+        (
+            {**LLAMA, "tflops_per_gpu": 42.79, "sequence_length": 8192.0},
+            ("error", "contradiction", gflop(42.79, "51.47"), "-17% from causal attention"),
+        ),
+        # What would make it right, of the shape's own count and of full attention; a distance comes last.
+        (
+            {**LLAMA, "tflops_per_gpu": 25.735},
+            ("error", "contradiction", gflop(25.735, "51.47", "25.73"), HALF, "-50% from causal attention"),
+        ),
+        (
+            {**LLAMA, "tflops_per_gpu": 115.83},
+            ("error", "contradiction", gflop(115.83, "51.47"), TWICE, "+125% from causal attention"),
+        ),
+        (
+            {**LLAMA, "tflops_per_gpu": 90.0, "step_time_s": 9.0},
+            (
+                "error",
+                "contradiction",
+                gflop(90.0, "51.47"),
+                "a slow step: TFLOP/s is the mean of the steps' rates, tokens/s that of their mean time",
+                "+75% from causal attention",
+            ),
+        ),
+        (
+            {**LLAMA, "tflops_per_gpu": 90.0},
+            ("error", "contradiction", gflop(90.0, "51.47"), "+75% from causal attention"),
+        ),
+        (
+            {**LLAMA, "tflops_per_gpu": 30.0, "step_time_s": 9.0},
+            ("error", "contradiction", gflop(30.0, "51.47"), "-42% from causal attention"),
+        ),
+        # Packed sequences are short, or of the length that is stated.
+        ({**LLAMA, "tflops_per_gpu": 43.2, "task": "sft", "sequence_length": None}, None),
+        ({**LLAMA, "tflops_per_gpu": 84.0, "task": "sft", "sequence_length": None}, None),
+        (
+            {**LLAMA, "tflops_per_gpu": 42.0, "task": "sft", "sequence_length": None},
+            ("error", "contradiction", gflop(42.0, "48.25"), "-13% from causal attention"),
+        ),
+        ({**LLAMA, "tflops_per_gpu": 43.2, "task": "sft"}, None),
+        (
+            {**LLAMA, "tflops_per_gpu": 42.7, "task": "sft"},
+            ("error", "contradiction", gflop(42.7, "51.47"), "-17% from causal attention"),
+        ),
+        # A shape whose FLOPs are unknown.
+        ({**LLAMA, "model": "deepseek-v4-flash"}, None),
+        # A model that is known by its name only.
+        (
+            {**LLAMA, "model": "GPT 10B", "tflops_per_gpu": 44.9},
+            (
+                "error",
+                "contradiction",
+                "44.9 TFLOP/s is 4.5 FLOPs per token and parameter of GPT 10B; "
+                "training takes 6, with recomputed activations 8",
+            ),
+        ),
+        ({**LLAMA, "model": "GPT 10B", "tflops_per_gpu": 108.1, "flops_per_parameter": 9.0}, None),
+        (
+            {**LLAMA, "model": "GPT 10B", "tflops_per_gpu": 59.9, "flops_per_parameter": 8.0},
+            (
+                "error",
+                "contradiction",
+                "59.9 TFLOP/s is 6 FLOPs per token and parameter of GPT 10B; "
+                "training takes 6, with recomputed activations 8",
+            ),
+        ),
+        ({**LLAMA, "model": "GPT 10B", "tflops_per_gpu": 60.1, "flops_per_parameter": 8.0}, None),
+        *(
+            ({**LLAMA, "model": model, "tflops_per_gpu": 9.0}, None)
+            for model in ("GPT", "GPT 900M", "MoE 10B", "GPT 8x10B", "GPT 10B-A2B")
+        ),
+    ],
+)
+def test_what_explains_the_printed_flops(fields, expected):
+    assert told(row(**fields)) == ([] if expected is None else [(2, *expected)])
+
+
+def mtp(line: int, factor: str, **fields: object) -> Figure:
+    """DeepSeek V3 at 4,096 tokens: 250.45 GFLOP per token, 260.64 with multi-token prediction."""
+    per_token = {"without": 250.45, "with": 260.64}[factor]
+    known = {"model": "deepseek-v3", "gpu": "NVIDIA B200", "sequence_length": 4096.0, "tflops_per_gpu": per_token}
+    rate = 1_000.0 + line
+    return row(line, **{**known, "tflops_per_gpu": rate * per_token / 1e3, "tokens_per_second_per_gpu": rate, **fields})
+
+
+@pytest.mark.parametrize(
+    ("others", "is_told"),
+    [
+        ([mtp(2, "with"), mtp(3, "with")], True),
+        ([mtp(2, "with"), mtp(3, "with"), mtp(4, "without")], False),
+        ([mtp(2, "with")], False),
+        ([mtp(2, "with"), mtp(3, "with", task="")], False),
+        ([mtp(2, "with"), mtp(3, "with"), mtp(4, "without", task="")], True),
+        ([mtp(2, "with"), mtp(3, "with"), row(4, tokens_per_second_per_gpu=999.0, tflops_per_gpu=51.42)], True),
+        ([mtp(2, "with"), mtp(3, "with", model="deepseek-v3.2")], False),
+    ],
+)
+def test_most_rows_of_the_model_and_task_count_multi_token_prediction(others, is_told):
+    text = "its TFLOP/s leaves out multi-token prediction, which most rows of this model count"
+    assert told(*others, mtp(9, "without")) == ([(9, "info", "convention", text)] if is_told else [])
+
+
+def test_rows_that_were_joined_are_of_one_publisher():
+    first = row(2, file="d/x.md", tokens_per_second_per_gpu=8_000.0, tflops_per_gpu=350.0, **PEAK, publisher="P")
+    second = row(3, tokens_per_second_per_gpu=10_001.0, tflops_per_gpu=515.0, **PEAK, publisher="P")
+    joined = row(4, tokens_per_second_per_gpu=10_001.0, tflops_per_gpu=350.0, publisher="P")
+    text = "350 TFLOP/s at 10,001 tokens/s/GPU is 35 GFLOP per token; the shape gives 51.47"
+    known, last = (4, "error", "contradiction", text), "-32% from causal attention"
+    assert told(first, second, joined) == [(*known, "its tokens/s is that of :3, its TFLOP/s that of x.md:2", last)]
+    other = [dataclasses.replace(each, publisher="Q") for each in (first, second)]
+    for rows in ([other[0], second], [first, other[1]], other, [first], [second], [joined]):
+        assert told(*rows, joined)[-1] == (*known, last)
+
+
+THREE = {"tokens_per_second_per_gpu": 1055.949, "step_time_s": 15.516, "tflops_per_gpu": 508.371}
+ITEM = {"model": "unknown", "gpus": None}
+ONE = {"tokens_per_second_per_gpu": 1135.5}
+
+
+def without(name: str) -> dict[str, float]:
+    return {each: value for each, value in THREE.items() if each != name}
+
+
+@pytest.mark.parametrize(
+    ("fields", "changes", "what"),
+    [
+        ({**ITEM, **THREE}, {}, "item"),
+        ({**ITEM, **THREE}, {"model": "other"}, "model"),
+        ({**ITEM, **THREE}, {"model": "other", "precision": "fp8"}, "precision and model"),
+        ({**ITEM, **THREE}, {"global_batch": 4.0}, "item"),
+        ({**ITEM, **THREE, "global_batch": 3.0}, {"global_batch": 4.0, "gpu": "MI300X"}, "gpu and global batch"),
+        *(({**ITEM, **without(name)}, {"model": "other"}, "model") for name in THREE),
+        *(({**ITEM, **without(name)}, {}, None) for name in THREE),
+        *(({**ITEM, name: THREE[name]}, {"model": "other"}, None) for name in THREE),
+        # Of one value alone only the precision differs.
+        (ONE, {"precision": "fp8"}, "precision"),
+        (ONE, {"precision": ""}, None),
+        (ONE, {"precision": "fp8", "global_batch": 4.0}, None),
+        (ONE, {"precision": "fp8", "model": "llama-3.1-70b"}, None),
+        ({**ONE, "model": "unknown"}, {"precision": "fp8"}, None),
+        ({"tokens_per_second_per_gpu": 1135.0}, {"precision": "fp8"}, "precision"),
+        ({"tokens_per_second_per_gpu": 0.001135}, {"precision": "fp8"}, "precision"),
+        ({"tokens_per_second_per_gpu": 11_300.0}, {"precision": "fp8"}, None),
+    ],
+)
+def test_a_row_with_the_values_of_another(fields, changes, what):
+    rows = row(2, **fields, file="a/x.md"), row(3, **{**fields, **changes})
+    said = [("warning", "repeated", f"the same values as {place}, for another {what}") for place in (":3", "x.md:2")]
+    cause = "a line copied from the other page or row"
+    expected = [] if what is None else [(line, *each, cause) for line, each in enumerate(said, 2)]
+    assert [each for each in told(*rows) if each[2] == "repeated"] == expected
+
+
+DAY = 86_400 * 1_000.0 * 2_000
+CLAIM = {"model": "unknown", "tokens_per_second_per_gpu": 1_000.0, "gpus": 2_000.0}
+CAUSE = "the rows train different numbers of tokens"
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"target_tokens": 3 * DAY / 1.099995}, None),
+        ({"target_tokens": 3 * DAY / 1.100005}, "518B tokens, not 471B"),
+        ({"target_tokens": 3 * DAY / 0.9001}, None),
+        ({"target_tokens": 3 * DAY / 0.8999}, "518B tokens, not 576B"),
+        ({"target_tokens": 3 * DAY, "target_gpus": 4_000.0}, "1,037B tokens, not 518B"),
+        ({"target_tokens": 4 * DAY, "gpus": None, "target_gpus": 2_000.0}, None),
+        ({"target_tokens": 4 * DAY, "tokens_per_second_per_gpu": None}, None),
+    ],
+)
+def test_a_claim_of_days(fields, text):
+    expected = [] if text is None else [(2, "warning", "claim", f"3 days at this rate are {text}", CAUSE)]
+    assert told(row(**{**CLAIM, "days": 3.0, **fields})) == expected
+
+
+def test_claims_are_compared_with_the_median_of_their_publisher():
+    """2, 3, 2.1 and 2.2 days; those of another publisher, and with a target of their own, aside."""
+    rows = [row(line, **CLAIM, days=days) for line, days in ((2, 2.0), (3, 3.0), (5, 2.1), (7, 2.2))]
+    rows += [row(4, **CLAIM, days=5.0, publisher="Q"), row(6, **CLAIM, days=7.0, target_tokens=7 * DAY)]
+    text = "3 days at this rate are 518B tokens, not 372B as in the rows beside it"
+    assert told(*rows) == [(3, "warning", "claim", text, CAUSE)]
+
+
+def of_speeds(*speeds: float, **fields: object) -> list[Figure]:
+    return [row(line, tokens_per_second_per_gpu=speed, **fields) for line, speed in enumerate(speeds, 2)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "times"),
+    [
+        (of_speeds(1000.0, 1300.0, 2500.0, 4000.0), "3.1"),
+        (of_speeds(1000.0, 2000.0, 6000.0, 4500.0), None),
+        (of_speeds(1000.0, 1100.0, 3150.0), None),
+        (of_speeds(1000.0, 1100.0, 3151.0), "3"),
+        (of_speeds(1000.0, 4000.0), None),
+        (of_speeds(1000.0, 1100.0, 4000.0, model="unknown"), None),
+        *(
+            ([*of_speeds(1000.0, 1100.0), row(4, tokens_per_second_per_gpu=4000.0, **each)], None)
+            for each in (
+                {"table": 2},
+                {"file": "x.md"},
+                {"publisher": "P"},
+                {"version": "2"},
+                {"global_batch": 3.0},
+                {"gpus": 16.0},
+            )
+        ),
+    ],
+)
+def test_a_row_against_those_beside_it(rows, times):
+    text = f"{times} times as fast as the rows beside it, of the same model and GPU"
+    assert told(*rows) == ([] if times is None else [(rows[-1].line, "warning", "outlier", text)])
+
+
+@pytest.mark.parametrize(
+    ("ratio", "more", "text"),
+    [
+        (3.885, [], None),
+        (3.882, [], "3.882"),
+        (4.122, [], None),
+        (4.125, [], "4.125"),
+        (7.0, [], "7"),
+        (7.0, [1_500.0], None),
+    ],
+)
+def test_a_ratio_against_the_two_rates_of_its_row(ratio, more, text):
+    rows = [row(line, **PEAK, tokens_per_second_per_gpu=each) for line, each in ((3, 1e3), (3, 4e3), (4, 7e3))]
+    rows += [row(3, **PEAK, tokens_per_second_per_gpu=each) for each in more]
+    expected = [(3, "error", "contradiction", f"4,000 tokens/s/GPU is 4 times 1,000, not {text}")]
+    assert told(*rows, Figure(line=3, ratio=ratio)) == (expected if text else [])

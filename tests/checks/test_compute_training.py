@@ -9,7 +9,8 @@ import pytest
 from stored_runs import series
 
 from tprimat.checks import compute, settings, training
-from tprimat.results.run import Data, Environment, ModelConfig, ParallelismConfig, Run, TrainingConfig
+from tprimat.results.run import Data, Environment, ModelConfig, Optimizer, ParallelismConfig, Run, TrainingConfig
+from tprimat.settings import Setting
 from tprimat.store import store
 
 SHAPE = ModelConfig(num_layers=2, hidden_size=64, num_attention_heads=4, ffn_hidden_size=128, vocab_size=1024)
@@ -236,3 +237,283 @@ class TestWhatFewStates:
 def test_one_name_with_other_parameters_is_another_model(counts, conflict):
     first, second = (ModelConfig(num_parameters=count) for count in counts)
     assert settings.shape_conflict(first, second) == conflict
+
+
+UNIFORM = math.log(1024)
+NO_SHAPE = {"model_config": ModelConfig()}
+MILLION = {"training_config": TrainingConfig(global_batch_size=1000, sequence_length=1000)}
+
+
+@pytest.mark.parametrize(
+    ("run", "nature", "evidence"),
+    [
+        (
+            run_of([2.0] * 40, data=Data(kind="markov", entropy=1.23456)),
+            "known entropy",
+            "synthetic data (markov, entropy 1.235 nats/token)",
+        ),
+        (
+            run_of([UNIFORM] * 40),
+            "uniform random",
+            "loss stays at ln(vocabulary) = 6.93: random mock tokens, as in NeMo; speed is unaffected",
+        ),
+        (run_of([UNIFORM] * 40, **NO_SHAPE), "unknown", "training data unknown"),
+        (run_of([UNIFORM] * 40, model_config=msgspec.structs.replace(SHAPE, vocab_size=None)), "unknown", None),
+        # The mean of the last ten; the last and the median are elsewhere.
+        (run_of([9.0] * 30 + [UNIFORM - 1] * 6 + [UNIFORM] + [UNIFORM + 2] * 3), "uniform random", None),
+        # A record that stands for twenty steps, or fewer; of those without a loss nothing counts.
+        (run_of([9.0, UNIFORM], window_steps=(1, 19)), "unknown", None),
+        (run_of([UNIFORM, UNIFORM], window_steps=(1, 19)), "uniform random", None),
+        (run_of([UNIFORM, UNIFORM], window_steps=(1, 18)), "unknown", None),
+        (run_of([UNIFORM, UNIFORM, None], window_steps=(1, 18, 30)), "unknown", None),
+        (
+            run_of([7.0] * 20 + [0.05] * 10, **MILLION),
+            "predictable",
+            "loss reaches 0.0500 within 30.0 million tokens: typical of mock data (Megatron, Primus); speed is "
+            "unaffected",
+        ),
+        # Of unknown tokens nobody knows how long it took.
+        (run_of([7.0] * 20 + [0.05] * 10, training_config=TrainingConfig()), "unknown", None),
+        (run_of([5.0] * 40, data=Data(kind="Mock-GPT")), "synthetic", "synthetic data (Mock-GPT)"),
+        (run_of([5.0] * 40, data=Data(kind="c4")), "real", "data set c4"),
+        (run_of([5.0] * 40), "unknown", "training data unknown"),
+        (run_of([]), "unknown", "training data unknown"),
+    ],
+)
+def test_what_a_run_was_trained_on(run, nature, evidence):
+    found = training.nature_of_data(run)
+    assert found[0] == nature
+    assert evidence is None or found[1] == evidence
+
+
+@pytest.mark.parametrize("kind", ["mock", "a Markov chain", "SYNTHETIC", "random tokens", "null"])
+def test_names_of_synthetic_data(kind):
+    run = run_of([UNIFORM] * 40, data=Data(kind=kind))
+    assert [(each.severity, each.rule) for each in training.findings(run)] == [("info", "synthetic-data")]
+    assert [each.rule for each in training.findings(run_of([5.0] * 40, data=Data(kind=kind)))] == ["synthetic-data"]
+
+
+def test_findings_of_losses():
+    run = run_of([7.0, None, 7.0, None, *[UNIFORM] * 36], data=Data(kind="c4"))
+    assert [(each.severity, each.rule, each.text) for each in training.findings(run)] == [
+        ("warning", "loss-missing", "no finite loss in 2 of 40 records (first at step 2)"),
+        (
+            "warning",
+            "loss-of-real-data",
+            "loss stays at ln(vocabulary) = 6.93: random mock tokens, as in NeMo; speed is unaffected; but the result "
+            "names its data c4",
+        ),
+    ]
+    assert list(training.findings(run_of([None] * 3))) == []
+    assert [each.rule for each in training.findings(run_of([UNIFORM] * 40))] == ["synthetic-data"]
+    assert [each.rule for each in training.findings(run_of([None, *[5.0] * 40]))] == ["loss-missing"]
+    assert [each.rule for each in training.findings(run_of([5.0, *[None] * 40]))] == ["loss-missing"]
+
+
+def test_the_first_window_below_the_entropy():
+    wobble = [0.01 * (-1) ** step for step in range(80)]
+    losses = [each + level for each, level in zip(wobble, [2.5] * 20 + [1.9] * 20 + [1.8] * 40, strict=True)]
+    assert training.below_entropy(run_of([None, *losses], data=Data(entropy=2.0))) == (
+        "mean loss of 20 records from record 21 on is 1.9000 nats/token, more than four standard errors below the "
+        "data's entropy (2.0000): data leakage, or the logged value is not the training loss"
+    )
+    assert training.below_entropy(run_of(losses)) is None
+    # Their mean is 1.7695, more than four standard errors of 0.0562 below 2; their median is 1.99.
+    losses = [1.5] * 9 + [1.99] * 11
+    assert "is 1.7695 nats/token" in training.below_entropy(run_of(losses, data=Data(entropy=2.0)))
+
+
+def at(steps, losses, **fields):
+    return run_of(losses, steps=tuple(steps), **fields)
+
+
+SAME, OTHER = {"data": Data(digest="abc")}, {"data": Data(digest="xyz")}
+AGREES = "loss agrees within 5% on {} of shared steps"
+FIRST = "first losses 7.000 and {} (ln(vocabulary) = 6.93)"
+MATCHES = "same data (matching checksum)"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (
+            run_of([7.0] * 4, **SAME),
+            run_of([7.0, 7.1, 7.2, 7.3], **SAME),
+            (True, (MATCHES, FIRST.format("7.000"), AGREES.format("100.0%")), 1.0),
+        ),
+        (
+            run_of([7.0] * 4, **SAME),
+            run_of([7.0, 7.1, 9.0, 9.3], **OTHER),
+            (False, ("different data (checksums differ)", AGREES.format("50.0%")), 0.5),
+        ),
+        (
+            run_of([7.0] * 4, data=Data(kind="c4")),
+            run_of([7.1, 7.1, 7.2, 7.3], data=Data(kind="pile")),
+            (False, ("different data: c4 and pile", FIRST.format("7.100")), 1.0),
+        ),
+        (
+            run_of([7.0] * 4, data=Data(kind="c4")),
+            run_of([7.0] * 4),
+            (None, (FIRST.format("7.000"), AGREES.format("100.0%")), 1.0),
+        ),
+        (
+            run_of([7.0] * 4, data=Data(kind="c4", digest="abc")),
+            run_of([7.0] * 4, data=Data(kind="pile", digest="abc")),
+            (True, (MATCHES, FIRST.format("7.000"), AGREES.format("100.0%")), 1.0),
+        ),
+        # Only a first step has a first loss; the steps that both have are compared.
+        (
+            at([2, 3, 4, 5], [9.0, 7.0, None, 6.0], **SAME),
+            at([1, 3, 4, 5, 6], [7.0, 7.2, 6.0, 5.0, 7.0], **SAME),
+            (True, (MATCHES, AGREES.format("50.0%")), 0.5),
+        ),
+        (
+            at([1, 3], [7.0, 6.0], **SAME, **NO_SHAPE),
+            at([1, 2], [0.0, 7.0], **SAME, **NO_SHAPE),
+            (False, ("first losses 7.000 and 0.000",), 0.0),
+        ),
+        (run_of([None] * 4, **SAME), run_of([7.0] * 4, **SAME), (None, (MATCHES,), None)),
+        (run_of([7.0] * 2, **SAME), run_of([7.0] * 2), (None, (FIRST.format("7.000"), AGREES.format("100.0%")), 1.0)),
+        (run_of([7.0] * 2), run_of([None, 7.0]), (None, (AGREES.format("100.0%"),), 1.0)),
+        (
+            run_of([7.0] * 4, data=Data(kind="c4")),
+            run_of([7.0] * 4, data=Data(kind="c4")),
+            (None, (FIRST.format("7.000"), AGREES.format("100.0%")), 1.0),
+        ),
+        (run_of([], **SAME), run_of([7.0] * 4, **SAME), (None, (MATCHES,), None)),
+        (run_of([]), run_of([]), (None, (), None)),
+        (
+            run_of([7.0] * 3, **SAME),
+            run_of([7.0] * 5, rates=[1e-4] * 5, **SAME),
+            (True, (MATCHES, FIRST.format("7.000"), AGREES.format("100.0%")), 1.0),
+        ),
+    ],
+)
+def test_whether_two_trainings_are_one(first, second, expected):
+    assert training.same_training(first, second) == training.TrainingMatch(*expected)
+
+
+def rated(*rates, peak=None, **printed):
+    optimizer = Optimizer(learning_rate=peak)
+    return run_of([7.0] * len(rates), rates=rates, optimizer=optimizer, native_metrics=printed)
+
+
+PRINTED = {"first_learning_rate": 1e-4, "last_learning_rate": 3e-5}
+LATER = {**series((1.0,) * 2, loss_values=(7.0, 7.0), learning_rates=(2e-4, 1e-5)), "steps": (8, 9)}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        (
+            rated(1e-4, 2e-4, 3e-4),
+            rated(1e-4, 2.01e-4, 4e-4),
+            "learning rates differ, first at step 2: 0.0002 and 0.000201",
+        ),
+        (rated(1e-4, 2e-4, peak=3e-4), rated(1e-4, 2e-4, peak=5e-4), None),
+        (rated(None, peak=3e-4), rated(None, peak=5e-4), "learning rates differ: 0.0003 and 0.0005"),
+        (rated(None, peak=3e-4), rated(None, peak=3e-4), None),
+        (rated(None, peak=3e-4), rated(None), None),
+        (rated(None), rated(None, peak=5e-4), None),
+        # First and last of a series, or as printed.
+        (
+            rated(2e-4, 9e-4, 1e-4),
+            run_of([7.0] * 2, **LATER),
+            "learning rates differ: 0.0002 to 0.0001 and 0.0002 to 1e-05",
+        ),
+        (rated(2e-4, 9e-4, 1e-5), run_of([7.0] * 2, **LATER), None),
+        (
+            rated(None, **PRINTED),
+            run_of([7.0] * 2, **LATER),
+            "learning rates differ: 0.0001 to 3e-05 and 0.0002 to 1e-05",
+        ),
+        (rated(None, **PRINTED), rated(None, **PRINTED, peak=1.0), None),
+        (rated(None, **{**PRINTED, "first_learning_rate": 2}), run_of([7.0] * 2, **LATER), None),
+        (rated(None, **{**PRINTED, "last_learning_rate": 2}), run_of([7.0] * 2, **LATER), None),
+        (rated(None), run_of([7.0] * 2, **LATER), None),
+        (run_of([7.0] * 2, **LATER), rated(None), None),
+        # What the data are comes before, what the losses show after it.
+        (run_of([7.0], **SAME), run_of([7.0], **OTHER), "different data (checksums differ)"),
+        (
+            run_of([7.0] * 20 + [0.05] * 10, rates=[1e-4] * 30),
+            run_of([7.0] * 20 + [0.05] * 10, rates=[2e-4] * 30),
+            "learning rates differ, first at step 1: 0.0001 and 0.0002",
+        ),
+        (
+            run_of([5.0] * 30),
+            run_of([7.0] * 20 + [0.05] * 10),
+            "loss reaches 0.0500 within 0.0 million tokens: typical of mock data (Megatron, Primus); speed is "
+            "unaffected",
+        ),
+        (
+            run_of([UNIFORM] * 30),
+            run_of([5.0] * 30),
+            "loss stays at ln(vocabulary) = 6.93: random mock tokens, as in NeMo; speed is unaffected",
+        ),
+        (run_of([5.0] * 30, data=Data(kind="mock")), run_of([5.0] * 30), None),
+    ],
+)
+def test_what_is_against_a_comparison_of_losses(first, second, reason):
+    assert training.no_loss_comparison(first, second) == reason
+
+
+def setting(**fields):
+    return Setting("t", "f", **fields)
+
+
+DIFFER, ONE, NONE = ("a", "b"), ("a", None), (None, None)
+
+
+@pytest.mark.parametrize(
+    ("row", "values", "mode", "status", "explains", "verdict"),
+    [
+        (setting(), ("a", "a"), "same", "equal", False, "same configuration"),
+        (setting(), DIFFER, "best", "different", False, "best configuration"),
+        (setting(), DIFFER, "same", "blocking", False, "not comparable"),
+        (setting(), ONE, "same", "unknown", False, "best configuration"),
+        (setting(), NONE, "same", "unknown", False, "same configuration"),
+        (setting(role="forbids"), DIFFER, "best", "blocking", False, "not comparable"),
+        (setting(role="forbids"), ONE, "best", "unknown", False, "best configuration"),
+        (setting(role="explains"), DIFFER, "best", "different", True, "best configuration"),
+        (setting(role="explains"), DIFFER, "same", "blocking", False, "not comparable"),
+        (setting(role="explains"), ("a", "a"), "best", "equal", False, "same configuration"),
+        (setting(role="explains", within="device"), DIFFER, "best", "different", False, "best configuration"),
+        # What is compared or costs no time makes no other configuration, unless it explains.
+        (setting(role="harmless"), DIFFER, "same", "different", False, "same configuration"),
+        (setting(role="differs", configured=False), DIFFER, "same", "different", False, "same configuration"),
+        (setting(role="explains", configured=False), DIFFER, "same", "different", True, "best configuration"),
+        (setting(role="explains", configured=False), ONE, "same", "unknown", False, "same configuration"),
+        # Whether a value agrees with an unknown one is for its function to say.
+        (setting(same="same_shape"), ONE, "best", "unknown", False, "best configuration"),
+        (setting(same="same_shape"), DIFFER, "same", "equal", False, "same configuration"),
+        (setting(same="same_data"), ONE, "best", "different", False, "best configuration"),
+        (setting(same="same_data"), ("a", "a"), "same", "blocking", False, "not comparable"),
+    ],
+)
+def test_a_setting_of_two_runs(monkeypatch, row, values, mode, status, explains, verdict):
+    monkeypatch.setattr(settings, "SAMES", {"same_shape": lambda *_: True, "same_data": lambda *_: False})
+    monkeypatch.setattr(settings, "rows_of", lambda runs: [(row, values)])
+    entry = compute.Entry("t", status, values, explains)
+    assert compute.config_diff(Run(), Run(), mode=mode) == compute.ConfigDiff((entry,), verdict)
+
+
+def test_settings_are_sorted_by_what_their_difference_means(monkeypatch):
+    rows = [
+        (Setting(title, "f", **more), values)
+        for title, more, values in (
+            ("equal", {}, ("a", "a")),
+            ("unknown", {}, ONE),
+            ("none", {"optional": True}, NONE),
+            ("no one", {}, NONE),
+            ("one", {"optional": True}, ONE),
+            ("different", {"role": "harmless"}, DIFFER),
+            ("blocking", {"role": "forbids"}, DIFFER),
+            ("another", {"role": "explains"}, DIFFER),
+        )
+    ]
+    monkeypatch.setattr(settings, "rows_of", lambda runs: rows)
+    diff = compute.config_diff(Run(), Run())
+    found = [entry.title for entry in diff.entries]
+    assert found == ["blocking", "different", "another", "unknown", "no one", "one", "equal"]
+    assert diff.verdict == "not comparable"
+    assert [entry.title for entry in diff.of("different")] == ["different", "another"]

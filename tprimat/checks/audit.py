@@ -84,11 +84,11 @@ def rate(figure: Figure) -> float | None:
     return tokens / figure.step_time_s / figure.gpus if tokens and figure.step_time_s and figure.gpus else None
 
 
-def _tokens_per_step(figure: Figure) -> float | None:
+def _tokens_per_step(figure: Figure) -> float:
+    """Return the tokens of a step; 0 if they are unknown."""
     if figure.task == "rl":
-        return (figure.samples_per_step or 0) * (figure.sample_tokens or 0) or None
-    stated = figure.global_batch and figure.sequence_length and figure.global_batch * figure.sequence_length
-    return figure.tokens_per_step or stated or None
+        return (figure.samples_per_step or 0) * (figure.sample_tokens or 0)
+    return figure.tokens_per_step or (figure.global_batch or 0) * (figure.sequence_length or 0)
 
 
 def shape_of(figure: Figure) -> ModelConfig | None:
@@ -142,7 +142,7 @@ def _peak(figure: Figure) -> Iterator[Finding]:
         # Packed sequences may be short.
         whole = figure.task in ("pretrain", "") and conventions.OWN.per_token(shape, int(figure.sequence_length or 0))
         computed = speed * (whole or weights) / 1e12
-    precision = figure.precision or next((each for each in ("fp8", "bf16") if _ceiling(gpus, each)), "")
+    precision = figure.precision or max(("bf16", "fp16", "fp8"), key=lambda each: _ceiling(gpus, each))
     ceiling = _ceiling(gpus, precision)
     named = f"{precision.upper()} peak of {max(gpus, key=lambda gpu: gpu.ceiling_tflops(precision) or 0).title}"
     for value, source in ((computed, f"{speed or 0:,.6g} tokens/s/GPU is"), (printed, "it prints")):
@@ -151,7 +151,7 @@ def _peak(figure: Figure) -> Iterator[Finding]:
             yield Finding("error", "above-peak", text + ("" if value > ceiling else "; no training reaches that"))
             break
     else:
-        half, most = _ceiling(gpus, "bf16"), max(computed or 0.0, printed or 0.0)
+        half, most = max(_ceiling(gpus, each) for each in ("bf16", "fp16")), max(computed or 0.0, printed or 0.0)
         if half and not figure.precision and most > HIGHEST_SHARE * half:
             text = f"{most:,.0f} TFLOP/s per GPU is {most / half:.0%} of the dense BF16 peak of {gpus[0].title}: "
             yield Finding("unverified", "precision-unstated", f"{text}possible only in FP8, but no precision is stated")
@@ -168,7 +168,7 @@ def _peak(figure: Figure) -> Iterator[Finding]:
 
 
 def _ceiling(gpus: Sequence[Gpu], precision: str) -> float:
-    return max((gpu.ceiling_tflops(precision) or 0.0 for gpu in gpus), default=0.0)
+    return max(gpu.ceiling_tflops(precision) or 0.0 for gpu in gpus)
 
 
 def _per_token(figure: Figure) -> float | None:
@@ -219,10 +219,10 @@ def _formula(
     figure: Figure, preferred: dict[tuple[str, ...], collections.Counter[str]], every: Sequence[Figure]
 ) -> Iterator[Finding]:
     """Compare TFLOP/s with tokens/s, and say which way of counting explains it."""
-    per_token, shape = _per_token(figure), shape_of(figure)
-    if per_token is None:
+    printed, speed, shape = figure.tflops_per_gpu, rate(figure), shape_of(figure)
+    if not printed or not speed:
         return
-    printed, speed = figure.tflops_per_gpu or 0.0, rate(figure) or 0.0
+    per_token = printed * 1e12 / speed
     if shape is None or conventions.OWN.per_token(shape, 0) is None:
         yield from _by_name(figure, per_token)
         return
@@ -346,7 +346,7 @@ def _copies(figures: Sequence[Figure]) -> dict[int, Finding]:
 def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
     """Return a finding for each claim of days that the rate of its row, or the claims beside it, don't give."""
     tokens = {
-        index: (figure.days or 0) * 86_400 * speed * (figure.target_gpus or figure.gpus or 0)
+        index: figure.days * 86_400 * speed * (figure.target_gpus or figure.gpus)
         for index, figure in enumerate(figures)
         if figure.days and (speed := rate(figure)) and figure.gpus
     }

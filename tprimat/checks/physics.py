@@ -141,7 +141,7 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
             if known
             else f"more than {title} reaches in any precision ({ceiling:,.0f} TFLOP/s dense)"
         )
-        if precision == "fp32" and not gpu.lacks("tf32") and achieved <= (gpu.ceiling_tflops("tf32") or 0.0):
+        if precision == "fp32" and achieved <= (gpu.ceiling_tflops("tf32") or 0.0):
             # Frameworks call both FP32, and TF32 is what many compute in unless they are told otherwise.
             text = f"only possible in TF32, not in the stated FP32: {text}"
             yield Finding("warning", CONTRADICTION, text, corrections.above_peak(run, achieved / ceiling))
@@ -159,7 +159,7 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
     if precision is None and needed > half:
         possible = " or ".join(each.upper() for each, peak in peaks.items() if peak >= needed)
         text = (
-            f"{needed:,.0f} TFLOP/s per GPU is {needed / half:.0%} of the dense BF16 peak of {title}; only "
+            f"{needed:,.0f} TFLOP/s per GPU is {needed / half:.0%} of the dense BF16 peak of {title.rstrip(',')}; only "
             f"possible in {possible}, but the precision is unknown"
         )
         yield Finding("unverified", "precision-unstated", text, corrections.above_peak(run, needed / half))

@@ -60,7 +60,7 @@ def nature_of_data(run: Run) -> tuple[Nature, str]:
     level = _uniform_loss(run)
     # A single record may average a whole training.
     covered = (n for n, loss in zip(run.window_steps, run.loss_values, strict=True) if loss is not None)
-    end = statistics.fmean(losses[-10:]) if len(losses) >= LEAST_STEPS or sum(covered) >= LEAST_STEPS else None
+    end = statistics.fmean(losses[-10:]) if sum(covered) >= LEAST_STEPS else None
     if end is not None and level is not None and abs(end / level - 1) < NEAR_UNIFORM:
         return "uniform random", (
             f"loss stays at ln(vocabulary) = {level:.2f}: random mock tokens, as in NeMo; speed is unaffected"
@@ -97,7 +97,7 @@ def below_entropy(run: Run, window: int = 20) -> str | None:
     """
     entropy = run.data.entropy
     losses = _losses(run)
-    if entropy is None or len(losses) < window:
+    if entropy is None:
         return None
     for first in range(0, len(losses) - window + 1, window):
         part = losses[first : first + window]

@@ -32,8 +32,7 @@ def divide(start: int, end: int, work: Sequence[Work], parts: Sequence[str]) -> 
     """Divide the time from start to end among work of one GPU, sorted by start, whose parts are these."""
     levels: list[list[int]] = [[], [], []]
     for index, part in enumerate(parts):
-        if work[index].end > start and work[index].start < end:
-            levels[2 if part == COPIES else 1 if part.startswith(COMMUNICATION) else 0].append(index)
+        levels[2 if part == COPIES else 1 if part.startswith(COMMUNICATION) else 0].append(index)
     exposed = [0] * len(work)
     taken: list[Interval] = []
     communication = 0
@@ -84,10 +83,10 @@ class IdleCauses:
     def of(self, start: int, end: int, next_work: Work | None, thread: int | str | None) -> dict[str, int]:
         """Return the ns of a gap by cause; `thread` is the one to look at if no work ends the gap."""
         launch = self._launches.get(next_work.correlation) if next_work else None
-        if launch is None and (next_work is not None or thread is None):
-            return {"idle_other": end - start}
         if launch is None:
-            launch = Launch(end, end, thread if thread is not None else -1)
+            if next_work is not None or thread is None:
+                return {"idle_other": end - start}
+            launch = Launch(end, end, thread)
         ready = min(max(launch.start + self._shortest_delay, start), end)
         if launch.start > start:
             ready = end
