@@ -304,6 +304,10 @@ CAPTION = "the result may include warm-up"
             ),
             ("throttled", "warning", "A: it is thermal (in 2 of 3 runs); B: it is clock-setting (in 1 of 3 runs)"),
         ),
+        (
+            (of(seen("xid"), make_run()), B),
+            ("device-errors", "warning", "A: it is xid (in 1 of 2 runs)"),
+        ),
         # Shares of readings count by their number: (0.2 · 30 + 0.8 · 90) / 120; a run without readings doesn't count.
         (
             (of(capped(0.2, 30), capped(0.8, 90), capped(0.1, None)), B),
@@ -338,7 +342,7 @@ CAPTION = "the result may include warm-up"
         (
             (
                 system("A", result(per_sample=True, run=make_run(batch=32))),
-                system("B", result(per_sample=True)),
+                B,
             ),
             ("batch-differs", "warning", "global batch differs: 32 vs 64 sequences; compare samples/s, not step time"),
         ),

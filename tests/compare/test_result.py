@@ -139,18 +139,18 @@ class TestSystem:
 
     def test_what_its_runs_say(self):
         runs = (
+            result(120.0, make_run(batch=2), is_valid=False, unsettled=True),
             result(None, make_run(batch=1)),
-            result(120.0, make_run(batch=2), is_valid=False, unsettled=True, per_sample=False),
             result(100.0, make_run(batch=3)),
-            result(150.0, make_run(batch=4), per_sample=False),
+            result(150.0, make_run(batch=4)),
         )
         made = system("A", *runs)
-        assert made.valid_runs == (runs[0], runs[2], runs[3])
-        assert made.run is runs[0].run
+        assert made.valid_runs == runs[1:]
+        assert made.run is runs[1].run
         assert (made.speeds, made.spread) == ([100.0, 150.0], 1.5)
         assert (made.is_unsettled, made.per_sample) == (False, False)
-        other = system("B", *(dataclasses.replace(each, is_valid=False) for each in runs[1:]))
-        assert (other.valid_runs, other.run, other.speeds, other.spread) == ((), runs[1].run, [], 1.0)
+        other = system("B", *(dataclasses.replace(each, is_valid=False) for each in runs))
+        assert (other.valid_runs, other.run, other.speeds, other.spread) == ((), runs[0].run, [], 1.0)
         assert system("A", runs[2], result(unsettled=True)).is_unsettled
         assert system("A", runs[2], result(per_sample=True)).per_sample
 
@@ -231,6 +231,8 @@ PARTS = (SegmentRatio(1.25, "4–30", None), SegmentRatio(2.0, "31–60", "5–9
         (Ratio(1.5, 1.2, 1.9, segments=PARTS), [1.5], (1.2, 1.9), True),
         (Ratio(1.5, None, None, segments=PARTS), [1.25, 2.0, 1.6], (1.25, 2.0), None),
         (Ratio(0.8, 0.7, 0.9), [0.8], (0.7, 0.9), True),
+        (Ratio(1.5, None, 1.9), [1.5], (1.5, 1.5), None),
+        (Ratio(1.5, 1.2, None), [1.5], (1.5, 1.5), None),
         (Ratio(1.1, 0.9, 1.3), [1.1], (0.9, 1.3), False),
         # An interval that ends at 1 doesn't exclude it.
         (Ratio(1.1, 1.0, 1.3), [1.1], (1.0, 1.3), False),
@@ -267,6 +269,10 @@ class TestPair:
         made = pair_of(one, other, ratio=ratio)
         assert (made.faster, made.slower) == ((one, other) if is_turned else (other, one))
         assert made.speedup == (Ratio(2.0, None, None) if is_turned else ratio)
+
+    def test_of_equal_speeds_the_ratio_stays_as_it_is(self):
+        ratio = Ratio(1.0, 0.5, 1.6)
+        assert pair_of(system("A"), system("B"), ratio=ratio).speedup == ratio
 
     @pytest.mark.parametrize(
         ("ratio", "is_short", "counts", "lacks", "is_unsettled"),

@@ -335,7 +335,7 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             text = f"{several} of {counted(len(runs), 'run')} changed speed part-way through"
             yield Caveat("speed-changed", "info", text)
     for system in systems:
-        for text in [each for each in system.value_warnings if each.startswith(OVER_BLOCKS)][:1]:
+        for text in (each for each in system.value_warnings if each.startswith(OVER_BLOCKS)):
             average, _, block = text.partition("; ")
             # Of a single run nobody knows whether the next one has such a block.
             told = f"{block.partition(': ')[0]}; measure more runs" if len(system.valid_runs) == 1 else average
