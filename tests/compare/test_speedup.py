@@ -88,6 +88,17 @@ def test_where_both_may_be_equally_fast_the_runs_that_are_needed_are_told(turn):
     assert (found.low, found.high, found.method) == (pytest.approx(low), pytest.approx(high), "welch")
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [((100.0, 100.1), (100.5, 101.9)), ((100.5, 101.9), (100.0, 100.1)), (ONE, (102.0,)), ((102.0,), ONE)],
+)
+def test_the_spread_of_the_runs_that_vary_more_decides(one, other):
+    found = speedup.ratio(of(*one), of(*other))
+    assert found.low < 1 < found.high
+    spread = max(deviation(*each) for each in (one, other) if len(each) > 1)
+    assert found.runs_needed == needed(found.value, spread)
+
+
 def test_what_is_printed_coarsely_needs_more_runs_than_its_spread_says():
     one, other = of(100.0, 100.0, rounding=0.06), of(101.0, 101.1, rounding=0.06)
     found = speedup.ratio(one, other)
@@ -157,7 +168,9 @@ class TestRounds:
         one, other = rounds(*FASTER), rounds(*DRIFT, order=1)
         assert speedup.difference(one, other) == paired(FASTER, DRIFT)
         # By their numbers, in whatever order they come.
-        assert speedup.difference(one[::-1], [other[2], other[0], other[3], other[1]]) == paired(FASTER, DRIFT)
+        assert speedup.difference([one[2], one[0], one[1], one[3]], [other[2], other[0], other[3], other[1]]) == paired(
+            FASTER, DRIFT
+        )
         memory = speedup.difference(one, other, "peak_memory_allocated_gb", float)
         assert memory == paired([each / 10 for each in FASTER], [each / 10 for each in DRIFT], float)
         found = speedup.ratio(system("A", *other), system("B", *one))
@@ -186,9 +199,13 @@ class TestRounds:
             ([{}, {"starts": {n: f"2026-02-02T{9 + n}:09:00+00:00" for n in (1, 2, 3, 4)}}], "welch"),
             ([{}, {"order": 1, "starts": {4: "2026-02-02T13:09:00+00:00", 3: "2026-02-02T12:09:00+00:00"}}], "welch"),
             # A start that is unknown, another round, another session, none.
-            ([{}, {"order": 1, "starts": {2: None}}], "welch"),
-            ([{"starts": {3: None}}, {"order": 1}], "welch"),
+            ([{}, {"order": 1, "starts": {4: None}}], "welch"),
+            ([{"starts": {4: None}}, {"order": 1}], "welch"),
             ([{}, {"order": 1, "numbers": (1, 2, 3, 5)}], "welch"),
+            ([{"numbers": (None,) * 4}, {"order": 1, "numbers": (None,) * 4}], "welch"),
+            # Two that start at once: the second counts as the first one.
+            ([{}, {"order": 1, "starts": {2: "2026-02-02T11:01:00+00:00"}}], "paired"),
+            ([{}, {"order": 1, "starts": {3: "2026-02-02T12:00:00+00:00"}}], "welch"),
             ([{}, {"order": 1, "session": "t"}], "welch"),
             ([{"session": None}, {"order": 1, "session": None}], "welch"),
         ],
@@ -202,6 +219,8 @@ class TestRounds:
         assert method(*three) == "welch"
         five = rounds(*FASTER, 210.0), rounds(*DRIFT, order=1)
         assert (method(*five), method(five[1], five[0])) == ("welch", "welch")
+        apart = rounds(*FASTER, 210.0), rounds(*DRIFT, 141.0, order=1, numbers=(1, 2, 3, 4, 6))
+        assert method(*apart) == "welch"
         # A round of whose runs one has no rate.
         broken = [*rounds(*FASTER), result(None, rounds(1.0, numbers=(5,))[0].run)]
         assert method(broken, rounds(*DRIFT, 141.0, order=1)) == "welch"
@@ -243,13 +262,13 @@ class TestDifference:
     ("metric", "transform", "found"),
     [
         (RATE, float, [100.0, 200.0]),
-        ("final_loss", float, [-1.0, 0.0, 2.0]),
-        ("final_loss", math.log, [math.log(2.0)]),
+        ("final_loss", float, [-1.0, 0.0, 0.5]),
+        ("final_loss", math.log, [math.log(0.5)]),
         ("x", float, []),
     ],
 )
 def test_the_values_of_runs(metric, transform, found):
-    made = [result(rate, performance={"final_loss": loss}) for rate, loss in ((100.0, -1.0), (None, 0.0), (200.0, 2.0))]
+    made = [result(rate, performance={"final_loss": loss}) for rate, loss in ((100.0, -1.0), (None, 0.0), (200.0, 0.5))]
     assert speedup.values([*made, result(None)], metric, transform) == found
 
 
