@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
 import pytest
 from made_runs import H100, MI300X, make_run, shape
 from made_systems import pair_of, result, system, value
 
 from tprimat.checks import Finding
-from tprimat.compare import groups
+from tprimat.compare import groups, pairs
 from tprimat.compare.groups import by_work, evidence, group_of
 from tprimat.compare.result import RATE, SAMPLES_RATE, Caveat, Group, Ratio
 from tprimat.results.run import FROM_NAMES, Environment
@@ -137,9 +138,14 @@ def test_in_the_same_mode_a_difference_of_configuration_gives_no_ratio():
     ] * 2
     found = grouped((made("A", 300.0), made("B", 200.0), made("C", 100.0, batch=32)), chosen=None, mode="same")
     assert (found.leaders.system.name, found.runner_up, found.pairs[1].ratio) == ("A", None, None)
-    chosen = made("C", 100.0)
-    found = grouped((made("A", 300.0), made("B", 200.0), chosen), (), chosen, "same")
-    assert found.runner_up.config_diff.verdict == "same configuration"
+    # What one leaves open differs from neither, and the other two differ from each other.
+    config = make_run().training_config
+    first, second, chosen = (
+        made(name, rate, make_run(training_config=msgspec.structs.replace(config, micro_batch_size=size)))
+        for name, rate, size in (("A", 300.0, 1), ("B", 200.0, 2), ("C", 100.0, None))
+    )
+    found = grouped((first, second, chosen), (), chosen, "same")
+    assert found.runner_up.reason == "the configurations differ in micro-batch"
 
 
 @pytest.fixture
@@ -196,6 +202,48 @@ def test_the_baseline_is_tried_three_times_at_most(monkeypatch):
     assert len(found.pairs) == 2
 
 
+def test_the_rates_of_all_steps_choose_the_first_baseline(monkeypatch):
+    tried = []
+
+    def recorded(baseline, other, *, mode):
+        tried.append(baseline.name + other.name)
+        return pairs.pair(baseline, other, mode=mode)
+
+    monkeypatch.setattr(groups, "pair", recorded)
+    grouped((C, A, B))
+    assert tried == ["BC", "BA"]
+    tried.clear()
+    grouped((G, C, A))
+    assert tried == ["CG", "CA"]
+
+
+@pytest.mark.parametrize(("runs", "is_kept"), [(1, True), (2, True), (3, False), (4, False)])
+def test_summaries_of_a_baseline_with_many_runs_are_not_kept(monkeypatch, runs, is_kept):
+    kept = []
+    monkeypatch.setattr(groups, "aligned", lambda systems, known=None: kept.append(known) or list(systems))
+    grouped((A, C), (LOST,), system("B", *[result(200.0)] * runs, values=TIMED))
+    # Of three systems, and of the fastest two beside each other.
+    assert kept[:3] == [{} if is_kept else None] * 3
+    assert all(each is kept[0] for each in kept[:3])
+
+
+def test_the_values_of_the_baseline_are_those_beside_the_leader(monkeypatch):
+    beside = {"A": 210.0, "C": 190.0}
+
+    def aligned(systems, _=None):
+        first, other = systems
+        summary = {"clock": "blocks"} if other.name == "A" else None
+        return [made(first.name, beside.get(other.name, 1.0)), made(other.name, other.value(RATE), summary=summary)]
+
+    monkeypatch.setattr(groups, "aligned", aligned)
+    found = grouped((A, B, C))
+    assert [each.value(RATE) for each in found.systems] == pytest.approx([300.0, 210.0, 100.0])
+    assert [each.baseline for each in found.pairs] == [found.baseline] * 2 == [found.systems[1]] * 2
+    assert [each.ratio.value for each in found.pairs] == pytest.approx([300 / 210, 100 / 190])
+    clocks = [each for each in found.caveats if each.code == "clock-differs"]
+    assert [each.text for each in clocks] == ["rates on the common clock: A 0.0% higher than on its own"]
+
+
 def throttled(name, rate, code="thermal"):
     telemetry = Telemetry(issues=(TelemetryIssue(code=code, text=f"it is {code}"),))
     return made(name, rate, make_run(telemetry=telemetry))
@@ -214,6 +262,12 @@ def test_the_caveats_of_the_headline_come_first_and_then_what_the_others_bring_i
     # What is not compared brings nothing in.
     apart = made("S", 500.0, make_run(length=4096, warnings=(FROM_NAMES,)))
     assert "gpu-source" not in {each.code for each in grouped(first, (apart,)).caveats}
+    tuned = made("T", 500.0, make_run(length=4096, framework_config={"kernel": "fast"}))
+    kernels = [
+        made(name, rate, make_run(framework_config={"kernel": "slow"}))
+        for name, rate in (("D", 9.0), ("E", 8.0), ("F", 7.0))
+    ]
+    assert "settings-differ" not in {each.code for each in grouped(kernels, (tuned,)).caveats}
 
 
 def test_a_system_alone_has_the_caveats_of_its_own():
@@ -326,4 +380,5 @@ def test_two_of_which_one_is_of_another_vendor_are_a_pair():
     assert groups._default_baseline([A]) is A
     nameless = made("N", 90.0, make_run(None, stack=None))
     assert groups._default_baseline([A, B, nameless]) is B
-    assert groups._default_baseline([nameless, B, D]) is B
+    unknown = made("U", 80.0, make_run(None, stack=None))
+    assert groups._default_baseline([nameless, unknown, D]) is unknown
