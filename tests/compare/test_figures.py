@@ -304,7 +304,9 @@ class TestAligned:
         [
             # The latest slow start of any run, and the end of the shortest.
             (([(5, 80), (8, 100)], [(3, 90)]), [[(8, 80), (8, 80)], [(8, 80)]]),
+            (([(8, 80), (5, 100)], [(3, 90)]), [[(8, 80), (8, 80)], [(8, 80)]]),
             (([(5, 80)], [(5, 80)]), [[(5, 80)], [(5, 80)]]),
+            (([(0, 80)], [(0, 90)]), [[(0, 80)], [(0, 80)]]),
             # Where a slow start takes more than half of the shortest run, ends stay as they are. A run is cut as far
             # as its middle.
             (([(20, 100)], [(3, 40)]), [[(20, 40)], [(20, 40)]]),
@@ -364,7 +366,10 @@ class TestAligned:
         assert aligned([of(both), of(alone)])[0].value("avg_step_time_seconds") == pytest.approx(2.5)
         assert [each.runs[0].summary.clock for each in aligned([of(both), of(slow(5, 100))])] == ["timer", "timer"]
         # Without a common one each keeps its own.
-        assert [each.runs[0].summary.clock for each in aligned([of(stamps), of(alone)])] == ["stamps", "blocks"]
+        systems = [of(stamps), of(alone), of(slow(5, 80, timing=stamps.timing))]
+        assert [each.runs[0].summary.clock for each in aligned(systems)] == ["stamps", "blocks", "stamps"]
+        # What has no records limits none.
+        assert bounds(aligned(systems)) == [[(5, 80)], [(0, 0)], [(5, 80)]]
 
     def test_of_windows_the_bounds_move_to_the_next_records(self):
         def windows(width, count, start):
@@ -406,3 +411,4 @@ def test_an_untimed_system_is_compared_as_it_is():
     empty = make_run(steps=0, warmup=())
     untimed = system_result(SYSTEM, [RunResult(empty, summarize(empty), "f", False)])
     assert bounds(aligned([of(slow(5, 80)), untimed])) == [[(5, 80)], []]
+    assert aligned([untimed, untimed]) == [untimed, untimed]
