@@ -57,6 +57,11 @@ UNTIMED = "has no step times"
             "A has no step times: its run failed",
         ),
         (
+            of("A", timed=False, status="failed", model_config=shape()),
+            of(timed=False, model_config=shape(num_layers=16)),
+            "A has no step times: its run failed; B has no step times",
+        ),
+        (
             of("A", timed=False, model_config=shape()),
             of(model_config=shape(num_layers=16)),
             "the models differ in shape (num layers 32 and 16)",
