@@ -9,7 +9,7 @@ import statistics
 import msgspec
 import pytest
 import scipy.stats
-from made_runs import make_run
+from made_runs import MI300X, make_run
 from made_systems import pair_of, result, system, value
 
 from tprimat.analysis import intervals
@@ -191,10 +191,11 @@ class TestCheck:
         found = checked(sides(BEFORE, AFTER, memory=memory), MEMORY)
         assert (found.answer, found.text) == ("not comparable", f"peak_memory_reserved_gb of {whose} is unknown")
         assert found.threshold is MEMORY
+        assert (found.runs, found.values, found.change) == ((0, 0), None, None)
 
     @pytest.mark.parametrize("zero", [0, 1])
     def test_nothing_has_no_relative_change(self, zero):
-        memory = [[1.0, 2.0, 3.0], [4.0, 5.0]]
+        memory = [[0.5, 2.0, 3.0], [0.25, 5.0]]
         memory[zero][1] = 0.0
         share = threshold("peak_memory_reserved_gb=2%")
         found = checked(sides(BEFORE, AFTER, memory=memory), share)
@@ -204,6 +205,8 @@ class TestCheck:
             "give the threshold in GB: --threshold peak_memory_reserved_gb=AMOUNT",
         )
         assert checked(sides(BEFORE, AFTER, memory=memory), MEMORY).answer == "inconclusive"
+        memory[zero][1] = 0.125
+        assert checked(sides(BEFORE, AFTER, memory=memory), share).answer == "inconclusive"
 
     @pytest.mark.parametrize(
         ("short", "who"),
@@ -229,10 +232,10 @@ class TestCheck:
 class TestLoss:
     @pytest.fixture
     def found(self, monkeypatch):
-        def make(losses, each=LOSS, **more):
+        def make(losses, each=LOSS, counts=(3, 2), **more):
             transforms = []
             monkeypatch.setattr(regression, "losses", lambda _, transform: transforms.append(transform) or losses)
-            check = checked(sides(BEFORE, AFTER, **more), each)
+            check = checked(sides(BEFORE[: counts[0]], AFTER[: counts[1]], **more), each)
             assert transforms == [math.log if each.percent else float]
             return check
 
@@ -254,7 +257,7 @@ class TestLoss:
         assert told(check) == expected(each, (2.5, 2.6), 0.1, (0.1 - half, 0.1 + half), p, basis="basis")
 
     def test_that_never_varies_is_exact_even_of_single_runs(self, found):
-        check = found(Losses("basis", "inconclusive", (2.5, 2.6), None))
+        check = found(Losses("basis", "inconclusive", (2.5, 2.6), None), counts=(1, 1))
         assert (check.low, check.high, check.p, check.method) == (pytest.approx(1.04), pytest.approx(1.04), 0.0, None)
 
     @pytest.mark.parametrize(
@@ -304,7 +307,9 @@ class TestLoss:
             0.9 / 0.97 - 1,
             0.05 / math.sqrt(4 / 3),
         ),
+        (SLOWER, [100, 101, 111], [98], 0.93, None, 0.93 / 0.97 - 1, statistics.stdev([100, 101, 111]) / 104),
         # An amount, relative to the baseline's mean.
+        (MEMORY, [40.0, 41.0, 45.0], [43.0], 3.0, Difference(1.0, 4.2, 2.0), 1 / 42, 4.2 / math.sqrt(4 / 3) / 42),
         (MEMORY, [40.0], [43.0], 3.0, None, 1 / 40, 0.01),
         (MEMORY, [40.0, 44.0], [43.0, 43.5], 1.0, Difference(1.0, 4.2, 2.0), -1 / 42, 0.1),
         (MEMORY, [-40.0, -44.0], [43.0, 43.5], 1.0, Difference(1.0, 4.2, 2.0), -1 / 42, 0.1),
@@ -535,6 +540,7 @@ class TestRefusals:
             ((), (), (None, 64), [STEP, SECONDS], "not comparable", "steps may differ in work: global batch unknown"),
             ((), (), (64, None), [STEP], "not comparable", "steps may differ in work: global batch unknown"),
             ((), (), (64, None), [STEP, SLOWER], "not comparable", "why"),
+            ((), (), (64, 32), [STEP], "not comparable", "why"),
         ],
     )
     def test_without_a_ratio(self, before, after, batches, thresholds, answer, text):
@@ -721,6 +727,21 @@ class TestWhole:
         )
         found = check_regression(before, after, [SLOWER])
         assert found.notes == ("Llama 3.1 8B: rates are in samples/s/GPU, since the sequence length is unknown",)
+
+    def test_in_samples_it_is_told_of_a_ratio_alone(self):
+        days = (("old", 1, 16), ("new", 9, 32))
+        before, after = (
+            files(kind, measured(3.2, day, batch=batch, length=None, **MLPERF)) for kind, day, batch in days
+        )
+        found = check_regression(before, after, [SLOWER], mode="same")
+        assert (found.pairs[0].ratio, found.pairs[0].system.per_sample, found.notes) == (None, True, ())
+
+    def test_a_precision_of_one_side_alone(self):
+        before = files("old", measured(3.2, 1, precision=None))
+        after = files("new", measured(2.9, 9, device=MI300X, stack="rocm"))
+        found = check_regression(before, after, [SLOWER], options=Options(precisions={"H100": "bf16"}))
+        assert found.notes == ("precision bf16 from the command line, since the result doesn't state it: old_0.json",)
+        assert found.checks[0].baseline == "8×H100 (BF16) (baseline)"
 
     def test_in_the_same_mode(self):
         before, after = files("old", measured(3.2, 1)), files("new", measured(3.21, 9, batch=32))
