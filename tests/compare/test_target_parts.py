@@ -88,6 +88,7 @@ class TestNeed:
 
     def test_without_a_clock_there_is_none(self):
         assert module._spent(result(run=run_of(()), steady=Steady())) is None
+        assert module._spent(result(run=run_of((("training", 0.0, 9),)), steady=Steady())) is None
         assert module._spent(result(run=run_of((), **series([1.0] * 9)), steady=Steady())) is None
 
     @pytest.mark.parametrize(
@@ -226,6 +227,10 @@ class TestTarget:
         found = target(of(*(done(5.0, scaling=each) for each in factors)))
         assert (found.scaling, UNKNOWN_SCALING in found.notes) == (scaling, scaling is None)
 
+    def test_of_two_that_fail_there_is_no_score(self):
+        found = target(of(done(7.0), done(None), done(None)))
+        assert (found.official_minutes, len(found.notes)) == (None, 3)
+
     def test_runs_that_don_t_count_are_runs_of_a_submission(self):
         runs = [done(each) for each in (5.0, 6.0, 7.0)]
         runs[2] = dataclasses.replace(runs[2], is_valid=False)
@@ -285,6 +290,10 @@ class TestRatio:
         assert found.notes == (f"B: {few}", f"B: {UNKNOWN_SCALING}", f"A: {few}")
         assert found.factors["normalisation"] == Value(2.0)
         assert "official" not in found.factors
+        back = ratio(of(done(5.0)), of(done(10.0, scaling=2.0)))
+        assert back.factors["normalisation"] == Value(0.5)
+        scored, few = of(*map(done, (5.0, 6.0, 7.0))), of(done(5.0))
+        assert "official" not in ratio(scored, few).factors | ratio(few, scored).factors
 
     @pytest.mark.parametrize(
         ("fields", "reason"),
@@ -338,6 +347,12 @@ class TestOfALoss:
         found = ratio(one, other, 2.0)
         value = Value(22 / 12, *bounds((21, 23), (13, 11)))
         assert found == TargetRatio(dict.fromkeys(("time", "steps", "tokens"), value))
+
+    def test_of_two_benchmarks_on_the_same_data(self):
+        one, other = (
+            self.system(name, 3, framework="mlperf", source=named(name), **DATA) for name in ("gpt3", "llama31_8b")
+        )
+        assert ratio(one, other, 2.0).factors["time"] == Value(1.0)
 
     def test_what_only_one_reaches(self):
         one, other = self.system("A", 3, **DATA), of(result(run=falling(*[9.0] * 20, **DATA)), name="B")
@@ -528,6 +543,11 @@ def test_what_one_run_lacks_is_no_factor():
     assert module._factors(other, one, parts, 0.5).keys() == {"steps"}
     zero = dataclasses.replace(one, mean={"seconds": 3.0, "steps": 0.0})
     assert module._factors(zero, other, parts, 0.5) == {}
+
+
+def test_a_mean_is_of_what_all_runs_state_but_for_parts_of_the_time():
+    needed = [{"seconds": 3.0, "evaluation": 2.0, "steps": 7}, {"seconds": 5.0}, {"seconds": 10.0, "end": 3.0}]
+    assert module._mean(needed) == {"seconds": 6.0, "evaluation": 2 / 3, "end": 1.0}
 
 
 def test_needs_above_zero_are_known():
