@@ -1,4 +1,4 @@
-"""Curves of systems of several sizes in full: lines, kinds, names, notes and crossovers, of rates that the test states."""
+"""Curves of systems of several sizes in full, of rates that the test states: lines, kinds, names, notes, crossovers."""
 
 from __future__ import annotations
 
@@ -251,8 +251,8 @@ class TestNotes:
             tuple(
                 sized(name, gpus, rate, batch=batch)
                 for name, gpus, rate, batch in (
-                    ("A", 8, 9.0, 64), ("B", 16, 8.0, 128), ("C", 32, 7.0, 64), ("D", 64, 6.0, 128), ("E", 64, 5.0, 512),
-                    ("F", 32, 4.0, 256),
+                    ("A", 8, 9.0, 64), ("B", 16, 8.0, 128), ("C", 32, 7.0, 64), ("D", 64, 6.0, 128),
+                    ("E", 64, 5.0, 512), ("F", 32, 4.0, 256),
                 )
             ),
             ["ABFE", "CD"],
@@ -281,6 +281,20 @@ def test_lines(systems, found):
     assert lines(*systems) == found
 
 
+@pytest.mark.parametrize("other", [{"num_layers": 3}, {"hidden_size": 64}])
+def test_another_shape_is_another_curve(other):
+    shapes = [shape()] * 2 + [shape(**other)] * 2
+    places = zip("ABDE", (8, 16, 8, 32), shapes, strict=True)
+    assert lines(*(sized(name, gpus, model_config=each) for name, gpus, each in places)) == ["AB", "DE"]
+
+
+def test_settings_that_always_differ_have_their_own_column_or_affect_no_speed():
+    assert {
+        *("GPUs", "framework", "global batch", "precision", "scale", "sequence length"),
+        *("data parallel", "optimizer", "data", "requested steps", "seed"),
+    } == curves._EXPECTED
+
+
 @pytest.mark.parametrize(
     ("batches", "kind"),
     [
@@ -296,6 +310,11 @@ def test_kinds(batches, kind):
     systems = [sized("A", gpus, batch=batch) for gpus, batch in zip((8, 16, 32), batches, strict=True)]
     sizes = [Size(each, 1, None, each.run.training_config.global_batch_size, None, None, None) for each in systems]
     assert curves._kind(sizes) == kind
+
+
+@pytest.mark.parametrize(("batch", "gpus", "found"), [(20, 8, 2.5), (None, 8, None), (20, None, None)])
+def test_the_batch_of_a_gpu(batch, gpus, found):
+    assert curves._per_gpu(sized("A", gpus, batch=batch)) == found
 
 
 @pytest.mark.parametrize(
@@ -408,3 +427,5 @@ def test_cost_and_energy():
     assert curves._per_dollar(found, C) is None
     assert curves._per_joule(found, made) == pytest.approx(0.25)
     assert curves._per_joule(found, A) is None
+    without = sized("A", 8, 50.0, energy_metrics={"energy_joules": 0.0, "measured_tokens": 1.6e6})
+    assert curves._per_joule(compared(model(without)), without) is None
