@@ -8,6 +8,7 @@ import pytest
 from made_runs import MI300X, comparison, make_run
 from made_systems import pair_of, result, system
 
+from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Options
 from tprimat.catalog.prices import Price
 from tprimat.checks import Finding
@@ -244,6 +245,7 @@ class TestCost:
         found = cost(compared(A=(slow, slow), B=(fast, fast)), pair_of(A, B, ratio=TWICE))
         assert (found.outcome and found.outcome.faster_is_cheaper) is is_faster
         assert (found.saving is None, found.cheaper is None) == (is_faster is None,) * 2
+        assert found.break_even == (1.5, 2.5)
         assert found.dearer is (A if is_faster else B)
 
 
@@ -282,6 +284,8 @@ class TestEfficiencies:
     def test_of_runs_in_samples_the_rates_are_those(self):
         run = make_run(length=None, framework="mlperf", source=Source(kind="log"))
         (in_samples,) = self.of(result(None, run, per_sample=True, performance={"avg_step_time_seconds": 2.0}))
-        (in_tokens,) = self.of(result(None, run, performance={"avg_step_time_seconds": 2.0}))
+        token = result(None, run, performance={"avg_step_time_seconds": 2.0})
+        (in_tokens,) = self.of(token)
+        assert in_tokens == efficiency.of_runs([run], [token.summary], Options(price=Price(3.0, 5.0)))
         given = {name: each.value for name, each in in_samples.values.items() if each.value is not None}
         assert given != {name: each.value for name, each in in_tokens.values.items() if each.value is not None}

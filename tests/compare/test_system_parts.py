@@ -46,10 +46,16 @@ def called(*runs):
         ),
         (
             make_run(**CPU, environment=EPYC),
-            System(EPYC.cpu, 1, "lightning", "EPYC 9454 48-Core", ("EPYC 9454 48-Core", "lightning", "cpu", "scale full", "bf16")),
+            System(
+                EPYC.cpu,
+                1,
+                "lightning",
+                "EPYC 9454 48-Core",
+                ("EPYC 9454 48-Core", "lightning", "cpu", "scale full", "bf16"),
+            ),
         ),
     ],
-)  # fmt: skip
+)
 def test_a_system_in_full(run, found):
     assert name_systems({"llama": [run]}) == {"llama": [found]}
 
@@ -149,7 +155,10 @@ def test_one_system_has_one_device_and_one_setup():
     ("stated", "texts"),
     [
         # The name and the version of a part, by its place, as far as each of three lengths.
-        ("PyTorch 2.6.0a0+git1, ROCm 6.4.1", [("PyTorch 2.6", "PyTorch 2.6.0a0", "PyTorch 2.6.0a0+git1"), ("ROCm 6.4", "ROCm 6.4.1", "ROCm 6.4.1")]),
+        (
+            "PyTorch 2.6.0a0+git1, ROCm 6.4.1",
+            [("PyTorch 2.6", "PyTorch 2.6.0a0", "PyTorch 2.6.0a0+git1"), ("ROCm 6.4", "ROCm 6.4.1", "ROCm 6.4.1")],
+        ),
         ("NVIDIA NeMo Framework Release 24.09", [("NeMo 24.09", "NeMo 24.09", "NeMo 24.09"), (None,) * 3]),
         ("Framework", [("Framework",) * 3, (None,) * 3]),
         ("ROCm", [("ROCm",) * 3, (None,) * 3]),
@@ -157,7 +166,7 @@ def test_one_system_has_one_device_and_one_setup():
         ("", [(None,) * 3] * 2),
         (None, [(None,) * 3] * 2),
     ],
-)  # fmt: skip
+)
 def test_the_software_that_a_log_names(stated, texts):
     run = make_run(environment=Environment(versions={} if stated is None else {"framework": stated}))
     for index, each in enumerate(texts):
@@ -215,7 +224,11 @@ def versions(**fields):
         ([make_run(label="a"), make_run(label="a", precision="fp8")], ["8×H100 (BF16)", "8×H100 (FP8)"]),
         ([make_run(precision=None), make_run(precision="fp8")], ["8×H100 (precision unknown)", "8×H100 (FP8)"]),
         (
-            [make_run(precision=None, framework="x"), make_run(precision="fp8", framework="x"), make_run(framework="y")],
+            [
+                make_run(precision=None, framework="x"),
+                make_run(precision="fp8", framework="x"),
+                make_run(framework="y"),
+            ],
             ["8×H100 (precision unknown)", "8×H100 (FP8)", "y"],
         ),
         # A label that is the GPU's name isn't repeated: short, without its maker, or whole.
@@ -235,13 +248,18 @@ def versions(**fields):
         ([variables(b="1", a="1"), variables(b="2", a="2")], ["a=1", "a=2"]),
         (
             [
-                make_run(environment=Environment(versions={"z": each}, settings={"a": each}), framework_config={"k": each})
+                make_run(
+                    environment=Environment(versions={"z": each}, settings={"a": each}), framework_config={"k": each}
+                )
                 for each in ("1", "2")
             ],
             ["z 1", "z 2"],
         ),
         (
-            [make_run(environment=Environment(settings={"a": each}), framework_config={"k": each}) for each in ("1", "2")],
+            [
+                make_run(environment=Environment(settings={"a": each}), framework_config={"k": each})
+                for each in ("1", "2")
+            ],
             ["a=1", "a=2"],
         ),
         ([make_run(framework_config={"k": each}) for each in ("1", "2")], ["k 1", "k 2"]),
@@ -258,7 +276,9 @@ def versions(**fields):
         # Each has as few parts as tell it from the others.
         (
             [
-                make_run(framework="x", batch=8), make_run(framework="x", batch=16), make_run(framework="y", batch=8),
+                make_run(framework="x", batch=8),
+                make_run(framework="x", batch=16),
+                make_run(framework="y", batch=8),
                 make_run(framework="z", batch=8),
             ],
             ["x, batch 8", "batch 16", "y", "z"],
@@ -280,7 +300,7 @@ def versions(**fields):
             ["8×H100 (BF16)", "8×H100 (BF16), configuration 2", "8×H100 (BF16), configuration 3"],
         ),
     ],
-)  # fmt: skip
+)
 def test_names(runs, names):
     assert called(*runs) == names
 
@@ -324,7 +344,7 @@ def test_the_parts_of_a_name_are_in_the_order_of_how_well_they_are_known():
         (module._SCALE, make_run(scale=None), None),
         (module._PRECISION, make_run(), "BF16"),
         (module._PRECISION, make_run(precision=None), "precision unknown"),
-        (module._PRECISION, make_run(precision=None, **{"training_config": config(precision=None, precision_detail="x")}), "X"),
+        (module._PRECISION, make_run(training_config=config(precision=None, precision_detail="x")), "X"),
         (module._PRECISION, make_run(**CPU), "bf16"),
         (module._DATE, make_run(), "2026-02-02"),
         (module._DATE, make_run(timestamp=None), "date unknown"),
@@ -335,7 +355,7 @@ def test_the_parts_of_a_name_are_in_the_order_of_how_well_they_are_known():
         (module.Part("x", lambda _: "y", lambda value: f"<{value}>"), make_run(), "<y>"),
         (module.Part("platform", lambda _: "y"), make_run(), "y"),
     ],
-)  # fmt: skip
+)
 def test_a_part_in_words(part, run, text):
     assert module._part_text(part, run) == text
 
