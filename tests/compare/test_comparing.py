@@ -124,6 +124,7 @@ def test_elsewhere_and_without_a_date_another_setup_is_another_system(fields):
         ("LLAMA 3.1 8B", {"a": 1, "c": 2}),
         ("Qwen 2.5 7B", {"b": 1, "c": 1}),
         ("unnamed model", {"d": 1}),
+        ("mistral", {"e": 1}),
     ],
 )
 def test_the_files_of_a_model(asked, kept):
@@ -132,6 +133,7 @@ def test_the_files_of_a_model(asked, kept):
         ("b", make_run(model="qwen")),
         ("c", ONE, make_run(model="qwen"), LATER),
         ("d", make_run(model=None)),
+        ("e", make_run(model="Mistral 7B")),
     )
     found = package._of_model(given, asked)
     assert {file.name: len(file.runs) for file in found} == kept
@@ -224,6 +226,8 @@ def of(*runs, valid=True, **fields):
         ([make_run()], [[make_run()]], "Llama 3.1 8B"),
         ([make_run()], [[make_run()], [make_run(length=4096)]], "Llama 3.1 8B, sequence length 2048"),
         ([make_run(length=None)], [[make_run(length=4096)]], "Llama 3.1 8B, sequence length unknown"),
+        # Of rates in samples, lengths of one work may differ.
+        ([make_run(length=None), make_run()], [[make_run(length=None)]], "Llama 3.1 8B"),
         # Each difference of shape once, by this work's own value.
         (
             [make_run(scale=None, model_config=shape()), make_run(scale=None)],
@@ -317,12 +321,12 @@ def test_the_system_that_a_reference_means(asked, found):
     ("asked", "problem", "hint"),
     [
         ("H100", "--reference: 'H100' matches several systems", "be more specific; matches: a; b; c; d; e"),
-        ("y\x1b[31m", "--reference: no system matches 'y'", "available: a; b; c; d; e"),
+        ("y\x1b[31m", "--reference: no system matches 'y'", "available: x; a; b; c; d"),
     ],
 )
 def test_a_reference_that_is_none(asked, problem, hint):
     with pytest.raises(UsageError) as raised:
-        package._chosen(asked, called(*"abcdefx"))
+        package._chosen(asked, called(*"xabcdef"))
     error = raised.value
     assert (error.problem, error.hint, error.heading) == (problem, hint, "unknown-system")
 
@@ -414,7 +418,11 @@ class TestCompare:
             ([H100, a100], short),
         ]
         # A baseline that is named is that of its own group; beside others all are one group.
-        assert named_groups(one, two, *long, reference="H200")[0] == ([b200, h200, MI300X], title)
+        (model,) = comparison(one, two, *long, reference="H200").models
+        assert [(group.baseline.gpu, len(group.systems), group.title) for group in model.groups] == [
+            (h200, 3, title),
+            (a100, 2, short),
+        ]
         assert named_groups(one, two, alone, reference="L40S") == [([a100, H100, "NVIDIA L40S"], "Llama 3.1 8B")]
         (model,) = comparison(one, two, alone, reference="L40S").models
         assert [pair.ratio for pair in model.pairs] == [None, None]

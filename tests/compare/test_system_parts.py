@@ -179,7 +179,14 @@ def config(**fields):
 
 @pytest.mark.parametrize(
     ("label", "micro_batch", "text"),
-    [("micro2", 2, "micro-batch 2"), ("micro2", 1, None), ("micro", 2, None), (None, None, None), ("2", 2, None)],
+    [
+        ("micro2", 2, "micro-batch 2"),
+        ("micro2", 1, None),
+        ("micro", 2, None),
+        (None, None, None),
+        ("2", 2, None),
+        ("bf16", 1, None),
+    ],
 )
 def test_a_label_that_states_what_a_sweep_varied(label, micro_batch, text):
     run = make_run(label=label, training_config=config(micro_batch_size=micro_batch))
@@ -294,6 +301,15 @@ def versions(**fields):
             [make_run("NVIDIA H200"), make_run("NVIDIA H200 NVL"), make_run(**AMD)],
             ["8×H200 (BF16)", "8×H200 NVL (BF16)", "8×MI300X (BF16)"],
         ),
+        (
+            [make_run("NVIDIA H200", label="a"), make_run("NVIDIA H200 NVL", label="a"), make_run(**AMD, label="b")],
+            ["8×H200, a (BF16)", "8×H200 NVL, a (BF16)", "8×MI300X, b (BF16)"],
+        ),
+        # A precision that is needed beside something else stands in brackets, too.
+        (
+            [make_run(framework=name, precision=each) for name in "xy" for each in ("bf16", "fp8")],
+            ["x (BF16)", "x (FP8)", "y (BF16)", "y (FP8)"],
+        ),
         # What differs in nothing with a title is numbered.
         (
             [make_run(timing=make_run(step_time=each).timing) for each in (1, 2, 3)],
@@ -306,14 +322,20 @@ def test_names(runs, names):
 
 
 def test_a_setting_that_can_explain_a_result_is_named_with_all_others_that_differ():
-    def run(micro, compiled, detail):
+    def run(micro, compiled, detail, batch=64):
         more = {"framework_config": {"torch_compile": compiled}, "environment": Environment(versions={"p": detail})}
-        return make_run(training_config=config(micro_batch_size=micro), **more)
+        return make_run(training_config=config(micro_batch_size=micro, global_batch_size=batch), **more)
 
     # Of a package nobody needs to know beside them.
     assert called(run(1, True, "1"), run(2, False, "2")) == ["micro-batch 1, torch.compile", "micro-batch 2, eager"]
     assert called(run(1, True, "1"), run(1, True, "2")) == ["p 1", "p 2"]
     assert called(run(1, True, "1"), run(2, True, "2")) == ["micro-batch 1", "micro-batch 2"]
+    # Beside what else is needed.
+    assert called(run(1, True, "1", 8), run(1, True, "1", 16), run(2, False, "1", 16)) == [
+        "batch 8, micro-batch 1, torch.compile",
+        "batch 16, micro-batch 1, torch.compile",
+        "micro-batch 2, eager",
+    ]
 
 
 def test_all_models_say_whether_the_gpu_differs():
@@ -331,7 +353,30 @@ def test_the_parts_of_a_name_are_in_the_order_of_how_well_they_are_known():
     assert titles[5:11] == ["software"] * 6
     assert titles[11:15] == ["batch", "batch", "GPU", "platform"]
     assert titles[-4:] == ["software stack", "compute units", "precision detail", "scale"]
+    # Then the settings, each with the parts that it has.
+    assert titles[15:20] == ["torch", "micro-batch", "gradient accumulation", "tensor parallel", "pipeline parallel"]
+    assert titles[titles.index("optimizer") :][:5] == [
+        "optimizer",
+        "learning rate",
+        "schedule",
+        "weight decay",
+        "clipping",
+    ]
+    assert titles[titles.index("data") :][:5] == ["data", "sha256", "seed", "requested steps", "seed"]
+    assert titles.count("precision") == 1
     assert all(titles)
+
+
+def test_which_parts_need_no_title_and_which_can_explain_a_result():
+    assert {
+        *("GPU", "label", "framework", "stack", "precision", "date"),
+        *("software", "batch", "platform", "precision detail"),
+    } == module._CLEAR
+    assert {
+        *("Primus Turbo", "activation recomputation", "attention", "compiler", "micro-batch", "multi-token prediction"),
+        *("context parallel", "pipeline parallel", "tensor parallel", "packing", "tied embeddings"),
+        "trainable parameters",
+    } == module._DECISIVE
 
 
 @pytest.mark.parametrize(
