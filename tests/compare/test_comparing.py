@@ -162,6 +162,7 @@ FULL = msgspec.structs.asdict(shape())
         (None, {}, None),
         ("", {}, None),
         ("mine", {}, "mine"),
+        ("mine 70B", FULL, "llama"),
         # The shape of another model.
         ("llama", {"num_layers": 5}, "llama"),
         (
@@ -390,6 +391,9 @@ class TestCompare:
         runs = [make_run(**submitted), make_run(model="qwen", **submitted, step_time=2.0), make_run(model="mistral")]
         assert comparison(*runs).notes == (f"Llama 3.1 8B: {note}", f"Qwen 2.5 7B: {note}")
         assert comparison(make_run(**submitted, batch=None)).notes == ()
+        other = make_run(**AMD, framework="mlperf", length=None, batch=None, step_time=2.0)
+        with_one = comparison(make_run(**submitted), other)
+        assert with_one.notes == (f"Llama 3.1 8B: {note}",)
 
     def test_a_reference_that_a_model_lacks(self):
         runs = [

@@ -288,7 +288,7 @@ def title_of(name: str | None, run: Run) -> str:
     title, count = plain(models.title(name)), models.parameters(run.model_config)
     base, _, task = (name or "").lower().rpartition("_")
     words = {"lora": "LoRA", "sft": "fine-tuning"}.get(task)
-    if words and not models.find(name) and (row := models.find(base)):
+    if words and (row := models.find(base)):
         title = f"{row.title}, {words}"
     if run.scale not in (None, "full"):
         return f"{title.split()[0]} {plain(run.scale)}" + (f", {units.count(count)} parameters" if count else "")
