@@ -7,6 +7,7 @@ from made_runs import MI300X, comparison, make_run
 
 from tprimat.analysis.efficiency import Options
 from tprimat.compare import Loaded
+from tprimat.compare.precision import fill
 from tprimat.compare.regression import check_regression
 from tprimat.compare.threshold import parse
 from tprimat.errors import UsageError
@@ -76,3 +77,94 @@ def test_a_name_of_two_models_means_the_system_of_which_more_is_said():
     found = comparison(*runs, options=Options(precisions={"nemo": "fp8"}))
     assert {system.name for system in comparison(*runs).systems} == {"8×H100"}
     assert [system.run.training_config.precision for system in found.systems] == ["fp8", None]
+
+
+def filled(runs, **options):
+    """The precisions of runs, one file each, after what the user states, and the notes."""
+    notes = ["first"]
+    files = [Loaded(f"{place}.json", f"{place}" * 64, (run,)) for place, run in enumerate(runs)]
+    found = fill(files, Options(**options), notes)
+    assert [(each.name, each.sha256) for each in found] == [(each.name, each.sha256) for each in files]
+    if found is files:
+        return None, notes
+    return [each.runs[0].training_config.precision for each in found], notes
+
+
+SINCE = "from the command line, since the result doesn't state it:"
+
+
+@pytest.mark.parametrize(
+    ("runs", "options", "found", "notes"),
+    [
+        ((make_run(precision=None),), {}, None, []),
+        (
+            (make_run(precision=None), make_run(), make_run(**AMD, precision=None)),
+            {"precision": "fp8"},
+            ["fp8", "bf16", "fp8"],
+            [f"precision fp8 {SINCE} 0.json, 2.json"],
+        ),
+        # Of a system that is named its own precision, of the others that for all.
+        (
+            (make_run(precision=None), make_run(), make_run(**AMD, precision=None)),
+            {"precision": "fp8", "precisions": {"MI300X": "fp16"}},
+            ["fp8", "bf16", "fp16"],
+            [f"precision fp8 {SINCE} 0.json", f"precision fp16 {SINCE} 2.json"],
+        ),
+        # Runs of one system and names of one model.
+        (
+            (make_run(precision=None), make_run(precision=None, step_time=3.4), make_run(model="qwen", precision=None)),
+            {"precisions": {"H100": "fp8"}},
+            ["fp8"] * 3,
+            [f"precision fp8 {SINCE} 0.json, 1.json, 2.json"],
+        ),
+        (
+            (make_run(), make_run(**AMD, precision=None)),
+            {"precisions": {"H100": "fp8", "MI300X": "fp16"}},
+            ["bf16", "fp16"],
+            [
+                "--precision H100=fp8 is ignored: the results already state their precision",
+                f"precision fp16 {SINCE} 1.json",
+            ],
+        ),
+        # A whole name wins over a part of one.
+        (
+            (make_run(precision=None, label="a"), make_run(precision=None, label="a b")),
+            {"precisions": {"a": "fp8", "a b": "fp16"}},
+            ["fp8", "fp16"],
+            [f"precision fp8 {SINCE} 0.json", f"precision fp16 {SINCE} 1.json"],
+        ),
+        # What a name leaves out is known all the same: here the framework.
+        (
+            (make_run(precision=None, label="a"), make_run(precision=None, label="b", framework="megatron")),
+            {"precisions": {"megatron": "fp8"}},
+            [None, "fp8"],
+            [f"precision fp8 {SINCE} 1.json"],
+        ),
+    ],
+)
+def test_what_is_filled_in(runs, options, found, notes):
+    assert filled(runs, **options) == (found, ["first", *notes])
+
+
+@pytest.mark.parametrize(
+    ("stated", "problem", "hint", "heading"),
+    [
+        (
+            {"A100": "fp8"},
+            "--precision: no system matches 'A100'",
+            "available: 8×H100; 8×MI300X",
+            "unknown-system",
+        ),
+        (
+            {"H100": "fp8", "8": "bf16"},
+            "--precision: '8' matches a system with another --precision",
+            "use a longer part of its name",
+            "wrong-usage",
+        ),
+    ],
+)
+def test_what_fits_no_system_or_two_precisions(runs, stated, problem, hint, heading):
+    with pytest.raises(UsageError) as caught:
+        filled(runs, precisions=stated)
+    error = caught.value
+    assert (error.problem, error.hint, error.heading) == (problem, hint, heading)

@@ -274,7 +274,9 @@ def _title_of_work(name: str | None, work: Sequence[SystemResult], works: Sequen
 def _title(name: str | None, systems: Sequence[SystemResult]) -> str:
     """Return what a model is called, or the models of this name if they are several."""
     titles = [title for title, _ in Counter(title_of(name, system.run) for system in systems).most_common()]
-    return join_names(titles) if len(titles) <= MOST_TITLES else f"{len(titles)} models named {plain(name or '')}"
+    if len(titles) <= MOST_TITLES:
+        return join_names(titles)
+    return f"{len(titles)} models named {plain(name)}" if name else f"{len(titles)} unnamed models"
 
 
 MOST_TITLES = 3
@@ -286,7 +288,7 @@ def title_of(name: str | None, run: Run) -> str:
     title, count = plain(models.title(name)), models.parameters(run.model_config)
     base, _, task = (name or "").lower().rpartition("_")
     words = {"lora": "LoRA", "sft": "fine-tuning"}.get(task)
-    if words and not models.find(name) and (row := models.find(base)):
+    if words and (row := models.find(base)):
         title = f"{row.title}, {words}"
     if run.scale not in (None, "full"):
         return f"{title.split()[0]} {plain(run.scale)}" + (f", {units.count(count)} parameters" if count else "")

@@ -335,7 +335,7 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             text = f"{several} of {counted(len(runs), 'run')} changed speed part-way through"
             yield Caveat("speed-changed", "info", text)
     for system in systems:
-        for text in [each for each in system.value_warnings if each.startswith(OVER_BLOCKS)][:1]:
+        for text in (each for each in system.value_warnings if each.startswith(OVER_BLOCKS)):
             average, _, block = text.partition("; ")
             # Of a single run nobody knows whether the next one has such a block.
             told = f"{block.partition(': ')[0]}; measure more runs" if len(system.valid_runs) == 1 else average
@@ -399,12 +399,13 @@ def incomplete_text(system: SystemResult) -> str:
 
 def _sessions_text(system: SystemResult) -> str:
     """Return how the runs after the longest break differ from those before; empty if they don't, or without a break."""
-    if len(system.valid_runs) < 2:
-        return ""
     timed = ((each.run.started, trained_seconds(each.run), each.rate) for each in system.valid_runs)
     known = sorted((began.timestamp(), seconds, rate) for began, seconds, rate in timed if began and rate)
-    breaks = [(late[0] - early[0] - early[1], i) for i, (early, late) in enumerate(itertools.pairwise(known), 1)]
-    pause, first = max(breaks, default=(0.0, 0))
+    # Welch's t takes two runs before the break and two after it.
+    if len(known) < 4:
+        return ""
+    breaks = ((late[0] - early[0] - early[1], i) for i, (early, late) in enumerate(itertools.pairwise(known), 1))
+    pause, first = max(breaks)
     before, after = ([rate for *_, rate in part] for part in (known[:first], known[first:]))
     found = welch(after, before) if pause >= BREAK_S else None
     if found is None or found.p() >= SURE:
@@ -437,5 +438,5 @@ def _of_training(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
         for finding in system.findings:
             if finding.rule == "synthetic-data":
                 synthetic.setdefault(finding.text, []).append(system.name)
-    for text, names in itertools.islice(synthetic.items(), 1):
+    for text, names in synthetic.items():
         yield Caveat("synthetic-data", "info", f"{join_names(names)}: {text}" if len(names) < len(systems) else text)

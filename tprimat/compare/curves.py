@@ -204,7 +204,7 @@ def _nodes(system: SystemResult) -> int | None:
 def _key(system: SystemResult) -> tuple[object, ...]:
     """Return what the sizes of a curve share."""
     run = system.run
-    but = (*_PER_SIZE, "gpu", "sequence_length") if system.per_sample else (*_PER_SIZE, "gpu")
+    but = (*_PER_SIZE, "sequence_length") if system.per_sample else _PER_SIZE
     shared = (setting.of(run) for setting in IDENTITY if setting.key not in but)
     shape = run.model_config.num_layers, run.model_config.hidden_size
     return device(run), run.platform, framework(run), shape, *shared

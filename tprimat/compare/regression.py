@@ -138,9 +138,8 @@ def check_regression(
     if all(each.metric.name != RATE for each in thresholds):
         remarks.append("throughput is not checked: --max-slowdown does")
     files = precision.fill([*baseline, *candidate], options, remarks)
-    options = dataclasses.replace(options, precision=None, precisions={})
     halves = files[: len(baseline)], files[len(baseline) :]
-    sets = [compare(half, model=model, options=options) for half in halves]
+    sets = [compare(half, model=model) for half in halves]
     for kind, each in zip(("baseline", "candidate"), sets, strict=True):
         # In which unit each set alone would be compared says nothing here.
         remarks += [f"{kind}: {note}" for note in each.notes if IN_SAMPLES not in note]
@@ -364,10 +363,11 @@ def _runs_needed(
 
 def _undecided(check: Check, excess: float, tests: int) -> Check:
     """Return an inconclusive check with the reason, and with what would decide it."""
+    assert check.threshold is not None
     if check.text:
         return check
     text = f"beyond the threshold of {check.threshold}, but " if excess > 0 else ""
-    if check.threshold is None or check.low is None or check.high is None:
+    if check.low is None or check.high is None:
         text += f"with {runs_text(check)}, run-to-run variation is unknown"
     elif check.low <= check.threshold.limit <= check.high:
         text += f"the {intervals.level()} CI includes the threshold"
@@ -378,11 +378,11 @@ def _undecided(check: Check, excess: float, tests: int) -> Check:
         whose = "candidate runs" if check.runs_needed <= check.runs[0] else "baseline runs"
     assumed = f" (if runs vary by {ASSUMED_SPREAD:.0%})" if max(check.runs) == 1 else ""
     advice = f"measure {check.runs_needed} {whose}{assumed}: ./benchmark.py --runs {check.runs_needed}"
-    if check.threshold is not None and check.threshold.metric.name == LOSS:
+    if check.threshold.metric.name == LOSS:
         advice = LONGER
     elif check.runs_needed is None:
         advice = f"make runs vary less (idle machine, fixed clocks): not even {MOST_RUNS} runs each would decide"
-        if check.threshold is not None and check.threshold.amount == 0:
+        if check.threshold.amount == 0:
             advice = "set a threshold, such as --max-slowdown 3%: at 0%, an unchanged program is always inconclusive"
     return dataclasses.replace(check, text=text, advice=advice)
 

@@ -22,7 +22,7 @@ from tprimat.compare.systems import System
 from tprimat.errors import ExitStatus
 from tprimat.results.account import Clock
 from tprimat.results.result_file import Loaded as Loaded
-from tprimat.results.run import MemoryMetrics, Run
+from tprimat.results.run import VENDORS, MemoryMetrics, Run
 from tprimat.text import plain
 
 RATE = "tokens_per_second_per_gpu"
@@ -142,7 +142,7 @@ class SystemResult(System):
     def vendor(self) -> str | None:
         """Who made its GPU; None on a CPU or if that is unknown."""
         known = None if self.run.platform == "cpu" else gpus.vendor(self.run.gpu_info.device_name or "")
-        return known or {"nvd": "NVIDIA", "amd": "AMD"}.get(self.run.platform or "")
+        return known or VENDORS.get(self.run.platform or "cpu")
 
     @property
     def is_one_session(self) -> bool:

@@ -37,8 +37,7 @@ def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
     found = difference(system.valid_runs, baseline.valid_runs)
     if found is None:
         return Ratio(value, None, None, segments=segments)
-    bounds = interval(found)
-    low, high = bounds or map(math.exp, found.interval())
+    low, high = map(math.exp, found.interval())
     needed = None
     if low <= 1 <= high:
         spread = found.spread(len(system.speeds), len(baseline.speeds))
@@ -46,7 +45,7 @@ def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
             spread = max(spread, *map(_spread, (system.speeds, baseline.speeds)))
         needed = intervals.runs_needed(abs(value - 1), spread)
     effect = found.minimum_detectable_effect
-    if bounds is None:
+    if interval(found) is None:
         return Ratio(value, None, None, None, effect, needed, segments, is_too_wide=True)
     return Ratio(value, low, high, found.method, effect, needed, segments)
 

@@ -224,7 +224,7 @@ def _spent(result: RunResult) -> Need | None:
     if found is None or not found.is_whole or found.whole <= 0:
         return None
     timeline = result.run.timeline
-    steps = max((entry.last_step or 0 for entry in timeline), default=0)
+    steps = max(entry.last_step or 0 for entry in timeline)
     steps -= min((entry.first_step for entry in timeline if entry.first_step), default=1) - 1
     training = found.parts.get("training", 0.0) + found.parts.get("warm-up", 0.0)
     samples = steps * (result.run.training_config.global_batch_size or 0)

@@ -1,0 +1,784 @@
+"""Each caveat in full: its code, its severity and its text, of systems whose values the test states."""
+
+from __future__ import annotations
+
+import datetime
+
+import msgspec
+import pytest
+from made_runs import H100, MI300X, make_run
+from made_systems import pair_of, result, segment, system, value
+from stored_runs import series
+
+from tprimat.analysis.run_order import Order
+from tprimat.analysis.summary import CUT, OVER_BLOCKS
+from tprimat.checks import CONTRADICTION, Finding
+from tprimat.checks.compute import Entry
+from tprimat.checks.training import TrainingMatch
+from tprimat.compare import caveats as module
+from tprimat.compare.caveats import CODES, OF_ONE, caveats, incomplete_text
+from tprimat.results.account import Timing
+from tprimat.results.conditions import Disturbance, Preflight
+from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, MODEL_FROM_DIRECTORY, Environment, Steady, Tuning
+from tprimat.results.telemetry import Telemetry, TelemetryIssue
+
+CPU = {"device": None, "stack": "cpu"}
+OLD_CPU, NEW_CPU = (Environment(cpu_instructions=each) for each in (("avx2",), ("avx512_bf16",)))
+
+
+def told(systems, pairs=()):
+    return [(each.code, each.severity, each.text) for each in caveats(systems, pairs)]
+
+
+def of(*runs, name="A", **fields):
+    return system(name, *(result(run=run) for run in runs), **fields)
+
+
+def named(*runs):
+    """Systems A, B, C, … of one run each."""
+    return [of(run, name=name) for name, run in zip("ABCDEF", runs, strict=False)]
+
+
+def described(precision, detail=f"{FROM_DESCRIPTION}: it"):
+    config = msgspec.structs.replace(make_run().training_config, precision=precision, precision_detail=detail)
+    return make_run(training_config=config)
+
+
+def warned(*warnings):
+    return make_run(warnings=warnings)
+
+
+def covering(covers):
+    return make_run(timing=Timing(covers=covers))
+
+
+def tuned(device=H100, runs_on=H100, **fields):
+    return make_run(runs_on, tuning=Tuning(device_name=device, **fields))
+
+
+def logging(tokens, batch=64):
+    """A system whose log counts the tokens of a step and states no sequence length."""
+    values = {"tokens_per_second": value(tokens / 4), "avg_step_time_seconds": value(4.0)}
+    return of(make_run(length=None, batch=batch), values=values)
+
+
+def busy(other=None, stolen=None, **fields):
+    return make_run(**CPU, **fields, disturbance=Disturbance(other_programs_cpu_share=other, steal_cpu_share=stolen))
+
+
+def seen(*codes, severity="warning", **fields):
+    issues = tuple(TelemetryIssue(code=code, text=f"it is {code}", severity=severity) for code in codes)
+    return make_run(telemetry=Telemetry(issues=issues, **fields))
+
+
+def capped(share, samples=10, *codes):
+    return seen(*codes, severity="info", samples=samples, throttle_shares={"power-cap": share, "thermal": 0.9})
+
+
+PRECISION = "is unknown and could explain the difference"
+TUNED_ELSEWHERE = "A had settings tuned on AMD Instinct MI300X and B had 7 tuning trials"
+LONG = "one batch from its start hook to its end hook, and more of it"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ([make_run(), make_run()],),
+        # The precision.
+        ([make_run(precision=None), make_run()], ("precision-unknown", "warning", f"precision of A {PRECISION}")),
+        (
+            [make_run(precision=None), make_run(), make_run(precision=None)],
+            ("precision-unknown", "warning", f"precision of A and C {PRECISION}"),
+        ),
+        (
+            [make_run(precision=None)] * 3 + [make_run()],
+            ("precision-unknown", "warning", f"precision of 3 of 4 systems {PRECISION}"),
+        ),
+        ([make_run(precision=None)] * 2, ("precision-unknown", "warning", f"precision {PRECISION}")),
+        (
+            [make_run(precision=None), make_run(**CPU, precision=None)],
+            ("precision-unknown", "warning", f"precision of A {PRECISION}"),
+        ),
+        ([make_run(**CPU, precision=None)] * 2,),
+        (
+            [make_run(), make_run(precision="fp8"), make_run(), make_run(precision="fp16")],
+            ("precision-differs", "warning", "precision differs: BF16 vs FP8 vs FP16"),
+        ),
+        ([make_run(), make_run(**CPU, precision="fp32")],),
+        (
+            [described("fp8"), make_run(), described("fp16")],
+            (
+                "precision-differs",
+                "warning",
+                "precision differs: FP8 vs BF16 vs FP16 (FP8 and FP16 from the system description, not the log)",
+            ),
+        ),
+        (
+            [described("fp8"), described("fp8", "delayed")],
+            ("precision-source", "info", "precision FP8 is from the system description, not the log"),
+        ),
+        ([described("fp8", "delayed"), described("fp8", None)],),
+        (
+            [described(None), make_run()],
+            ("precision-unknown", "warning", f"precision of A {PRECISION}"),
+        ),
+        # Where model and GPUs are from.
+        (
+            [warned("x", f"{MODEL_FROM_DIRECTORY}: llama"), warned(f"x {MODEL_FROM_DIRECTORY}")],
+            ("model-source", "info", "model from the name of the log's directory of A, not the log"),
+        ),
+        (
+            [warned(MODEL_FROM_DIRECTORY)] * 2,
+            ("model-source", "info", "model from the name of the log's directory, not the log"),
+        ),
+        (
+            [warned(FROM_NAMES), warned(), warned(f"{FROM_NAMES}: 8")],
+            ("gpu-source", "info", "GPUs of A and C inferred from the names of the platform and of the log's files"),
+        ),
+        (
+            [warned(FROM_NAMES)] * 2,
+            ("gpu-source", "info", "GPUs inferred from the names of the platform and of the log's files"),
+        ),
+        # What a step time covers.
+        (
+            [covering("b"), covering("b"), covering("a"), covering("c")],
+            ("timer-differs", "warning", "step timers differ: b vs a"),
+        ),
+        ([covering("b"), covering(None), covering("b")],),
+        (
+            [covering(LONG), covering("data wait")],
+            (
+                "timer-differs",
+                "warning",
+                "step timers differ: batch without data wait vs whole step with data wait",
+            ),
+        ),
+        (
+            [covering("word " * 8 + "1234"), covering("word " * 8 + "12345")],
+            ("timer-differs", "warning", f"step timers differ: {'word ' * 8}1234 vs {'word ' * 8}…"),
+        ),
+        (
+            [covering("one, two" + " three" * 7), covering("one, two; three" + " four" * 6)],
+            ("timer-differs", "warning", "step timers differ: one vs one"),
+        ),
+        (
+            [covering("one, two" + " three" * 6), covering("one, two; three" + " four" * 6)],
+            ("timer-differs", "warning", f"step timers differ: one, two{' three' * 6} vs one"),
+        ),
+        # A CPU without BF16.
+        (
+            [make_run(**CPU, precision="fp32"), make_run(**CPU, environment=OLD_CPU)],
+            ("bf16-emulated", "warning", "this CPU has no BF16 instructions; BF16 is emulated in software and slow"),
+        ),
+        ([make_run(**CPU, precision="fp32", environment=OLD_CPU), make_run(**CPU, environment=NEW_CPU)],),
+        ([make_run(environment=OLD_CPU), make_run(**CPU, environment=NEW_CPU)],),
+        # Batches.
+        (
+            [make_run(batch=each) for each in (64, None, 64, 128, 256, 512)],
+            (
+                "batch-differs",
+                "warning",
+                "global batch differs: 64 vs unknown vs 128 vs 256 sequences; compare tokens/s, not step time",
+            ),
+        ),
+        # Tuning.
+        (
+            [tuned(trials=1, seconds=90.0), tuned(None, trials=None), tuned(device=H100, runs_on=None, trials=3)],
+            ("tuning", "info", "A had 1 tuning trial (1 min 30 s), B had 0 tuning trials and C had 3 tuning trials"),
+        ),
+        ([tuned(MI300X, trials=2), tuned(trials=7)], ("tuning-differs", "warning", TUNED_ELSEWHERE)),
+        (
+            [make_run(), tuned(trials=7, seconds=0.0)],
+            ("tuning-differs", "warning", "A had no tuning and B had 7 tuning trials"),
+        ),
+        # What telemetry saw.
+        (
+            [seen("thermal", "xid"), seen("link-errors", "xid")],
+            ("throttled", "warning", "A: it is thermal"),
+            ("device-errors", "warning", "A: it is xid; B: it is xid"),
+        ),
+        ([seen("thermal", severity="info"), seen("unheard-of")],),
+        (
+            [capped(0.5), capped(0.499), capped(0.75)],
+            ("at-power-cap", "info", "clock limited by the power cap (share of readings): A 50%; C 75%"),
+        ),
+        ([capped(0.9, None), capped(0.9, 10, "power-cap")],),
+        (
+            [make_run(preflight=Preflight(slow_devices=each)) for each in (("GPU 3", "GPU 5"), (), ("GPU 1",))],
+            (
+                "slow-device",
+                "warning",
+                "slower than the other GPUs in the preflight: GPU 3 and GPU 5 of A; GPU 1 of C",
+            ),
+        ),
+        # The CPU in other hands.
+        (
+            [busy(0.06, 0.3), busy(0.23, 0.07), busy(None, None)],
+            (
+                "disturbed",
+                "warning",
+                "other programs used up to 23% of the CPU and the hypervisor used up to 30% of the CPU "
+                "during the measurement",
+            ),
+        ),
+        (
+            [busy(0.05, 0.051), make_run(disturbance=Disturbance(other_programs_cpu_share=0.9))],
+            ("disturbed", "warning", "the hypervisor used up to 5% of the CPU during the measurement"),
+        ),
+        ([busy(0.05, 0.05), busy(0.01)],),
+        # A single record.
+        (
+            [make_run(steps=1, warmup=())] * 2,
+            ("no-steady-state", "warning", "each log has a single averaged record, which may include warm-up"),
+        ),
+        (
+            [make_run(steps=1, warmup=()), make_run(), make_run(steps=1, warmup=())],
+            (
+                "no-steady-state",
+                "warning",
+                "the log of A and C has a single averaged record, which may include warm-up",
+            ),
+        ),
+        # Runs that broke off.
+        (
+            [make_run(status="incomplete"), make_run(), make_run(status="failed", steps=59)],
+            ("incomplete", "warning", "A: incomplete; C: incomplete"),
+        ),
+    ],
+)
+def test_of_single_runs(row):
+    runs, *expected = row
+    assert told(named(*runs)) == expected
+
+
+def spread(*rates, **fields):
+    """A system of runs of these rates, each in a session of its own."""
+    return system("A", *(result(rate) for rate in rates), **fields)
+
+
+def with_summaries(name, *summaries, **fields):
+    return system(name, *(result(run=make_run(), **each) for each in summaries), **fields)
+
+
+def halves(before, after, cause=None, at=31):
+    return {"segments": (segment(4, at - 1, before), segment(at, 60, after, cause=cause))}
+
+
+def drifting(*drifts):
+    return {"segments": tuple(segment(20 * n + 1, 20 * n + 20, 4.0, drift=each) for n, each in enumerate(drifts))}
+
+
+def outlying(longest, median=1.0, mean=1.0, last=100, more=()):
+    figures = {"max_step_time_seconds": longest, "median_step_time_seconds": median, "avg_step_time_seconds": mean}
+    return {"performance": figures, "segments": (segment(1, last, 1.0), *more)}
+
+
+B = system("B")
+UNSETTLED = {"steady": Steady()}
+OUTLIER = "one outlier step took"
+CAPTION = "the result may include warm-up"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ((spread(100, 101), B),),
+        (
+            (spread(100, 101), system("B", *[result()] * 3)),
+            ("few-runs", "warning", "only two runs per system, so the confidence interval is wide"),
+        ),
+        ((spread(100, 101, 102), system("B", *[result()] * 3)),),
+        # Contradictions.
+        (
+            (
+                system("A", findings=tuple(Finding("warning", CONTRADICTION, each) for each in ("x", "y"))),
+                system("B", findings=(Finding("warning", CONTRADICTION, "z"), Finding("info", "other", "no"))),
+            ),
+            ("contradiction", "warning", "A: x; A: y; B: z"),
+        ),
+        # Events of several runs.
+        (
+            (
+                of(seen("power-cap"), make_run(), seen("sync-boost", "thermal")),
+                of(make_run(), make_run(), seen("clock-setting"), name="B"),
+            ),
+            ("throttled", "warning", "A: it is thermal (in 2 of 3 runs); B: it is clock-setting (in 1 of 3 runs)"),
+        ),
+        (
+            (of(seen("xid"), make_run()), B),
+            ("device-errors", "warning", "A: it is xid (in 1 of 2 runs)"),
+        ),
+        # Shares of readings count by their number: (0.2 · 30 + 0.8 · 90) / 120; a run without readings doesn't count.
+        (
+            (of(capped(0.2, 30), capped(0.8, 90), capped(0.1, None)), B),
+            ("at-power-cap", "info", "clock limited by the power cap (share of readings): A 65%"),
+        ),
+        (
+            (
+                of(*(make_run(preflight=Preflight(slow_devices=each)) for each in (("1", "2"), ("2", "3"), ()))),
+                system("B", *[result()] * 3),
+            ),
+            ("slow-device", "warning", "slower than the other GPUs in the preflight: 1, 2 and 3 of A"),
+        ),
+        # A timer that says nothing where blocks were measured.
+        ((with_summaries("A", {"clock": "blocks"}), of(covering("b"), name="B")),),
+        (
+            (with_summaries("A", {"clock": "blocks"}, {}, {"clock": "blocks"}), of(*[covering("b")] * 3, name="B")),
+            ("timer-differs", "warning", "step timers differ: a whole step vs b"),
+        ),
+        # Tokens that a log counts.
+        (
+            (logging(10_000), logging(10_101), logging(9_999), logging(9_998), logging(9_997)),
+            (
+                "batch-differs",
+                "warning",
+                "tokens per step differ: 10,000 vs 10,101 vs 9,999 vs 9,998; longer sequences need more time per token",
+            ),
+        ),
+        ((logging(10_000), logging(10_099)),),
+        ((logging(10_000), of(make_run(), name="B", values=dict(logging(20_000).values))),),
+        ((logging(10_000), of(make_run(length=None), values={"tokens_per_second": value(9.0)})),),
+        ((logging(10_000), of(make_run(length=None), values={"avg_step_time_seconds": value(9.0)})),),
+        (
+            (
+                system("A", result(per_sample=True, run=make_run(batch=32))),
+                B,
+            ),
+            ("batch-differs", "warning", "global batch differs: 32 vs 64 sequences; compare samples/s, not step time"),
+        ),
+        # The tuning of the first run that has one.
+        (
+            (of(make_run(), tuned(trials=2), tuned(trials=5)), of(*[tuned(trials=4)] * 3, name="B")),
+            ("tuning", "info", "A had 2 tuning trials and B had 4 tuning trials"),
+        ),
+        # A speed that changes.
+        (
+            (with_summaries("A", halves(2.0, 1.5, "clock: 1.2 GHz")), with_summaries("B", halves(0.05, 3.25, at=41))),
+            (
+                "speed-changed",
+                "warning",
+                "speed changed: A at step 31 (2.000 s → 1.500 s, clock) and B at step 41 (50.0 ms → 3.250 s)",
+            ),
+        ),
+        (
+            (with_summaries("A", halves(2.0, 1.5), {}, {}), system("B", *[result()] * 4)),
+            ("speed-changed", "info", "1 of 7 runs changed speed part-way through"),
+        ),
+        # A block unlike the others.
+        (
+            (system("A", value_warnings=("no", f"{OVER_BLOCKS} 2 s; block 5 takes 1.5×: it waits")), B),
+            ("unlike-blocks", "warning", "A: block 5 takes 1.5×; measure more runs"),
+        ),
+        (
+            (
+                system(
+                    "A",
+                    *[result()] * 3,
+                    value_warnings=(f"{OVER_BLOCKS} 2 s; block 5: x", f"{OVER_BLOCKS} 3 s; block 6: y"),
+                ),
+                system("B", *[result()] * 3, value_warnings=(f"{OVER_BLOCKS} 4 s; block 7: z",)),
+            ),
+            ("unlike-blocks", "warning", f"A: {OVER_BLOCKS} 2 s"),
+        ),
+        # Drift, by its size.
+        (
+            (with_summaries("A", drifting(0.07)), B, with_summaries("C", drifting(-0.12))),
+            ("drift", "info", "step time drifted by up to 12% within a run of A and C"),
+        ),
+        (
+            (with_summaries("A", drifting(0.03), drifting(-0.12)), B),
+            ("drift", "info", "step time drifted by up to 12% within a run of A"),
+        ),
+        ((with_summaries("A", drifting(None)), with_summaries("B", drifting(0.0))),),
+        # Slow starts.
+        ((with_summaries("A", {"skipped": 20}), B),),
+        (
+            (with_summaries("A", {"skipped": 3}), with_summaries("B", {"skipped": 21}, {"skipped": 7})),
+            ("slow-start", "info", "the first 21 steps of each run are excluded: the latest slow start takes as long"),
+        ),
+        ((with_summaries("A", {"skipped": 21, "unsettled": True}), B),),
+        ((with_summaries("A", {"skipped": 21}), with_summaries("B", {"unsettled": True})),),
+        # Steps that are cut.
+        (
+            (system("A", value_warnings=("no", f"1–2 {CUT}")), system("B", value_warnings=(f"3–4 {CUT}",))),
+            ("steps-cut", "info", f"A: 1–2 {CUT}"),
+        ),
+        # No steady state.
+        (
+            (with_summaries("A", {}, UNSETTLED), with_summaries("B", {}), with_summaries("C", UNSETTLED)),
+            ("no-steady-state", "info", f"no steady state in A and C: {CAPTION}"),
+        ),
+        (
+            (*[with_summaries("A", UNSETTLED)] * 2, with_summaries("B", UNSETTLED), B),
+            ("no-steady-state", "info", f"no steady state in 3 of 4 systems: {CAPTION}"),
+        ),
+        (
+            (with_summaries("A", UNSETTLED), with_summaries("B", UNSETTLED)),
+            ("no-steady-state", "info", f"no steady state in any system: {CAPTION}"),
+        ),
+        ((system("A", result(run=make_run(steps=1, warmup=()), clock="blocks")), B),),
+        (
+            (
+                system("A", result(run=make_run(steps=1, warmup=())), result(run=make_run()), result(**UNSETTLED)),
+                system("B", *[result()] * 3),
+            ),
+            (
+                "no-steady-state",
+                "warning",
+                "the log of A has a single averaged record, which may include warm-up",
+            ),
+        ),
+        # An outlier: (longest − median) / (mean · steps).
+        ((with_summaries("A", outlying(2.0)), B),),
+        ((with_summaries("A", outlying(2.01, last=101)), B),),
+        (
+            (with_summaries("A", outlying(2.02, last=101)), B),
+            ("outlier", "info", f"A: {OUTLIER} 1.0% of the measured time"),
+        ),
+        (
+            (
+                with_summaries("A", outlying(2.01)),
+                with_summaries("B", {}, outlying(3.0, 1.5, 1.25, 60), outlying(3.0, 2.0, 1.25, 60)),
+                with_summaries("C", outlying(2.015)),
+            ),
+            ("outlier", "info", f"B: {OUTLIER} 2.0% of the measured time"),
+        ),
+        ((with_summaries("A", outlying(None), outlying(9.0, None), outlying(9.0, 1.0, None)), B),),
+        ((with_summaries("A", {**outlying(9.0), "segments": ()}), B),),
+        (
+            (with_summaries("A", outlying(9.0, more=(segment(101, 160, 1.0),)), {}, {}), system("B", *[result()] * 3)),
+            ("speed-changed", "info", "1 of 6 runs changed speed part-way through"),
+        ),
+        # Runs that differ.
+        (
+            (spread(100, 125, 110), system("B", *[result()] * 3)),
+            ("unlike-runs", "warning", "runs of A differ 1.25×: are they of one configuration?"),
+        ),
+        ((spread(100, 124.9, 110), system("B", *[result()] * 3)),),
+        (
+            (
+                system("A", *(result(rate, make_run(session="s")) for rate in (100, 150, 120))),
+                system("B", *[result()] * 3),
+            ),
+            ("unlike-runs", "warning", "runs of A differ 1.50×"),
+        ),
+        (
+            (system("A", order=Order("rises", 0.034)), system("B", order=Order("falls", -0.5))),
+            ("order-of-runs", "warning", "A: throughput rises from run to run, by 3.4% from half to half"),
+        ),
+        (
+            (B, system("C", order=Order("alternates", -0.021))),
+            ("order-of-runs", "warning", "C: odd- and even-numbered runs differ by 2.1%"),
+        ),
+        # What the data is.
+        (
+            (
+                system("A", findings=(Finding("info", "other", "x"), Finding("info", "synthetic-data", "y"))),
+                B,
+                system("C", findings=(Finding("info", "synthetic-data", "y"), Finding("info", "synthetic-data", "z"))),
+            ),
+            ("synthetic-data", "info", "A and C: y"),
+        ),
+        (
+            [system(name, findings=(Finding("info", "synthetic-data", "y"),)) for name in "AB"],
+            ("synthetic-data", "info", "y"),
+        ),
+    ],
+)
+def test_of_systems(row):
+    systems, *expected = row
+    assert told(systems) == expected
+
+
+def days(*seconds, rates=None, name="A"):
+    """Runs of 400 s each that start at these seconds, with rates that rise by 1 per run unless they are stated."""
+    start = datetime.datetime(2026, 2, 1, tzinfo=datetime.timezone.utc)
+    runs = []
+    for number, second in enumerate(seconds):
+        moment = None if second is None else (start + datetime.timedelta(seconds=second)).isoformat()
+        run = msgspec.structs.replace(make_run(steps=0, warmup=()), **series([40.0] * 10), timestamp=moment)
+        runs.append(result((rates or range(100, 200))[number], run))
+    return system(name, *runs)
+
+
+THREE = system("B", *[result()] * 3)
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (
+            days(0, 400, 1400, 1800, rates=(100, 101, 110, 111)),
+            "2 runs, 10 min 00 s after the first 2, are 10.0% faster",
+        ),
+        (days(0, 400, 1399, 1799, rates=(100, 101, 110, 111)), None),
+        # In the order of their starts, whatever their own.
+        (
+            days(1800, 0, 1400, 400, 2200, rates=(88, 100, 90, 101, 91)),
+            "3 runs, 10 min 00 s after the first 2, are 10.8% slower",
+        ),
+        # The longest break: the others differ by nothing.
+        (
+            days(0, 1100, 2500, 4000, 4400, 5600, rates=(100, 101, 104, 111, 110, 112)),
+            "3 runs, 18 min 20 s after the first 3, are 9.2% faster",
+        ),
+        # Without a start or a rate a run belongs to neither.
+        (days(0, 400, 1400, None, rates=(100, 101, 110, 111)), None),
+        (days(0, 400, 1400, 1800, rates=(100, 101, 110, None)), None),
+        (days(0, 1400), None),
+        (days(0, 400, 800, 1200, rates=(100, 101, 110, 111)), None),
+        # Welch's t has two degrees of freedom and an error of √0.5: p is 0.01 where the means differ by 7.02.
+        (days(0, 400, 1400, 1800, rates=(100, 101, 106.95, 107.95)), None),
+        (
+            days(0, 400, 1400, 1800, rates=(100, 101, 107.1, 108.1)),
+            "2 runs, 10 min 00 s after the first 2, are 7.1% faster",
+        ),
+    ],
+)
+def test_sessions(found, text):
+    expected = [] if text is None else [f"A: the last {text}"]
+    assert [each.text for each in caveats([found, THREE], ()) if each.code == "unlike-sessions"] == expected
+
+
+def test_each_system_with_unlike_sessions_is_named():
+    sessions = [days(0, 400, 1400, 1800, rates=(100, 101, 110, 111), name=name) for name in "AB"]
+    (text,) = (each.text for each in caveats(sessions, ()) if each.code == "unlike-sessions")
+    half = "the last 2 runs, 10 min 00 s after the first 2, are 10.0% faster"
+    assert text == f"A: {half}; B: {half}"
+
+
+@pytest.mark.parametrize(
+    ("run", "is_valid", "text"),
+    [
+        (make_run(), True, ""),
+        (make_run(status="incomplete"), False, ""),
+        (make_run(status="incomplete"), True, "incomplete"),
+        (make_run(status="failed", steps=1_234), True, "incomplete"),
+        (make_run(status="failed", steps=1, warmup=()), True, "incomplete"),
+    ],
+)
+@pytest.mark.parametrize("planned", [None, 1_234, 1_300])
+def test_how_far_an_incomplete_run_came(run, is_valid, text, planned):
+    config = msgspec.structs.replace(run.training_config, max_steps=planned)
+    run = msgspec.structs.replace(run, training_config=config)
+    done = f"{run.steps[-1]:,} of {planned or 0:,}"
+    is_stated = text and planned is not None and run.steps[-1] < planned
+    found = incomplete_text(system("A", result(run=run, is_valid=is_valid)))
+    assert found == (f"incomplete ({done} steps)" if is_stated else text)
+
+
+def test_an_incomplete_run_without_a_step_states_none():
+    run = make_run(steps=0, warmup=(), status="failed")
+    config = msgspec.structs.replace(run.training_config, max_steps=9)
+    run = msgspec.structs.replace(run, training_config=config)
+    assert incomplete_text(system("A", result(run=run))) == "incomplete"
+
+
+def differs(title, first, second, explains=True, status="different"):
+    return Entry(title, status, (first, second), explains)
+
+
+A, C = system("A"), system("C")
+WIDE = "x" * 60
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ([(B, A)], [[]]),
+        # B, the baseline, is the second: values are in the order of the systems.
+        (
+            [(B, A), (B, C)],
+            [[differs("kernel", "b", "a")], [differs("kernel", "b", "c")]],
+            ("settings-differ", "warning", "kernel: a vs b vs c"),
+        ),
+        # A value of the baseline is that of the first pair that says it; equal ones stand once.
+        (
+            [(B, A), (B, C)],
+            [[differs("kernel", "b, x", "a, x")], [differs("kernel", "b, x", "b, x")]],
+            ("settings-differ", "warning", "kernel: a vs b vs b, x"),
+        ),
+        (
+            [(B, A)],
+            [[differs("kernel", None, "a"), differs("flag", "1", None)]],
+            ("settings-differ", "warning", "kernel: a vs unknown; flag: unknown vs 1"),
+        ),
+        # What has a caveat of its own.
+        ([(B, A)], [[differs(title, "1", "2") for title in ("global batch", "step timer scope", "clock")]]),
+        # The machine is what is compared, unless it explains.
+        ([(B, A)], [[differs("driver", "1", "2", explains=False)]]),
+        (
+            [(B, A)],
+            [[differs("driver", "1", "2")]],
+            ("settings-differ", "warning", "driver: 2 vs 1"),
+        ),
+        # Another precision has a caveat of its own, another recipe hasn't.
+        ([(B, A)], [[differs("precision", "bf16", "fp8 (delayed)")]]),
+        (
+            [(B, A)],
+            [[differs("precision", "fp8 (delayed)", "fp8 (blockwise)")]],
+            ("settings-differ", "warning", "precision: fp8 (blockwise) vs fp8 (delayed)"),
+        ),
+        (
+            [(B, A)],
+            [[differs("seed", "1", "2", False), differs("kernel", "3", "4"), differs("shuffle", "5", "6", False)]],
+            ("settings-differ", "warning", "kernel: 4 vs 3"),
+            ("configuration-differs", "info", "settings differ: seed (2 vs 1), shuffle (6 vs 5)"),
+        ),
+        # A note has values only where they are short, and titles as far as they fit.
+        (
+            [(B, A)],
+            [[differs("seed", "1" * 18, "2" * 19, False), differs("data", "3" * 19, "4" * 19, False)]],
+            ("configuration-differs", "info", f"settings differ: seed ({'2' * 19} vs {'1' * 18}), also data"),
+        ),
+        (
+            [(B, A)],
+            [[differs("seed", "1" * 19, "2" * 19, False), differs("data", "3" * 19, "4" * 19, False)]],
+            ("configuration-differs", "info", "settings differ: seed, data"),
+        ),
+        (
+            [(B, A)],
+            [[differs(each, WIDE, "1") for each in ("kernel", "flag", "mode")]],
+            ("settings-differ", "warning", f"kernel: 1 vs {WIDE}; also flag, mode"),
+        ),
+        # What is not reported, each once.
+        (
+            [(B, A), (B, C)],
+            [
+                [differs("seed", "1", None, False, "unknown"), differs("x", "1", None, False, "unknown")],
+                [differs("seed", None, None, False, "unknown"), differs("y", "1", "1", False, "equal")],
+            ],
+            ("not-reported", "info", "2 settings not reported by every system"),
+        ),
+        (
+            [(B, A)],
+            [[differs("x", None, "1", False, "unknown")]],
+            ("not-reported", "info", "1 setting not reported by every system"),
+        ),
+    ],
+)
+def test_settings_that_differ(row):
+    pairs, entries, *expected = row
+    found = [pair_of(*both, *each) for both, each in zip(pairs, entries, strict=True)]
+    assert told((A, B, C), found) == expected
+
+
+def test_of_many_values_four_are_shown():
+    systems = [system(name) for name in "ABCDEF"]
+    pairs = [pair_of(systems[0], each, differs("kernel", "a", each.name)) for each in systems[1:]]
+    assert told(systems, pairs) == [("settings-differ", "warning", "kernel: a vs B vs C vs D")]
+
+
+def compiled(*seconds):
+    return of(*(make_run(native_metrics={} if each is None else {"compile_time_seconds": each}) for each in seconds))
+
+
+@pytest.mark.parametrize(
+    ("title", "times", "text"),
+    [
+        ("compiler", ((31.26, 8.5, 20.0), (None, 9.0, (40.0,) * 60)), "8.5 to 31.3 s"),
+        ("compiler", ((8.5, None, None), (None, None, None)), "8.5 s"),
+        ("compiler", ((8.5, 8.5, 8.5), (8.5, 8.5, 8.5)), "8.5 s"),
+        ("compiler", ((None,), (None,)), None),
+        ("kernel", ((31.26,), (8.5,)), None),
+    ],
+)
+def test_the_time_of_compiling_is_told_where_the_compiler_may_explain_the_result(title, times, text):
+    one, other = (compiled(*each) for each in times)
+    found = told((one, other), [pair_of(one, other, differs(title, "1", "2"))])
+    expected = [] if text is None else [f"compiling took {text} before the first step; no speed includes it"]
+    assert [text for code, severity, text in found if (code, severity) == ("compile-time", "info")] == expected
+
+
+def trained(same, *reasons):
+    return pair_of(B, A, training=TrainingMatch(same, reasons, None))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "text"),
+    [
+        ([trained(False, "x", "y")], "model quality is not compared: x; y"),
+        (
+            [trained(None, "z"), trained(False, "x")],
+            "model quality is not compared: data, learning rate or loss differ",
+        ),
+        ([trained(None, "z"), trained(True, "x")], None),
+    ],
+)
+def test_other_trainings(pairs, text):
+    assert told((A, B), pairs) == ([] if text is None else [("training-differs", "info", text)])
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        (("a, b, c", "c, d"), ("a, b", "d")),
+        (("a, b", "b"), ("a, b", "b")),
+        (("a (x, y), b", "b, a (x, z)"), ("a (x, y)", "a (x, z)")),
+        (("x" * 60, "y" * 61), ("x" * 60, f"{'y' * 59}…")),
+        (("y" * 61, "x" * 60), (f"{'y' * 59}…", "x" * 60)),
+    ],
+)
+def test_two_lists_are_told_by_what_the_other_lacks(texts, found):
+    assert module._apart(*texts) == found
+
+
+@pytest.mark.parametrize(
+    ("longest", "text"),
+    [
+        (11, "aaaa; bbbb; also C, D"),
+        (10, "aaaa; bbbb; also C, D"),
+        (9, "aaaa; also B, C, D"),
+        (16, "aaaa; bbbb; cccc; also D"),
+        (22, "aaaa; bbbb; cccc; dddd"),
+    ],
+)
+def test_texts_are_listed_as_far_as_they_fit(longest, text):
+    assert module._brief_list(["aaaa", "bbbb", "cccc", "dddd"], "; ", longest, list("ABCD")) == text
+
+
+def test_a_list_of_one_is_never_cut():
+    assert module._brief_list(["aaaa"], "; ", 2, ["A"]) == "aaaa"
+
+
+@pytest.mark.parametrize(
+    ("names", "text"), [(["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "3 of 7 systems")]
+)
+def test_names_for_one_line(names, text):
+    assert module.some_names(names, 7) == text
+
+
+def test_codes_are_in_their_order_and_of_a_system_alone_those_that_concern_it():
+    telling = make_run(
+        precision=None,
+        batch=32,
+        status="incomplete",
+        warnings=(FROM_NAMES, MODEL_FROM_DIRECTORY),
+        telemetry=Telemetry(
+            issues=tuple(TelemetryIssue(code=code, text="x") for code in ("xid", "thermal", "gpu-shared")),
+            samples=3,
+            throttle_shares={"power-cap": 0.6},
+        ),
+        preflight=Preflight(slow_devices=("GPU 1",)),
+    )
+    on_cpu = make_run(
+        **CPU,
+        disturbance=Disturbance(steal_cpu_share=0.5),
+        environment=OLD_CPU,
+        timing=Timing(covers="x"),
+        tuning=Tuning(trials=3),
+    )
+    contradicting = of(telling, name="A", findings=(Finding("warning", CONTRADICTION, "x"),))
+    cpu = of(on_cpu, name="B", order=Order("rises", 0.1), value_warnings=(CUT,))
+    found = [code for code, *_ in told((contradicting, cpu))]
+    assert found == [
+        *("contradiction", "precision-unknown", "throttled", "shared", "disturbed", "device-errors", "slow-device"),
+        *("at-power-cap", "model-source", "gpu-source", "timer-differs", "tuning-differs", "bf16-emulated"),
+        *("incomplete", "steps-cut", "order-of-runs", "batch-differs"),
+    ]
+    assert found == [code for code in CODES if code in found]
+    assert [code for code, *_ in told((contradicting,))] == [
+        *("throttled", "shared", "device-errors", "slow-device", "at-power-cap")
+    ]
+    assert [code for code, *_ in told((cpu,))] == ["disturbed", "bf16-emulated"]
+    assert set(OF_ONE) <= set(CODES)
