@@ -204,6 +204,10 @@ def test_a_training_counts_and_orders_its_records():
     assert LoggedTraining().notes() == ()
 
 
+SILENT = "without an error (killed, still running, or truncated)"
+NEITHER = "neither the planned steps nor a normal end are logged"
+
+
 def ended(*, steps: int = 6, success: int = 0, cause: str = "", code: int = 0, cut_off: int | None = None):
     training = LoggedTraining(cut_off=cut_off)
     for step in range(1, steps + 1):
@@ -227,16 +231,16 @@ def ended(*, steps: int = 6, success: int = 0, cause: str = "", code: int = 0, c
             ("incomplete", "the run completed (line 4) but logged no step"), [],
         ),
         ({}, 6, None, ("complete", None), []),
-        ({}, 6, 5, ("incomplete", "log ends at step 5 of 6 without an error (killed, still running, or truncated)"), []),
+        ({}, 6, 5, ("incomplete", f"log ends at step 5 of 6 {SILENT}"), []),
         ({}, 8, 8, ("complete", None), []),
-        ({}, 7, None, ("incomplete", "log ends at step 6 of 7 without an error (killed, still running, or truncated)"), []),
+        ({}, 7, None, ("incomplete", f"log ends at step 6 of 7 {SILENT}"), []),
         ({}, 5, None, ("complete", None), []),
-        ({}, None, None, ("incomplete", "log ends at step 6; neither the planned steps nor a normal end are logged"), []),
+        ({}, None, None, ("incomplete", f"log ends at step 6; {NEITHER}"), []),
         # Behind or at the last record.
         ({"success": 60}, 9, None, ("complete", None), []),
         ({"success": 61}, None, None, ("complete", None), []),
         ({"success": 59}, None, None,
-         ("incomplete", "log ends at step 6; neither the planned steps nor a normal end are logged"), []),
+         ("incomplete", f"log ends at step 6; {NEITHER}"), []),
         ({"cause": "ValueError: x"}, 6, None, ("complete", None), []),
         ({"cause": "ValueError: x", "code": 3}, 6, None, ("complete", None),
          ["the run completed, then: line 65: ValueError: x"]),

@@ -12,8 +12,7 @@ from tprimat.read.parsing.text import Stamp
 
 
 def record(step: int, **values) -> Record:
-    made = Record(step, 10 * step, **{"seconds": 2.0, "loss": 3.0, "window": 1} | values)
-    return made
+    return Record(step, 10 * step, **{"seconds": 2.0, "loss": 3.0, "window": 1} | values)
 
 
 def training(*records: Record, **values) -> LoggedTraining:
