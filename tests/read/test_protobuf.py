@@ -22,7 +22,7 @@ def test_a_number(content, place, found):
 
 
 def test_a_number_of_more_than_ten_bytes_is_none():
-    with pytest.raises(ValueError, match="^a number of more than ten bytes$"):
+    with pytest.raises(ValueError, match=r"^a number of more than ten bytes$"):
         varint(b"\x80" * 10 + b"\x01", 0)
     with pytest.raises(LookupError):
         varint(b"\x80", 0)
@@ -52,5 +52,5 @@ def test_the_number_of_fields_is_limited(count, fits):
     if fits:
         assert len(fields_of(content)) == count
     else:
-        with pytest.raises(ValueError, match="^more fields than any message has$"):
+        with pytest.raises(ValueError, match=r"^more fields than any message has$"):
             fields_of(content)
