@@ -35,7 +35,7 @@ def moment(seconds: float, clock: bool = False):
         ("Last step checkpoint completed in 2.25s", None, Mark("checkpoint", "ends", 0, None, 2.25, None)),
         ("validate step:  40  loss: 3", None, Mark("evaluation", "ends", 0, None, None, 40)),
         ("a checkpoint is a file", None, None),
-        ("x" * 1970 + " saving checkpoint at iteration 7", None, None),
+        ("x" * 1968 + " saving checkpoint at iteration 7", None, None),
         ("x" * 1967 + " saving checkpoint at iteration 7", None, Mark("checkpoint", "begins", 0, None, None, 7)),
     ],
 )  # fmt: skip
@@ -59,14 +59,15 @@ def said(seconds: int, text: str = "") -> str:
 
 
 def test_times_of_a_stretch_and_its_longest_silence():
-    events = fed(said(5), said(6), "x", said(36), said(46), said(76), said(77))
+    events = fed(said(5), said(6), "x", said(36), said(46), said(76), said(77), said(110))
     assert events == Events(
         first=moment(5),
-        last=moment(77),
-        # Of two that are equally long the first one.
-        silence=(moment(6), moment(36)),
-        stamps=[(11, moment(5)), (17, moment(77))],
+        last=moment(110),
+        silence=(moment(77), moment(110)),
+        stamps=[(11, moment(5)), (18, moment(110))],
     )
+    # Of two that are equally long the first one.
+    assert fed(said(5), said(6), said(36), said(46), said(76)).silence == (moment(6), moment(36))
 
 
 def test_two_clocks_have_no_silence_between_them():

@@ -147,6 +147,12 @@ def test_no_record():
             [record(3, 0), record(5, 10), record(7, 20), record(5, 90), record(6, 95)],
             [one([(3, 1), (5, 4), (6, 5)], 6, lost=[(5, 2), (7, 3)], again=[4], warnings=[RESTART.format(4, 5, 5, 7)])],
         ),
+        # So is a step that was there, whenever it comes; one that wasn't was logged late, even before the first.
+        (
+            [record(3, 0), record(5, 10), record(7, 20), record(5, 21)],
+            [one([(3, 1), (5, 4)], 5, lost=[(5, 2), (7, 3)], again=[4], warnings=[RESTART.format(4, 5, 5, 7)])],
+        ),
+        ([record(5, 0), record(7, 10), record(3, 11)], [one([(5, 1), (7, 2), (3, 3)], 7)]),
         # A step that wasn't there, much later.
         (
             [record(3, 0), record(9, 10), record(5, 90)],

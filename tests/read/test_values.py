@@ -135,20 +135,45 @@ class TestLoggedValues:
 @pytest.mark.parametrize(
     ("value", "known"),
     [
-        (2.5, 2.5), (3, 3.0), (" 2.5 ", 2.5), ("45.1%", 45.1), ("1.2e+03", 1200.0), ("nan", pytest.approx(float("nan"), nan_ok=True)),
-        ("inf", float("inf")), ("1_000", None), ("x", None), ("", None), (None, None), (True, None), (False, None),
-        ([], None), (10**400, None), ("-1,234.5", -1234.5), ("+7", 7.0),
+        (2.5, 2.5),
+        (3, 3.0),
+        (" 2.5 ", 2.5),
+        ("45.1%", 45.1),
+        ("1.2e+03", 1200.0),
+        ("nan", pytest.approx(float("nan"), nan_ok=True)),
+        ("inf", float("inf")),
+        ("1_000", None),
+        ("x", None),
+        ("", None),
+        (None, None),
+        (True, None),
+        (False, None),
+        ([], None),
+        (10**400, None),
+        ("-1,234.5", -1234.5),
+        ("+7", 7.0),
     ],
-)  # fmt: skip
+)
 def test_a_number(value, known):
     assert number(value) == known
 
 
 @pytest.mark.parametrize(
     ("value", "known"),
-    [("5", 5), (5.0, 5), ("0", 0), (-1, None), (5.5, None), (2**53, 2**53), (2**53 + 2, None), ("x", None), ("nan", None),
-     ("inf", None), ("1,024", 1024)],
-)  # fmt: skip
+    [
+        ("5", 5),
+        (5.0, 5),
+        ("0", 0),
+        (-1, None),
+        (5.5, None),
+        (2**53, 2**53),
+        (2**53 + 2, None),
+        ("x", None),
+        ("nan", None),
+        ("inf", None),
+        ("1,024", 1024),
+    ],
+)
 def test_a_whole_number(value, known):
     assert values.whole(value) == known
     assert values.count(value) == (known or None)
@@ -165,11 +190,26 @@ def test_digits(text, known):
 @pytest.mark.parametrize(
     ("value", "known"),
     [
-        ("MXFP8", "mxfp8"), ("torch.float8_e4m3", "fp8"), ("fp8-hybrid", "fp8"), ("torch.bfloat16", "bf16"), ("BF16-mixed", "bf16"),
-        ("tf32", "tf32"), ("half", "fp16"), ("torch.float16", "fp16"), ("float32", "fp32"), ("fp32", "fp32"), ("16-true", "fp16"),
-        ("16-mixed", "fp16"), (16, "fp16"), (32, "fp32"), ("32-true", "fp32"), ("64", None), (None, None), ("mixed", None),
+        ("MXFP8", "mxfp8"),
+        ("torch.float8_e4m3", "fp8"),
+        ("fp8-hybrid", "fp8"),
+        ("torch.bfloat16", "bf16"),
+        ("BF16-mixed", "bf16"),
+        ("tf32", "tf32"),
+        ("half", "fp16"),
+        ("torch.float16", "fp16"),
+        ("float32", "fp32"),
+        ("fp32", "fp32"),
+        ("16-true", "fp16"),
+        ("16-mixed", "fp16"),
+        (16, "fp16"),
+        (32, "fp32"),
+        ("32-true", "fp32"),
+        ("64", None),
+        (None, None),
+        ("mixed", None),
     ],
-)  # fmt: skip
+)
 def test_precisions(value, known):
     assert values.precision_of(value) == known
 
@@ -177,10 +217,17 @@ def test_precisions(value, known):
 @pytest.mark.parametrize(
     ("text", "whole", "begun"),
     [
-        ('{"a": 1}', {"a": 1}, {"a": 1}), ('{"a": NaN}', None, None), ('{"a": 1} x', None, {"a": 1}), ('[{"a": 1}]', None, None),
-        ('{"a"', None, None), ("", None, None), ("{" * 10 + '"a":' * 9, None, None), ('{"a":' * 200_000, None, None), ("7", None, None),
+        ('{"a": 1}', {"a": 1}, {"a": 1}),
+        ('{"a": NaN}', None, None),
+        ('{"a": 1} x', None, {"a": 1}),
+        ('[{"a": 1}]', None, None),
+        ('{"a"', None, None),
+        ("", None, None),
+        ("{" * 10 + '"a":' * 9, None, None),
+        ('{"a":' * 200_000, None, None),
+        ("7", None, None),
     ],
-)  # fmt: skip
+)
 def test_objects(text, whole, begun):
     if "NaN" in text:
         assert [str(read(text)) for read in (values.json_object, values.object_at)] == ["{'a': nan}"] * 2
@@ -207,11 +254,15 @@ def test_flat():
 @pytest.mark.parametrize(
     ("name", "value", "result", "known"),
     [
-        ("cumulative_milliseconds", 1500.0, "cumulative_seconds", 1.5), ("train_hours", 2.0, "train_seconds", 7200.0),
-        ("peak_gib", 10.0, "peak_gb", 10.73741824), ("peak_mib", 1024.0, "peak_gb", 1.073741824), ("peak_mb", 1500.0, "peak_gb", 1.5),
-        ("peak_bytes", 2.5e9, "peak_gb", 2.5), ("seconds", 7.0, "seconds", None),
+        ("cumulative_milliseconds", 1500.0, "cumulative_seconds", 1.5),
+        ("train_hours", 2.0, "train_seconds", 7200.0),
+        ("peak_gib", 10.0, "peak_gb", 10.73741824),
+        ("peak_mib", 1024.0, "peak_gb", 1.073741824),
+        ("peak_mb", 1500.0, "peak_gb", 1.5),
+        ("peak_bytes", 2.5e9, "peak_gb", 2.5),
+        ("seconds", 7.0, "seconds", None),
     ],
-)  # fmt: skip
+)
 def test_units(name, value, result, known):
     named, convert = values.name_and_unit(name)
     assert (named, convert and convert(value)) == (result, known and pytest.approx(known))
@@ -225,8 +276,11 @@ ROWS = values.statements(
 def test_statements_of_a_line():
     stated = LoggedValues()
     for line, text, quote in (
-        (3, "layers=8 layers=9 size=a", ""), (4, "layers=x size=b", "other"), (5, "Layers=7", ""), (6, "layers=6 of 5", "  an  other "),
-    ):  # fmt: skip
+        (3, "layers=8 layers=9 size=a", ""),
+        (4, "layers=x size=b", "other"),
+        (5, "Layers=7", ""),
+        (6, "layers=6 of 5", "  an  other "),
+    ):
         values.read_statements(ROWS, text, line, stated, quote)
     assert {name: tuple(vars(each).values()) for name, each in stated.items()} == {
         "layers": (6, 6, "an other", 2), "of": (5, 6, "an other", 2), "size": ("b", 4, "other", 5),
