@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 
@@ -60,9 +61,8 @@ def test_rows(text, expected):
     ],
 )
 def test_tables_that_cannot_be_read(text, words):
-    with pytest.raises(ValueError, match=r"^line \\d|^a line") as raised:
+    with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
         rows(text)
-    assert str(raised.value) == words
 
 
 def test_lines_up_to_the_longest():
