@@ -66,10 +66,15 @@ def test_times_on_their_clocks():
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
-        (1, "1970-01-01T00:00:01+00:00"), (2**32 - 1, "2106-02-07T06:28:15+00:00"), (2**32, None), (0, None), (-5, None),
-        (None, None), (0.5, "1970-01-01T00:00:00+00:00"),
+        (1, "1970-01-01T00:00:01+00:00"),
+        (2**32 - 1, "2106-02-07T06:28:15+00:00"),
+        (2**32, None),
+        (0, None),
+        (-5, None),
+        (None, None),
+        (0.5, "1970-01-01T00:00:00+00:00"),
     ],
-)  # fmt: skip
+)
 def test_seconds_since_1970(seconds, shown):
     assert text.utc(seconds) == shown
 
@@ -201,14 +206,24 @@ def test_numbers_of_lines(numpy, monkeypatch):
 @pytest.mark.parametrize(
     ("shown", "bare"),
     [
-        ("2026-05-11T02:17:24.5Z ab", "ab"), ("2026-05-11T02:17:24+02:00 stdout F ab", "ab"), ("[pod/a-0/b] ab", "ab"),
-        ("node-3  | ab", "ab"), ("[default0]:ab", "ab"), ("[1,3]<stderr>:ab", "ab"), (" 7: ab", "ab"), ("stderr: ab", "ab"),
-        ("Mar  1 12:00:05 host app[7]: ab", "ab"), ("Mar  1 12:00:05.5 ab", "ab"), ("2026-05-11 02:17:24,5 ab", "ab"),
+        ("2026-05-11T02:17:24.5Z ab", "ab"),
+        ("2026-05-11T02:17:24+02:00 stdout F ab", "ab"),
+        ("[pod/a-0/b] ab", "ab"),
+        ("node-3  | ab", "ab"),
+        ("[default0]:ab", "ab"),
+        ("[1,3]<stderr>:ab", "ab"),
+        (" 7: ab", "ab"),
+        ("stderr: ab", "ab"),
+        ("Mar  1 12:00:05 host app[7]: ab", "ab"),
+        ("Mar  1 12:00:05.5 ab", "ab"),
+        ("2026-05-11 02:17:24,5 ab", "ab"),
         ("[2026-05-11 02:17:24] [NODE-0(h)] [INFO] ab", "ab"),
         ("[20260511 02:17:24][a/b][rank-3/8][INFO ] [---x.py:7] : ab", "ab"),
-        ("1: 2: 3: 4: 5: 6: 7: 8: ab", "ab"), ("1: 2: 3: 4: 5: 6: 7: 8: 9: ab", "9: ab"), ("ab 7: cd", "ab 7: cd"),
+        ("1: 2: 3: 4: 5: 6: 7: 8: ab", "ab"),
+        ("1: 2: 3: 4: 5: 6: 7: 8: 9: ab", "9: ab"),
+        ("ab 7: cd", "ab 7: cd"),
     ],
-)  # fmt: skip
+)
 def test_prefixes(shown, bare):
     assert text.without_prefixes(shown) == bare
 
@@ -216,9 +231,17 @@ def test_prefixes(shown, bare):
 @pytest.mark.parametrize(
     ("shown", "bare"),
     [
-        ("a\x1b[32mb\x1b[0mc", "abc"), ("a\x1b]0;t\x07b", "ab"), ("a^[[1mb", "ab"), ("a\x00b", "ab"), ("a[32mb", "a[32mb"),
-        ("a [32mb", "a b"), ("a[0m", "a"), ("x [1;31m[4mb", "x b"), ("\x1b(Ba", "a"), ("rate[5m]", "rate[5m]"),
+        ("a\x1b[32mb\x1b[0mc", "abc"),
+        ("a\x1b]0;t\x07b", "ab"),
+        ("a^[[1mb", "ab"),
+        ("a\x00b", "ab"),
+        ("a[32mb", "a[32mb"),
+        ("a [32mb", "a b"),
+        ("a[0m", "a"),
+        ("x [1;31m[4mb", "x b"),
+        ("\x1b(Ba", "a"),
+        ("rate[5m]", "rate[5m]"),
     ],
-)  # fmt: skip
+)
 def test_colours(shown, bare):
     assert text.clean(shown) == bare
