@@ -27,8 +27,8 @@ from tprimat.read.parsing.text import Line
         ("step 5 of 9 aa bb cc dd ee ff gg hh", True),
         ("step 5 of 9 aa bb cc dd ee ff gg hh ii", False),
         ("step5 loss2.5", False),
-        ("x" * 385 + " step 5 loss 2.", True),
-        ("x" * 390 + " step 5 loss 2.", False),
+        ("x" * 389 + " step 5 x 2", True),
+        ("x" * 390 + " step 5 x 2", False),
     ],
 )
 def test_a_line_that_looks_like_a_step(text, looks):
@@ -56,11 +56,18 @@ EXAMPLES = {
         ("step beta gamma epsilon 1", ["one", "four", "two"]),
         ("delta 1", []),
         ("zeta zeta 1", ["other"]),
+        ("x" * 395 + " zeta 1", ["other"]),
+        ("x" * 396 + " zeta 1", []),
         ("1 2 3", []),
     ],
 )
 def test_formats_with_its_words(text, names):
     assert nearest.formats(text, EXAMPLES) == names
+
+
+def test_a_rare_word_counts_more():
+    examples = {"a": "common usual 1", "b": "common usual 2", "c": "rare seldom 3"}
+    assert nearest.formats("common usual rare seldom 1", examples) == ["c", "a", "b"]
 
 
 @pytest.mark.parametrize(

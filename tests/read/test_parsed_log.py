@@ -45,6 +45,9 @@ def rows(text: str) -> list[tuple[int, list[str]]]:
         ("a;b\n1,234;2\n", [(1, ["a", "b"]), (2, ["1.234", "2"])]),
         ("a;b\n1,234;2.5\n", [(1, ["a", "b"]), (2, ["1,234", "2.5"])]),
         ("", [(1, [])]),
+        ("a;b\r1;25\r", [(1, ["a", "b"]), (2, ["1", "25"])]),
+        ("# 1,2\n1,2\n3,4\n", [(2, ["1", "2"]), (3, ["3", "4"])]),
+        ("a\tb\n1,234\t2.5\n", [(1, ["a", "b"]), (2, ["1,234", "2.5"])]),
     ],
 )  # fmt: skip
 def test_rows(text, expected):
@@ -109,6 +112,11 @@ def test_columns(head, names):
 )
 def test_names_without_ranks(path, shown):
     assert without_rank(path) == shown
+
+
+def test_what_the_user_gives_is_passed_on():
+    parsed = parsed_log.ParsedLog(3, {}, (), lambda given: given)
+    assert (parsed.run(), parsed.run({"a": 1})) == ({}, {"a": 1})
 
 
 def test_folders():
