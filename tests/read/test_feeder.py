@@ -17,12 +17,14 @@ class Fake:
         self.recognised = self.within = False
         self.steps_found = 0
         self.got: list[int] = []
+        self.cut: list[int] = []
         self.fed: list[tuple[int, bytes]] = []
         if blocks:
             self.feed_block = self._feed_block
 
     def feed(self, line: Line) -> None:
         self.got.append(line.number)
+        self.cut += [] if line.whole else [line.number]
         self.recognised = self.recognised or self._knows in line.text
         self.within = "open" in line.text or (self.within and "shut" not in line.text)
         self.steps_found += self._step in line.text
@@ -145,6 +147,7 @@ def test_a_single_reader_takes_blocks(blocks, others, alone):
     made.feed(b"last", whole=False)
     assert (one.fed, made.number) == ([(71, b"known\nx\n")] if alone else [], 73)
     assert one.got == [*range(1, 71), *([] if alone else [71, 72]), 73]
+    assert one.cut == [73]
 
 
 def test_names_with_what_was_found():
@@ -175,3 +178,13 @@ def test_the_first_line_that_looks_like_a_step():
     assert fed([], ["x"]).step_like is None
     settled = [Fake("a", "known", knows="known", step="known")]
     assert fed(settled, ["known"] * 64 + lines).step_like is None
+
+
+def test_readers_that_count_no_steps_or_find_some_before_they_know_the_log():
+    assert fed([], ["x"] * 64).document is False
+    uncounted = Fake("a", "x")
+    del uncounted.steps_found
+    uncounted.feed = lambda line: uncounted.got.append(line.number)
+    assert got([uncounted], ["x"] * 80, DetectionLimits(1, 1, 1)) == {"a": list(range(1, 81))}
+    # It counts from the first step on, and no reader knows the log: nobody gets more of it.
+    assert got([Fake("a", "x", step="x")], ["x"] * 200, DetectionLimits(10**6, 10**6, 64)) == {"a": list(range(1, 129))}

@@ -216,16 +216,17 @@ def trained(*records: Record, attempts=(), core: bool = False) -> MegatronTraini
 
 def words(second: int, logged: str, first: int, took: str, left: str, why: str, printed: str = "rates") -> str:
     return (
-        f"iteration {second}: the logged {logged} s are a mean that includes iteration {first} ({took} s), since Megatron "
-        f"does not reset its timer; corrected to {left} s ({why}); its {printed} are means of the same kind, kept as printed"
+        f"iteration {second}: the logged {logged} s are a mean that includes iteration {first} ({took} s), since "
+        f"Megatron does not reset its timer; corrected to {left} s ({why}); its {printed} are means of the same kind, "
+        "kept as printed"
     )
 
 
 CORE = Kind(shape="primus-core")
 STEADY = [record(step, ms=2_000.0 + step) for step in (3, 4, 5)]
 DOUBT = (
-    "the time of iteration 2 (11 s) may be a mean that includes iteration 1, as newer Megatron versions print it; the log "
-    "does not show which"
+    "the time of iteration 2 (11 s) may be a mean that includes iteration 1, as newer Megatron versions print it; "
+    "the log does not show which"
 )
 MISSING = "the line of iteration 1 is missing; iteration 2 (11 s) counts as the mean of both"
 
@@ -493,16 +494,29 @@ class TestContext:
     def test_what_lines_show(self):
         context = Context()
         for number, text in enumerate(
-            ("[Primus:Runtime] x", "AMD Instinct MI300X", "/opt/hsa/gfx942/x", "using world size: 8", self.MEMORY.format(2, 7.5, 9.5),
-             self.MEMORY.format(5, 6.5, 11.25), "[exiting program at iteration 30]", "primus/x", "  num_layers " + 34 * "." + " 4"), 3,
-        ):  # fmt: skip
+            (
+                "[Primus:Runtime] x",
+                "AMD Instinct MI300X",
+                "/opt/hsa/gfx942/x",
+                "using world size: 8",
+                self.MEMORY.format(2, 7.5, 9.5),
+                self.MEMORY.format(5, 6.5, 11.25),
+                "[exiting program at iteration 30]",
+                "primus/x",
+                "  num_layers " + 34 * "." + " 4",
+            ),
+            3,
+        ):
             context.feed(number, text)
         assert context.marks == {"primus": 3, "core": 3, "amd": 4, "start": 6, "success": 9}
         assert context.memory == {"after": 5.0, "allocated": 7.5, "reserved": 11.25}
         assert (context.exited, context.dumped, context.held) == ("at iteration 30", True, True)
         assert {name: (each.value, each.line) for name, each in context.stated.items()} == {
-            "device": ("AMD Instinct MI300X", 4), "architecture": ("gfx942", 5), "world_size": (8, 6), "num_layers": (4, 11),
-        }  # fmt: skip
+            "device": ("AMD Instinct MI300X", 4),
+            "architecture": ("gfx942", 5),
+            "world_size": (8, 6),
+            "num_layers": (4, 11),
+        }
 
     @pytest.mark.parametrize(
         ("text", "success", "exited"),

@@ -304,3 +304,7 @@ def test_a_repeated_statement_keeps_its_first_line():
     assert {name: (each.value, each.line) for name, each in stated.items()} == {"a": (5, 3), "b": (6, 10)}
     assert (stated.count_statement("a"), stated.count_statement("c")) == (stated["a"], None)
     assert (stated.value("a"), stated.value("c"), stated.word("a")) == (5, None, None)
+
+
+def test_a_statement_weighs_1_by_itself():
+    assert LoggedValue(5, 3, "a") == LoggedValue(5, 3, "a", 1)
