@@ -75,3 +75,134 @@ def test_the_field_that_an_option_states(name, expected):
 )
 def test_the_number_of_gpus(text, gpus):
     assert read(text).get("num_gpus") == gpus
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("--bf16 --fp16 x", {"precision": "bf16"}),
+        ("--bf16 \\", {"precision": "bf16"}),
+        ("--bf16 false", {}),
+        ("fp16: True,", {"precision": "fp16"}),
+        ("--gradient_checkpointing", {"recomputation": "full"}),
+        ("--gradient_checkpointing False", {"recomputation": "none"}),
+        ("--gradient_checkpointing no", {}),
+        ("--seed 0", {"seed": 0}),
+        ("--seed 1e3", {}),
+        ("--seed 1234567890123456789", {}),
+        ("--base_model /data/llama/", {"model": "/data/llama"}),
+        ("--base_model 7", {}),
+        ("--max_steps 0", {}),
+        ("--max_steps 8 --max_steps 9 --max_grad_norm=0.5", {"max_steps": 9, "gradient_clipping": 0.5}),
+        ("x_max_steps=7 a/max_steps=7 a-max_steps=7 a.max_steps=7", {}),
+        ("--max_steps -7", {}),
+        ("--num_gpus 8 --num_nodes 4 --num_processes 16", {"num_gpus": 16}),
+        ("--nproc_per_node 8 --nnodes 2 --num_nodes 4", {"num_gpus": 16}),
+        ("--nproc_per_node 8 --num_gpus 4", {"num_gpus": 8}),
+        ("nothing", {}),
+        ("x" * 19_986 + " --max_steps 8", {"max_steps": 8}),
+        ("x" * 19_987 + " --max_steps 8", {}),
+    ],
+)
+def test_what_a_line_states(text, stated):
+    assert read(text) == stated
+
+
+def test_a_statement_has_its_line_and_weighs_little():
+    stated = LoggedValues()
+    options.options_in("--max_steps 8", 3, stated)
+    options.options_in("Num processes: 4", 5, stated)
+    assert {name: tuple(vars(each).values()) for name, each in stated.items()} == {
+        "max_steps": (8, 3, "--max_steps 8", options.ECHOED),
+        "num_gpus": (4, 5, "Num processes: 4", options.ECHOED),
+    }
+
+
+def told(stated):
+    return {name: tuple(vars(each).values()) for name, each in stated.items()}
+
+
+def test_a_trackers_configuration():
+    stated = LoggedValues()
+    config = {
+        "max_steps": 90, "devices": 4, "num_hidden_layers": 12, "model": "none", "gpu_name": "H100", "odd": 7,
+        "precision": "bf16-mixed", "train_batch_size": 64, "vocab_size": {"a": 1}, "seed": 3,
+    }  # fmt: skip
+    options.state_config(config, stated, "wandb")
+    assert told(stated) == {
+        "max_steps": (90, 1, "wandb: max_steps: 90", 1),
+        "devices": (4, 1, "wandb: devices: 4", 1),
+        "num_layers": (12, 1, "wandb: num_hidden_layers: 12", 1),
+        "device_name": ("H100", 1, "wandb: gpu_name: H100", 1),
+        "precision": ("bf16", 1, "wandb: precision: bf16-mixed", 1),
+        "global_batch_size": (64, 1, "wandb: train_batch_size: 64", 1),
+        "seed": (3, 1, "wandb: seed: 3", 1),
+    }
+
+
+def test_a_trainers_configuration_has_the_batch_of_a_process():
+    stated = LoggedValues()
+    options.state_config({"train_batch_size": 64, "per_device_train_batch_size": 8}, stated, "wandb")
+    assert told(stated) == {
+        "micro_batch_size": (8, 1, "wandb: per_device_train_batch_size: 8", 1),
+        "only_data_parallel": (True, 1, "only_data_parallel: True", 1),
+    }
+
+
+def test_a_models_configuration():
+    stated = LoggedValues()
+    options.state_model_config({"head_dim": 64, "_name_or_path": "a/b", "seed": 3, "vocab_size": None}, stated)
+    assert told(stated) == {"head_dim": (64, 1, "head_dim: 64", 1), "model": ("a/b", 1, "model: a/b", 1)}
+
+
+HPARAMS = """\
+# made by Lightning
+devices: 4
+num_nodes: 2
+precision: 16-mixed
+model:
+  hidden_size: 512   # narrow
+"max_steps": '900'
+- seed: 7
+gpu_name: 80
+data: !!python/object:x
+lr: 3e-4
+odd: 5
+"""
+
+
+def test_hparams():
+    stated = LoggedValues()
+    options.state_hparams({"hparams.yaml": HPARAMS.encode(), "other": b"seed: 9"}, stated)
+    assert told(stated) == {
+        "precision": ("fp16", 4, "hparams.yaml: precision: 16-mixed", 0),
+        "precision_detail": ("16-mixed", 4, "hparams.yaml: precision: 16-mixed", 0),
+        "hidden_size": (512, 6, "hparams.yaml: hidden_size: 512", 0),
+        "max_steps": (900, 7, "hparams.yaml: max_steps: 900", 0),
+        "seed": (7, 8, "hparams.yaml: seed: 7", 0),
+        "peak_learning_rate": (0.0003, 11, "hparams.yaml: lr: 3e-4", 0),
+        "num_gpus": (8, 1, "hparams.yaml: devices: 4, num_nodes: 2", 1),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "earlier", "gpus"),
+    [
+        ("devices: 4", {}, 4), ("gpus_per_node: 4\nnum_nodes: 3", {}, 12), ("num_nodes: 3", {}, None),
+        ("devices: 4", {"num_gpus": 2}, 2), ("devices: 4\nnum_gpus: 6", {}, 6), ("devices: auto", {}, None),
+        ("x: " + "y" * 480 + "\ndevices: 4", {}, 4),
+    ],
+)  # fmt: skip
+def test_gpus_of_hparams(text, earlier, gpus):
+    stated = LoggedValues()
+    for name, value in earlier.items():
+        options.state(stated, name, value)
+    options.state_hparams({"hparams.yaml": text.encode()}, stated)
+    assert stated.value("num_gpus") == gpus
+    assert not stated.keys() & {"devices", "num_nodes"}
+
+
+def test_no_hparams():
+    stated = LoggedValues()
+    options.state_hparams({}, stated)
+    assert told(stated) == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tprimat.read.parsing import values
 from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import (
     LoggedValue,
@@ -129,3 +130,181 @@ class TestLoggedValues:
         assert (stated.count("n"), stated.number("n"), stated.word("n")) == (count, number_, word)
         assert (stated.count_statement("n") is None) == (count is None)
         assert LoggedValues().count("n") is LoggedValues().number("n") is LoggedValues().word("n") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [
+        (2.5, 2.5),
+        (3, 3.0),
+        (" 2.5 ", 2.5),
+        ("45.1%", 45.1),
+        ("1.2e+03", 1200.0),
+        ("nan", pytest.approx(float("nan"), nan_ok=True)),
+        ("inf", float("inf")),
+        ("1_000", None),
+        ("x", None),
+        ("", None),
+        (None, None),
+        (True, None),
+        (False, None),
+        ([], None),
+        (10**400, None),
+        ("-1,234.5", -1234.5),
+        ("+7", 7.0),
+    ],
+)
+def test_a_number(value, known):
+    assert number(value) == known
+
+
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [
+        ("5", 5),
+        (5.0, 5),
+        ("0", 0),
+        (-1, None),
+        (5.5, None),
+        (2**53, 2**53),
+        (2**53 + 2, None),
+        ("x", None),
+        ("nan", None),
+        ("inf", None),
+        ("1,024", 1024),
+    ],
+)
+def test_a_whole_number(value, known):
+    assert values.whole(value) == known
+    assert values.count(value) == (known or None)
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [("0.0869", 3), ("1,234.50", 6), ("-7", 1), ("+1.20e-05", 3), ("1.2E5", 2), ("0.0", 0), ("100", 3)],
+)
+def test_digits(text, known):
+    assert values.digits(text) == known
+
+
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [
+        ("MXFP8", "mxfp8"),
+        ("torch.float8_e4m3", "fp8"),
+        ("fp8-hybrid", "fp8"),
+        ("torch.bfloat16", "bf16"),
+        ("BF16-mixed", "bf16"),
+        ("tf32", "tf32"),
+        ("half", "fp16"),
+        ("torch.float16", "fp16"),
+        ("float32", "fp32"),
+        ("fp32", "fp32"),
+        ("16-true", "fp16"),
+        ("16-mixed", "fp16"),
+        (16, "fp16"),
+        (32, "fp32"),
+        ("32-true", "fp32"),
+        ("64", None),
+        (None, None),
+        ("mixed", None),
+    ],
+)
+def test_precisions(value, known):
+    assert values.precision_of(value) == known
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "begun"),
+    [
+        ('{"a": 1}', {"a": 1}, {"a": 1}),
+        ('{"a": NaN}', None, None),
+        ('{"a": 1} x', None, {"a": 1}),
+        ('[{"a": 1}]', None, None),
+        ('{"a"', None, None),
+        ("", None, None),
+        ("{" * 10 + '"a":' * 9, None, None),
+        ('{"a":' * 200_000, None, None),
+        ("7", None, None),
+    ],
+)
+def test_objects(text, whole, begun):
+    if "NaN" in text:
+        assert [str(read(text)) for read in (values.json_object, values.object_at)] == ["{'a': nan}"] * 2
+        return
+    assert (values.json_object(text), values.object_at(text)) == (whole, begun)
+
+
+def test_an_object_at_a_place():
+    text = 'x {"a": 1} y'
+    assert [values.object_at(text, place) for place in (2, 0, -1)] == [{"a": 1}, None, None]
+
+
+def test_flat():
+    assert list(values.flat({"a": {"b": {"c": 1}, "d": 2}, "e": [3], "f": {}})) == [
+        ("a.b.c", 1), ("a.d", 2), ("e", [3]),
+    ]  # fmt: skip
+    deep: dict = {"x": 1}
+    for _ in range(12):
+        deep = {"n": deep}
+    ((name, value),) = values.flat(deep)
+    assert (name, value) == (".".join("n" * 9), {"n": {"n": {"n": {"x": 1}}}})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "result", "known"),
+    [
+        ("cumulative_milliseconds", 1500.0, "cumulative_seconds", 1.5),
+        ("train_hours", 2.0, "train_seconds", 7200.0),
+        ("peak_gib", 10.0, "peak_gb", 10.73741824),
+        ("peak_mib", 1024.0, "peak_gb", 1.073741824),
+        ("peak_mb", 1500.0, "peak_gb", 1.5),
+        ("peak_bytes", 2.5e9, "peak_gb", 2.5),
+        ("seconds", 7.0, "seconds", None),
+    ],
+)
+def test_units(name, value, result, known):
+    named, convert = values.name_and_unit(name)
+    assert (named, convert and convert(value)) == (result, known and pytest.approx(known))
+
+
+ROWS = values.statements(
+    ("layers", values.count, 2, r"layers=(?P<layers>\w+)(?: of (?P<of>\w+))?"), ("", str, 5, r"size=(?P<size>\w+)")
+)
+
+
+def test_statements_of_a_line():
+    stated = LoggedValues()
+    for line, text, quote in (
+        (3, "layers=8 layers=9 size=a", ""),
+        (4, "layers=x size=b", "other"),
+        (5, "Layers=7", ""),
+        (6, "layers=6 of 5", "  an  other "),
+    ):
+        values.read_statements(ROWS, text, line, stated, quote)
+    assert {name: tuple(vars(each).values()) for name, each in stated.items()} == {
+        "layers": (6, 6, "an other", 2), "of": (5, 6, "an other", 2), "size": ("b", 4, "other", 5),
+    }  # fmt: skip
+    assert tuple(values.Statement(ROWS[0].pattern))[1:] == (values.count, 1, "")
+
+
+def test_what_says_nothing_is_not_stated():
+    stated = LoggedValues()
+    state(stated, "a", None)
+    state(stated, "b", 5, "x" * 400, 7, 3)
+    assert {name: tuple(vars(each).values()) for name, each in stated.items()} == {"b": (5, 7, "x" * 300, 3)}
+
+
+def test_a_repeated_statement_keeps_its_first_line():
+    stated, later = LoggedValues(), LoggedValues()
+    state(stated, "a", 5, "first", 3)
+    state(later, "a", 5, "later", 9)
+    state(later, "b", 6, "b", 10)
+    stated.absorb(later)
+    assert {name: (each.value, each.line) for name, each in stated.items()} == {"a": (5, 3), "b": (6, 10)}
+    assert (stated.count_statement("a"), stated.count_statement("c")) == (stated["a"], None)
+    assert (stated.value("a"), stated.value("c"), stated.word("a")) == (5, None, None)
+
+
+def test_a_statement_weighs_1_by_itself():
+    assert LoggedValue(5, 3, "a") == LoggedValue(5, 3, "a", 1)

@@ -64,7 +64,7 @@ def is_table(lines: Sequence[str]) -> bool:
     if found := [json_object(line) for line in lines if line.startswith("{")]:
         return any(each and sum(type(value) in (int, float) for value in each.values()) > 1 for each in found)
     names = columns_of("\n".join(lines).encode())
-    cells = columns_of("\n".join(lines[1:]).encode()) if len(lines) > 1 else []
+    cells = columns_of("\n".join(lines[1:]).encode())
     return len(names) == len(cells) and sum(number(cell) is not None for cell in cells) > 1
 
 

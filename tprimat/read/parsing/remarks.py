@@ -138,9 +138,9 @@ def _stamped(records: Sequence[Record]) -> Iterator[tuple[float | None, float, f
     before = 0
     for each in records:
         window = each.window or 1
-        known = each.seconds is not None and each.step - before == window
+        time = each.seconds * window if each.seconds is not None and each.step - before == window else None
         at = each.stamp.seconds_after(first) if each.stamp and first else None
-        yield at, each.stamp.resolution if each.stamp else 0.0, (each.seconds or 0.0) * window if known else None
+        yield at, each.stamp.resolution if each.stamp else 0.0, time
         before = each.step
 
 

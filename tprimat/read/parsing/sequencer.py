@@ -47,7 +47,7 @@ class RecordSequencer:
             _take_double(training, known, record)
             return
         goes_on = known is None and (record.step > last.step or _late(record, last, training))
-        jumps = known is None and "success" in pending.marks and _jumps(record, training)
+        jumps = "success" in pending.marks and _jumps(record, training)
         is_first = not goes_on and record.step <= min(training.records)
         if jumps or (is_first and not training.around.starts_over(pending)):
             self._begin(record, pending)

@@ -1,0 +1,241 @@
+"""Warnings of what records lack, and of values that contradict each other: every sentence, and where it begins."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from tprimat.read.parsing import remarks
+from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.text import Stamp
+
+
+def record(step: int, **values) -> Record:
+    return Record(step, 10 * step, **{"seconds": 2.0, "loss": 3.0, "window": 1} | values)
+
+
+def training(*records: Record, **values) -> LoggedTraining:
+    return LoggedTraining({each.step: each for each in records}, **values)
+
+
+@pytest.mark.parametrize(
+    ("stretches", "words"),
+    [
+        ([], ""),
+        ([(3, 3)], "step 3"),
+        ([(1, 3), (7, 7)], "steps 1–3, 7"),
+        # What follows is joined, what lies a step apart isn't.
+        ([(1, 1), (2, 2), (3, 5), (7, 8)], "steps 1–5, 7–8"),
+        ([(4, 4), (4, 4)], "steps 4, 4"),
+        ([(10 * each, 10 * each) for each in range(12)], "steps " + ", ".join(str(10 * each) for each in range(12))),
+        (
+            [(10 * each, 10 * each + 2) for each in range(15)],
+            "steps " + ", ".join(f"{10 * each}–{10 * each + 2}" for each in range(12)) + ", and 3 more",
+        ),
+    ],
+)
+def test_spans(stretches, words):
+    assert remarks.spans(iter(stretches)) == words
+
+
+@pytest.mark.parametrize(
+    ("steps", "windows", "warnings"),
+    [
+        ([], [], []),
+        ([1, 2, 3], [1, 1, 1], []),
+        ([2, 3], [1, 1], ["log begins at record 2"]),
+        # It begins with a window of its steps, or later.
+        ([10, 20], [10, 10], []),
+        ([11, 21], [10, 10], ["log begins at record 11"]),
+        ([1, 4, 5, 9], [1, 1, 1, 3], ["lacks records 2–3, 6"]),
+        ([10, 20, 40], [10, 10, 10], ["lacks records 21–30"]),
+        ([10, 20, 31], [10, 10, 10], ["lacks record 21"]),
+        ([5, 12], [2, 2], ["log begins at record 5", "lacks records 6–10"]),
+    ],
+)
+def test_missing(steps, windows, warnings):
+    assert remarks.missing(steps, windows, "record", "lacks") == warnings
+
+
+def test_missing_by_itself_is_of_steps():
+    assert remarks.missing([3, 6], [1, 1]) == ["log begins at step 3", "no record of steps 4–5"]
+
+
+@pytest.mark.parametrize(
+    ("names", "warnings"),
+    [
+        ([], []),
+        (["a", "a"], ["1 label not read: a"]),
+        (["b", "a", "b"], ["2 labels not read: b, a"]),
+        (list("abcdefgh"), ["8 labels not read: a, b, c, d, e, f, g, h"]),
+        (list("abcdefghi"), ["9 labels not read: a, b, c, d, e, f, g, h, …"]),
+    ],
+)
+def test_unread_labels(names, warnings):
+    assert remarks.unread_labels(iter(names)) == warnings
+
+
+def apart(share: float) -> list[str]:
+    words = "× the printed step times apart (median): one of them is wrong, or steps are missing"
+    return [f"time stamps are {share:.2g}{words}"]
+
+
+def stamps(*shares: float, resolution: float = 0.25, seconds: float = 5.0) -> list[tuple]:
+    """Rows of which each is its share of the printed time behind the one before."""
+    rows, at = [(100.0, resolution, seconds)], 100.0
+    for share in shares:
+        at += share * seconds
+        rows.append((at, resolution, seconds))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "warnings"),
+    [
+        ([], []),
+        (stamps(*[1.0] * 9), []),
+        (stamps(*[1.75] * 9), []),
+        (stamps(*[1.8] * 9), apart(1.8)),
+        (stamps(*[0.5625] * 9), []),
+        (stamps(*[0.55] * 9), apart(0.55)),
+        # Five stretches decide, by their median.
+        (stamps(*[2.0] * 4), []),
+        (stamps(*[2.0] * 5), apart(2.0)),
+        (stamps(1.0, 1.0, 9.0, 2.0, 2.0, 2.0, 30.0), apart(2.0)),
+        # A tenth of them may be of lines that were written at once.
+        (stamps(*[0.04] * 1, *[3.0] * 9), apart(3.0)),
+        (stamps(*[0.04] * 2, *[3.0] * 9), []),
+        (stamps(*[0.05] * 2, *[3.0] * 9), apart(3.0)),
+        # A stretch has twenty times the resolution at least; two steps make one here, then three.
+        (stamps(*[2.0] * 9, resolution=0.26), []),
+        (stamps(*[2.0] * 10, resolution=0.26), apart(2.0)),
+        (stamps(*[2.0] * 14, resolution=0.51), []),
+        (stamps(*[2.0] * 9, seconds=4.8), []),
+        (stamps(*[2.0] * 10, seconds=4.8), apart(2.0)),
+        (stamps(*[2.0] * 15, resolution=0.51), apart(2.0)),
+    ],
+)
+def test_stamps_against_printed_times(rows, warnings):
+    assert remarks.check_stamps(iter(rows)) == warnings
+
+
+@pytest.mark.parametrize(
+    ("row", "five", "six"),
+    [
+        ((105.0, 0.25, 5.0), apart(2.0), apart(2.0)),
+        # Nothing up to the row behind it counts: four stretches are left of five.
+        ((None, 0.25, 5.0), [], apart(2.0)),
+        ((115.0, 0.25, None), [], apart(2.0)),
+        # A time that goes back begins another stretch; the same one again is a line that was written at once.
+        ((95.0, 0.25, 5.0), apart(2.0), apart(2.0)),
+        ((100.0, 0.25, 5.0), [], []),
+    ],
+)
+def test_a_row_between_others(row, five, six):
+    rows = stamps(*[2.0] * 6)
+    assert remarks.check_stamps([*rows[:1], row, *rows[1:6]]) == five
+    assert remarks.check_stamps([*rows[:1], row, *rows[1:]]) == six
+
+
+def test_tokens_per_step():
+    seen = {1: 10.0, 3: 50.0, 4: 50.0, 5: 65.0, 6: 60.0, 7: 61.0}
+    records = [record(step, native={"tokens_seen": tokens}) for step, tokens in seen.items()]
+    records.insert(2, record(2))
+    # From 3 to 4 nothing is added, and from 5 to 6 less than nothing.
+    assert remarks.tokens_per_step(records) == [20.0, 15.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "varies"),
+    [([0.0, 100.0, 204.0], False), ([0.0, 100.0, 205.0], True), ([0.0, 105.0, 205.0], True), ([7.0], False)],
+)
+def test_sequence_lengths_that_vary(tokens, varies):
+    records = [record(step, native={"tokens_seen": seen}) for step, seen in enumerate(tokens, 1)]
+    words = "sequence lengths vary: 100 to 105 tokens per step, so step times vary with them"
+    assert remarks.warnings_of(training(*records)) == ([words] if varies else [])
+
+
+def at(seconds: float) -> Stamp:
+    return Stamp(datetime.datetime(2026, 3, 1) + datetime.timedelta(seconds=seconds), 0.25)
+
+
+@pytest.mark.parametrize(
+    ("records", "warnings"),
+    [
+        ([], []),
+        ([record(1), record(2), record(3)], []),
+        ([record(1), record(2, loss=None, not_finite=("loss",)), record(3)], ["loss is not a number at step 2"]),
+        ([record(1), record(2, loss=None), record(3)], ["no loss printed at step 2"]),
+        ([record(1, loss=None), record(2, loss=None)], []),
+        ([record(1), record(2, seconds=None), record(3)], ["no step time printed at step 2"]),
+        ([record(1, seconds=None), record(2, seconds=None)], []),
+        (
+            [record(1, not_finite=("grad_norm",)), record(2), record(3, not_finite=("grad_norm",))],
+            ["gradient norm is not finite at steps 1, 3"],
+        ),
+        ([record(1, unread=("b", "a")), record(2, unread=("c", "a"))], ["3 labels not read: b, a, c"]),
+        ([record(20, window=10), record(40, window=10)], ["log begins at step 20", "no record of steps 21–30"]),
+        ([record(2, window=None), record(4, window=None)], ["log begins at step 2", "no record of step 3"]),
+        ([record(step, seconds=5.0, stamp=at(10.0 * step)) for step in range(1, 7)], apart(2.0)),
+        ([record(step, seconds=5.0, window=None, stamp=at(10.0 * step)) for step in range(1, 7)], apart(2.0)),
+        # The time of two steps each: 20 s apart, of which 10 s are printed.
+        ([record(step, seconds=5.0, window=2, stamp=at(10.0 * step)) for step in range(2, 13, 2)], apart(2.0)),
+        ([record(step, seconds=5.0, window=2, stamp=at(5.0 * step)) for step in range(2, 13, 2)], []),
+        # A gap between any two, or a time without a stamp: there is none to compare.
+        ([record(step, seconds=5.0, stamp=at(10.0 * step)) for step in (1, 3, 5, 7, 9, 11)],
+         ["no record of steps 2, 4, 6, 8, 10"]),
+        ([record(1), *(record(step, seconds=5.0, stamp=at(10.0 * step)) for step in range(2, 7))], []),
+        ([record(1), *(record(step, seconds=5.0, stamp=at(10.0 * step)) for step in range(2, 8))], apart(2.0)),
+    ],
+)  # fmt: skip
+def test_what_records_lack(records, warnings):
+    assert remarks.warnings_of(training(*records)) == warnings
+
+
+def test_warnings_of_a_training_in_their_order():
+    records = [record(7, not_finite=("loss", "grad_norm"), loss=None), record(3, unread=("x",)), record(5, loss=None)]
+    made = training(*records, warnings=["w"], conflicts=["c"], again=list(range(52)))
+    assert remarks.warnings_of(made) == [
+        "w",
+        "restarted 2 more times",
+        "c",
+        "loss is not a number at step 7",
+        "gradient norm is not finite at step 7",
+        "no loss printed at step 5",
+        "1 label not read: x",
+        "log begins at step 3",
+        "no record of steps 4, 6",
+    ]
+
+
+RATES = "records print a token rate (rate) that disagrees with batch × sequence length / time / GPUs (800 tokens / 4)"
+
+
+@pytest.mark.parametrize(
+    ("rates", "tokens", "devices", "warnings"),
+    [
+        # 800 tokens in 2 s by 4 devices are 100 a second and device.
+        ([100.0, 100.9, 99.1], 800, 4, []),
+        ([100.0, 103.0, 98.0, 101.1], 800, 4, [f"3 of 4 {RATES} by up to 3.0% (line 20); one of them is wrong"]),
+        ([100.0, 103.0, 95.0], 800, 4, [f"2 of 3 {RATES} by up to 5.0% (line 30); one of them is wrong"]),
+        ([100.0, 103.0, 103.0], 800, 4, [f"2 of 3 {RATES} by up to 3.0% (line 20); one of them is wrong"]),
+        ([None, 103.0, 0.0], 800, 4, [f"1 of 1 {RATES} by up to 3.0% (line 20); one of them is wrong"]),
+        ([200.0], 0, 4, []),
+        ([200.0], 800, None, []),
+        ([200.0], 800, 0, []),
+    ],
+)
+def test_rates_against_the_other_values(rates, tokens, devices, warnings):
+    records = [record(step, native={} if rate is None else {"rate": rate}) for step, rate in enumerate(rates, 1)]
+    assert remarks.check_rates([*records, record(9, seconds=None, native={"rate": 5.0})], "rate", tokens, devices) == (
+        warnings
+    )
+
+
+@pytest.mark.parametrize(("share", "tells"), [(1.0099, False), (1.0101, True), (0.9901, False), (0.9899, True)])
+def test_a_share_that_disagrees(share, tells):
+    words = (
+        "1 of 2 who with batch × sequence length / time / GPUs (values) by up to 1.0% (line 7); one of them is wrong"
+    )
+    assert remarks.disagreement([(1.0, 3), (share, 7)], "who", "values") == ([words] if tells else [])
