@@ -50,14 +50,12 @@ class Reader(BlockReader):
         "memory/peak_reserved_mem": "memory_max_reserved_gb",
         "memory/current_allocated_mem": "memory_allocated_gb",
         "time/train": "cumulative_train_hours",
-        **dict.fromkeys(
-            (f"lr-{name}/group0" for name in ("DecoupledAdamW", "AdamW", "DecoupledLionW")), "learning_rate"
-        ),
         # These follow from others, or aren't of training.
         **dict.fromkeys(
             (f"time/{name}" for name in ("batch", "sample", "epoch", "val", "total", "remaining_estimate")), ""
         ),
         **dict.fromkeys((f"throughput/device/{name}_per_sec" for name in ("batches", "samples")), ""),
+        "trainer/device_train_microbatch_size": "",
     }
     needs = ("loss/train/total", "metrics/train/LanguageCrossEntropy", "throughput/")
     rates = ("throughput/batches_per_sec",)
@@ -80,6 +78,7 @@ class Reader(BlockReader):
         """Return the record of a block; state the sizes that follow from its values."""
         record = super().record(step, line, block)
         record.put("learning_rate", next((rate for name, rate in block.items() if name.startswith("lr-")), None))
+        record.unread = tuple(name for name in record.unread if not name.startswith("lr-"))
         for kind in ("samples_per_sec", "tokens_per_sec"):
             every, one = block.get(f"throughput/{kind}", ""), block.get(f"throughput/device/{kind}", "")
             words = f"{kind} {every} / {one} of a device"

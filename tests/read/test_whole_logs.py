@@ -1,0 +1,31 @@
+"""Small files of our own, each with all that is read from it: tests/data/read/NAME, tests/data/golden/read_NAME.txt.
+
+Each value in them differs from its neighbors, so that none can stand for another unnoticed. UPDATE_GOLDEN=1 writes the
+golden texts, to be looked at.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import golden
+import pytest
+import whole
+
+FOLDER = Path(__file__).parent.parent / "data" / "read"
+LOGS = sorted(FOLDER.glob("*.log"))
+FILES = sorted(path for path in FOLDER.iterdir() if path.suffix != ".log")
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+def test_all_that_a_log_tells(path):
+    golden.check(f"read_{path.stem}.txt", whole.log(path.read_bytes()))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_all_that_a_file_tells(path):
+    """A directory holds the files of one training; in its `beside` lie small ones that help."""
+    parts = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
+    beside = {each.name: each.read_bytes() for each in sorted((path / "beside").glob("*"))}
+    content = {each.name: each.read_bytes() for each in parts}
+    golden.check(f"read_{path.name}.txt", whole.files(content, beside))

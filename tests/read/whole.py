@@ -1,0 +1,68 @@
+"""All that a reader finds, as a text: every statement with its line and weight, every note, every field of the Run."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tprimat import read
+from tprimat.errors import UnreadableError
+from tprimat.read.parsing import text
+from tprimat.read.parsing.parsed_log import InputFile, ParsedLog
+
+
+def _known(value: Any) -> Any:
+    """Leaves out of an object what is empty or unknown; in a list everything has its place."""
+    if isinstance(value, dict):
+        return {name: each for name, old in value.items() if (each := _known(old)) not in (None, {}, [])}
+    return [_known(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def written(logs: list[ParsedLog], given: Mapping[str, Any] | None = None) -> str:
+    """Writes down what was read, a line a field."""
+    lines = []
+    for parsed in logs:
+        lines.append(f"== {parsed.steps} steps, resumed {parsed.resumed}, began {parsed.began}")
+        lines += [f"note: {note}" for note in parsed.notes]
+        # The lines and weights come first, the quoted words last.
+        lines += [
+            f"stated on {each.line}, weight {each.weight}: {name} = {each.value!r} | {each.text}"
+            for name, each in parsed.stated.items()
+        ]
+        for name, value in _known(msgspec.to_builtins(parsed.run(given))).items():
+            if isinstance(value, list) and value and not isinstance(value[0], (int, float, type(None))):
+                lines += [f"{name}: {_json(each)}" for each in value]
+            elif isinstance(value, dict) and name not in ("source",):
+                lines += [f"{name}.{key}: {_json(each)}" for key, each in value.items()]
+            else:
+                lines.append(f"{name}: {_json(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def log(content: bytes, given: Mapping[str, Any] | None = None) -> str:
+    """Writes down what a log of lines holds."""
+    try:
+        return written(read.parse_lines(text.lines([content]), "a.log"), given)
+    except UnreadableError as error:
+        return f"{error}\n"
+
+
+def files(contents: Mapping[str, bytes], beside: Mapping[str, bytes] | None = None) -> str:
+    """Writes down what files of one training hold, in the format of the first."""
+    file_format = read.file_format_of(next(iter(contents.values()))[: read.HEAD])
+    if file_format is None:
+        return "no known format\n"
+    inputs = [InputFile(name, io.BytesIO(content)) for name, content in contents.items()]
+    try:
+        found = written(file_format.read(inputs, beside or {}))
+    except ValueError as error:
+        found = f"ValueError: {error}\n"
+    return f"format: {file_format.name}\n{found}"
