@@ -25,7 +25,7 @@ def test_all_that_a_log_tells(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_all_that_a_file_tells(path):
     """A directory holds the files of one training; in its `beside` lie small ones that help."""
-    parts = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
-    beside = {each.name: each.read_bytes() for each in sorted((path / "beside").glob("*"))}
-    content = {each.name: each.read_bytes() for each in parts}
-    golden.check(f"read_{path.name}.txt", whole.files(content, beside))
+    inside = {each.relative_to(path).as_posix(): each for each in sorted(path.rglob("*")) if each.is_file()}
+    files = {name: each.read_bytes() for name, each in (inside or {path.name: path}).items()}
+    beside = {name.removeprefix("beside/"): files.pop(name) for name in list(files) if name.startswith("beside/")}
+    golden.check(f"read_{path.name}.txt", whole.files(files, beside))
