@@ -22,6 +22,11 @@ def _known(value: Any) -> Any:
     return [_known(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
+def _plain(value: Any) -> str:
+    """Returns a value of a statement; of an object, whose fields the Run has, the class alone."""
+    return repr(value) if isinstance(value, (str, int, float)) else type(value).__name__
+
+
 def written(logs: list[ParsedLog], given: Mapping[str, Any] | None = None) -> str:
     """Writes down what was read, a line a field."""
     lines = []
@@ -30,7 +35,7 @@ def written(logs: list[ParsedLog], given: Mapping[str, Any] | None = None) -> st
         lines += [f"note: {note}" for note in parsed.notes]
         # The lines and weights come first, the quoted words last.
         lines += [
-            f"stated on {each.line}, weight {each.weight}: {name} = {each.value!r} | {each.text}"
+            f"stated on {each.line}, weight {each.weight}: {name} = {_plain(each.value)} | {each.text}"
             for name, each in parsed.stated.items()
         ]
         for name, value in _known(msgspec.to_builtins(parsed.run(given))).items():
@@ -66,3 +71,9 @@ def files(contents: Mapping[str, bytes], beside: Mapping[str, bytes] | None = No
     except ValueError as error:
         found = f"ValueError: {error}\n"
     return f"format: {file_format.name}\n{found}"
+
+
+def is_format(name: str, head: bytes) -> bool:
+    """Returns whether a file that begins like this is in a format."""
+    known = read.file_format_of(head)
+    return known is not None and known.name == name
