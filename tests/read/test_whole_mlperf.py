@@ -50,10 +50,15 @@ def stats(log, values, **place):
     log.event("tracked_stats", values, **place)
 
 
+def mllog(key="seed", value=1, *, time=1_700_000_000_000, kind="POINT_IN_TIME", **place):
+    content = {"time_ms": time, "event_type": kind, "key": key, "value": value, "metadata": place}
+    return f":::MLLOG {json.dumps(content)}"
+
+
 def everything() -> str:
     log = Log()
     log.lines += [
-        "0: NNODES=3",
+        "0: NNODES=12",
         "0: GPUS_PER_NODE=4",
         "0: encoder_seq_length: 4096",
         "0: seq_length: 512",
@@ -162,6 +167,15 @@ def blocks_of_throughput() -> str:
     return log.text()
 
 
+def stop_without_place() -> str:
+    log = Log()
+    setup(log, global_batch_size=16)
+    log.event("block_start", samples_count=0)
+    log.now += 5_000
+    log.event("run_stop", status="success")
+    return log.text()
+
+
 def sampled() -> str:
     """Every eighth step's time, with a loss at some of them."""
     log = Log()
@@ -200,6 +214,8 @@ LOGS = {
     "summary": SUMMARY,
     "summary_flux": FLUX,
     "nothing_begun": ":::MLLOG " + json.dumps({"key": "init_start", "time_ms": 1_700_000_000_500}) + "\n",
+    "stop_without_place": stop_without_place(),
+    "started_alone": mllog("run_start", None) + "\n",
     "mixed": mlperf_log(EVEN, "mixed"),
     "without_run_stop": mlperf_log(((12, 12_000, 900), (6, 6_030, 900)), status=None, records=3),
     "sampled": sampled(),
@@ -695,11 +711,6 @@ def feed(*contents):
     for number, content in enumerate(contents, 1):
         made.feed(reader.Line(number, content, True))
     return made
-
-
-def mllog(key="seed", value=1, *, time=1_700_000_000_000, kind="POINT_IN_TIME", **place):
-    content = {"time_ms": time, "event_type": kind, "key": key, "value": value, "metadata": place}
-    return f":::MLLOG {json.dumps(content)}"
 
 
 @pytest.mark.parametrize(

@@ -404,7 +404,7 @@ WANDB = {
         *map(history, ROWS),
         config(max_steps=9, global_batch_size=24, seed=7),
         removed("num_gpus"),
-        ended(0),
+        made_files.field(18, b""),
     ],
     "failed": [
         run_record("loud-lake", 0),
@@ -426,6 +426,7 @@ WANDB = {
         made_files.field(2, b"\xff\xff"),
         *map(history, ROWS),
         made_files.field(17, b"\xff"),
+        made_files.field(17, made_files.field(17, b"")),
     ],
     "nothing": [run_record("quiet-lake", 1_700_000_000), history({"accuracy": 1.5})],
 }

@@ -110,7 +110,7 @@ def test_a_timeline_is_all_that_matters_of_a_trace():
         ({"deviceProperties": [{"id": 5, "name": "A"}, {"id": 6, "name": "B"}]}, {}),
         ({"deviceProperties": [{"id": 5, "name": "A"}, {"id": 0, "name": "B", "numSms": 3}]},
          {"device_name": "B", "compute_units": 3}),
-        ({"deviceProperties": [], "distributedInfo": {"rank": 2}}, {"rank": 2}),
+        ({"deviceProperties": [], "distributedInfo": {"rank": "2"}}, {"rank": 2}),
     ],
 )  # fmt: skip
 def test_what_a_trace_states(head, known):
