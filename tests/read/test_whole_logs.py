@@ -22,6 +22,17 @@ def test_all_that_a_log_tells(path):
     golden.check(f"read_{path.stem}.txt", whole.log(path.read_bytes()))
 
 
+# A document is one from its first line on, and an excerpt has nothing before it.
+MAY_BEGIN_LATER = [path for path in LOGS if not path.stem.startswith(("golden", "megatron_bridge_excerpt"))]
+
+
+@pytest.mark.parametrize("path", MAY_BEGIN_LATER, ids=lambda path: path.stem)
+def test_behind_other_lines_it_is_the_same(path):
+    """Of a long log each reader hears the lines alone that it asks for."""
+    content = path.read_bytes()
+    assert whole.log_behind_others(content) == whole.log(content)
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_all_that_a_file_tells(path):
     """A directory holds the files of one training; in its `beside` lie small ones that help."""

@@ -229,7 +229,9 @@ LOGS = {
 
 @pytest.mark.parametrize("name", LOGS)
 def test_all_that_a_log_tells(name):
-    golden.check(f"read_mlperf_{name}.txt", whole.log(LOGS[name].encode()))
+    content = LOGS[name].encode()
+    golden.check(f"read_mlperf_{name}.txt", whole.log(content))
+    assert whole.log_behind_others(content) == whole.log(content)
 
 
 # Events at their steps

@@ -142,6 +142,7 @@ TENSORBOARD = {
         points((90, 99, {"train_loss": 2.75}), (100, 109, {"train_loss": 2.5}), (80, -3, {"train_loss": 1.5})),
     ],
     "lightning_without_times": [points((5, 3, {"train_loss": 3.5}), (4, 4, {"train_loss": 3.25}))],
+    "once": [points((0, 3, {"train_loss": 3.5}), (9, 3, {"train_loss": 3.25}))],
     "cut": [points((0, 49, {"train_loss": 3.5}), (30, 99, {"train_loss": 3.25}))[:-3]],
     "nothing": [writer.version(), points((0, 49, {"eval": 3.5, **{f"t{n}": 1 for n in range(8)}}))],
 }
@@ -258,6 +259,11 @@ def test_times_and_steps_of_events():
         START + 2,
         None,
     )
+
+
+@pytest.mark.parametrize(("times", "first"), [((0.5,), 0.5), ((0.0, -3.0), None), ((7.5, 2.5, 4.5), 2.5)])
+def test_the_first_time(times, first):
+    assert read_events(b"".join(writer.event(time, 3) for time in times)).first_time == first
 
 
 def test_a_session_takes_back_the_step_that_it_starts_at_and_later_ones():

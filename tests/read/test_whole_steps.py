@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 
+import golden
 import pytest
 
 from tprimat import read
@@ -141,6 +142,16 @@ def test_the_digits_of_an_epoch(epoch, resolution):
     assert _step_hint(entry, 40) == StepHint(2.5, pytest.approx(resolution), 7, 8)
     assert _step_hint(entry, 60)[2:] == (0, None)
     assert _step_hint(entry, None)[2:] == (0, None)
+
+
+def test_what_formats_are_known_by():
+    path = "runs/abc/metrics/rank3/a_1.1234567890123.pt.trace.json"
+    rows = [
+        f"{each.name}: {each.looks_for} | {', '.join(each.beside)} | streamed {each.is_streamed} | "
+        f"{each.together and each.together(path)}"
+        for each in read.FILE_FORMATS
+    ]
+    golden.check("read_formats.txt", "\n".join([*rows, f"head {read.HEAD}", ""]))
 
 
 NO_LOG = "no supported training log in it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -58,6 +59,24 @@ def log(content: bytes, given: Mapping[str, Any] | None = None) -> str:
         return written(read.parse_lines(text.lines([content]), "a.log"), given)
     except UnreadableError as error:
         return f"{error}\n"
+
+
+NOISE = 70
+"""Lines before a log, more than are read by all readers until one knows the log."""
+
+
+def log_behind_others(content: bytes) -> str:
+    """Writes down what a log of lines holds behind other lines, with its lines counted as if these weren't there."""
+    noise = b"".join(b"noise %d\n" % number for number in range(NOISE))
+    return "".join(f"{_moved(line)}\n" for line in log(noise + content).splitlines())
+
+
+def _moved(line: str) -> str:
+    if line.startswith("lines: "):
+        return f"lines: {[number - NOISE for number in json.loads(line.removeprefix('lines: '))]}"
+    # A statement that has no line of its own is on line 1.
+    number = r"(\bon |\bon line |\bline |\"line\": |\(line )(\d+)"
+    return re.sub(number, lambda each: f"{each[1]}{max(int(each[2]) - NOISE, 1)}", line)
 
 
 def files(contents: Mapping[str, bytes], beside: Mapping[str, bytes] | None = None) -> str:

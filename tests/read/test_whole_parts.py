@@ -1,0 +1,181 @@
+"""Parts of small readers: what a line is taken for, and figures of DeepSpeed's profiler."""
+
+from __future__ import annotations
+
+import pytest
+
+from tprimat.read import (
+    automodel,
+    composer,
+    dllogger,
+    litgpt,
+    llama_factory,
+    maxtext,
+    megatron_bridge,
+    ms_swift,
+    nanogpt,
+    nemo_rl,
+    olmo,
+    torchtune,
+    verl,
+)
+from tprimat.read.deepspeed import profile, setup
+from tprimat.read.deepspeed import reader as deepspeed
+from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.values import LoggedValues
+
+
+@pytest.mark.parametrize(
+    ("module", "content", "is_taken"),
+    [
+        (automodel, '{"step": 3, "tps": 5.0, "num_label_tokens": 1}', True),
+        (automodel, '{"step": 3, "tps": 5.0}', False),
+        (automodel, '{"step": 3, "tps": ', False),
+        (automodel, "step 3 | epoch 0 | loss 2.5 | tps 5.0", True),
+        (automodel, "step 3 | epoch 0 | loss 2.5", False),
+        (automodel, "else", False),
+        (composer, "[batch=3/20]:", True),
+        (composer, " Train loss/train/total: 2.5", True),
+        (composer, " Eval metrics/eval/Loss: 2.5", True),
+        (composer, "else", False),
+        (deepspeed, "epoch=0/micro_step=3/global_step=3, RunningAvgSamplesPerSec=2.5, CurrSamplesPerSec=3.5", True),
+        (deepspeed, "epoch=0/micro_step=3/global_step=0, RunningAvgSamplesPerSec=2.5, CurrSamplesPerSec=3.5", True),
+        (deepspeed, "SamplesPerSec=", False),
+        (dllogger, 'DLLL {"step": 3, "data": {"loss": 2.5}}', False),
+        (litgpt, "iter 1 step 1 | loss train: 2.5, val: n/a | iter time: 3.5 ms", True),
+        (litgpt, "iter 1 step 1 | loss train: 2.5, val: n/a | iter time: 3.5 ms (step)", True),
+        (litgpt, "iter time: 3.5 ms", False),
+        (llama_factory, '{"current_steps": 3, "loss": 2.5}', True),
+        (llama_factory, '{"current_steps": 3, "eval_loss": 2.5}', True),
+        (llama_factory, '{"current_steps": 0, "loss": 2.5}', False),
+        (maxtext, "completed step: 3, seconds: 2.5", True),
+        (maxtext, "completed step: 3, loss: 2.5", True),
+        (maxtext, "completed", False),
+        (megatron_bridge, "Step Time : 2.5s", True),
+        (megatron_bridge, "Step Time : ?", True),
+        (megatron_bridge, "Step Time", False),
+        (ms_swift, '{"global_step/max_steps": "3/5", "elapsed_time": "3s", "loss": 2.5}', True),
+        (ms_swift, '{"global_step/max_steps": "3/5", "loss": 2.5}', False),
+        (nanogpt, "s:3 trl:2.5", True),
+        (nanogpt, "s:3 tel:2.5", True),
+        (nanogpt, "else", False),
+        (nemo_rl, "== Epoch 1/2 ==", True),
+        (nemo_rl, "== Step 1/2 ==", True),
+        (nemo_rl, "else", False),
+        (olmo, "[step=3/4]", True),
+        (olmo, "    train/CE loss=2.5", False),
+        (torchtune, "Step 3 | loss:2.5", True),
+        (torchtune, "Step 3 | eval:2.5", False),
+        (torchtune, "Step", False),
+        (verl, "step:3 - train/time(s):2.5", True),
+        (verl, "train/time(s):2.5", False),
+    ],
+)
+def test_what_a_line_is_taken_for(module, content, is_taken):
+    """A line that is taken is looked at no further."""
+    assert module.Reader().take(Line(1, content, True)) is is_taken
+
+
+@pytest.mark.parametrize(
+    ("module", "content"),
+    [
+        (litgpt, "iter 1 step 1 | loss train: 2.5, val: n/a | iter time: 3.5 ms"),
+        (verl, "step:3 - train/time(s):2.5"),
+        (megatron_bridge, "Step Time : ?"),
+    ],
+)
+def test_the_last_line_of_a_file_that_is_cut(module, content):
+    reader = module.Reader()
+    assert reader.take(Line(1, content, False)) is (module is megatron_bridge)
+    assert reader.recognised is False
+
+
+@pytest.mark.parametrize(
+    ("printed", "value"),
+    [
+        ("2.5", 2.5), ("2.5 k", 2.5e3), ("2.5 K", 2.5e3), ("2.5 M", 2.5e6), ("2.5 GFLOPS", 2.5e9), ("2.5 T", 2.5e12),
+        ("2.5 P", 2.5e15), ("2.5 s", 2.5), ("2.5 ms", 2.5e-3), ("2.5 us", 2.5e-6), ("2.5 μs", 2.5e-6),
+        ("2.5 µs", 2.5e-6), ("1,234.5 MMACs", 1234.5e6), ("2.5 FLOPS", 2.5),
+    ],
+)  # fmt: skip
+def test_units_of_the_profiler(printed, value):
+    found = profile.Profile()
+    found.feed(Line(7, "Profile Summary at step 3:", True))
+    found.feed(Line(8, f"params per gpu:    {printed}", True))
+    assert found.figures() == {"profile_step": 3.0, "profile_parameters_per_gpu": pytest.approx(value)}
+
+
+def test_figures_of_the_profiler():
+    found = profile.Profile()
+    assert (found.figures(), found.breakdown()) == ({}, {})
+    found.feed(Line(5, "iter latency:   4.5 s", True))
+    assert found.figures() == {}
+    rows = {
+        "world size": "8", "data parallel size": "4", "batch size per GPU": "2.5", "iter latency": "4.5 s",
+        "samples/second": "3.5", "fwd+bwd flops per GPU": "57.5 TFLOPS", "FLOPS per GPU": "82.5 TFLOPS",
+        "fwd flops per GPU": "6.5 G", "fwd latency": "1.5 s", "bwd latency": "2.5 s", "step latency": "0.5 s",
+    }  # fmt: skip
+    for number, content in enumerate(["Profile Summary at step 3:", *(f"{a}:    {b}" for a, b in rows.items())], 6):
+        found.feed(Line(number, content, True))
+    assert found.figures() == pytest.approx(
+        {
+            "profile_step": 3.0,
+            "profile_step_seconds": 4.5,
+            "profile_samples_per_second": 3.5,
+            "profile_tflops_per_gpu": 57.5,
+            "profile_step_tflops_per_gpu": 82.5,
+            "profile_forward_flops_per_gpu": 6.5e9,
+        }
+    )
+    assert found.breakdown() == {"forward": 1.5, "backward": 2.5, "optimizer": 0.5}
+    stated = LoggedValues()
+    found.state(stated)
+    assert {name: (each.value, each.line, each.text, each.weight) for name, each in stated.items()} == {
+        "num_gpus": (8, 6, "world size: 8", 3),
+        "data_parallel_size": (4, 6, "data parallel size: 4", 3),
+    }
+
+
+@pytest.mark.parametrize(("lines", "is_row"), [(profile.LONGEST, True), (profile.LONGEST + 1, False)])
+def test_the_longest_block_of_the_profiler(lines, is_row):
+    found = profile.Profile()
+    found.feed(Line(100, "Profile Summary at step 3:", True))
+    found.feed(Line(100 + lines, "iter latency:    4.5 s", True))
+    assert ("profile_step_seconds" in found.figures()) is is_row
+
+
+CONFIG = "[2026-03-04 10:00:00,000] [INFO] [config.py:1001:print]   "
+
+
+@pytest.mark.parametrize(
+    ("content", "stated"),
+    [
+        (CONFIG + "train_batch_size ............. 96", {"global_batch_size": (96, 3)}),
+        (CONFIG + "train_micro_batch_size_per_gpu  3", {"micro_batch_size": (3, 3)}),
+        (CONFIG + "gradient_accumulation_steps .. 4", {"gradient_accumulation_steps": (4, 3)}),
+        (CONFIG + "world_size ................... 8", {"data_parallel_size": (8, 3)}),
+        (CONFIG + "fp16_enabled ................. True", {"precision": ("fp16", 3)}),
+        (CONFIG + "fp16_enabled ................. False", {}),
+        (CONFIG + "bfloat16_enabled ............. True", {"precision": ("bf16", 3)}),
+        (CONFIG + "float16_config ............... enabled=True auto_cast=False", {"precision": ("fp16", 3)}),
+        (CONFIG + "bfloat16_config .............. enabled=False", {}),
+        (CONFIG + "zero_optimization_stage ...... 2", {"strategy_name": ("DeepSpeed ZeRO stage 2", 3)}),
+        (CONFIG + "zero_optimization_stage ...... 0", {"strategy_name": ("DeepSpeed", 3)}),
+        (CONFIG + "zero_optimization_stage ...... x", {"strategy_name": ("DeepSpeed", 3)}),
+        ("data_parallel_size: 6, parameter_parallel_size: 6", {"data_parallel_size": (6, 3)}),
+        ("CONFIG: micro_batches=6 micro_batch_size=2",
+         {"gradient_accumulation_steps": (6, 3), "micro_batch_size": (2, 3)}),
+        ("CONFIG: micro_batches=6 micro_batch=2", {"gradient_accumulation_steps": (6, 3)}),
+        ("dist_world_size=16 x", {"num_gpus": (16, 3)}),
+        ("nnodes=2, num_local_procs=3, node_rank=0", {"num_gpus": (6, 1)}),
+        ("DeepSpeed info: version=0.14.5+x, git", {"deepspeed_version": ("0.14.5+x", 3)}),
+        ("OVERFLOW! Rank 0 Skipping step.", {"precision": ("fp16", 1)}),
+        (" " * 10_000 + "dist_world_size=16 x", {}),
+        (" " * (10_000 - 18) + "dist_world_size=16 x", {"num_gpus": (16, 3)}),
+    ],
+)  # fmt: skip
+def test_what_deepspeed_states(content, stated):
+    found = LoggedValues()
+    setup.statements_in(content, 9, found)
+    assert {name: (each.value, each.weight) for name, each in found.items()} == stated
+    assert {each.line for each in found.values()} <= {9}
