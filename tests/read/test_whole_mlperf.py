@@ -852,7 +852,12 @@ DESCRIBED = system.of(SYSTEM)
 
 def applied(run, described=DESCRIBED, where="machine.json"):
     """What a description changes in a run."""
-    found, old = (json.loads(msgspec.json.encode(each)) for each in (system.applied(run, described, where), run))
+    return differences(run, system.applied(run, described, where))
+
+
+def differences(before, after):
+    """What differs, by the dotted names of fields."""
+    found, old = (json.loads(msgspec.json.encode(each)) for each in (after, before))
     changed = {}
     for name, value in found.items():
         if value != old[name]:
@@ -900,6 +905,48 @@ def test_what_a_description_adds():
             "the system description machine.json has an error text for its GPU: No devices",
         ]
     }
+
+
+INFERRED = "inferred from the names of the platform and of the log's files"
+NONE = "the log doesn't state its GPUs: add"
+
+
+@pytest.mark.parametrize(
+    ("platform", "path", "known", "changed"),
+    [
+        ("2xNVIDIA B200", "ngpu16_x/a/b/result_0.txt", (None, None),
+         {"gpu_info.device_name": "B200", "gpu_info.device_count": 16, "gpu_info.software_stack": "cuda",
+          "platform": "nvd", "training_config.num_gpus": 16, "warnings": [f"{INFERRED}: GPUs 16, GPU B200"]}),
+        # Of four directories the last three count.
+        ("x", "8xMI300X/ngpu16/a/b/result_0.txt", (None, None),
+         {"gpu_info.device_count": 16, "training_config.num_gpus": 16, "warnings": [f"{INFERRED}: GPUs 16"]}),
+        (None, "8xMI300X/a/b/result_0.txt", (None, None),
+         {"gpu_info.device_name": "MI300X", "gpu_info.device_count": 8, "gpu_info.software_stack": "rocm",
+          "platform": "amd", "training_config.num_gpus": 8, "warnings": [f"{INFERRED}: GPUs 8, GPU MI300X"]}),
+        # The log knows one of both.
+        ("x", "2x8xB200/result_0.txt", ("NVIDIA B200", None),
+         {"gpu_info.device_count": 16, "training_config.num_gpus": 16, "warnings": [f"{INFERRED}: GPUs 16"]}),
+        ("4xB200", "result_0.txt", (None, 8),
+         {"gpu_info.device_name": "B200", "gpu_info.software_stack": "cuda", "platform": "nvd",
+          "warnings": [f"{INFERRED}: GPU B200"]}),
+        ("3x4xB200", "8xB200/result_0.txt", (None, None),
+         {"gpu_info.device_name": "B200", "gpu_info.software_stack": "cuda", "platform": "nvd",
+          "warnings": [NONE, f"{INFERRED}: GPU B200"]}),
+        ("1xB200", "1xB200/result_0.txt", ("NVIDIA B200", 8), {}),
+        ("8xMI300X", "8xB200/result_0.txt", (None, None), {}),
+    ],
+)  # fmt: skip
+def test_what_names_tell(platform, path, known, changed):
+    run = make_run(known[0], gpus=known[1], stack=None, framework="mlperf", warnings=() if known[1] else (NONE,))
+    run = msgspec.structs.replace(
+        run,
+        platform=None,
+        gpu_info=GpuInfo(device_name=known[0], device_count=known[1]),
+        framework_config={"submission_platform": platform} if platform else {},
+    )
+    assert differences(run, system.inferred(run, PurePosixPath("/logs", path))) == changed
+    other = msgspec.structs.replace(run, framework="nemo")
+    assert system.inferred(other, PurePosixPath("/logs", path)) == other
 
 
 def test_what_a_log_states_wins():

@@ -120,6 +120,10 @@ def test_how_many_numbers_of_epochs_are_tried(epochs, evidence):
     assert steps.number_steps(known, 10 * epochs, None, None).evidence == evidence
 
 
+def test_a_hint_without_bars():
+    assert StepHint(0.5, 0.1) == (0.5, 0.1, 0, None)
+
+
 def test_epochs_that_no_number_of_steps_fits():
     assert steps._linear(hints((0.5, 0, None), (1.0, 0, None)), (5, 10)) is True
     assert steps._linear(hints((0.5, 0, None), (1.0, 0, None)), (5, 11)) is False
