@@ -158,6 +158,60 @@ def test_what_formats_are_known_by():
     golden.check("read_formats.txt", "\n".join([*rows, f"head {read.HEAD}", ""]))
 
 
+@pytest.mark.parametrize(
+    ("head", "kind"),
+    [
+        ("_step,_runtime,loss\n", "the history of a W&B run"),
+        ("_step,_timestamp\n", "the history of a W&B run"),
+        ("_step,loss\n", None),
+        ("_runtime,loss\n", None),
+        ("step,_runtime\n", None),
+        ("x,a - b,a - b__MIN,a - b__MAX\n", "a chart of W&B"),
+        ("x,a - b,a - b__MIN\n", None),
+        ("x,ab,ab__MIN,ab__MAX\n", None),
+        ("x,a - b,a - b__MAX,a - b__MIN\n", None),
+        ("x,a - b,a - c__MIN,a - c__MAX\n", None),
+        ("step,train_loss\n", "metrics.csv of Lightning"),
+        ("step,Val_LOSS\n", "metrics.csv of Lightning"),
+        ("step,epoch\n", "metrics.csv of Lightning"),
+        ("step,lr\n", "metrics.csv of Lightning"),
+        ("step,lrs\n", None),
+        ("step\n", None),
+        ("loss,epoch\n", None),
+        ("step,loss,loss\n", None),
+        # The second row has as many columns as the header, where that is known.
+        ("step,loss\n1,2,3\n1,2\n1,2\n", None),
+        ("step,loss\n1,2\n1,2,3\n1,2\n", "metrics.csv of Lightning"),
+        ("step,loss\n1,2,3\n1,2\n", "metrics.csv of Lightning"),
+        ("step;loss\n1;2,5,3\n", "metrics.csv of Lightning"),
+        ("run_id,key,value,step,timestamp\n", "metric histories of MLflow"),
+        ("more,run_id,key,value,step,timestamp\n", "metric histories of MLflow"),
+        ("run_id,key,value,step\n", None),
+        ("1700000001500 1.99 1\n", "a metric in the directory of an MLflow run"),
+        ("1700000001500 -1e-5 1 more\r\n", "a metric in the directory of an MLflow run"),
+        ("170000000150 1.99 1\n", None),
+        ("1700000001500 1.99 x\n", None),
+        ('{"log_history": []}', "trainer_state.json"),
+        ('\ufeff \n{"a": 1, "log_history" : [', "trainer_state.json"),
+        ('{"log_history": {}}', None),
+        ('["log_history": []', None),
+        ('{"train_runtime": 3}', "train_results.json"),
+        ('{"schema_version": 3, "train_runtime": 3}', None),
+        ('{"a": "' + " " * 174 + '", "schema_version": 3, "train_runtime": 3}', None),
+        ('{"a": "' + " " * 175 + '", "schema_version": 3, "train_runtime": 3}', "train_results.json"),
+        ('["train_runtime"]', None),
+        (":W&B\x00", "the file of a W&B run"),
+        ("x:W&B", None),
+        ("", None),
+    ],
+)
+def test_what_a_file_is_known_by(head, kind):
+    found = read.file_format_of(head.encode())
+    assert (found and found.looks_for.startswith(kind or "?"), found is None) == (
+        (True, False) if kind else (None, True)
+    )
+
+
 NO_LOG = "no supported training log in it"
 HELP = "pass a training log; tprimat read --help lists formats, --columns and --pattern read others"
 
