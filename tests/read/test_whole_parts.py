@@ -36,7 +36,7 @@ from tprimat.read.parsing.values import LoggedValues
         (automodel, "else", False),
         (composer, "[batch=3/20]:", True),
         (composer, " Train loss/train/total: 2.5", True),
-        (composer, " Eval metrics/eval/Loss: 2.5", True),
+        (composer, " Eval metrics/eval/Loss: 2.5", False),
         (composer, "else", False),
         (deepspeed, "epoch=0/micro_step=3/global_step=3, RunningAvgSamplesPerSec=2.5, CurrSamplesPerSec=3.5", True),
         (deepspeed, "epoch=0/micro_step=3/global_step=0, RunningAvgSamplesPerSec=2.5, CurrSamplesPerSec=3.5", True),

@@ -13,10 +13,7 @@ from collections.abc import Mapping
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import timer
 from tprimat.read.parsing.step_lines import BlockReader
-from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, number, state, whole_ratio
-
-_EVAL = re.compile(r"^\s*Eval [\w./ -]{2,120}: ")
 
 ROLLING = 100
 """Batches that Composer's SpeedMonitor averages by default."""
@@ -26,7 +23,7 @@ class Reader(BlockReader):
     """A parsed_log.Reader of Composer logs."""
 
     name = "composer"
-    signs = ("Train ", "batch=", "Eval ")
+    signs = ("Train ", "batch=")
     timing = timer(
         clock="host clock of Composer's SpeedMonitor",
         covers="whole batches without evaluation, a rolling mean of up to 100 of them",
@@ -64,10 +61,6 @@ class Reader(BlockReader):
         "scatter is understated"
     )
     untimed = "batches_per_sec is printed with too few digits"
-
-    def take(self, line: Line) -> bool:
-        """Read a header or a metric; skip those of an evaluation."""
-        return super().take(line) or _EVAL.match(line.text) is not None
 
     def step_within(self, block: dict[str, str]) -> int | None:
         """Return the batch of a block."""
