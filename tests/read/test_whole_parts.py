@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tprimat.analysis.warmup import MINIMUM_RECORDS
 from tprimat.read import (
     automodel,
     composer,
@@ -179,3 +180,47 @@ def test_what_deepspeed_states(content, stated):
     setup.statements_in(content, 9, found)
     assert {name: (each.value, each.weight) for name, each in found.items()} == stated
     assert {each.line for each in found.values()} <= {9}
+
+
+def test_how_many_lines_without_steps_are_one_training():
+    def runs(count):
+        reader = megatron_bridge.Reader()
+        for number in range(count):
+            reader.feed(Line(number + 1, f"Step Time : {number + 2}.5s", True))
+        return [parsed.run().step_times for parsed in reader.finish()]
+
+    assert runs(MINIMUM_RECORDS - 1) == [(number + 2.5,) for number in range(MINIMUM_RECORDS - 1)]
+    assert runs(MINIMUM_RECORDS) == [tuple(number + 2.5 for number in range(MINIMUM_RECORDS))]
+    assert runs(0) == []
+
+
+def bridge(*contents):
+    reader = megatron_bridge.Reader()
+    for number, content in enumerate(contents, 1):
+        reader.feed(Line(number, content, True))
+    return [(parsed.run().steps, parsed.run().step_times, parsed.run().warnings[0]) for parsed in reader.finish()]
+
+
+def megatron(step):
+    return f" iteration {step:8d}/     100 | elapsed time per iteration (ms): 500.0 |"
+
+
+def test_the_steps_of_megatrons_lines():
+    in_order = "lines without step numbers are numbered in order, one step each"
+    times = [f"Step Time : {number}.5s" for number in (2, 3, 4)]
+    begins = "log begins at step 7"
+    found = bridge(*times, *map(megatron, (7, 8, 9)))
+    assert [each[:2] for each in found] == [((7, 8, 9), (2.5, 3.5, 4.5))]
+    assert found[0][2] == begins
+    # A line that several ranks print, or one more than there are times: the line next in the order counts.
+    assert bridge(times[0], *map(megatron, (7, 7, 8)), times[1], megatron(9), times[2])[0][:2] == (
+        (7, 8, 9),
+        (2.5, 3.5, 4.5),
+    )
+    assert bridge(times[0], *map(megatron, (7, 8)), times[1], *map(megatron, (9, 10)), times[2])[0][:2] == (
+        (7, 9, 10),
+        (2.5, 3.5, 4.5),
+    )
+    # Fewer lines than times say nothing.
+    assert bridge(*times, *map(megatron, (7, 8)))[0] == ((1, 2, 3), (2.5, 3.5, 4.5), in_order)
+    assert bridge(*times, *map(megatron, (0, 7, 8)))[0] == ((1, 2, 3), (2.5, 3.5, 4.5), in_order)

@@ -142,6 +142,7 @@ TENSORBOARD = {
         points((90, 99, {"train_loss": 2.75}), (100, 109, {"train_loss": 2.5}), (80, -3, {"train_loss": 1.5})),
     ],
     "lightning_without_times": [points((5, 3, {"train_loss": 3.5}), (4, 4, {"train_loss": 3.25}))],
+    "batch_of_one": [points((0, 3, {"lm loss": 3.5, "batch-size": 1}), (9, 4, {"lm loss": 3.25, "batch-size": 1}))],
     "once": [points((0, 3, {"train_loss": 3.5}), (9, 3, {"train_loss": 3.25}))],
     "cut": [points((0, 49, {"train_loss": 3.5}), (30, 99, {"train_loss": 3.25}))[:-3]],
     "nothing": [writer.version(), points((0, 49, {"eval": 3.5, **{f"t{n}": 1 for n in range(8)}}))],
