@@ -215,6 +215,7 @@ LOGS = {
     "summary_flux": FLUX,
     "nothing_begun": ":::MLLOG " + json.dumps({"key": "init_start", "time_ms": 1_700_000_000_500}) + "\n",
     "stop_without_place": stop_without_place(),
+    "died_early": mllog("init_start", None) + "\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n",
     "started_alone": mllog("run_start", None) + "\n",
     "mixed": mlperf_log(EVEN, "mixed"),
     "without_run_stop": mlperf_log(((12, 12_000, 900), (6, 6_030, 900)), status=None, records=3),
@@ -626,6 +627,15 @@ def test_a_block_of_unknown_steps_has_those_of_its_records():
         ("training", 2.0, 8.0, 1, 4),
         ("training", 20.0, 15.0, 5, 9),
         ("training", 40.0, 10.0, 10, 12),
+    ]
+
+
+def test_a_late_record_of_the_block_before_is_no_step_of_a_block():
+    first, second = one_block(span=(0, 4)), one_block(30, None)
+    marks = [mark("block_start", 12, first), mark("block_stop", 20, first), mark("block_start", 30, second)]
+    assert [each[:5] for each in entries(marks, times={3: 18.0, 4: 35.0}, last=60.0)][1:] == [
+        ("training", 2.0, 8.0, 1, 4),
+        ("unknown", 20.0, 30.0, None, None),
     ]
 
 

@@ -66,6 +66,7 @@ from tprimat.read.parsing.values import LoggedValues
         (olmo, "[step=3/4]", True),
         (olmo, "    train/CE loss=2.5", False),
         (torchtune, "Step 3 | loss:2.5", True),
+        (torchtune, "Step 3 | tokens_per_second:2.5", True),
         (torchtune, "Step 3 | eval:2.5", False),
         (torchtune, "Step", False),
         (verl, "step:3 - train/time(s):2.5", True),

@@ -226,8 +226,8 @@ def damaged(size):
         (GOOD + GOOD[:-2] + b"xx" + GOOD, "the checksum of a record is wrong", 1),
         (GOOD + writer.record(b"\xff" * 11) + GOOD, "a record is not an event", 1),
         # A long one isn't checked.
-        (damaged(tfevents.CHECKED) + GOOD, "the checksum of a record is wrong", 0),
-        (damaged(tfevents.CHECKED + 1) + GOOD, None, 1),
+        (damaged(2048) + GOOD, "the checksum of a record is wrong", 0),
+        (damaged(2049) + GOOD, None, 1),
     ],
 )
 def test_where_reading_ends(content, cut, count):
@@ -369,7 +369,8 @@ def removed(name):
 def run_record(name, started, **values):
     return made_files.field(
         17,
-        made_files.text(8, name)
+        made_files.text(8, "another")
+        + made_files.text(8, name)
         + made_files.field(17, made_files.number(1, started))
         + made_files.field(4, made_files.items(values, 1)),
     )

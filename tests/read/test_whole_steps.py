@@ -150,10 +150,10 @@ def test_the_digits_of_an_epoch(epoch, resolution):
 
 
 def test_what_formats_are_known_by():
-    path = "runs/abc/metrics/rank3/a_1.1234567890123.pt.trace.json"
+    paths = "runs/abc/metrics/rank3/a_1.1234567890123.pt.trace.json", "runs/b/loss"
     rows = [
         f"{each.name}: {each.looks_for} | {', '.join(each.beside)} | streamed {each.is_streamed} | "
-        f"{each.together and each.together(path)}"
+        f"{[each.together(path) for path in paths] if each.together else None}"
         for each in read.FILE_FORMATS
     ]
     golden.check("read_formats.txt", "\n".join([*rows, f"head {read.HEAD}", ""]))
