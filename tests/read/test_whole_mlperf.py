@@ -639,6 +639,15 @@ def test_a_late_record_of_the_block_before_is_no_step_of_a_block():
     ]
 
 
+def test_a_block_behind_one_of_unknown_steps():
+    first, second = one_block(span=None), one_block(30, None)
+    marks = [mark("block_start", 12, first), mark("block_stop", 20, first), mark("block_start", 30, second)]
+    assert [each[:5] for each in entries(marks, times={1: 35.0, 2: 40.0}, last=60.0)][1:] == [
+        ("training", 2.0, 8.0, None, None),
+        ("training", 20.0, 10.0, 1, 2),
+    ]
+
+
 def test_slower_ranks_end_nothing_twice():
     first = one_block()
     marks = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
 from tprimat.analysis.warmup import MINIMUM_RECORDS
@@ -18,12 +20,19 @@ from tprimat.read import (
     nemo_rl,
     olmo,
     torchtune,
+    tracelens,
     verl,
+    wandb_offline,
 )
+from tprimat.read import golden as golden_values
 from tprimat.read.deepspeed import profile, setup
 from tprimat.read.deepspeed import reader as deepspeed
+from tprimat.read.hf_trainer import state
+from tprimat.read.kineto import events
+from tprimat.read.parsing.parsed_log import InputFile
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import LoggedValues
+from tprimat.read.tensorboard import tfevents
 
 
 @pytest.mark.parametrize(
@@ -225,3 +234,92 @@ def test_the_steps_of_megatrons_lines():
     # Fewer lines than times say nothing.
     assert bridge(*times, *map(megatron, (7, 8)))[0] == ((1, 2, 3), (2.5, 3.5, 4.5), in_order)
     assert bridge(*times, *map(megatron, (0, 7, 8)))[0] == ((1, 2, 3), (2.5, 3.5, 4.5), in_order)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "value"),
+    [
+        (golden_values, "LARGEST", 2**25),
+        (state, "LARGEST", 2**28),
+        (events, "PIECE", 2**22),
+        (events, "LONGEST", 2**25),
+        (tfevents, "LONGEST_READ", 2**24),
+        (tracelens, "LARGEST_WORKBOOK", 2**26),
+        (tracelens, "MOST_TAGS", 1_000_000),
+        (tracelens, "MOST_ROWS", 100_000),
+        (tracelens, "MOST_COLUMNS", 200),
+        (wandb_offline, "_LONGEST", 2**25),
+        (wandb_offline, "_BLOCK", 2**15),
+    ],
+)
+def test_limits_that_no_small_file_reaches(module, name, value):
+    assert getattr(module, name) == value
+
+
+@pytest.mark.parametrize(("size", "fits"), [(40, True), (41, False)])
+def test_the_largest_file_of_the_trainer(size, fits, monkeypatch):
+    monkeypatch.setattr(state, "LARGEST", 40)
+    part = InputFile("a", io.BytesIO(b'{"train_runtime": 2.5}'.ljust(size)))
+    if fits:
+        (parsed,) = state._results(part, {})
+        assert parsed.run().native_metrics == {"train_runtime_seconds": 2.5}
+    else:
+        with pytest.raises(ValueError, match="larger than 0 MiB, which no such file is"):
+            state._results(part, {})
+
+
+@pytest.mark.parametrize(("lines", "steps"), [(201, [4]), (202, [])])
+def test_the_longest_object_of_dllogger(lines, steps):
+    """Its last line is looked at as well, so that one line more is read if it ends the object."""
+    reader = dllogger.Reader()
+    content = ['DLLL {"step": 3, "data": {', *[""] * (lines - 2), '"reduced_train_loss": 2.5}}']
+    for number, each in enumerate(content, 1):
+        reader.feed(Line(number, each, True))
+    assert [step for parsed in reader.finish() for step in parsed.run().steps] == steps
+
+
+@pytest.mark.parametrize(("size", "found"), [(0, 1), (1, 0)])
+def test_the_largest_document_of_golden_values(size, found, monkeypatch):
+    content = ['{"1": {"lm loss": 2.5,', ' "x": 3}}']
+    monkeypatch.setattr(golden_values, "LARGEST", sum(map(len, content)) + 2 - size)
+    reader = golden_values.Reader()
+    for number, each in enumerate(content, 1):
+        reader.feed(Line(number, each, True))
+    assert len(reader.finish()) == found
+
+
+@pytest.mark.parametrize(
+    ("content", "within"),
+    [
+        (['{"lm loss": 1'], 1),
+        (["", "  ", '{"lm loss": 1'], 1),
+        (["x", '{"lm loss": 1'], 0),
+        (['{"lm loss": 1}', '{"lm loss": 2}'], 0),
+        (['{"lm loss": 1', '{"lm loss": 2}'], 2),
+        (['{"lm loss": 1}', ' {"lm loss": 2}'], 2),
+        (['{"lm loss": 1', "x"], 2),
+    ],
+)
+def test_what_may_be_a_document_of_golden_values(content, within):
+    reader = golden_values.Reader()
+    for number, each in enumerate(content, 1):
+        reader.feed(Line(number, each, True))
+    assert (len(reader.within), reader.recognised) == (within, within > 0)
+
+
+@pytest.mark.parametrize(
+    ("scalar", "points"),
+    [
+        ({"values": {"1": 2.5, "3": "3.5", "x": 4.5, "0": 5.5, "4": "nan", "5": None, "6": "inf"}},
+         [(1, 2.5), (3, 3.5)]),
+        ({"values": [2.5, 3.5, "nan", 4.5]}, [(1, 2.5), (2, 3.5), (4, 4.5)]),
+        ({"values": [2.5, 3.5], "start_step": 10, "step_interval": 5}, [(10, 2.5), (15, 3.5)]),
+        ({"values": [2.5, 3.5], "start_step": 0, "step_interval": 0}, [(1, 3.5)]),
+        ({"values": [2.5, 3.5], "start_step": "4"}, [(4, 2.5), (5, 3.5)]),
+        ({"values": 2.5}, []),
+        ([2.5], []),
+        (None, []),
+    ],
+)  # fmt: skip
+def test_points_of_golden_values(scalar, points):
+    assert golden_values._points(scalar) == points

@@ -64,6 +64,7 @@ def coarse(*rows):
         (bars((3, 3), (6, 6)), None, None, None, (3, 6), BESIDE),
         (bars((3, 3), (6, 6)), 6, None, None, (3, 6), BESIDE),
         (bars((3, 3), (6, 6)), 5, None, None, (1, 2), None),
+        (bars((3, 3), (6, 6), (5, 5)), None, None, None, (1, 2, 3), None),
         (bars((6, 6), (3, 3)), None, None, None, (1, 2), None),
         (bars((0, None), (0, None)), None, None, None, (1, 2), None),
         (bars((0, 3), (3, 6), (6, 9)), None, None, None, (3, 6, 9), BESIDE),

@@ -229,7 +229,7 @@ class Reader(StepReader):
             before = (0, 0.0)
         if before is not None and seconds >= before[1]:
             record.window = step - before[0]
-            record.put("seconds", round((seconds - before[1]) / record.window, 9) or None)
+            record.put("seconds", round((seconds - before[1]) / record.window, 9))
         self._before = (step, seconds)
         return True
 
