@@ -13,10 +13,7 @@ from collections.abc import Mapping
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import timer
 from tprimat.read.parsing.step_lines import BlockReader
-from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, number, state, whole_ratio
-
-_EVAL = re.compile(r"^\s*Eval [\w./ -]{2,120}: ")
 
 ROLLING = 100
 """Batches that Composer's SpeedMonitor averages by default."""
@@ -26,7 +23,7 @@ class Reader(BlockReader):
     """A parsed_log.Reader of Composer logs."""
 
     name = "composer"
-    signs = ("Train ", "batch=", "Eval ")
+    signs = ("Train ", "batch=")
     timing = timer(
         clock="host clock of Composer's SpeedMonitor",
         covers="whole batches without evaluation, a rolling mean of up to 100 of them",
@@ -50,14 +47,12 @@ class Reader(BlockReader):
         "memory/peak_reserved_mem": "memory_max_reserved_gb",
         "memory/current_allocated_mem": "memory_allocated_gb",
         "time/train": "cumulative_train_hours",
-        **dict.fromkeys(
-            (f"lr-{name}/group0" for name in ("DecoupledAdamW", "AdamW", "DecoupledLionW")), "learning_rate"
-        ),
         # These follow from others, or aren't of training.
         **dict.fromkeys(
             (f"time/{name}" for name in ("batch", "sample", "epoch", "val", "total", "remaining_estimate")), ""
         ),
         **dict.fromkeys((f"throughput/device/{name}_per_sec" for name in ("batches", "samples")), ""),
+        "trainer/device_train_microbatch_size": "",
     }
     needs = ("loss/train/total", "metrics/train/LanguageCrossEntropy", "throughput/")
     rates = ("throughput/batches_per_sec",)
@@ -66,10 +61,6 @@ class Reader(BlockReader):
         "scatter is understated"
     )
     untimed = "batches_per_sec is printed with too few digits"
-
-    def take(self, line: Line) -> bool:
-        """Read a header or a metric; skip those of an evaluation."""
-        return super().take(line) or _EVAL.match(line.text) is not None
 
     def step_within(self, block: dict[str, str]) -> int | None:
         """Return the batch of a block."""
@@ -80,6 +71,7 @@ class Reader(BlockReader):
         """Return the record of a block; state the sizes that follow from its values."""
         record = super().record(step, line, block)
         record.put("learning_rate", next((rate for name, rate in block.items() if name.startswith("lr-")), None))
+        record.unread = tuple(name for name in record.unread if not name.startswith("lr-"))
         for kind in ("samples_per_sec", "tokens_per_sec"):
             every, one = block.get(f"throughput/{kind}", ""), block.get(f"throughput/device/{kind}", "")
             words = f"{kind} {every} / {one} of a device"

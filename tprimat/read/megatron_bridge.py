@@ -69,16 +69,16 @@ class Reader(StepReader):
             self._iterations += [int(anchor[1]) for anchor in ANCHOR.finditer(text) if int(anchor[1]) >= 1]
             if sequence := _SEQUENCE.search(text):
                 state(self.stated, "sequence_length", int(sequence[1]), sequence[0], line.number, 3)
+        if "gigabytes" in text:
+            for kind, gigabytes in _MEMORY.findall(text):
+                name = f"peak_memory_{kind}_gb"
+                self.memory[name] = max(self.memory.get(name, 0.0), float(gigabytes))
         super().feed(line)
 
     def other(self, line: Line) -> None:
         """Read a line of the setup."""
         text, around = line.text, self.sorter.pending
         self._bare = self._bare and (not text or text.isspace())
-        if "gigabytes" in text:
-            for kind, gigabytes in _MEMORY.findall(text):
-                name = f"peak_memory_{kind}_gb"
-                self.memory[name] = max(self.memory.get(name, 0.0), float(gigabytes))
         if ": " in text and len(text) < 300 and (size := _SIZES.match(without_prefixes(text))):
             state(around.stated, _NAMES.get(size[1], size[1]), int(size[2]) or None, size[0], line.number)
         if "Job throughput:" in text:

@@ -59,7 +59,7 @@ _LLM_C_EARLY = re.compile(
     rf"\bstep +{_STEP}(?:/{_PLANNED})?: train loss (?P<loss>{_NUMBER}) \((?:took )?"
     rf"(?P<milliseconds>{_NUMBER}) ms(?:, (?P<tokens_per_second>{_NUMBER}) tok/s)?\)"
 )
-_EVALUATED = re.compile(rf"^(?:.{{0,60}}\s)?s:\d{{1,12}} (?:tel|eval):{_NUMBER}")
+_EVALUATED = re.compile(rf"^(?:.{{0,60}}\s)?s:\d{{1,12}} tel:{_NUMBER}")
 _FORMS = {
     # With a text that each of its lines has: to search for a pattern takes many times as long as for a text.
     "iter": ("iter ", _ITER),
@@ -229,7 +229,7 @@ class Reader(StepReader):
             before = (0, 0.0)
         if before is not None and seconds >= before[1]:
             record.window = step - before[0]
-            record.put("seconds", round((seconds - before[1]) / record.window, 9) or None)
+            record.put("seconds", round((seconds - before[1]) / record.window, 9))
         self._before = (step, seconds)
         return True
 

@@ -58,7 +58,7 @@ class Reader(BlockReader):
     def take(self, line: Line) -> bool:
         """Read a header, with its time, or a metric."""
         taken = super().take(line)
-        if taken and "[step=" in line.text:
+        if taken:
             self.sorter.pending.feed(line.number, line.text)
         return taken
 

@@ -92,14 +92,16 @@ def trainings_of(rows: Iterable[tuple[int, Row]]) -> list[LoggedTraining]:
 
 def _set_times(training: LoggedTraining, clock: str) -> None:
     records = training.ordered()
-    if any(record.seconds is not None for record in records):
+    is_timed = any(record.seconds is not None for record in records)
+    timed = [record.native for record in records if "elapsed_seconds" in record.native]
+    if timed and (clock == WALL_TIME or not is_timed):
+        # The run starts before its training: the first step's time is unknown.
+        started = timed[0]["elapsed_seconds"]
+        for native in timed:
+            native["elapsed_seconds"] -= started
+    if is_timed:
         _check_times(records, training.warnings)
         return
-    # The run starts before its training: the first step's time is unknown.
-    started = records[0].native.get("elapsed_seconds", 0.0)
-    for record in records:
-        if "elapsed_seconds" in record.native:
-            record.native["elapsed_seconds"] -= started
     set_times(records)
     training.around.marks["stamps"] = records[0].line
     training.warnings.append(f"step times are differences of {clock}: evaluation and saving are included, if any")

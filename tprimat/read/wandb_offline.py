@@ -166,7 +166,8 @@ def _read(part: InputFile, beside: Mapping[str, bytes]) -> list[ParsedLog]:
     known: dict[str, Any] = {"timestamp": utc(run.started), "ended": run.exit_code == 0 or None}
     if run.exit_code:
         known["fixed_status"] = ("incomplete", f"the run ended with exit code {run.exit_code}")
-    known["notes"] = (f"{len(run.rows)} rows of history, {len(run.config)} entries of config", f"W&B run {run.name}")
+    known["notes"] = (f"{len(run.rows)} rows of history, {len(run.config)} entries of config",)
+    known["notes"] += (f"W&B run {run.name}",) if run.name else ()
     for training in trainings:
         run.state(training.around.stated, metadata)
         training.warnings[:0] = list(dict.fromkeys(run.warnings))

@@ -46,8 +46,9 @@ _PARTS = re.compile(r"time \(ms\) \|(.{1,4000})")
 _PART = re.compile(rf"\b(fwd|bwd|bwd_inner|bwd_allreduce|step|forward|backward): *({_NUMBER})")
 _STATEMENTS = statements(
     *(
-        (f"{name} ...", count, 1, rf"^\s*(?:\[[^\]]*\]:?\s*)*{name} \.{{3,}} (?P<{field}>\d{{1,15}})\s*$")
-        # Arguments of Megatron as the first versions with DeepSpeed called them.
+        (f"{name} ...", count, 1, rf"^\s*(?:\[(?!config\.py)[^\]]*\]:?\s*)*{name} \.{{3,}} (?P<{field}>\d{{1,15}})\s*$")
+        # Arguments of Megatron as the first versions with DeepSpeed called them; in DeepSpeed's own configuration
+        # world_size is something else (setup.py).
         for name, field in names("deepspeed").items()
     ),
     (
@@ -170,7 +171,8 @@ class Reader(StepReader):
         """State what follows from the statements, and derive step times."""
         training, stated, profile = run.training, run.stated, self._profile
         is_last, records = training is self.sorter.trainings[-1], training.ordered()
-        if is_last and self._exited:
+        # Of several nodes a log may hold the launcher of one.
+        if is_last and self._exited and len(self._exited) >= (stated.count("data_parallel_size") or 0):
             state(stated, "num_gpus", len(self._exited), f"{len(self._exited)} processes exit successfully", 1, ECHOED)
         if stated.count("tensor_model_parallel_size") is None and stated.count("pipeline_model_parallel_size") is None:
             setup.world_from_replicas(stated)

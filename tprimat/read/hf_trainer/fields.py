@@ -164,13 +164,14 @@ def _set_step_times(records: Sequence[Record]) -> bool:
     # transformers 5 prints four digits on the console, of which a difference keeps few.
     if all(seconds is None or float(f"{seconds:.4g}") == seconds for seconds in since_start):
         return False
-    before = 0.0
+    before, steps = 0.0, 0
     for record, seconds in zip(records, since_start, strict=True):
+        steps += record.window or 1
         if seconds is not None:
             # A resumed training counts from its own start.
             apart = seconds - before if seconds > before else seconds
-            record.put("seconds", round(apart / (record.window or 1), 7))
-            before = seconds
+            record.put("seconds", round(apart / steps, 7))
+            before, steps = seconds, 0
     return True
 
 

@@ -101,7 +101,7 @@ class Reader:
 
     name = "hf_trainer"
     hears = (
-        *("{'", "TrainOutput(", "|", "axolotl", " = ", "trainable params: "),
+        *("{'", "TrainOutput(", "|", "axolotl", " = "),
         *(*deepspeed_setup.SIGNS, *NAMED),
     )
 

@@ -222,7 +222,7 @@ class Reader:
         self._seen[name] = event.time
         if len(self._seen) > 10_000:
             self._seen = dict(list(self._seen.items())[-5_000:])
-        return before is not None and abs(event.time - before) < SAME_EVENT and key != "cache_clear"
+        return before is not None and abs(event.time - before) < SAME_EVENT
 
     def _beside(self, line: Line) -> None:
         """Read the setup from a line that is no event."""

@@ -85,10 +85,11 @@ def builder(training: BenchmarkRun) -> RunBuilder:
                 record.put("seconds", round(block.duration / block.steps, 9))
                 record.window = block.steps
     for where, accuracy in training.evaluations:
-        samples = where.get("samples_count", where.get("epoch_num"))
+        samples = where.get("samples_count", tokens := where.get("epoch_num"))
         if samples and batch:
-            # An evaluation follows the record at its step, or one batch later, as some count.
-            step = next((each for each in (samples / batch, samples / batch + 1) if each in training.records), None)
+            # An evaluation follows the record at its step, or one batch later, as some count; others count tokens.
+            steps = [samples / batch, samples / batch + 1, (tokens or 0) / (batch * (sequence or 1))]
+            step = next((each for each in steps if each in training.records), None)
             if step is not None:
                 training.records[int(step)].native.setdefault("eval_accuracy", accuracy)
     duration = stop.time - start.time if start and stop else training.figures.get("whole_run_duration")

@@ -225,14 +225,16 @@ def set_times(records: Sequence[Record]) -> None:
     If the first record is of a resumed training, its time counts from the resumption: it gives no step time.
     """
     usual = records[1].step - records[0].step if len(records) > 1 else records[0].step
-    step, seconds = max(records[0].step - usual, 0), 0.0
-    is_resumed = step > 0
+    step = timed = max(records[0].step - usual, 0)
+    seconds, is_resumed = 0.0, step > 0
     for record in records:
         now = record.native.get("elapsed_seconds")
-        record.window = max(record.step - step, 1)
-        if now is not None and now > seconds and not is_resumed:
-            record.put("seconds", round((now - seconds) / record.window, 9))
-        step, seconds, is_resumed = record.step, seconds if now is None else now, False
+        record.window, step = max(record.step - step, 1), record.step
+        if now is None:
+            continue
+        if now > seconds and not is_resumed:
+            record.put("seconds", round((now - seconds) / max(step - timed, 1), 9))
+        timed, seconds, is_resumed = step, now, False
 
 
 def series(records: Sequence[Record], *, shift: int = 0) -> dict[str, Any]:

@@ -294,8 +294,8 @@ def _state_batch(sizes: Mapping[int, float], scalars: Mapping[str, list[Point]],
         (size,) = used
         if requested and requested != size:
             training.warnings.append(
-                f"the arguments request a global batch of {requested}, but {where} show {size} at every step "
-                f"(batch ramp-up); {size} is used"
+                f"the arguments request a global batch of {requested}, but every step has {size} by {where} (batch "
+                f"ramp-up); {size} is used"
             )
             stated.pop("global_batch_size", None)
         state(stated, "global_batch_size", size, f"{where}: {size}")
@@ -316,11 +316,12 @@ def _set_windows(layout: Layout, columns: Mapping[str, dict[int, float]], traini
                 "other values are per step"
             )
         return
-    apart = min((later.step - earlier.step for earlier, later in pairwise(records)), default=1)
-    before = 0
-    for record in records:
-        record.window = max(1, min(record.step + shift - before, apart))
-        before = record.step + shift
+    steps = [record.step + shift for record in records]
+    # With an interval of 10, some write step 1 as well: 1, 10, 20.
+    regular = steps[1:] if steps[0] == 1 and all(step % steps[1] == 0 for step in steps[1:]) else steps
+    apart = min((later - earlier for earlier, later in pairwise(regular)), default=max(steps[1:], default=1))
+    for record, before, step in zip(records, [0, *steps], steps, strict=False):
+        record.window = max(1, min(step - before, apart))
 
 
 FILE_FORMATS = (
