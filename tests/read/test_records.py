@@ -111,8 +111,8 @@ def test_when_a_training_began(first, known, warnings):
         # The first one is of a resumed training: its time counts from the resumption.
         ([30, 40, 50], [25.0, 45.0, 75.0], [10, 10, 10], [None, 2.0, 3.0]),
         ([7], [14.0], [7], [2.0]),
-        ([5, 10], [None, 20.0], [5, 5], [None, 4.0]),
-        ([5, 10, 15], [10.0, None, 60.0], [5, 5, 5], [2.0, None, 10.0]),
+        ([5, 10], [None, 20.0], [5, 5], [None, 2.0]),
+        ([5, 10, 15], [10.0, None, 60.0], [5, 5, 5], [2.0, None, 5.0]),
         # Time that goes back, or stands still.
         ([5, 10, 15], [10.0, 9.0, 19.0], [5, 5, 5], [2.0, None, 2.0]),
         ([5, 10, 15], [10.0, 10.0, 19.0], [5, 5, 5], [2.0, None, 1.8]),
