@@ -540,6 +540,12 @@ def beside(share):
     [
         ({}, ()),
         ({"used": 49.9}, (LOW.format("50%"),)),
+        ({"used": 50.0}, ()),
+        ({"used": 95.0}, ()),
+        ({"mfu": 26.0}, ()),
+        ({"run": a_run(native_metrics={"gpu_utilisation_percent": 90.0})}, ()),
+        ({"run": loading(5.0, 95.0)}, ()),
+        ({"others": [beside(0.05)]}, ()),
         ({"used": 50.1}, ()),
         ({"used": 94.9}, ()),
         ({"used": 95.6}, (HIGH.format("96%"),)),

@@ -456,6 +456,16 @@ UNSTATED = "of the dense BF16 peak of H100 SXM: possible only in FP8, but no pre
             ("unverified", "precision-unstated", f"900 TFLOP/s per GPU is 91% {UNSTATED}"),
         ),
         ({**PEAK, "tflops_per_gpu": 900.0, "precision": "fp8"}, None),
+        ({**PEAK, "tflops_per_gpu": 0.8 * 989.4}, None),
+        ({**PEAK, "tflops_per_gpu": 0.8 * 989.4, "precision": ""}, None),
+        (
+            {**PEAK, "tflops_per_gpu": 989.4},
+            (
+                "error",
+                "above-peak",
+                f"it prints 989 TFLOP/s per GPU, 100% of the dense BF16 peak of H100 SXM (989){NO_TRAINING}",
+            ),
+        ),
         ({**PEAK, "tflops_per_gpu": 900.0, "gpu": "unknown"}, None),
         (
             {**PEAK, "tflops_per_gpu": 900.0, "precision": "", "gpu": "MI250X"},
