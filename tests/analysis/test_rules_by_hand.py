@@ -102,13 +102,8 @@ def is_change(before, after):
     if max(first, second) / min(first, second) - 1 < 0.02:
         return False
     jump = median(after[:10]) - median(before[-10:])
-    ordered = [(one < other) == (first < second) and one != other for one in before for other in after]
-    # Of equal values, those of the lower side count as lower.
-    ordered = (
-        [each or one == other for each, (one, other) in zip(ordered, itertools.product(before, after), strict=True)]
-        if first > second
-        else ordered
-    )
+    low, high = (before, after) if first < second else (after, before)
+    ordered = [one < other for one in low for other in high]
     if jump / (second - first) < 0.5 or fmean(ordered) < 0.9:
         return False
     batches = [[median(batch) for batch in np.array_split(part, math.isqrt(len(part)))] for part in (before, after)]
@@ -161,7 +156,7 @@ def series_of(kind, count, seed):
         if kind == "two changes":
             size = (0.4, -0.25, 0.15)[seed % 3]
         if kind == "fading":
-            value += chance_of(seed) * math.exp(-at / (1 + 3 * (seed % 5)))
+            value += (0.5, 3.0, 9.0)[seed % 3] * math.exp(-at / (1 + 3 * (seed % 5)))
         elif kind == "slow part":
             value *= 1.3 if at < place * count / 2 else 1.0
         elif kind == "change":
@@ -179,10 +174,6 @@ def series_of(kind, count, seed):
         value *= 1 + noise * chance.gauss(0, 1)
         values.append(value * (chance.uniform(1.5, 6) if chance.random() < 0.02 * (seed % 3) else 1))
     return values
-
-
-def chance_of(seed):
-    return (0.5, 3.0, 9.0)[seed % 3]
 
 
 KINDS = ("flat", "fading", "slow part", "change", "two changes", "drift", "ramp", "unsettled", "start and change")
@@ -206,13 +197,13 @@ def test_segments_by_the_rules_in_plain_python(kind):
 
 def test_the_kinds_of_series_have_what_they_are_named_after():
     """Else the test above would compare nothing with nothing."""
-    found = {kind: [segments_of(series_of(*case)) for case in CASES if case[0] == kind] for kind in KINDS}
+    found = {kind: [segments.find_segments(series_of(*case)) for case in CASES if case[0] == kind] for kind in KINDS}
     assert sum(len(each) > 1 for each in found["change"]) >= 4
     assert sum(len(each) > 2 for each in found["two changes"]) >= 3
-    assert any(each and each[0][3] for each in found["drift"])
-    assert any(each and each[0][3] for each in found["ramp"])
+    assert any(each and each[0].drift for each in found["drift"])
+    assert any(each and each[0].drift for each in found["ramp"])
     assert sum(not each for each in found["unsettled"]) >= 3
-    assert sum(each[0][0] > 3 for each in found["fading"] if each) >= 4
+    assert sum(each[0].start > 3 for each in found["fading"] if each) >= 4
 
 
 @pytest.mark.parametrize("seed", range(12))
