@@ -296,3 +296,13 @@ def test_deviations_and_medians_of_values():
 )
 def test_the_unit_of_the_last_decimal(values, unit):
     assert resolution(values) == pytest.approx(unit)
+
+
+@pytest.mark.parametrize(("slow", "found"), [(31, [(31, 80)]), (32, [(32, 80)]), (33, [(0, 33), (33, 80)])])
+def test_what_is_left_of_a_warm_up_is_no_segment(slow, found):
+    """Three fast records hide a slow start from its rule; a warm-up takes two fifths of the records at most."""
+    values = [2 * (1.3 if 3 <= at < slow else 1.0) * (1 + 0.01 * math.sin(7 * at)) for at in range(80)]
+    assert [(each.start, each.stop) for each in segments.find_segments(values)] == found
+    # What is faster first is a segment, however short.
+    turned = [2 * (0.8 if 3 <= at < slow else 1.0) * (1 + 0.01 * math.sin(7 * at)) for at in range(80)]
+    assert [(each.start, each.stop) for each in segments.find_segments(turned)] == [(0, slow), (slow, 80)]
