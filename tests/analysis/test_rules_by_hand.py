@@ -306,3 +306,52 @@ def test_what_is_left_of_a_warm_up_is_no_segment(slow, found):
     # What is faster first is a segment, however short.
     turned = [2 * (0.8 if 3 <= at < slow else 1.0) * (1 + 0.01 * math.sin(7 * at)) for at in range(80)]
     assert [(each.start, each.stop) for each in segments.find_segments(turned)] == [(0, slow), (slow, 80)]
+
+
+@pytest.mark.parametrize(
+    ("levels", "found"),
+    [
+        ([(20, 2.0), (30, 3.0), (25, 3.3)], [20, 50]),
+        ([(25, 2.0), (30, 2.2), (20, 3.3)], [25, 55]),
+        ([(25, 2.0), (25, 3.0), (25, 3.6), (25, 3.9)], [25, 50, 75]),
+        ([(25, 3.9), (25, 3.6), (25, 3.0), (25, 2.0)], [25, 50, 75]),
+        ([(30, 2.0), (30, 3.0), (30, 3.4)], [30, 60]),
+        ([(40, 2.0), (40, 3.0), (40, 6.0)], [40, 80]),
+        # Of 103 records, a segment has 21 or more.
+        ([(21, 2.0), (82, 3.0)], [21]),
+        ([(20, 2.0), (83, 3.0)], [21]),
+        ([(82, 3.0), (21, 2.0)], [82]),
+        ([(83, 3.0), (20, 2.0)], [82]),
+        # Half as many are too few for a change.
+        ([(20, 2.0), (20, 3.0)], [20]),
+        ([(20, 2.0), (19, 3.0)], []),
+        ([(100, 2.0)], []),
+        # 2% is a change, less is none.
+        ([(50, 2.0), (50, 2.038)], []),
+        ([(50, 2.0), (50, 2.042)], [50]),
+        # There and back again: the order of the values shows no one change.
+        ([(40, 2.0), (40, 3.0), (40, 2.0)], []),
+    ],
+)
+def test_the_changes_of_levels(levels, found):
+    values = [level * (1 + 0.002 * math.sin(7 * at)) for count, level in levels for at in range(count)]
+    assert changepoints.change_points(np.asarray(values)) == found
+    assert changes_of(values) == found
+
+
+def test_a_drift_is_no_change_of_one_part():
+    """A ramp in the beginning is told by its first ten values, one over the whole by its line."""
+
+    def drift(values):
+        (one,) = segments.find_segments([each * (1 + 0.001 * math.sin(7 * at)) for at, each in enumerate(values)])
+        return one.drift
+
+    assert drift([2 + 0.002 * at for at in range(100)]) == pytest.approx(0.1, abs=0.003)
+    assert drift([2 + 0.00035 * at for at in range(100)]) is None
+    assert drift([2 + 0.002 * at for at in range(50)]) == pytest.approx(0.05, abs=0.003)
+    assert drift([2 + 0.002 * at for at in range(49)]) is None
+    # Each ten comes nearer, by 2% or more, from one side.
+    ramp = [1.8, 1.88, 1.95]
+    assert drift([level for level in ramp for _ in range(10)] + [2.0] * 170) == pytest.approx(2 / 1.8 - 1, abs=0.003)
+    for other in ([1.8, 1.88, 1.97], [1.94, 1.95, 2.0], [2.2, 1.88, 1.95]):
+        assert drift([level for level in other for _ in range(10)] + [2.0] * 170) is None
