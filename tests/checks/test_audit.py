@@ -187,6 +187,9 @@ def test_glm_lora_of_megatron_bridge_issue_5344():
     for factor, is_twin in ((0.9979, False), (0.9981, True), (1.0019, True), (1.0021, False)):
         near = dataclasses.replace(lora, tflops_per_gpu=4.977 * 103.95 / 363.608 * factor)
         assert ("LoRA as full training" in explained(full, near)) is is_twin
+    for other in ({"task": "rl"}, {"task": "lora"}, {"publisher": "P"}, {"framework": "F"}, {"model": "glm-4.5"}):
+        assert "LoRA as full training: the same" not in explained(dataclasses.replace(full, **other), after)
+    assert "LoRA as full training: the same" in explained(dataclasses.replace(full, task="sft"), after)
 
 
 def test_a_line_copied_from_another_page():
@@ -557,6 +560,7 @@ def gflop(printed: float, own: str, per_token: str | None = None) -> str:
         (LONG, ("info", "convention", AT_LENGTH, FULL)),
         *(({**LONG, name: None}, None) for name in ("global_batch", "step_time_s", "gpus")),
         ({**LONG, "task": ""}, None),
+        ({**LONG, "tokens_per_second_per_gpu": None, "tokens_per_step": 64.0 * 16_384}, None),
         ({**LLAMA, "sequence_length": 16_384.0, "step_time_s": 9.0}, ("info", "convention", AT_LENGTH, FULL)),
         # Without a length, three usual ones are tried; the first is named.
         (
