@@ -267,6 +267,11 @@ CASES = [
         ),
         Value(95.0, reason="allocated, highest"),
     ),
+    (
+        "memory_used_share",
+        subject(a_run(memory=(None,) * 3), others=[a_run(memory=(None, None, 50.0))]),
+        Value(62.5, reason="allocated, highest"),
+    ),
     ("memory_used_share", subject(a_run(memory=(None, 60.0, 50.0))), Value(75.0, reason="reserved, highest")),
     ("memory_used_share", subject(a_run(total=None)), Value(None, reason="the device's memory is not stated")),
     ("memory_used_share", subject(a_run(memory=(None,) * 3)), Value(None, reason="no device memory was measured")),
