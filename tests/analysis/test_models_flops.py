@@ -11,7 +11,7 @@ from stored_runs import a_run
 from tprimat.analysis.flops import flops_per_token, model_shape
 from tprimat.catalog import models
 from tprimat.errors import UsageError
-from tprimat.results.run import ModelConfig
+from tprimat.results.run import ModelConfig, Run
 
 
 @pytest.mark.parametrize(
@@ -224,3 +224,119 @@ def test_trainable_parameters_are_kept_where_the_shape_is_the_catalogs():
     shape, why = model_shape(run)
     assert (shape.num_layers, shape.trainable_parameters) == (32, 1000)
     assert "FLOPs are those of Llama 3.1 8B" in why
+
+
+def tiny(**fields):
+    known = {"num_layers": 6, "hidden_size": 64, "num_attention_heads": 4, "num_query_groups": 2, "head_dim": 20}
+    return ModelConfig(**{**known, "ffn_hidden_size": 96, "vocab_size": 1000, **fields})
+
+
+WEIGHTS = 6 * (2 * 64 * 20 * (4 + 2) + 3 * 64 * 96) + 64 * 1000
+
+
+def attending(tokens):
+    """FLOPs of tokens that a token attends to, over all layers: 4 heads of 20, query and value."""
+    return 6 * 2 * 4 * 20 * tokens
+
+
+@pytest.mark.parametrize(
+    ("shape", "length", "causal", "expected"),
+    [
+        (tiny(), 0, True, 6 * WEIGHTS),
+        (tiny(), 300, True, 6 * WEIGHTS + attending(6 * 150)),
+        (tiny(), 300, False, 6 * WEIGHTS + attending(6 * 300)),
+        (tiny(sliding_window=300), 300, True, 6 * WEIGHTS + attending(6 * 150)),
+        # 100 tokens see half of them and one half more, the rest 100 each.
+        (tiny(sliding_window=100), 300, True, 6 * WEIGHTS + attending(6 * (5050 + 200 * 100) / 300)),
+        (tiny(sliding_window=100), 300, False, 6 * WEIGHTS + attending(6 * (5050 + 200 * 100) / 300)),
+        (
+            tiny(sliding_window=100, full_attention_layers=2),
+            300,
+            True,
+            6 * WEIGHTS + attending(2 * 150 + 4 * (5050 + 200 * 100) / 300),
+        ),
+        (tiny(sliding_window=100, full_attention_layers=9), 300, True, 6 * WEIGHTS + attending(6 * 150)),
+        (tiny(trainable_parameters=7), 0, True, 4 * WEIGHTS + 2 * 7),
+        (tiny(trainable_parameters=10**9), 0, True, 6 * WEIGHTS),
+        *((tiny(**{name: None}), 300, True, None) for name in ("hidden_size", "vocab_size", "num_layers")),
+    ],
+)
+def test_flops_of_a_token_by_hand(shape, length, causal, expected):
+    assert flops_per_token(shape, length, causal=causal) == (expected if expected is None else pytest.approx(expected))
+
+
+GLOBAL = {"sliding_window": 100, "full_attention_layers": 2, "global_head_dim": 40, "global_query_groups": 1}
+
+
+@pytest.mark.parametrize(("causal", "seen"), [(True, 150), (False, 300)])
+def test_flops_of_layers_with_global_heads_of_another_size(causal, seen):
+    """4 layers with windows; 2 without, of 4 heads of 40 whose values are their keys."""
+    weights = 4 * 2 * 64 * 20 * (4 + 2) + 2 * 64 * 40 * (2 * 4 + 1) + 6 * 3 * 64 * 96 + 64 * 1000
+    attended = attending(4 * (5050 + 200 * 100) / 300) + 6 * 2 * 4 * 40 * 2 * seen
+    found = flops_per_token(tiny(**GLOBAL), 300, causal=causal)
+    assert found == pytest.approx(6 * weights + attended)
+
+
+def test_flops_of_recurrent_layers_need_no_length_but_a_sequence():
+    shape = tiny(layer_pattern="M*", num_layers=2, state_heads=4, state_head_dim=32, state_size=16, state_groups=2)
+    weights = flops_per_token(shape, 0)
+    scanned = flops_per_token(shape, 1) - weights - attending(0.5)
+    assert scanned > 0
+    assert flops_per_token(shape, 500) == pytest.approx(weights + scanned + attending(250))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"num_experts": 4, "experts_per_token": 2, "expert_ffn_hidden_size": 32},
+        {"key_value_lora_rank": 8, "query_lora_rank": 8, "rope_head_dim": 4, "value_head_dim": 20},
+    ],
+)
+def test_an_encoder_decoder_with_experts_or_latent_attention_has_none(fields):
+    assert flops_per_token(tiny(**fields), 300) is not None
+    assert flops_per_token(tiny(**fields, num_encoder_layers=3), 300) is None
+
+
+def of_model(name, *, scale=None, **shape):
+    return Run(model=name, scale=scale, model_config=ModelConfig(**shape))
+
+
+NO_FLOPS = "is not stated: no FLOPs"
+
+
+@pytest.mark.parametrize(
+    ("run", "trainable", "text"),
+    [
+        (of_model("own", num_layers=3), None, None),
+        (of_model("llama"), None, "the result states no model shape; FLOPs are those of Llama 3.1 8B"),
+        (of_model("llama", scale="full"), None, "the result states no model shape; FLOPs are those of Llama 3.1 8B"),
+        (of_model("my-Llama-3.1-8B-run"), None, "the result states no model shape; FLOPs are those of Llama 3.1 8B"),
+        (of_model("Llama-3.1-8B-LoRA"), 1, "the result states no model shape; FLOPs are those of Llama 3.1 8B"),
+        (
+            of_model("Llama-3.1-8B-LoRA", trainable_parameters=9),
+            9,
+            "the result states no model shape; FLOPs are those of Llama 3.1 8B",
+        ),
+        (of_model("llama", scale="tiny"), "none", f"the shape of Llama 3.1 8B at scale tiny {NO_FLOPS}"),
+        (of_model("own"), "none", f"the shape of own {NO_FLOPS}"),
+        (
+            of_model("llama", num_parameters=10**9),
+            "none",
+            "the model has other parameters than Llama 3.1 8B, and no shape is stated: no FLOPs",
+        ),
+    ],
+)
+def test_the_shape_that_flops_are_of(run, trainable, text):
+    shape, said = model_shape(run)
+    assert said == text
+    if trainable == "none":
+        assert shape is None
+    elif run.model_config.num_layers:
+        assert shape == run.model_config
+    else:
+        expected = msgspec.structs.replace(models.find("llama").shape, trainable_parameters=trainable)
+        assert shape == expected
+
+
+def test_a_run_without_a_model_has_no_shape():
+    assert model_shape(Run())[0] is None

@@ -153,3 +153,125 @@ def test_the_batch_of_another_size():
     assert projection.default_batch(mixed, 1024) == 256
     assert projection.default_batch(mixed, 16) == 32
     assert projection.default_batch(mixed, 1) == 2
+
+
+# Whole values, by numpy
+
+NOISY = [Size(8, 64, 1000.0, 3.0), Size(16, 96, 930.0, 3.0), Size(64, 200, 700.0, 3.0), Size(256, 900, 610.0, 3.0)]
+
+
+def by_numpy(sizes, form, gpus, batch):
+    """Least squares: rate, its 95% prediction interval, and the parameters."""
+    if form == "line":
+        rows = np.array([[1.0, math.log(size.gpus)] for size in sizes])
+        values, at = np.log([size.rate for size in sizes]), np.array([1.0, math.log(gpus)])
+    else:
+        rows = np.array([[size.batch / size.gpus, math.log2(size.gpus)] for size in sizes])
+        seconds = np.array([size.batch * size.work / size.gpus / size.rate for size in sizes])
+        rows, values, at = rows / seconds[:, None], np.ones(len(sizes)), np.array([batch / gpus, math.log2(gpus)])
+    parameters = np.linalg.lstsq(rows, values, rcond=None)[0]
+    total = float(at @ parameters)
+    rate = math.exp(total) if form == "line" else batch * sizes[0].work / gpus / total
+    at = at if form == "line" else at / total
+    freedom = len(sizes) - 2
+    variance = float(np.sum((values - rows @ parameters) ** 2)) / freedom if freedom else 0.0
+    leverage = float(at @ np.linalg.inv(rows.T @ rows) @ at)
+    half = special.stdtrit(freedom, 0.975) * math.sqrt(variance * (1 + leverage)) if freedom else 0.0
+    return rate, (rate * math.exp(-half), rate * math.exp(half)), tuple(parameters), variance
+
+
+@pytest.mark.parametrize("form", projection.FORMS)
+@pytest.mark.parametrize("sizes", [NOISY, NOISY[:3], NOISY[::2]])
+def test_a_fit_is_that_of_least_squares(form, sizes):
+    rate, bounds, parameters, variance = by_numpy(sizes, form, 512, 1000)
+    found = projection.fit(sizes, form)
+    assert found.parameters == pytest.approx(parameters)
+    assert found.variance == pytest.approx(variance, rel=1e-6, abs=1e-20)
+    assert found.rate(512, 1000, 3.0) == pytest.approx(rate)
+    if len(sizes) > 2:
+        assert found.interval(512, 1000, 3.0) == pytest.approx(bounds)
+
+
+def test_what_cannot_be_fitted():
+    same = [Size(8, 64, 1000.0), Size(8, 64, 900.0)]
+    for form in projection.FORMS:
+        assert projection.fit(same, form) is None
+        assert projection.fit(NOISY[:1], form) is None
+        assert projection.fit([], form) is None
+    unknown = [*NOISY[:2], Size(32, None, 800.0, 3.0)]
+    assert projection.fit(unknown, "communication") is None
+    assert projection.fit(unknown, "line") is not None
+    assert math.isnan(unknown[2].seconds)
+    assert NOISY[1].seconds == pytest.approx(96 * 3 / 16 / 930)
+    # A line that falls to below one has a negative parameter, which is no time.
+    falling = [Size(8, 8, 0.5), Size(16, 8, 0.45), Size(64, 8, 0.35)]
+    assert projection.fit(falling, "line").parameters == pytest.approx(by_numpy(falling, "line", 8, 8)[2])
+    assert projection.fit(falling, "line").parameters[0] < 0
+
+
+def test_work_that_explains_all_of_a_step():
+    """Faster than its share of the work: batch / GPUs alone, by least squares on relative deviations."""
+    sizes = [Size(8, 64, 100.0, 2.0), Size(16, 64, 105.0, 2.0), Size(32, 64, 111.0, 2.0)]
+    rows = np.array([size.batch / size.gpus / size.seconds for size in sizes])
+    work = rows.sum() / (rows @ rows)
+    found = projection.fit(sizes, "communication")
+    assert found.parameters == (pytest.approx(work), 0.0)
+    assert found.variance == pytest.approx(float(np.sum((1 - work * rows) ** 2)))
+    rate = 64 * 2 / 64 / (work * 64 / 64)
+    half = special.stdtrit(1, 0.975) * math.sqrt(found.variance * (1 + 1 / work**2 / (rows @ rows)))
+    assert found.rate(64, 64, 2.0) == pytest.approx(rate)
+    assert found.interval(64, 64, 2.0) == pytest.approx((rate * math.exp(-half), rate * math.exp(half)))
+
+
+@pytest.mark.parametrize("sizes", [NOISY, NOISY[:3], [NOISY[2], NOISY[0], NOISY[1]]])
+def test_a_projection_by_its_rule(sizes):
+    largest = max(sizes, key=lambda size: size.gpus)
+    others = [size for size in sizes if size is not largest]
+    errors = {
+        form: by_numpy(others, form, largest.gpus, largest.batch)[0] / largest.rate - 1 for form in projection.FORMS
+    }
+    form = min(errors, key=lambda each: abs(math.log1p(errors[each])))
+    rates = {each: by_numpy(sizes, each, 512, 1000)[0] for each in errors}
+    miss = math.exp(abs(math.log1p(errors[form])))
+    credible = [rates[each] for each, error in errors.items() if abs(error) <= 0.1]
+    bounds = [*by_numpy(sizes, form, 512, 1000)[1], rates[form] / miss, rates[form] * miss, *credible]
+    found = projection.project(sizes, 512, 1000)
+    assert (found.gpus, found.batch, found.fit.form) == (512, 1000, form)
+    assert (found.rate, found.low, found.high) == pytest.approx((rates[form], min(bounds), max(bounds)))
+    assert found.backtest == pytest.approx(errors)
+
+
+def test_a_projection_without_the_batch_of_the_other_size():
+    found = projection.project(NOISY, 512, None)
+    assert (found.fit.form, found.batch, list(found.backtest)) == ("line", None, ["line"])
+    assert found.rate == pytest.approx(by_numpy(NOISY, "line", 512, 1)[0])
+
+
+def test_of_two_forms_that_are_equally_good_the_line_is_used():
+    """One GPU has no communication: both forms give the same throughput at 64 sequences per GPU."""
+    sizes = [Size(gpus, 64 * gpus, 1000.0) for gpus in (8, 16, 64)]
+    found = projection.project(sizes, 128, 64 * 128)
+    assert found.rate == pytest.approx(1000.0)
+    assert found.fit.form in projection.FORMS
+
+
+@pytest.mark.parametrize(
+    ("sizes", "gpus", "batch"),
+    [
+        ([Size(8, 64, 1.0), Size(16, 64, 1.0)], 3, 64),
+        ([Size(8, 64, 1.0), Size(16, 96, 1.0)], 11, 88),
+        ([Size(8, 64, 1.0), Size(16, 96, 1.0)], 12, 72),
+        ([Size(8, 64, 1.0), Size(16, None, 1.0)], 32, None),
+        ([Size(8, None, 1.0), Size(16, 96, 1.0)], 32, 192),
+        ([Size(8, 2, 1.0), Size(16, 96, 1.0)], 1, 1),
+    ],
+)
+def test_the_batch_of_a_size_that_was_not_measured(sizes, gpus, batch):
+    assert projection.default_batch(sizes, gpus) == batch
+
+
+def test_one_size_that_is_left_out():
+    for form in projection.FORMS:
+        rate = by_numpy([NOISY[0], NOISY[2], NOISY[3]], form, 16, 96)[0]
+        assert projection.left_out(NOISY, 16, form) == pytest.approx(rate / 930 - 1)
+        assert projection.left_out(NOISY[:2], 16, form) is None

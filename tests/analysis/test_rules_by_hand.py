@@ -102,13 +102,8 @@ def is_change(before, after):
     if max(first, second) / min(first, second) - 1 < 0.02:
         return False
     jump = median(after[:10]) - median(before[-10:])
-    ordered = [(one < other) == (first < second) and one != other for one in before for other in after]
-    # Of equal values, those of the lower side count as lower.
-    ordered = (
-        [each or one == other for each, (one, other) in zip(ordered, itertools.product(before, after), strict=True)]
-        if first > second
-        else ordered
-    )
+    low, high = (before, after) if first < second else (after, before)
+    ordered = [one < other for one in low for other in high]
     if jump / (second - first) < 0.5 or fmean(ordered) < 0.9:
         return False
     batches = [[median(batch) for batch in np.array_split(part, math.isqrt(len(part)))] for part in (before, after)]
@@ -161,7 +156,7 @@ def series_of(kind, count, seed):
         if kind == "two changes":
             size = (0.4, -0.25, 0.15)[seed % 3]
         if kind == "fading":
-            value += chance_of(seed) * math.exp(-at / (1 + 3 * (seed % 5)))
+            value += (0.5, 3.0, 9.0)[seed % 3] * math.exp(-at / (1 + 3 * (seed % 5)))
         elif kind == "slow part":
             value *= 1.3 if at < place * count / 2 else 1.0
         elif kind == "change":
@@ -179,10 +174,6 @@ def series_of(kind, count, seed):
         value *= 1 + noise * chance.gauss(0, 1)
         values.append(value * (chance.uniform(1.5, 6) if chance.random() < 0.02 * (seed % 3) else 1))
     return values
-
-
-def chance_of(seed):
-    return (0.5, 3.0, 9.0)[seed % 3]
 
 
 KINDS = ("flat", "fading", "slow part", "change", "two changes", "drift", "ramp", "unsettled", "start and change")
@@ -206,13 +197,13 @@ def test_segments_by_the_rules_in_plain_python(kind):
 
 def test_the_kinds_of_series_have_what_they_are_named_after():
     """Else the test above would compare nothing with nothing."""
-    found = {kind: [segments_of(series_of(*case)) for case in CASES if case[0] == kind] for kind in KINDS}
+    found = {kind: [segments.find_segments(series_of(*case)) for case in CASES if case[0] == kind] for kind in KINDS}
     assert sum(len(each) > 1 for each in found["change"]) >= 4
     assert sum(len(each) > 2 for each in found["two changes"]) >= 3
-    assert any(each and each[0][3] for each in found["drift"])
-    assert any(each and each[0][3] for each in found["ramp"])
+    assert any(each and each[0].drift for each in found["drift"])
+    assert any(each and each[0].drift for each in found["ramp"])
     assert sum(not each for each in found["unsettled"]) >= 3
-    assert sum(each[0][0] > 3 for each in found["fading"] if each) >= 4
+    assert sum(each[0].start > 3 for each in found["fading"] if each) >= 4
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -305,3 +296,62 @@ def test_deviations_and_medians_of_values():
 )
 def test_the_unit_of_the_last_decimal(values, unit):
     assert resolution(values) == pytest.approx(unit)
+
+
+@pytest.mark.parametrize(("slow", "found"), [(31, [(31, 80)]), (32, [(32, 80)]), (33, [(0, 33), (33, 80)])])
+def test_what_is_left_of_a_warm_up_is_no_segment(slow, found):
+    """Three fast records hide a slow start from its rule; a warm-up takes two fifths of the records at most."""
+    values = [2 * (1.3 if 3 <= at < slow else 1.0) * (1 + 0.01 * math.sin(7 * at)) for at in range(80)]
+    assert [(each.start, each.stop) for each in segments.find_segments(values)] == found
+    # What is faster first is a segment, however short.
+    turned = [2 * (0.8 if 3 <= at < slow else 1.0) * (1 + 0.01 * math.sin(7 * at)) for at in range(80)]
+    assert [(each.start, each.stop) for each in segments.find_segments(turned)] == [(0, slow), (slow, 80)]
+
+
+@pytest.mark.parametrize(
+    ("levels", "found"),
+    [
+        ([(20, 2.0), (30, 3.0), (25, 3.3)], [20, 50]),
+        ([(25, 2.0), (30, 2.2), (20, 3.3)], [25, 55]),
+        ([(25, 2.0), (25, 3.0), (25, 3.6), (25, 3.9)], [25, 50, 75]),
+        ([(25, 3.9), (25, 3.6), (25, 3.0), (25, 2.0)], [25, 50, 75]),
+        ([(30, 2.0), (30, 3.0), (30, 3.4)], [30, 60]),
+        ([(40, 2.0), (40, 3.0), (40, 6.0)], [40, 80]),
+        # Of 103 records, a segment has 21 or more.
+        ([(21, 2.0), (82, 3.0)], [21]),
+        ([(20, 2.0), (83, 3.0)], [21]),
+        ([(82, 3.0), (21, 2.0)], [82]),
+        ([(83, 3.0), (20, 2.0)], [82]),
+        # Half as many are too few for a change.
+        ([(20, 2.0), (20, 3.0)], [20]),
+        ([(20, 2.0), (19, 3.0)], []),
+        ([(100, 2.0)], []),
+        # 2% is a change, less is none.
+        ([(50, 2.0), (50, 2.038)], []),
+        ([(50, 2.0), (50, 2.042)], [50]),
+        # There and back again: the order of the values shows no one change.
+        ([(40, 2.0), (40, 3.0), (40, 2.0)], []),
+    ],
+)
+def test_the_changes_of_levels(levels, found):
+    values = [level * (1 + 0.002 * math.sin(7 * at)) for count, level in levels for at in range(count)]
+    assert changepoints.change_points(np.asarray(values)) == found
+    assert changes_of(values) == found
+
+
+def test_a_drift_is_no_change_of_one_part():
+    """A ramp in the beginning is told by its first ten values, one over the whole by its line."""
+
+    def drift(values):
+        (one,) = segments.find_segments([each * (1 + 0.001 * math.sin(7 * at)) for at, each in enumerate(values)])
+        return one.drift
+
+    assert drift([2 + 0.002 * at for at in range(100)]) == pytest.approx(0.1, abs=0.003)
+    assert drift([2 + 0.00035 * at for at in range(100)]) is None
+    assert drift([2 + 0.002 * at for at in range(50)]) == pytest.approx(0.05, abs=0.003)
+    assert drift([2 + 0.002 * at for at in range(49)]) is None
+    # Each ten comes nearer, by 2% or more, from one side.
+    ramp = [1.8, 1.88, 1.95]
+    assert drift([level for level in ramp for _ in range(10)] + [2.0] * 170) == pytest.approx(2 / 1.8 - 1, abs=0.003)
+    for other in ([1.8, 1.88, 1.97], [1.94, 1.95, 2.0], [2.2, 1.88, 1.95]):
+        assert drift([level for level in other for _ in range(10)] + [2.0] * 170) is None

@@ -168,15 +168,57 @@ def test_a_summary_that_is_stationary_has_one_segment_without_drift():
 
 
 def test_steps_are_skipped_and_segments_begin_with_the_rest():
-    """The first steps of a segment are the slow ones: without them, another value is its median."""
-    times = [2.2, 2.2, 2.2, 2.2, 2.2, 2.2, 2.2, 2.2, 2.0, 2.1] + [2.0, 2.1] * 10
+    """The first eight are faster, so that they are no warm-up; without them, another value is the median."""
+    times = [1.9] * 8 + [2.0, 2.1] * 11
+    assert summarize(a_run(times)).skipped == 0
     found = summarize(a_run(times), skip=8)
     (segment,) = found.segments
     assert (segment.first_step, segment.last_step, segment.median) == (9, 30, near(2.05))
+    assert (segment.mean, found.performance.avg_step_time_seconds) == (near(2.05), near(2.05))
     assert (found.skipped, found.stop, found.steady.first_step) == (8, 30, 9)
-    assert found.performance.warmup_time_seconds == near(8 * 2.2)
+    assert found.performance.warmup_time_seconds == near(8 * 1.9)
     # No further than to the middle.
     assert summarize(a_run(times), skip=29).skipped == 15
+    assert summarize(a_run([2.0]), skip=1).skipped == 0
+    # A segment that ends before the first step that counts is none.
+    changed = [2.0, 2.01] * 15 + [3.0, 3.01] * 30
+    assert [each.first_step for each in summarize(a_run(changed)).segments] == [1, 31]
+    assert [each.first_step for each in summarize(a_run(changed), skip=30).segments] == [31]
+    assert [each.first_step for each in summarize(a_run(changed), skip=29).segments] == [30, 31]
+
+
+def test_a_resumed_run_counts_from_its_first_record():
+    times = [2.0 + 0.01 * (index % 3) for index in range(30)]
+    run = msgspec.structs.replace(a_run(times), steps=tuple(range(101, 131)))
+    found = summarize(run, skip=3, stop=20)
+    assert (found.skipped, found.stop, found.steady.first_step, found.steady.last_step) == (3, 20, 104, 120)
+    assert found.warnings == ("steps 121–130 are excluded: not all runs of the comparison are as long",)
+
+
+def test_a_slow_record_where_the_steps_that_count_end_is_not_the_last():
+    times = [2.0 + 0.01 * (index % 3) for index in range(30)]
+    times[19] = 9.0
+    assert len(summarize(a_run(times), stop=20).warnings) == 1
+    assert summarize(a_run([2.0, 2.0, 2.0, 2.8])).warnings[1:] == ()
+    assert len(summarize(a_run([2.0, 2.0, 2.0, 2.81])).warnings) == 2
+    assert len(summarize(a_run([2.0, 2.0, 9.0])).warnings) == 1
+
+
+def test_segments_of_an_earlier_summary():
+    run = a_run([2.0 + 0.01 * (index % 3) for index in range(30)])
+    whole = summarize(run)
+    assert summarize(run, earlier=dataclasses.replace(whole, found=None)) == whole
+    assert summarize(run, earlier=dataclasses.replace(whole, found=())).steady.method == "second_half"
+
+
+def test_logged_tokens_of_the_steps_that_count():
+    """Records of 2 steps from the fifth on, of which those that count have 300 and 100 tokens."""
+    tokens = (*(9e9,) * 4, *(300.0, 100.0) * 10)
+    times, windows = (4.0,) * 4 + (2.0,) * 20, (1,) * 4 + (2, 4) * 10
+    run = a_run(times, windows, batch=None, native_metrics={"tokens_per_step": tokens})
+    found = summarize(run)
+    assert found.skipped == 4
+    assert found.performance.tokens_per_second == near(500 / 3 / 2)
 
 
 @pytest.mark.parametrize(("stop", "last"), [(None, 30), (30, 30), (29, 29), (10, 10), (9, 30)])
@@ -374,6 +416,8 @@ def test_a_run_without_values():
     emulated = of_blocks(*BLOCK_TIMES, step_times=(2.0, 2.0, 2.1), environment=Environment(emulated="MI300X"))
     why = "ran on an emulated device, whose timings are not valid"
     assert summarize(emulated) == Summary(Steady(), empty, (why,), clock="timer")
+    untimed = of_blocks(*BLOCK_TIMES, environment=Environment(emulated="MI300X"))
+    assert summarize(untimed) == Summary(Steady(), empty, (why,), clock="blocks")
 
 
 NO_TOKENS = "{} unknown: step times only, no throughput in tokens"

@@ -187,6 +187,9 @@ def test_glm_lora_of_megatron_bridge_issue_5344():
     for factor, is_twin in ((0.9979, False), (0.9981, True), (1.0019, True), (1.0021, False)):
         near = dataclasses.replace(lora, tflops_per_gpu=4.977 * 103.95 / 363.608 * factor)
         assert ("LoRA as full training" in explained(full, near)) is is_twin
+    for other in ({"task": "rl"}, {"task": "lora"}, {"publisher": "P"}, {"framework": "F"}, {"model": "glm-4.5"}):
+        assert "LoRA as full training: the same" not in explained(dataclasses.replace(full, **other), after)
+    assert "LoRA as full training: the same" in explained(dataclasses.replace(full, task="sft"), after)
 
 
 def test_a_line_copied_from_another_page():
@@ -456,6 +459,16 @@ UNSTATED = "of the dense BF16 peak of H100 SXM: possible only in FP8, but no pre
             ("unverified", "precision-unstated", f"900 TFLOP/s per GPU is 91% {UNSTATED}"),
         ),
         ({**PEAK, "tflops_per_gpu": 900.0, "precision": "fp8"}, None),
+        ({**PEAK, "tflops_per_gpu": 0.8 * 989.4}, None),
+        ({**PEAK, "tflops_per_gpu": 0.8 * 989.4, "precision": ""}, None),
+        (
+            {**PEAK, "tflops_per_gpu": 989.4},
+            (
+                "error",
+                "above-peak",
+                f"it prints 989 TFLOP/s per GPU, 100% of the dense BF16 peak of H100 SXM (989){NO_TRAINING}",
+            ),
+        ),
         ({**PEAK, "tflops_per_gpu": 900.0, "gpu": "unknown"}, None),
         (
             {**PEAK, "tflops_per_gpu": 900.0, "precision": "", "gpu": "MI250X"},
@@ -547,6 +560,7 @@ def gflop(printed: float, own: str, per_token: str | None = None) -> str:
         (LONG, ("info", "convention", AT_LENGTH, FULL)),
         *(({**LONG, name: None}, None) for name in ("global_batch", "step_time_s", "gpus")),
         ({**LONG, "task": ""}, None),
+        ({**LONG, "tokens_per_second_per_gpu": None, "tokens_per_step": 64.0 * 16_384}, None),
         ({**LLAMA, "sequence_length": 16_384.0, "step_time_s": 9.0}, ("info", "convention", AT_LENGTH, FULL)),
         # Without a length, three usual ones are tried; the first is named.
         (
@@ -798,3 +812,90 @@ def test_a_ratio_against_the_two_rates_of_its_row(ratio, more, text):
     rows += [row(3, **PEAK, tokens_per_second_per_gpu=each) for each in more]
     expected = [(3, "error", "contradiction", f"4,000 tokens/s/GPU is 4 times 1,000, not {text}")]
     assert told(*rows, Figure(line=3, ratio=ratio)) == (expected if text else [])
+
+
+TWO_MATRICES, VOCABULARY = "gated feed-forward layers as two", "a vocabulary of 32,000"
+
+
+@pytest.mark.parametrize(
+    ("others", "packed", "expected"),
+    [
+        # A mistake that other rows of the model show: exactly, or within 5% where nothing else explains it.
+        ((TWO_MATRICES, "gpt-oss-120b", 4096), 0.0, ("warning", "formula")),
+        ((TWO_MATRICES, "gpt-oss-120b", 4096), 0.049, ("warning", "formula")),
+        ((TWO_MATRICES, "gpt-oss-120b", 4096), -0.051, ("error", "contradiction")),
+        # A choice that they show is no reason: short sequences explain it, too.
+        ((VOCABULARY, "llama-3.1-8b", 8192), 0.0, None),
+    ],
+)
+def test_packed_rows_beside_others_of_their_model(others, packed, expected):
+    convention, model, length = others
+    *rows, last = counting(convention, model, 0.0, 0.0, 0.0, packed, length=length)
+    last = dataclasses.replace(last, task="sft")
+    assert [each[1:3] for each in told(*rows, last) if each[0] == last.line] == ([expected] if expected else [])
+    if convention is TWO_MATRICES:
+        alone = ("error", "contradiction") if packed else ("warning", "formula")
+        assert [each[1:3] for each in told(last)] == [alone]
+
+
+SIX, FULL_NAME = "6 FLOPs for every parameter, no", "full attention, without"
+
+
+@pytest.mark.parametrize(
+    ("others", "usual"),
+    [
+        (counting(FULL_NAME, "llama-3.1-8b", 0.0, 0.0, 0.0), "full attention, without the causal half"),
+        # The most rows decide, not the last name; they count what is nearest to them.
+        (
+            [*counting("causal", "llama-3.1-8b", 0.0, 0.001, 0.002), *counting(FULL_NAME, "llama-3.1-8b", 0.3)],
+            "causal attention",
+        ),
+        (counting(FULL_NAME, "llama-3.1-8b", 0.0, 0.0), None),
+        # Packed rows, and those whose length is unknown, show nothing.
+        ([dataclasses.replace(each, task="sft") for each in counting(FULL_NAME, "llama-3.1-8b", 0.0, 0.0, 0.0)], None),
+        (
+            [
+                dataclasses.replace(each, sequence_length=None)
+                for each in counting(FULL_NAME, "llama-3.1-8b", 0.0, 0.0, 0.0)
+            ],
+            None,
+        ),
+        # Nor do those of another publisher, framework or model.
+        (
+            [dataclasses.replace(each, publisher="P") for each in counting(FULL_NAME, "llama-3.1-8b", 0.0, 0.0, 0.0)],
+            None,
+        ),
+        (
+            [dataclasses.replace(each, framework="F") for each in counting(FULL_NAME, "llama-3.1-8b", 0.0, 0.0, 0.0)],
+            None,
+        ),
+        (counting(FULL_NAME, "mistral-7b", 0.0, 0.0, 0.0), None),
+    ],
+)
+def test_what_other_rows_of_the_model_count(others, usual):
+    (last,) = counting(SIX, "llama-3.1-8b", -0.0151)
+    text = "47.477 TFLOP/s at 1,000.49 tokens/s/GPU is 47.45 GFLOP per token; the shape gives 51.47"
+    if usual is None:
+        expected = ("info", "convention", text, "it counts 6 FLOPs for every parameter, no attention")
+    else:
+        distance = (
+            "-18% from full attention, without the causal half" if "full" in usual else "-8% from causal attention"
+        )
+        expected = ("error", "contradiction", f"{text}; 3 other rows of this model count {usual}", distance)
+    assert told(*others, dataclasses.replace(last, line=9))[-1] == (9, *expected)
+
+
+def test_findings_of_a_row_are_sorted_by_their_severity():
+    rows = [
+        row(2, tokens_per_second_per_gpu=16_001.5, days=3.0),
+        row(3, tokens_per_second_per_gpu=16_001.5, precision="fp8", days=9.0),
+    ]
+    assert [each[:3] for each in told(*rows)] == [
+        (2, "error", "above-peak"),
+        (2, "warning", "repeated"),
+        (2, "warning", "claim"),
+        (3, "warning", "repeated"),
+        (3, "warning", "claim"),
+    ]
+    convention = row(4, tokens_per_second_per_gpu=10_000.0, tflops_per_gpu=579.1, days=1.0, target_tokens=1.0)
+    assert [each[1] for each in told(convention)] == ["warning", "info"]

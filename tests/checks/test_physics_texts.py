@@ -662,6 +662,8 @@ BATCH = "global batch {} instead of {}, or {} the gradient accumulation (no supp
         (configured(2.0, length=None), OFFERS[1:]),
         (configured(2.0, batch=None), (OFFERS[0], OFFERS[2])),
         (configured(1000.0), (UNITS,)),
+        # Of equal support: in the order of the table, not of the letters.
+        (configured(1000.0, gpus=1000), ("total rate reported as per-GPU (the factor is exactly 1000)", UNITS)),
         (configured(999.1), (UNITS,)),
         (configured(998.9), ()),
         (configured(1 / 999.1), (UNITS,)),
