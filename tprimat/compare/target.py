@@ -215,7 +215,7 @@ def _per(need: Need, name: str, other: str | None) -> float | None:
 
 
 def _known(**values: float | None) -> Need:
-    return {name: value for name, value in values.items() if value and value > 0}
+    return {name: value for name, value in values.items() if value is not None and value > 0}
 
 
 def _spent(result: RunResult) -> Need | None:
