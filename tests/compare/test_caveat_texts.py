@@ -540,6 +540,11 @@ def test_sessions(found, text):
     assert [each.text for each in caveats([found, THREE], ()) if each.code == "unlike-sessions"] == expected
 
 
+def test_without_such_sessions_there_is_no_text():
+    for found in (days(0, 1400), days(0, 400, 1400, 1800), days(0, 400, 800, 1200)):
+        assert module._sessions_text(found) == ""
+
+
 def test_each_system_with_unlike_sessions_is_named():
     sessions = [days(0, 400, 1400, 1800, rates=(100, 101, 110, 111), name=name) for name in "AB"]
     (text,) = (each.text for each in caveats(sessions, ()) if each.code == "unlike-sessions")

@@ -284,8 +284,8 @@ class TestEfficiencies:
     def test_of_runs_in_samples_the_rates_are_those(self):
         run = make_run(length=None, framework="mlperf", source=Source(kind="log"))
         (in_samples,) = self.of(result(None, run, per_sample=True, performance={"avg_step_time_seconds": 2.0}))
-        token = result(None, run, performance={"avg_step_time_seconds": 2.0})
-        (in_tokens,) = self.of(token)
-        assert in_tokens == efficiency.of_runs([run], [token.summary], Options(price=Price(3.0, 5.0)))
+        (in_tokens,) = self.of(result(None, run, performance={"avg_step_time_seconds": 2.0}))
+        token = result(250.0)
+        assert self.of(token) == (efficiency.of_runs([token.run], [token.summary], Options(price=Price(3.0, 5.0))),)
         given = {name: each.value for name, each in in_samples.values.items() if each.value is not None}
         assert given != {name: each.value for name, each in in_tokens.values.items() if each.value is not None}

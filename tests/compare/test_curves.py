@@ -168,6 +168,8 @@ class TestNotes:
         )
         one = Size(A, 8, None, None, None, None, None)
         assert list(curves._notes((one, dataclasses.replace(one, batch=3)))) == [ONE_RUN]
+        two = [dataclasses.replace(one, batch=batch) for batch in (3, 4)]
+        assert list(curves._notes(two))[1].startswith("the global batch changes with the number of GPUs (3 to 4); ")
 
     def test_settings_that_change(self):
         def kernels(*names):

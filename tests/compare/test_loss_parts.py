@@ -145,6 +145,24 @@ class TestLosses:
         _, within, _ = self.expected([self.ONE], twos, math.log)
         assert found.difference.error == pytest.approx(math.hypot(within.error, 0.002 * math.sqrt(1 + 1 / 2)))
 
+    def test_two_runs_against_one_have_it_too(self):
+        twos = [self.ONE, [each * 1.0005 for each in self.ONE]]
+        found = losses(pair_of(of(*twos), of(self.OTHER, name="B")), math.log)
+        _, within, _ = self.expected(twos, [self.OTHER], math.log)
+        assert found.difference.error == pytest.approx(math.hypot(within.error, 0.002 * math.sqrt(1 / 2 + 1)))
+
+    def test_where_runs_hardly_vary_the_error_within_them_decides_as_it_is(self):
+        ones, others = ([each, [loss * 1.00001 for loss in each]] for each in (self.ONE, self.OTHER))
+        found = losses(pair_of(of(*ones), of(*others, name="B")), math.log)
+        _, within, between = self.expected(ones, others, math.log)
+        assert between.interval()[1] - between.value < within.interval()[1] - within.value
+        assert found.difference.error == pytest.approx(within.error)
+        assert (found.difference.method, found.difference.freedom) == ("batches", within.freedom)
+
+    def test_losses_below_one_are_losses(self):
+        small = [[each / 9 for each in of_one] for of_one in (self.ONE, self.OTHER)]
+        assert losses(pair_of(of(small[0]), of(small[1], name="B")), math.log).means is not None
+
     def test_equal_losses_have_no_difference(self):
         found = losses(pair_of(of(self.ONE), of(self.ONE, name="B")), math.log)
         mean = integral(self.ONE, self.grid()[0], self.grid()[-1])

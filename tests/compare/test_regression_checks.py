@@ -309,6 +309,7 @@ class TestLoss:
         ),
         (SLOWER, [100, 101, 111], [98], 0.93, None, 0.93 / 0.97 - 1, statistics.stdev([100, 101, 111]) / 104),
         # An amount, relative to the baseline's mean.
+        (MEMORY, [40.0, 40.0, 70.0], [60.0], 20.0, None, 18 / 50, math.sqrt(300) / 50),
         (MEMORY, [40.0, 41.0, 45.0], [43.0], 3.0, Difference(1.0, 4.2, 2.0), 1 / 42, 4.2 / math.sqrt(4 / 3) / 42),
         (MEMORY, [40.0], [43.0], 3.0, None, 1 / 40, 0.01),
         (MEMORY, [40.0, 44.0], [43.0, 43.5], 1.0, Difference(1.0, 4.2, 2.0), -1 / 42, 0.1),

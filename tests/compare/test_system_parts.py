@@ -302,8 +302,12 @@ def versions(**fields):
             ["8×H200 (BF16)", "8×H200 NVL (BF16)", "8×MI300X (BF16)"],
         ),
         (
-            [make_run("NVIDIA H200", label="a"), make_run("NVIDIA H200 NVL", label="a"), make_run(**AMD, label="b")],
-            ["8×H200, a (BF16)", "8×H200 NVL, a (BF16)", "8×MI300X, b (BF16)"],
+            [
+                make_run("NVIDIA H200", label="a"),
+                make_run("NVIDIA H200-SXM5-141GB", label="a"),
+                make_run(**AMD, label="b"),
+            ],
+            ["8×H200, a (BF16)", "8×H200-SXM5-141GB, a (BF16)", "8×MI300X, b (BF16)"],
         ),
         # A precision that is needed beside something else stands in brackets, too.
         (

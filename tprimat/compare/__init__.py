@@ -274,9 +274,8 @@ def _title_of_work(name: str | None, work: Sequence[SystemResult], works: Sequen
 def _title(name: str | None, systems: Sequence[SystemResult]) -> str:
     """Return what a model is called, or the models of this name if they are several."""
     titles = [title for title, _ in Counter(title_of(name, system.run) for system in systems).most_common()]
-    if len(titles) <= MOST_TITLES:
-        return join_names(titles)
-    return f"{len(titles)} models named {plain(name)}" if name else f"{len(titles)} unnamed models"
+    many = f"models named {plain(name)}" if name else "unnamed models"
+    return join_names(titles) if len(titles) <= MOST_TITLES else f"{len(titles)} {many}"
 
 
 MOST_TITLES = 3

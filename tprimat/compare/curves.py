@@ -141,7 +141,7 @@ def scaling_of(comparison: Comparison) -> Scaling:
         lines = [line for group in _by(usable, _key) for line in _lines(group)]
         sized = [line for line in lines if len(line) > 1]
         shown = {id(system) for line in sized for system in line}
-        alone = [line[0] for line in lines if len(line) == 1 and id(line[0]) not in shown]
+        alone = [line[0] for line in lines if len(line) == 1]
         notes += [f"{model.title}, {system.name} is not shown: measured at one GPU count only" for system in alone]
         dropped = len(usable) - len(shown) - len(alone)
         if dropped:

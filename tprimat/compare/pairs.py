@@ -20,8 +20,7 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         _untimed(baseline, system)
         or _different_models(baseline.run, system.run)
         or _untimed(baseline, system, and_unexplained=True)
-        or _excluded(baseline)
-        or _excluded(system)
+        or next((f"{each.name}: {each.exclusion.text}" for each in (baseline, system) if each.exclusion), None)
         or _unlike_runs(baseline)
         or _unlike_runs(system)
         or _other_configuration(config_diff, mode)
@@ -41,11 +40,6 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         tuple(dict.fromkeys(clock for result in runs if (clock := result.summary.clock))),
         any(result.summary.unsettled for result in runs),
     )
-
-
-def _excluded(system: SystemResult) -> str | None:
-    finding = system.exclusion
-    return None if finding is None else f"{system.name}: {finding.text}"
 
 
 def _unlike_runs(system: SystemResult) -> str | None:

@@ -300,5 +300,6 @@ def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence
                 if counts(fewer)[fitting(fewer, [index])[0]] == counts(kept)[fitting(kept, [index])[0]]:
                     kept = fewer
             # A longer name of the GPU replaces its short name.
-            found[index] = [part for part in always if part is not _GPU or _DEVICE not in kept] + [*kept]
+            first = [_DEVICE if part is _GPU and _DEVICE in kept else part for part in always]
+            found[index] = [*first, *(part for part in kept if part not in first)]
     return found

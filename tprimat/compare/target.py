@@ -154,7 +154,7 @@ def times(pair: Pair, loss: float | None = None) -> TargetRatio | None:
     """Return the ratio of the times of a pair's systems; without a target to the end of as many steps; else None."""
     found = ratio(pair.baseline, pair.system, loss)
     one, other = spent(pair.baseline), spent(pair.system)
-    if found is not None or loss is not None or one is None or other is None:
+    if found is not None or one is None or other is None:
         return found
     if pair.ratio is None or one.is_to_target or other.is_to_target:
         return TargetRatio({}, pair.reason or "not both have a target")
@@ -215,7 +215,7 @@ def _per(need: Need, name: str, other: str | None) -> float | None:
 
 
 def _known(**values: float | None) -> Need:
-    return {name: value for name, value in values.items() if value and value > 0}
+    return {name: value for name, value in values.items() if value is not None and value > 0}
 
 
 def _spent(result: RunResult) -> Need | None:
