@@ -97,8 +97,8 @@ RATE = "tokens/s/GPU"
         (
             [*dump(), DONE],
             "incomplete",
-            "the run completed (line 3), but the log has no iteration line: import logs/pre_trainer/rank-N/debug.log of "
-            "the last rank, or set stderr_sink_level to DEBUG",
+            "the run completed (line 3), but the log has no iteration line: import "
+            "logs/pre_trainer/rank-N/debug.log of the last rank, or set stderr_sink_level to DEBUG",
             None,
         ),
     ],
