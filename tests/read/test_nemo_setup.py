@@ -243,6 +243,10 @@ def test_a_file_that_ends_in_a_step(whole, cut):
     )
 
 
+def test_what_it_hears():
+    assert {*setup.SIGNS, "Training epoch ", "reduced_train_loss=", "stopped:"} <= {*reader.Reader().hears}
+
+
 def test_a_stamp_before_a_step():
     (record,) = records("[2026-05-11 02:00:05] " + AT.format("4") + "loss: 3.5")
     assert record.stamp.time.isoformat() == "2026-05-11T02:00:05"

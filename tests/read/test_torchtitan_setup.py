@@ -483,6 +483,11 @@ def test_a_step(text, values):
     assert found == ([] if values is None else [Record(values.pop("step", 5), 1, **values)])
 
 
+def test_what_it_hears():
+    assert {*setup.SIGNS, "step:", "Args", "Config", " with {"} - {"Building "} <= {*reader.Reader().hears}
+    assert "Building " not in reader.Reader().hears
+
+
 def test_gpus_of_the_rank_that_prints():
     (parsed,) = read("[rank-3/16] step: 5 loss: 3.5 tps: 7").finish()
     assert (parsed.stated["num_gpus"].value, parsed.stated["num_gpus"].text) == (16, "[rank-3/16]")
