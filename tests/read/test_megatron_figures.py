@@ -236,6 +236,8 @@ UNTIMED = FULL.replace(f"[{NOON}] ", "")
         (UNTIMED, UNTIMED.replace("rank-3", "rank-4"), True),
         (UNTIMED, UNTIMED, False),
         (UNTIMED.replace("[rank-3/8] ", ""), UNTIMED.replace("[rank-3/8] ", ""), False),
+        (UNTIMED, UNTIMED.replace("[rank-3/8] ", ""), False),
+        (UNTIMED.replace("[rank-3/8] ", ""), UNTIMED, False),
         (FULL.replace("[rank-3/8] ", ""), FULL.replace("[rank-3/8] ", ""), False),
     ],
 )

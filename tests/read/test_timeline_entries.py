@@ -741,6 +741,18 @@ LATE = mark("start", "begins", 50, 190.0, first=190.0, silence=(121.0, 189.5))
                 ("training", 57.0, 11.0, 6, 6, 60, None),
             ],
         ),
+        # Of several beginnings the first counts, of several ends the last.
+        (
+            rows(*PLAIN),
+            events(
+                mark("checkpoint", "begins", 41, 109.0), mark("checkpoint", "ends", 42, 110.0),
+                mark("checkpoint", "begins", 43, 111.0), mark("checkpoint", "ends", 44, 113.0), last=118.0,
+            ),
+            [
+                ("training", 0.0, 8.0, 1, 4, 10, None), ("end", 8.0, 1.0, None, None, None, None),
+                ("checkpoint", 9.0, 4.0, None, None, 41, None), ("end", 13.0, 5.0, None, None, None, None),
+            ],
+        ),
         # In lost time an event of unknown duration has none, unless others of its kind have one.
         (
             rows(*PLAIN, *AGAIN),

@@ -493,6 +493,22 @@ def test_gpus_of_the_rank_that_prints():
     assert (parsed.stated["num_gpus"].value, parsed.stated["num_gpus"].text) == (16, "[rank-3/16]")
 
 
+@pytest.mark.parametrize(("gib", "known"), [("0.50", 0.53687), ("0.00", None), ("80.00", 85.899)])
+def test_the_memory_of_a_device(gib, known):
+    run = read(f"CUDA capacity: NVIDIA H100 with {gib}GiB memory", titan(1, 5)).finish()[0].run()
+    assert run.gpu_info.total_memory_gb == (known and pytest.approx(known, rel=1e-4))
+
+
+@pytest.mark.parametrize(
+    ("value", "settings"), [("true", {"torch_compile": True}), ("false", {"torch_compile": False})]
+)
+def test_whether_it_is_compiled(value, settings):
+    run = read(
+        f'Running with args: {{"compile": {{"enable": {value}}}, "training": {{"compile": {value}}}}}', titan(1, 5)
+    )
+    assert run.finish()[0].run().framework_config == settings
+
+
 def test_replica_groups():
     lines = [f"[replicagroup-{group}] {titan(step, 5 * step)}" for step in (1, 2) for group in (0, 1)]
     words = [each for each in read(*lines).finish()[0].run().warnings if "replica groups" in each]
