@@ -375,3 +375,17 @@ def test_what_a_reader_knows():
         reader.feed(Line(number, text, True))
     assert (reader.recognised, reader.steps_found) == (True, 1)
     assert Reader().feed_block(7, b"a\nb\nc") == 9
+
+
+def test_a_dump_at_the_end_of_a_block_is_read_before_a_line_that_another_rank_repeats():
+    def ranked(rank: int, step: int) -> str:
+        return f"[rank-{rank}/8]{line(step, at=2 * step)}"
+
+    reader = Reader()
+    first = [*(ranked(3, step) for step in range(1, 7)), *dump(seq_length=512), ""]
+    number = reader.feed_block(1, "\n".join(first).encode())
+    reader.feed_block(number, f"{ranked(4, 6)}\n".encode())
+    (parsed,) = reader.finish()
+    assert parsed.stated["sequence_length"].value == 512
+    assert parsed.notes == ("1 duplicate iteration lines skipped", "1 of them from other ranks")
+    assert parsed.run().steps == (1, 2, 3, 4, 5, 6)
