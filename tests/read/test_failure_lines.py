@@ -79,6 +79,10 @@ GRAVE, SIGNAL, LOGGED = "Bus error", "Received 15 death signal", "[ERROR] d"
         ([A, "[x] more"], "line 5: ValueError: a"),
         ([A, "", "more"], "line 5: ValueError: a"),
         ([A, LOGGED], "line 5: ValueError: a"),
+        # A logger's prefix is another speaker, but the same words within a message are its own.
+        ([A, "[rank-3/8] more"], "line 5: ValueError: a"),
+        ([A, "[20260511 02:17:24][rank-3/8][INFO ] [---x.py:7] : more"], "line 5: ValueError: a"),
+        ([A, "more of [rank-3/8]"], "line 5: ValueError: a more of [rank-3/8]"),
         (["ValueError: " + "x" * 400], "line 5: ValueError: " + "x" * 288),
         (["ValueError: " + "x" * 280, "more and more"], "line 5: ValueError: " + "x" * 280 + " more an"),
     ],

@@ -564,6 +564,7 @@ def test_sizes_by_default():
         # An evaluation, a start, or a line without a rate begins again.
         ([titan(1, 0, 1000), "validate step: 1", titan(3, 20, 1000), titan(5, 60, 1000)], [20_000.0]),
         ([titan(1, 0, 1000), titan(3, 20, "N/A"), titan(5, 60, 1000)], [20_000.0]),
+        ([titan(1, 0, 1000), "Starting job: x", titan(3, 20, 1000), titan(5, 60, 1000)], [20_000.0]),
         ([titan(1, 0, 1000), titan(2, 10, 1000), titan(4, 15, "N/A"), titan(6, 30, 1000)], []),
     ],
 )

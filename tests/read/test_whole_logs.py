@@ -1,4 +1,4 @@
-"""A small log of each format in tests/data/whole, and beside it all that is read of it."""
+"""A small log of each format in tests/read/whole, and beside it all that is read of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tprimat.read.parsing.text import Line
 
-FOLDER = Path(__file__).parent.parent / "data" / "whole"
+FOLDER = Path(__file__).parent / "whole"
 
 
 def known(value):
