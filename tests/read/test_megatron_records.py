@@ -84,7 +84,15 @@ class TestTable:
 
     @pytest.mark.parametrize(
         ("settled", "late", "waiting"),
-        [(0, False, 255), (0, False, 256), (0, False, 257), (2100, True, 257), (2048, True, 257), (2057, True, 257)],
+        [
+            (0, False, 255),
+            (0, False, 256),
+            (0, False, 257),
+            (2100, False, 257),
+            (2100, True, 257),
+            (2048, True, 257),
+            (2057, True, 257),
+        ],
     )
     def test_so_many_wait(self, settled, late, waiting):
         made = table(*(record(step + 1000) for step in range(settled)))
@@ -463,7 +471,7 @@ def test_a_double_of_a_rank_and_of_another():
 def test_records_are_added_with_what_their_lines_show():
     made = MegatronTraining()
     kind = Kind(aware=False, resolution=1.0, marks=("primus", "amd"))
-    made.add(record(4, kind=UNTIMED, rank=3.0, world=0.0), "x")
+    made.add(record(4, kind=UNTIMED, rank=3.0, world=0.0), "2026-03-01 12:00:01 x")
     made.add(record(5, 7.0, kind, rank=3.0, world=8.0), "2026-03-01 12:00:07 x")
     made.add(record(6, 9.0, kind, rank=4.0, world=16.0), "2026-03-01 12:00:09 x")
     assert made.world == LoggedValue(8, 50, "[rank-3/8]")
@@ -504,6 +512,7 @@ class TestContext:
                 "[exiting program at iteration 30]",
                 "primus/x",
                 "  num_layers " + 34 * "." + " 4",
+                "x",
             ),
             3,
         ):
@@ -574,6 +583,15 @@ class TestContext:
         ]
         assert len(events.stamps) == (times_kept or 1)
         assert (context.unread == []) is untimed
+
+    def test_events_of_lines_that_are_read_or_have_no_time(self):
+        context = Context()
+        context.feed(3, "saving checkpoint at iteration 7")
+        assert [mark.line for mark in context.told().marks] == [3]
+        context = Context()
+        context.hold(3, b"a\nsaving checkpoint at iteration 7\n")
+        assert [mark.line for mark in context.told(untimed=True).marks] == [4]
+        assert context.unread
 
     def test_a_start_among_the_events_needs_all_lines(self):
         context = Context()

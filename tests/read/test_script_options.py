@@ -202,6 +202,24 @@ def test_gpus_of_hparams(text, earlier, gpus):
     assert not stated.keys() & {"devices", "num_nodes"}
 
 
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("model: llama", "llama"),
+        ("model: True", None),
+        ("model: null", None),
+        ("model: None", None),
+        ("model: 70", None),
+        (" " * 488 + "model: llama", "llama"),
+        (" " * 489 + "model: llama", "llam"),
+    ],
+)
+def test_the_model_of_hparams(text, model):
+    stated = LoggedValues()
+    options.state_hparams({"hparams.yaml": text.encode()}, stated)
+    assert stated.value("model") == model
+
+
 def test_no_hparams():
     stated = LoggedValues()
     options.state_hparams({}, stated)

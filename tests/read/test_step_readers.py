@@ -265,3 +265,15 @@ def test_blocks_without_any_header():
 def test_a_metric_is_looked_for_in_400_characters(length, losses):
     run = read(Blocks(), "== 4 ==", "speed: 0.250", " " * length + "loss: 3.5")
     assert run.loss_values == losses
+
+
+def test_a_line_is_tried_once():
+    calls = []
+
+    class Tried(Steps):
+        def take(self, line: Line) -> bool:
+            calls.append(line.text)
+            return False
+
+    feed(Tried(), "step x | y", "nothing", "| y")
+    assert calls == ["step x | y", "| y"]

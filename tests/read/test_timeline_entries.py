@@ -705,6 +705,84 @@ def test_entries(written, around, entries):
     assert told(timeline.of(written, around)) == entries
 
 
+DOWN = [("training", 0.0, 4.0, 1, 2, 10, None), ("lost", 4.0, 4.0, 3, 4, 10, "done twice")]
+UP = [("start-up", 90.0, 14.0, None, None, None, None), ("training", 104.0, 6.0, 3, 5, 60, None)]
+SAVED = [
+    ("training", 0.0, 4.0, 1, 2, 10, None), ("checkpoint", 4.0, 7.0, None, None, 21, None),
+    ("lost", 11.0, 4.0, 3, 4, 30, "done twice"),
+]  # fmt: skip
+LATE = mark("start", "begins", 50, 190.0, first=190.0, silence=(121.0, 189.5))
+
+
+@pytest.mark.parametrize(
+    ("written", "around", "entries"),
+    [
+        # A record without a window, and two at one time since the start.
+        (rows((1, 10, 102.0, 2.0), (2, 20, 104.0, 2.0)), events(), [("training", 0.0, 4.0, 1, 2, 10, None)]),
+        (
+            rows((5, 1, 10.0, 2.0, 1), (6, 2, 10.0, 2.0, 1), clock="elapsed"),
+            events(),
+            [("start-up", 0.0, 8.0, None, None, None, None), ("training", 8.0, 2.0, 5, 6, 1, None)],
+        ),
+        # An event is over when its line says so, and a tenth more than the steps take is none of its.
+        (
+            rows(*PLAIN),
+            events(mark("checkpoint", "ends", 41, 112.0, 6.0), last=118.0),
+            [
+                ("training", 0.0, 8.0, 1, 4, 10, None), ("checkpoint", 8.0, 4.001, None, None, 41, None),
+                ("end", 12.001, 5.999, None, None, None, None),
+            ],
+        ),
+        (
+            rows(*LONG, (6, 60, 168.0, 10.0, 1)),
+            events(mark("checkpoint", "", 51, None, 7.0)),
+            [
+                ("training", 0.0, 50.0, 1, 5, 10, None), ("checkpoint", 50.0, 7.0, None, None, 51, None),
+                ("training", 57.0, 11.0, 6, 6, 60, None),
+            ],
+        ),
+        # Of several beginnings the first counts, of several ends the last.
+        (
+            rows(*PLAIN),
+            events(
+                mark("checkpoint", "begins", 41, 109.0), mark("checkpoint", "ends", 42, 110.0),
+                mark("checkpoint", "begins", 43, 111.0), mark("checkpoint", "ends", 44, 113.0), last=118.0,
+            ),
+            [
+                ("training", 0.0, 8.0, 1, 4, 10, None), ("end", 8.0, 1.0, None, None, None, None),
+                ("checkpoint", 9.0, 4.0, None, None, 41, None), ("end", 13.0, 5.0, None, None, None, None),
+            ],
+        ),
+        # In lost time an event of unknown duration has none, unless others of its kind have one.
+        (
+            rows(*PLAIN, *AGAIN),
+            events(mark("checkpoint", "ends", 45, 112.0), START),
+            [*DOWN, ("lost", 8.0, 82.0, None, None, None, "down after step 4"), *UP],
+        ),
+        # What was going on before the start was no silence; what goes on behind it has nothing to do with that.
+        (
+            rows(*PAUSED, *AGAIN),
+            events(mark("checkpoint", "begins", 21), mark("checkpoint", "begins", 45), LATE),
+            [
+                *SAVED, ("checkpoint", 15.0, 7.0, None, None, 45, None),
+                ("lost", 22.0, 67.5, None, None, None, "down after step 4"),
+                ("start-up", 89.5, 14.5, None, None, None, None), UP[1],
+            ],
+        ),
+        (
+            rows(*PAUSED, *AGAIN),
+            events(mark("checkpoint", "begins", 21), LATE, mark("checkpoint", "begins", 55)),
+            [
+                *SAVED, ("lost", 15.0, 75.0, None, None, None, "down after step 4"),
+                ("checkpoint", 90.0, 7.0, None, None, 55, None), ("start-up", 97.0, 7.0, None, None, None, None), UP[1],
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_further_entries(written, around, entries):
+    assert told(timeline.of(written, around)) == entries
+
+
 def entry(kind, start, duration, first=None, last=None, note=None) -> Entry:
     return Entry(kind=kind, start=start, duration=duration, first_step=first, last_step=last, line=7, note=note)
 
@@ -729,6 +807,7 @@ LIFE = (
 )  # fmt: skip
 def test_steps_that_are_done_again(resumed, entries):
     assert timeline.with_lost_steps(LIFE, resumed) == entries
+    assert timeline.with_lost_steps(LIFE[:4], resumed) == entries[:-1]
 
 
 def down(seconds: float, step: int) -> Entry:

@@ -58,6 +58,12 @@ PAIRS = [f"step {step} loss {3 - step / 100:.3f}" for step in range(1, 9)]
         ([f"loss {step}.125 rate 5.50 x" for step in range(3)], "loss 4.125 rate 5.5", "loss 4.125 rate ?"),
         ([f"loss {step}.125 rate 5.50 x" for step in range(2)], "loss 4.1", "loss 4.1"),
         ([f"loss {step}.125 rate 5.50 x" for step in range(3)], "loss 4.125 ra", "loss 4.125 ra"),
+        ([f"loss {step}.125 rate 5.50 x" for step in range(3)], "loss 4.1 ra", "loss 4.1 ra"),
+        ([f"loss {step}.125 rate 5.50 x" for step in range(3)], "loss 4.12345", "loss ?"),
+        ([f"loss {step}.125 rate 12345678 x" for step in range(3)], "loss 4.125 rate 12345678", "loss 4.125 rate ?"),
+        # Of known decimals those that are a part of longer ones tell nothing.
+        ([f"loss {step}{tail} end" for tail in (".125", ".1") for step in range(3)], "loss 4.1", "loss ?"),
+        ([f"loss {step}{tail} end" for tail in (".125", ".1") for step in range(3)], "loss 4.125", "loss 4.125"),
         # Another process wrote on behind it.
         ([f"loss {step}.125, rate 5.50 x" for step in range(3)], "loss 4.1W0512 waited", "loss ?W0512 waited"),
         ([f"loss {step}.125, rate 5.50 x" for step in range(3)], "loss 4.125W0512 waited", "loss ?W0512 waited"),
@@ -119,6 +125,12 @@ def test_lines_that_the_reader_does_not_take_are_no_shapes():
 def test_so_many_shapes_are_known(shapes, seen):
     others = [f"{'x' * (number + 1)} 7" for number in range(shapes)]
     assert last(*others, *[f"z {step} loss 2.125" for step in range(3)], "z 5 loss 2.9") == seen
+
+
+def test_a_known_shape_is_counted_on_when_there_are_enough():
+    others = [f"{'x' * (number + 1)} 7" for number in range(torn.MOST_SHAPES)]
+    texts = [*[f"z {step} loss 2.125" for step in range(3)], *others, *[f"z {step} loss 2.{step}" for step in range(5)]]
+    assert shown(*texts)[-5:] == [*[f"z {step} loss ?" for step in range(3)], "z 3 loss 2.3", "z 4 loss 2.4"]
 
 
 @pytest.mark.parametrize(("length", "seen"), [(torn.LONGEST, "loss ?"), (torn.LONGEST + 1, "loss 4.1")])

@@ -215,7 +215,7 @@ def parse(line: Line) -> Iterator[tuple[Record, dict[str, slice]]]:
         end = following.start() if following else len(text)
         if not following and not line.whole:
             # What follows the last bar of a line that the file doesn't finish may be half a figure.
-            end = max(text.rfind("|", anchor.end()), anchor.end())
+            end = max(text.rfind("|", anchor.end()) + 1, anchor.end())
         if int(anchor[1]):
             yield _record(text, before, anchor, end, line.number, marks)
         before = anchor.end()

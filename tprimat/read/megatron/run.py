@@ -73,13 +73,10 @@ class MegatronRun(RunBuilder):
             training.warnings.append(
                 f"sequence length changes during the run ({lengths[0]} to {lengths[-1]}): no throughput in tokens"
             )
-        for name, value in (
-            ("platform", "amd" if "amd" in marks else None),
-            ("software_stack", "rocm" if "amd" in marks else None),
-            ("device_name", stated.word("device")),
-        ):
-            if value:
-                fields[name] = LoggedValue(value, 1, "")
+        if line := marks.get("amd"):
+            fields |= {"platform": LoggedValue("amd", line, ""), "software_stack": LoggedValue("rocm", line, "")}
+        if device := stated.get("device"):
+            fields["device_name"] = device
         if len(table) and (planned := table.latest.planned):
             origin = fields.get("max_steps", LoggedValue(planned, table.lines[-1], f"{table.last}/ {planned}"))
             fields["max_steps"] = dataclasses.replace(origin, value=planned)

@@ -96,8 +96,9 @@ class Reader(StepReader):
         for anchor, following in zip(anchors, [*anchors[1:], None], strict=False):
             segments = line.text[anchor.end() : following.start() if following else None].split("|")
             pairs: dict[str, str] = {}
-            for name, _, value in (segment.partition(":") for segment in segments):
-                pairs.setdefault(" ".join(name.lower().split()), value)
+            for name, colon, value in (segment.partition(":") for segment in segments):
+                if colon:
+                    pairs.setdefault(" ".join(name.lower().split()), value)
             planned = int(anchor[3]) + 1 if anchor[3] else None
             self._take(pairs, int(anchor[2]), planned, line, line.text[start : anchor.start()])
             start = anchor.end()

@@ -123,7 +123,7 @@ def _encoding(head: bytes) -> tuple[bytes, str]:
 
 def decoded(content: bytes) -> str:
     """Return a whole log as text, decoded as lines() does."""
-    mark, encoding = _encoding(content[:4])
+    mark, encoding = _encoding(content)
     return content[len(mark) :].decode(encoding, "replace")
 
 
@@ -287,7 +287,7 @@ def without_prefixes(text: str) -> str:
     """Return a line without the prefixes of launchers and loggers, in any order."""
     for _ in range(8):
         match = _PREFIX.match(text)
-        if match is None or match.end() == 0:
+        if match is None:
             break
         text = text[match.end() :]
     return text
