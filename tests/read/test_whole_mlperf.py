@@ -858,7 +858,7 @@ def test_the_precision_that_notes_name(notes, precision):
         ("logs/v5_b200_n2_r0.txt", ["s/b200.json"], None),
         ("logs/v5_b200_n2_r0.txt", ["s/b200_n2.json", "s/v5_b200.json"], None),
         ("logs/v5_b200_r0.txt", ["s/b200_n2.json"], None),
-        ("logs/v5__b200_n2_r0.txt", ["s/_b200_n2.json"], 0),
+        ("logs/v5_b200_n2_r0.txt", ["s/_b200_n2.json"], 0),
         ("logs/result_0.txt", [], None),
     ],
 )

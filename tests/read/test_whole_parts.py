@@ -41,6 +41,7 @@ from tprimat.read.tensorboard import tfevents
         (automodel, '{"step": 3, "tps": 5.0, "num_label_tokens": 1}', True),
         (automodel, '{"step": 3, "tps": 5.0}', False),
         (automodel, '{"step": 3, "tps": ', False),
+        (automodel, '{"step": 3, "tps_per_gpu": 5.0, "num_label_tokens": 1}', False),
         (automodel, "step 3 | epoch 0 | loss 2.5 | tps 5.0", True),
         (automodel, "step 3 | epoch 0 | loss 2.5", False),
         (automodel, "else", False),

@@ -11,10 +11,12 @@ import pytest
 from tprimat import read
 from tprimat.errors import UnreadableError
 from tprimat.read import tracked
+from tprimat.read.hf_trainer import reader as hf_trainer
 from tprimat.read.hf_trainer import steps
 from tprimat.read.hf_trainer.reader import _Entry, _step_hint
 from tprimat.read.hf_trainer.steps import StepHint, StepNumbers
 from tprimat.read.parsing import text
+from tprimat.read.parsing.text import Line
 
 GRID = "one record in 5 steps (logging_steps)"
 EPOCHS = "epochs and progress bars, of 40 steps"
@@ -41,6 +43,7 @@ def coarse(*rows):
         # Multiples of the interval, from where a bar shows the start.
         (hints((0.1, 0, None), (0.2, 0, None), (0.3, 0, None)), 100, None, 5, (5, 10, 15), GRID),
         (bars((12, None), (15, None), (20, 25)), None, None, 5, (15, 20, 25), GRID),
+        (bars((11, None), (20, None), (25, None)), None, None, 5, (15, 20, 25), GRID),
         (bars((15, None), (15, None)), None, None, 5, (15, 20), GRID),
         (bars((1, None), (1, None)), None, None, 5, (5, 10), GRID),
         # With the first step in addition.
@@ -220,6 +223,33 @@ def test_what_a_file_is_known_by(head, kind):
 
 
 NO_LOG = "no supported training log in it"
+
+
+def console(*contents):
+    reader = hf_trainer.Reader()
+    for number, content in enumerate(contents, 1):
+        reader.feed(Line(number, content, True))
+    return reader
+
+
+def test_a_console_is_known_by_its_dictionaries():
+    assert console("{'a': 1}").recognised is False
+    assert console("{'loss': 1.5, 'epoch': 0.5}").recognised is True
+
+
+@pytest.mark.parametrize(("totals", "left"), [(1_000, 1_000), (1_001, 0), (1_002, 1)])
+def test_bars_are_forgotten_by_the_thousand(totals, left):
+    assert len(console(*(f"|# | 3/{total} [00:01<" for total in range(5, 5 + totals)))._bars) == left
+
+
+def test_the_last_nine_dictionaries_wait_for_a_bar():
+    dictionaries = [f"{{'loss': {number}.5, 'epoch': {number / 10}}}" for number in range(1, 11)]
+    (training,) = console(*dictionaries, "|# | 7/40 [00:01<", "|# | 8/40 [00:01<")._trainings
+    assert [entry.after for entry in training.entries] == [{}] + [{40: 7}] * 9
+    (training,) = console(*dictionaries[:1], "|# | 7/50 [00:01<", "|# | 8/40 [00:01<")._trainings
+    assert [entry.after for entry in training.entries] == [{50: 7}]
+
+
 HELP = "pass a training log; tprimat read --help lists formats, --columns and --pattern read others"
 
 

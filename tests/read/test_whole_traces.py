@@ -40,6 +40,7 @@ def trace_of_all() -> MadeTrace:
     trace.operator("autograd::engine::evaluate_function: MmBackward0", 1075, 1080)
     trace.operator("Optimizer.step#Adam.step", 1074, 1090)
     trace.operator("Optimizer.step#Adam.step", 1076, 1079)
+    trace.operator("Optimizer.step#Adam.step", 1091, 1091)
     trace.operator("nccl:all_reduce", 1012, 1014, **{"Collective name": "allreduce"})
     trace.events.append({"ph": "i", "cat": "kernel", "name": "instant", "ts": 1000, "dur": 5, "tid": 7, "args": {}})
     trace.events.append({"ph": "X", "cat": "kernel", "name": "far", "ts": 1e17, "dur": 5, "tid": 7, "args": {}})
@@ -96,6 +97,14 @@ def test_a_timeline_is_all_that_matters_of_a_trace():
         ],
         7: [(95_000, 95_000, RangeKind("back"))],
     }
+
+
+@pytest.mark.parametrize("category", ["cuda_runtime", "cuda_driver", "xpu_runtime", "hip_runtime", "runtime", "other"])
+def test_categories_of_calls(category):
+    trace = MadeTrace()
+    trace.event(category, "launch", 10, 12, correlation=5)
+    timeline, _ = read_timeline(io.BytesIO(trace.text()))
+    assert timeline.launches == ({} if category == "other" else {5: Launch(0, 2_000, 1)})
 
 
 @pytest.mark.parametrize(
