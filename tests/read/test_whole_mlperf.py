@@ -235,6 +235,14 @@ def test_all_that_a_log_tells(name):
     assert whole.log_behind_others(content) == whole.log(content)
 
 
+GIVEN = {"model": "own", "global_batch_size": 32, "sequence_length": 1024, "num_gpus": 12}
+
+
+@pytest.mark.parametrize("name", ["everything", "summary_flux"])
+def test_what_the_user_gives_goes_first(name):
+    golden.check(f"read_mlperf_{name}_given.txt", whole.log(LOGS[name].encode(), GIVEN))
+
+
 # Events at their steps
 
 

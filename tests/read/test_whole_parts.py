@@ -269,6 +269,11 @@ def test_the_largest_file_of_the_trainer(size, fits, monkeypatch):
             state._results(part, {})
 
 
+def test_bytes_of_no_text_in_a_file_of_the_trainer():
+    (parsed,) = state._results(InputFile("a", io.BytesIO(b'{"train_runtime": 2.5, "x": "\xff"}')), {})
+    assert parsed.run().native_metrics == {"train_runtime_seconds": 2.5}
+
+
 @pytest.mark.parametrize(("lines", "steps"), [(201, [4]), (202, [])])
 def test_the_longest_object_of_dllogger(lines, steps):
     """Its last line is looked at as well, so that one line more is read if it ends the object."""
