@@ -51,6 +51,10 @@ TENSORBOARD = {
             (9, 6, {"lm loss validation": 7.125}),
         ),
     ],
+    "megatron_as_requested": [
+        texts(ARGUMENTS),
+        points(*((n, n, {"lm loss": 8 - n / 8, "batch-size": 64, "iteration-time": 1.5}) for n in (1, 2, 3))),
+    ],
     "megatron_by_samples": [
         writer.version(),
         points(
