@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import struct
 import zlib
 
@@ -31,6 +32,8 @@ def texts(values):
         writer.event(START - 1, 0, writer.text(f"{name}/text_summary", str(value))) for name, value in values.items()
     )
 
+
+SCALARS = writer.scalar("lm loss", 3.5), writer.scalar("iteration-time", 2.5)
 
 ARGUMENTS = {
     "world_size": 8, "seq_length": 2048, "global_batch_size": 64, "micro_batch_size": 2, "train_iters": 6,
@@ -179,6 +182,25 @@ def test_how_many_steps_a_record_of_torchtitan_averages(steps, windows):
     rows = ((step, step, {"throughput(tps)": 700.5}) for step in steps)
     found = whole.files({"events": writer.version() + points(*rows)})
     assert f"\nwindow_steps: {list(windows)}\n" in found
+
+
+FIRST, SECOND = (
+    points((time, step, {"lm loss": 3.5, "iteration-time": seconds}))
+    for time, step, seconds in ((0, 1, 21), (1.004, 2, 11))
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "times"),
+    [
+        (FIRST + SECOND, [21.0, 1.0]),
+        (FIRST + SECOND + writer.event(math.inf, 3, *SCALARS), [21.0, 1.0, 2.5]),
+        (FIRST + writer.event(math.inf, 2, *SCALARS), [21.0, 2.5]),
+        (FIRST, [21.0]),
+    ],
+)
+def test_the_second_time_of_a_file(content, times):
+    assert f"\nstep_times: {times}\n" in whole.files({"events": writer.version() + content})
 
 
 @pytest.mark.parametrize("name", TENSORBOARD)
