@@ -10,7 +10,6 @@ import pytest
 
 from tprimat import read
 from tprimat.errors import UnreadableError
-from tprimat.read import tracked
 from tprimat.read.hf_trainer import reader as hf_trainer
 from tprimat.read.hf_trainer import steps
 from tprimat.read.hf_trainer.reader import _Entry, _step_hint
@@ -161,11 +160,6 @@ def test_what_formats_are_known_by():
         for each in read.FILE_FORMATS
     ]
     golden.check("read_formats.txt", "\n".join([*rows, f"head {read.HEAD}", ""]))
-
-
-def test_what_values_are_called():
-    names = {**tracked.NAMES, "steps": tracked.STEPS, "all that is read": sorted(tracked.READ)}
-    golden.check("read_names.txt", "".join(f"{field}: {', '.join(each)}\n" for field, each in names.items()))
 
 
 @pytest.mark.parametrize(
