@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 
 import golden
@@ -10,11 +11,13 @@ import pytest
 
 from tprimat import read
 from tprimat.errors import UnreadableError
+from tprimat.read import lightning_csv
 from tprimat.read.hf_trainer import fields, steps
 from tprimat.read.hf_trainer import reader as hf_trainer
 from tprimat.read.hf_trainer.reader import _Entry, _step_hint
 from tprimat.read.hf_trainer.steps import StepHint, StepNumbers
 from tprimat.read.parsing import text
+from tprimat.read.parsing.parsed_log import InputFile
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.text import Line
 
@@ -334,6 +337,16 @@ def test_the_last_nine_dictionaries_wait_for_a_bar():
     assert [entry.after for entry in training.entries] == [{}] + [{40: 7}] * 9
     (training,) = console(*dictionaries[:1], "|# | 7/50 [00:01<", "|# | 8/40 [00:01<")._trainings
     assert [entry.after for entry in training.entries] == [{50: 7}]
+
+
+@pytest.mark.parametrize(
+    ("column", "is_rate"),
+    [*((name, True) for name in ("learning_rate", "lr", "train/lr", "train/learning_rate", "lr-x")), ("lrs", False)],
+)
+def test_the_columns_of_a_learning_rate(column, is_rate):
+    content = f"step,train_loss,{column}\n0,2.5,\n0,,0.5\n"
+    (parsed,) = lightning_csv._read(InputFile("a", io.BytesIO(content.encode())), {})
+    assert parsed.run().learning_rates == ((0.5,) if is_rate else (None,))
 
 
 HELP = "pass a training log; tprimat read --help lists formats, --columns and --pattern read others"

@@ -117,6 +117,7 @@ def test_categories_of_calls(category):
         ({"deviceProperties": [{"id": 5, "name": "A", "numSms": 3}, {"id": 6, "name": "A", "numSms": 4}]},
          {"device_name": "A"}),
         ({"deviceProperties": [{"id": 5, "name": "A"}, {"id": 6, "name": "B"}]}, {}),
+        ({"deviceProperties": [{"id": 5, "name": "A"}, {"id": 6, "name": ""}]}, {"device_name": "A"}),
         ({"deviceProperties": [{"id": 5, "name": "A"}, {"id": 0, "name": "B", "numSms": 3}]},
          {"device_name": "B", "compute_units": 3}),
         ({"deviceProperties": [], "distributedInfo": {"rank": "2"}}, {"rank": 2}),
