@@ -31,7 +31,7 @@ from tprimat.read.hf_trainer import state
 from tprimat.read.kineto import events
 from tprimat.read.parsing.parsed_log import InputFile
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import LoggedValues
+from tprimat.read.parsing.values import LoggedValue, LoggedValues
 from tprimat.read.tensorboard import tfevents
 
 
@@ -146,6 +146,22 @@ def test_figures_of_the_profiler():
         "num_gpus": (8, 6, "world size: 8", 3),
         "data_parallel_size": (4, 6, "data parallel size: 4", 3),
     }
+
+
+@pytest.mark.parametrize(
+    ("stated", "gpus"),
+    [
+        ({"data_parallel_size": 6}, 6),
+        ({"data_parallel_size": 6, "tensor_model_parallel_size": 2}, None),
+        ({"data_parallel_size": 6, "pipeline_model_parallel_size": 2}, None),
+        ({"data_parallel_size": 6, "num_gpus": 12}, 12),
+        ({}, None),
+    ],
+)
+def test_the_gpus_of_data_parallelism_alone(stated, gpus):
+    found = LoggedValues({name: LoggedValue(value, 7, name) for name, value in stated.items()})
+    setup.world_from_replicas(found)
+    assert found.count("num_gpus") == gpus
 
 
 @pytest.mark.parametrize(("lines", "is_row"), [(profile.LONGEST, True), (profile.LONGEST + 1, False)])

@@ -564,6 +564,7 @@ def item(*keys, value, key=1):
         (item("loss", value="2.5"), {"loss"}, ("loss", 2.5)),
         (item("loss", value="2.5"), {"other"}, ("loss", None)),
         (item("loss", value="torn"), None, ("loss", None)),
+        (item("loss", value="[" * 100_000), None, ("loss", None)),
         (item("loss", value="1" * 127), None, ("loss", int("1" * 127))),
         (item("loss", value="1" * 128), None, ("loss", int("1" * 128))),
         # The value first, or another field behind it.

@@ -302,6 +302,14 @@ def test_all_that_traces_tell(name):
     golden.check(f"read_trace_{name}.txt", found)
 
 
+def test_the_file_of_a_doubt_is_named_if_there_are_several():
+    whole_one = kernels(("gemm", 20), ("gemm", 30)).text()
+    cut = whole_one[: whole_one.rindex(b'"dur"')]
+    doubt = "the trace ends within an event: the profiler was killed while it wrote, or the file was cut"
+    for files, told in (({"a.json": cut}, doubt), ({"a.json": whole_one, "b.json": cut}, f"b.json: {doubt}")):
+        assert f'warnings: "{told}"' in whole.files(files)
+
+
 @pytest.mark.parametrize(
     ("head", "is_one"),
     [
