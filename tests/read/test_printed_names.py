@@ -39,9 +39,6 @@ PRINTED = {
         ("memory/peak_reserved_mem", "memory_max_reserved_gb", 50.0),
         ("memory/current_allocated_mem", "memory_allocated_gb", 50.0),
         ("time/train", "cumulative_train_seconds", 180000.0),
-        ("lr-DecoupledAdamW/group0", "learning_rate", 50.0),
-        ("lr-AdamW/group0", "learning_rate", 50.0),
-        ("lr-DecoupledLionW/group0", "learning_rate", 50.0),
     ),
     "llama_factory": (
         ("loss", "loss", 50.0),

@@ -119,6 +119,7 @@ class TestLightningCsv:
         (1000, "suggest 1 GPU;"),
         (125, "suggest 8 GPUs"),
         (400, ""),
+        (900, ""),
     ],
 )
 def test_olmos_rates(rate, words):

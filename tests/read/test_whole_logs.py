@@ -22,6 +22,14 @@ def test_all_that_a_log_tells(path):
     golden.check(f"read_{path.stem}.txt", whole.log(path.read_bytes()))
 
 
+GIVEN = {"global_batch_size": 32, "sequence_length": 1024, "num_gpus": 12}
+
+
+@pytest.mark.parametrize("name", ["automodel_file", "deepspeed_every_step", "nanochat_undetermined", "trainer_console"])
+def test_what_the_user_gives_goes_first(name):
+    golden.check(f"read_{name}_given.txt", whole.log((FOLDER / f"{name}.log").read_bytes(), GIVEN))
+
+
 # A document is one from its first line on, and an excerpt has nothing before it.
 MAY_BEGIN_LATER = [path for path in LOGS if not path.stem.startswith(("golden", "megatron_bridge_excerpt"))]
 

@@ -235,6 +235,14 @@ def test_all_that_a_log_tells(name):
     assert whole.log_behind_others(content) == whole.log(content)
 
 
+GIVEN = {"model": "own", "global_batch_size": 32, "sequence_length": 1024, "num_gpus": 12}
+
+
+@pytest.mark.parametrize("name", ["everything", "summary_flux"])
+def test_what_the_user_gives_goes_first(name):
+    golden.check(f"read_mlperf_{name}_given.txt", whole.log(LOGS[name].encode(), GIVEN))
+
+
 # Events at their steps
 
 
@@ -858,7 +866,7 @@ def test_the_precision_that_notes_name(notes, precision):
         ("logs/v5_b200_n2_r0.txt", ["s/b200.json"], None),
         ("logs/v5_b200_n2_r0.txt", ["s/b200_n2.json", "s/v5_b200.json"], None),
         ("logs/v5_b200_r0.txt", ["s/b200_n2.json"], None),
-        ("logs/v5__b200_n2_r0.txt", ["s/_b200_n2.json"], 0),
+        ("logs/v5_b200_n2_r0.txt", ["s/_b200_n2.json"], 0),
         ("logs/result_0.txt", [], None),
     ],
 )

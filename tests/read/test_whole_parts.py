@@ -31,7 +31,7 @@ from tprimat.read.hf_trainer import state
 from tprimat.read.kineto import events
 from tprimat.read.parsing.parsed_log import InputFile
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import LoggedValues
+from tprimat.read.parsing.values import LoggedValue, LoggedValues
 from tprimat.read.tensorboard import tfevents
 
 
@@ -41,6 +41,7 @@ from tprimat.read.tensorboard import tfevents
         (automodel, '{"step": 3, "tps": 5.0, "num_label_tokens": 1}', True),
         (automodel, '{"step": 3, "tps": 5.0}', False),
         (automodel, '{"step": 3, "tps": ', False),
+        (automodel, '{"step": 3, "tps_per_gpu": 5.0, "num_label_tokens": 1}', False),
         (automodel, "step 3 | epoch 0 | loss 2.5 | tps 5.0", True),
         (automodel, "step 3 | epoch 0 | loss 2.5", False),
         (automodel, "else", False),
@@ -145,6 +146,22 @@ def test_figures_of_the_profiler():
         "num_gpus": (8, 6, "world size: 8", 3),
         "data_parallel_size": (4, 6, "data parallel size: 4", 3),
     }
+
+
+@pytest.mark.parametrize(
+    ("stated", "gpus"),
+    [
+        ({"data_parallel_size": 6}, 6),
+        ({"data_parallel_size": 6, "tensor_model_parallel_size": 2}, None),
+        ({"data_parallel_size": 6, "pipeline_model_parallel_size": 2}, None),
+        ({"data_parallel_size": 6, "num_gpus": 12}, 12),
+        ({}, None),
+    ],
+)
+def test_the_gpus_of_data_parallelism_alone(stated, gpus):
+    found = LoggedValues({name: LoggedValue(value, 7, name) for name, value in stated.items()})
+    setup.world_from_replicas(found)
+    assert found.count("num_gpus") == gpus
 
 
 @pytest.mark.parametrize(("lines", "is_row"), [(profile.LONGEST, True), (profile.LONGEST + 1, False)])
@@ -266,6 +283,11 @@ def test_the_largest_file_of_the_trainer(size, fits, monkeypatch):
     else:
         with pytest.raises(ValueError, match="larger than 0 MiB, which no such file is"):
             state._results(part, {})
+
+
+def test_bytes_of_no_text_in_a_file_of_the_trainer():
+    (parsed,) = state._results(InputFile("a", io.BytesIO(b'{"train_runtime": 2.5, "x": "\xff"}')), {})
+    assert parsed.run().native_metrics == {"train_runtime_seconds": 2.5}
 
 
 @pytest.mark.parametrize(("lines", "steps"), [(201, [4]), (202, [])])

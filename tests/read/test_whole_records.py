@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import struct
 import zlib
 
@@ -32,6 +33,8 @@ def texts(values):
     )
 
 
+SCALARS = writer.scalar("lm loss", 3.5), writer.scalar("iteration-time", 2.5)
+
 ARGUMENTS = {
     "world_size": 8, "seq_length": 2048, "global_batch_size": 64, "micro_batch_size": 2, "train_iters": 6,
     "log_interval": 2, "tensor_model_parallel_size": 2, "num_layers": 24, "hidden_size": 1024,
@@ -50,6 +53,10 @@ TENSORBOARD = {
             (9, 5, {"lm loss validation": 7.25, "lm loss validation vs samples": 7.25}),
             (9, 6, {"lm loss validation": 7.125}),
         ),
+    ],
+    "megatron_as_requested": [
+        texts(ARGUMENTS),
+        points(*((n, n, {"lm loss": 8 - n / 8, "batch-size": 64, "iteration-time": 1.5}) for n in (1, 2, 3))),
     ],
     "megatron_by_samples": [
         writer.version(),
@@ -75,6 +82,15 @@ TENSORBOARD = {
             (0, 1, {"lm loss": 3.5, "iteration-time": 21.0}),
             (1.004, 2, {"lm loss": 3.25, "iteration-time": 11.0}),
             (2.004, 3, {"lm loss": 3.0, "iteration-time": 1.25}),
+        ),
+    ],
+    "megatron_restarted": [
+        writer.version(),
+        points(
+            (0, 1, {"lm loss": 3.5, "iteration-time": 21.0}),
+            (1.004, 2, {"lm loss": 3.25, "iteration-time": 11.0}),
+            (30, 2, {"lm loss": 3.125, "iteration-time": 1.5}),
+            (31.25, 3, {"lm loss": 3.0, "iteration-time": 1.25}),
         ),
     ],
     "nemo": [
@@ -166,6 +182,25 @@ def test_how_many_steps_a_record_of_torchtitan_averages(steps, windows):
     rows = ((step, step, {"throughput(tps)": 700.5}) for step in steps)
     found = whole.files({"events": writer.version() + points(*rows)})
     assert f"\nwindow_steps: {list(windows)}\n" in found
+
+
+FIRST, SECOND = (
+    points((time, step, {"lm loss": 3.5, "iteration-time": seconds}))
+    for time, step, seconds in ((0, 1, 21), (1.004, 2, 11))
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "times"),
+    [
+        (FIRST + SECOND, [21.0, 1.0]),
+        (FIRST + SECOND + writer.event(math.inf, 3, *SCALARS), [21.0, 1.0, 2.5]),
+        (FIRST + writer.event(math.inf, 2, *SCALARS), [21.0, 2.5]),
+        (FIRST, [21.0]),
+    ],
+)
+def test_the_second_time_of_a_file(content, times):
+    assert f"\nstep_times: {times}\n" in whole.files({"events": writer.version() + content})
 
 
 @pytest.mark.parametrize("name", TENSORBOARD)
@@ -458,7 +493,7 @@ def test_the_device_of_older_versions(metadata, device):
     beside = {"files/wandb-metadata.json": metadata}
     found = whole.files({"run-abc.wandb": made_files.wandb_log([*map(history, ROWS)])}, beside)
     assert (f'gpu_info.device_name: "{device}"' in found) is (device is not None)
-    assert ("gpu_info.device_name" in found) is (device is not None)
+    assert ("device_name" in found) is (device is not None)
 
 
 def part(kind, content, *, crc=None, length=None):
@@ -529,6 +564,7 @@ def item(*keys, value, key=1):
         (item("loss", value="2.5"), {"loss"}, ("loss", 2.5)),
         (item("loss", value="2.5"), {"other"}, ("loss", None)),
         (item("loss", value="torn"), None, ("loss", None)),
+        (item("loss", value="[" * 100_000), None, ("loss", None)),
         (item("loss", value="1" * 127), None, ("loss", int("1" * 127))),
         (item("loss", value="1" * 128), None, ("loss", int("1" * 128))),
         # The value first, or another field behind it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 
 import golden
@@ -10,11 +11,15 @@ import pytest
 
 from tprimat import read
 from tprimat.errors import UnreadableError
-from tprimat.read import tracked
-from tprimat.read.hf_trainer import steps
+from tprimat.read import lightning_csv
+from tprimat.read.hf_trainer import fields, steps
+from tprimat.read.hf_trainer import reader as hf_trainer
 from tprimat.read.hf_trainer.reader import _Entry, _step_hint
 from tprimat.read.hf_trainer.steps import StepHint, StepNumbers
 from tprimat.read.parsing import text
+from tprimat.read.parsing.parsed_log import InputFile
+from tprimat.read.parsing.records import Record
+from tprimat.read.parsing.text import Line
 
 GRID = "one record in 5 steps (logging_steps)"
 EPOCHS = "epochs and progress bars, of 40 steps"
@@ -41,6 +46,7 @@ def coarse(*rows):
         # Multiples of the interval, from where a bar shows the start.
         (hints((0.1, 0, None), (0.2, 0, None), (0.3, 0, None)), 100, None, 5, (5, 10, 15), GRID),
         (bars((12, None), (15, None), (20, 25)), None, None, 5, (15, 20, 25), GRID),
+        (bars((11, None), (20, None), (25, None)), None, None, 5, (15, 20, 25), GRID),
         (bars((15, None), (15, None)), None, None, 5, (15, 20), GRID),
         (bars((1, None), (1, None)), None, None, 5, (5, 10), GRID),
         # With the first step in addition.
@@ -160,11 +166,6 @@ def test_what_formats_are_known_by():
     golden.check("read_formats.txt", "\n".join([*rows, f"head {read.HEAD}", ""]))
 
 
-def test_what_values_are_called():
-    names = {**tracked.NAMES, "steps": tracked.STEPS, "all that is read": sorted(tracked.READ)}
-    golden.check("read_names.txt", "".join(f"{field}: {', '.join(each)}\n" for field, each in names.items()))
-
-
 @pytest.mark.parametrize(
     ("head", "kind"),
     [
@@ -220,6 +221,134 @@ def test_what_a_file_is_known_by(head, kind):
 
 
 NO_LOG = "no supported training log in it"
+
+
+@pytest.mark.parametrize(
+    ("entry", "steps"),
+    [
+        ({"global_step/max_steps": "5/40"}, (5, 40)),
+        ({"global_step/max_steps": "0/40", "step": 3}, (None, 40)),
+        ({"iteration": "5/0"}, (5, None)),
+        ({"global_step/max_steps": "5/40", "iteration": "6/50"}, (5, 40)),
+        ({"iteration": "5", "step": "7"}, (7, None)),
+        ({"step": 0}, (None, None)),
+        ({"step": 1}, (1, None)),
+        ({"step": 2**53 - 1}, (2**53 - 1, None)),
+        ({"step": 2**53}, (None, None)),
+        ({"step": "x"}, (None, None)),
+        ({}, (None, None)),
+    ],
+)
+def test_the_step_that_a_dictionary_states(entry, steps):
+    assert fields.printed_step(entry) == steps
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_record"),
+    [
+        *(({"loss": 1, name: 2}, True) for name in ("learning_rate", "epoch", "grad_norm", "step", "iteration")),
+        ({"loss": 1}, False),
+        ({"loss": 1, "lr": 2}, False),
+        ({"eval_loss": 1, "epoch": 2}, False),
+    ],
+)
+def test_a_dictionary_of_training_steps(entry, is_record):
+    assert fields.is_record(entry) is is_record
+
+
+@pytest.mark.parametrize(
+    ("entry", "step", "seconds", "known"),
+    [
+        ({"train_speed(s/it)": 2.5}, 10, 25.0, 25.0),
+        ({"train_speed(s/it)": 2.5}, 10, 26.0, 25.0),
+        ({"train_speed(s/it)": 2.5}, 10, 24.0, 25.0),
+        ({"train_speed(s/it)": 2.5}, 10, 26.1, None),
+        ({"train_speed(iter/s)": 0.4}, 10, 25.0, 25.0),
+        ({"train_speed(iter/s)": 0.4, "train_speed(s/it)": 2.4}, 10, 24.0, 24.0),
+        ({"train_speed(iter/s)": 0.3}, 1, 3.0, 3.3333),
+        ({"train_speed(iter/s)": 0.0}, 10, 25.0, None),
+        ({"train_speed(iter/s)": -0.4}, 10, -25.0, None),
+        ({}, 10, 25.0, None),
+    ],
+)
+def test_the_time_since_the_start_by_the_mean_speed(entry, step, seconds, known):
+    assert fields.since_start(entry, step, seconds) == known
+
+
+@pytest.mark.parametrize(
+    ("runtime", "steps", "before", "seconds"),
+    [(40.0, 10, 2, 5.0), (40.0, 2, 2, None), (40.0, 3, 2, 40.0), (40.0, None, 0, None), (0.0, 10, 0, None),
+     (None, 10, 0, None), (-4.0, 10, 0, None)],
+)  # fmt: skip
+def test_the_mean_time_of_a_step(runtime, steps, before, seconds):
+    found = fields.summary_of({"train_runtime": runtime, "epoch": 1.5, "other": 3}, steps, before)
+    assert found == {"train_runtime_seconds": runtime, "epochs": 1.5} | (
+        {} if seconds is None else {"whole_run_seconds_per_step": seconds}
+    )
+
+
+def series(*rows):
+    """Rows of window and time since the start; the step times that follow."""
+    records = [Record(step, 1, window=window) for step, (window, _) in enumerate(rows)]
+    for record, (_, elapsed) in zip(records, rows, strict=True):
+        if elapsed is not None:
+            record.native["cumulative_train_seconds"] = elapsed
+    return fields._set_step_times(records), [record.seconds for record in records]
+
+
+@pytest.mark.parametrize(
+    ("rows", "times"),
+    [
+        ([(2, 5.12345), (1, 6.5), (3, 9.5)], [2.561725, 1.37655, 1.0]),
+        ([(2, 5.12345), (1, None), (3, 9.12345), (None, 9.62345)], [2.561725, None, 1.0, 0.5]),
+        # A resumed training counts from its own start.
+        ([(2, 5.12345), (2, 3.0), (2, 4.0)], [2.561725, 1.5, 0.5]),
+        ([(2, 5.12345), (2, 5.12345)], [2.561725, 2.561725]),
+    ],
+)
+def test_step_times_by_the_time_since_the_start(rows, times):
+    assert series(*rows) == (True, pytest.approx(times))
+
+
+def test_four_digits_are_too_few_for_a_difference():
+    assert series((1, 5.123), (1, 6.5), (1, None)) == (False, [None] * 3)
+
+
+def console(*contents):
+    reader = hf_trainer.Reader()
+    for number, content in enumerate(contents, 1):
+        reader.feed(Line(number, content, True))
+    return reader
+
+
+def test_a_console_is_known_by_its_dictionaries():
+    assert console("{'a': 1}").recognised is False
+    assert console("{'loss': 1.5, 'epoch': 0.5}").recognised is True
+
+
+@pytest.mark.parametrize(("totals", "left"), [(1_000, 1_000), (1_001, 0), (1_002, 1)])
+def test_bars_are_forgotten_by_the_thousand(totals, left):
+    assert len(console(*(f"|# | 3/{total} [00:01<" for total in range(5, 5 + totals)))._bars) == left
+
+
+def test_the_last_nine_dictionaries_wait_for_a_bar():
+    dictionaries = [f"{{'loss': {number}.5, 'epoch': {number / 10}}}" for number in range(1, 11)]
+    (training,) = console(*dictionaries, "|# | 7/40 [00:01<", "|# | 8/40 [00:01<")._trainings
+    assert [entry.after for entry in training.entries] == [{}] + [{40: 7}] * 9
+    (training,) = console(*dictionaries[:1], "|# | 7/50 [00:01<", "|# | 8/40 [00:01<")._trainings
+    assert [entry.after for entry in training.entries] == [{50: 7}]
+
+
+@pytest.mark.parametrize(
+    ("column", "is_rate"),
+    [*((name, True) for name in ("learning_rate", "lr", "train/lr", "train/learning_rate", "lr-x")), ("lrs", False)],
+)
+def test_the_columns_of_a_learning_rate(column, is_rate):
+    content = f"step,train_loss,{column}\n0,2.5,\n0,,0.5\n"
+    (parsed,) = lightning_csv._read(InputFile("a", io.BytesIO(content.encode())), {})
+    assert parsed.run().learning_rates == ((0.5,) if is_rate else (None,))
+
+
 HELP = "pass a training log; tprimat read --help lists formats, --columns and --pattern read others"
 
 

@@ -39,7 +39,7 @@ TABLES = {
     "no_column": (CSV, "step=iteration,loss=nlls"),
     "no_column_of_lines": (LINES, "step=iteration,time=wall"),
     "no_column_of_many": (
-        ",".join(f"column{number}" for number in range(25)) + "\n" + ",".join("1" * 25) + "\n",
+        ",".join(f"column{number}" for number in range(25)) + "\n" + 2 * (",".join("1" * 25) + "\n"),
         "step=column1,time=wall",
     ),
     "empty": ("iteration,loss\n", "step=iteration,loss=loss"),

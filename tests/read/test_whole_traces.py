@@ -40,6 +40,7 @@ def trace_of_all() -> MadeTrace:
     trace.operator("autograd::engine::evaluate_function: MmBackward0", 1075, 1080)
     trace.operator("Optimizer.step#Adam.step", 1074, 1090)
     trace.operator("Optimizer.step#Adam.step", 1076, 1079)
+    trace.operator("Optimizer.step#Adam.step", 1091, 1091)
     trace.operator("nccl:all_reduce", 1012, 1014, **{"Collective name": "allreduce"})
     trace.events.append({"ph": "i", "cat": "kernel", "name": "instant", "ts": 1000, "dur": 5, "tid": 7, "args": {}})
     trace.events.append({"ph": "X", "cat": "kernel", "name": "far", "ts": 1e17, "dur": 5, "tid": 7, "args": {}})
@@ -98,6 +99,14 @@ def test_a_timeline_is_all_that_matters_of_a_trace():
     }
 
 
+@pytest.mark.parametrize("category", ["cuda_runtime", "cuda_driver", "xpu_runtime", "hip_runtime", "runtime", "other"])
+def test_categories_of_calls(category):
+    trace = MadeTrace()
+    trace.event(category, "launch", 10, 12, correlation=5)
+    timeline, _ = read_timeline(io.BytesIO(trace.text()))
+    assert timeline.launches == ({} if category == "other" else {5: Launch(0, 2_000, 1)})
+
+
 @pytest.mark.parametrize(
     ("head", "known"),
     [
@@ -108,6 +117,7 @@ def test_a_timeline_is_all_that_matters_of_a_trace():
         ({"deviceProperties": [{"id": 5, "name": "A", "numSms": 3}, {"id": 6, "name": "A", "numSms": 4}]},
          {"device_name": "A"}),
         ({"deviceProperties": [{"id": 5, "name": "A"}, {"id": 6, "name": "B"}]}, {}),
+        ({"deviceProperties": [{"id": 5, "name": "A"}, {"id": 6, "name": ""}]}, {"device_name": "A"}),
         ({"deviceProperties": [{"id": 5, "name": "A"}, {"id": 0, "name": "B", "numSms": 3}]},
          {"device_name": "B", "compute_units": 3}),
         ({"deviceProperties": [], "distributedInfo": {"rank": "2"}}, {"rank": 2}),
@@ -290,6 +300,14 @@ TRACES = {
 def test_all_that_traces_tell(name):
     found = whole.files({file: trace.text() for file, trace in TRACES[name].items()})
     golden.check(f"read_trace_{name}.txt", found)
+
+
+def test_the_file_of_a_doubt_is_named_if_there_are_several():
+    whole_one = kernels(("gemm", 20), ("gemm", 30)).text()
+    cut = whole_one[: whole_one.rindex(b'"dur"')]
+    doubt = "the trace ends within an event: the profiler was killed while it wrote, or the file was cut"
+    for files, told in (({"a.json": cut}, doubt), ({"a.json": whole_one, "b.json": cut}, f"b.json: {doubt}")):
+        assert f'warnings: "{told}"' in whole.files(files)
 
 
 @pytest.mark.parametrize(

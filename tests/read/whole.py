@@ -28,6 +28,9 @@ def _plain(value: Any) -> str:
     return repr(value) if isinstance(value, (str, int, float)) else type(value).__name__
 
 
+_OF_THE_READER = ("native_metrics", "breakdown", "framework_config")
+
+
 def written(logs: list[ParsedLog], given: Mapping[str, Any] | None = None) -> str:
     """Writes down what was read, a line a field."""
     lines = []
@@ -39,7 +42,9 @@ def written(logs: list[ParsedLog], given: Mapping[str, Any] | None = None) -> st
             f"stated on {each.line}, weight {each.weight}: {name} = {_plain(each.value)} | {each.text}"
             for name, each in parsed.stated.items()
         ]
-        for name, value in _known(msgspec.to_builtins(parsed.run(given))).items():
+        fields = msgspec.to_builtins(parsed.run(given))
+        # Of names that a reader chooses an unknown value is one.
+        for name, value in {**_known(fields), **{name: fields[name] for name in _OF_THE_READER}}.items():
             if isinstance(value, list) and value and not isinstance(value[0], (int, float, type(None))):
                 lines += [f"{name}: {_json(each)}" for each in value]
             elif isinstance(value, dict) and name not in ("source",):

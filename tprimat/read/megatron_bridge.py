@@ -41,7 +41,7 @@ class Reader(StepReader):
 
     name = "megatron_bridge"
     signs = ("Step Time", "Step time:")
-    tells = (TIMED, "gigabytes", "_size: ", "_length: ", "train_iters: ", "Job throughput:")
+    tells = (TIMED, "gigabytes", "_size: ", "_length: ", "train_iters: ")
     timing = timer(
         clock="host clock at Megatron's interval timer, printed with two decimals",
         covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "

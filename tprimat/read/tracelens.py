@@ -152,7 +152,7 @@ def _check_workbook(part: InputFile) -> None:
         for info in infos:
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise _RefusedError("it is not packed with deflate")
-            if info.file_size > MOST_PACKED * max(info.compress_size, 1) and info.file_size > 1 << 24:
+            if info.file_size > MOST_PACKED * info.compress_size and info.file_size > 1 << 24:
                 raise ValueError(f"a part unpacks to {info.file_size >> 20} MiB from almost nothing")
             if info.flag_bits & 1:
                 raise _RefusedError("it is encrypted")

@@ -27,8 +27,8 @@ MARK = ":::MLLOG"
 SAME_EVENT = 1.0
 """s. Within this time an event that is logged again is another rank's copy; blocks are longer."""
 
-ECHOED, DUMPED, LOGGED = 1, 2, 3
-"""Weights: of a launcher, of a configuration dump, of MLPerf's own records."""
+DUMPED, LOGGED = 2, 3
+"""Weights: of a configuration dump and of MLPerf's own records; a launcher's statement has 1."""
 
 _OWN = ("submission_benchmark", "submission_org", "submission_platform", "lowest_numerical_precision_linear")
 _FIELDS = names("mlperf") | {name: name for name in _OWN}

@@ -84,7 +84,7 @@ def read_into(stream: BinaryIO, events: Events) -> None:
     for content in _records(stream, events):
         try:
             _add_event(content, events)
-        except (ValueError, LookupError, struct.error):
+        except (ValueError, LookupError):
             events.cut = "a record is not an event"
             return
 
