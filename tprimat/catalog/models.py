@@ -44,7 +44,6 @@ class Model:
     settings: dict[str, object] = dataclasses.field(default_factory=dict)
     nemo_recipe: str = ""
     pretraining_tokens: float | None = None
-    pretraining_source: str | None = None
 
     @property
     def parameters(self) -> int:
@@ -58,15 +57,13 @@ _TRAINED: dict[str, dict[str, Any]] = {
         "architecture": "LlamaConfig",
         "settings": {"rope_theta": 500000.0, "rms_norm_eps": 1e-5},
         "nemo_recipe": "llama31_8b",
-        "pretraining_tokens": 15e12,
-        "pretraining_source": "https://huggingface.co/meta-llama/Llama-3.1-8B: over 15 trillion tokens",
+        "pretraining_tokens": 15e12,  # https://huggingface.co/meta-llama/Llama-3.1-8B: over 15 trillion tokens
     },
     "qwen": {
         "architecture": "Qwen2Config",
         "settings": {"rope_theta": 1000000.0, "rms_norm_eps": 1e-6},
         "nemo_recipe": "qwen25_7b",
-        "pretraining_tokens": 18e12,
-        "pretraining_source": "Qwen2.5 Technical Report, arXiv 2412.15115: 18 trillion tokens",
+        "pretraining_tokens": 18e12,  # Qwen2.5 Technical Report, arXiv 2412.15115
     },
     "mistral": {
         "architecture": "MistralConfig",
@@ -135,11 +132,10 @@ def of_family(name: str | None) -> tuple[str, ...]:
 
 
 def recognize(text: str) -> Model | None:
-    """Return the model that a foreign name, such as an experiment's, means; or None.
+    """Return the model that a foreign name, such as an experiment's, means by its longest alias; or None.
 
     Case and the signs between words and numbers don't count, nor does the point of a version: llama-3.1-8b is
-    Llama31_8B and, as NeMo's class, Llama31Config8B. The longest alias counts. A name
-    with another size, version or number of layers is not recognized.
+    Llama31_8B and, as NeMo's class, Llama31Config8B. One with another size, version or number of layers means none.
     """
     lowered = text.lower().replace("config", "-")
     for pattern, model in _patterns():

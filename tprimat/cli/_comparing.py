@@ -36,9 +36,7 @@ def load(
     *,
     shows_unread: bool = True,
 ) -> Inputs:
-    """Return the results and logs in files and directories; what was named and can't be read is printed.
-
-    With `shows_unread`, notes on skipped logs are printed too.
+    """Return the results and logs in files and directories; print what was named and can't be read, and skipped logs.
 
     Raises UsageError, with the hint and the option that named them, if there are no results.
     """
@@ -82,10 +80,7 @@ def check(given: GivenValues, names: Sequence[str | Path], *inputs: Inputs) -> N
 
 
 def result_folders(folder: Path, hint: str) -> list[Path]:
-    """Return the directory of the results; if that is the usual one, also that of the oldest tool, if it is there.
-
-    Raises UsageError if there is none.
-    """
+    """Return the results' directory, and of the usual one the oldest tool's. Raises UsageError if there is none."""
     folders = [each for each in (folder, OLDEST_FOLDER) if each.is_dir() and (each == folder or folder == FOLDER)]
     if not folders:
         raise UsageError(f"directory not found: {folder}", heading="no-results", hint=hint)

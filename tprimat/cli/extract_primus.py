@@ -41,10 +41,7 @@ def extract(
     output: str | None = None,
     bundle_path: Path | None = None,
 ) -> tuple[ExitStatus, list[Path]]:
-    """Make, save and show logs' results, under their usual names or in the file `output`; return status and files.
-
-    A log that can't be read doesn't keep the others from being read.
-    """
+    """Make, save and show logs' results, under their usual names or in the file `output`; return status and files."""
     statuses = []
     results: list[Path] = []
     paths: list[Path] = []
@@ -58,8 +55,7 @@ def extract(
                 else:
                     saved = store.save(each.run, Path(output_dir), summary)
                 _show_saved(saved)
-                console.record(each.run, saved.path, each.title)
-                console.current().notes.extend(f"{each.title}: {note}" for note in each.notes)
+                console.record(each.run, saved.path, each.title, each.notes)
                 results.append(saved.path)
             paths += [Path(path)] if path != inputs.STANDARD_INPUT else []
         except TensorPrimatError as error:

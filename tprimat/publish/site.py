@@ -74,8 +74,7 @@ class Row:
 
     Attributes:
         number: of its GPU, for its color.
-        anchor: of the point on the page of its source.
-        evidence: an address of the web, else the point on the page of its source.
+        anchor: of the point on the page of its source, which is the evidence if that has no address of the web.
         amount: what rows of one unit are ordered by: the larger the faster.
     """
 
@@ -122,11 +121,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Series:
-    """Rows of one configuration in the order of their dates.
-
-    Attributes:
-        changes: how a row differs from the one before, by its anchor.
-    """
+    """Rows of one configuration by date, and how a row, by its anchor, differs from the one before."""
 
     rows: Sequence[Row]
     changes: Mapping[str, str]
@@ -163,10 +158,7 @@ class Series:
 
 
 def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
-    """Write the pages and what they need into the folder of a site: a record, and its object by data.values().
-
-    The folder is made if it isn't there. Raises UsageError if a file can't be written.
-    """
+    """Write the pages of a record, and its object by data.values(), into a site's folder. Raises UsageError."""
     rows = _rows(record, tables)
     groups = {"gpus": "gpu", "models": "model", "sources": "source"}
     models = sorted(_grouped(rows, "model").values(), key=len, reverse=True)
@@ -239,10 +231,7 @@ def _value(point: Point) -> tuple[str, str, float]:
 
 
 def _best(rows: Iterable[Row], of: str) -> dict[tuple[str, str], list[Row]]:
-    """Return the fastest rows that aren't rejected, by their work and unit, the work of most rows first.
-
-    For a model they are those of each GPU and precision, for a GPU those of each model.
-    """
+    """Return the fastest rows by work and unit: for a model those of each GPU and precision, for a GPU each model's."""
     found: dict[tuple[object, ...], Row] = {}
     for row in rows:
         if not row.is_rejected and row.unit:

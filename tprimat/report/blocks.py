@@ -1,7 +1,4 @@
-"""Documents and their blocks, from which screens, Markdown and the HTML page are written.
-
-Texts in here are plain: whoever writes a block escapes them.
-"""
+"""Documents and their blocks, from which screens, Markdown and the HTML page are written; their texts are plain."""
 
 from __future__ import annotations
 

@@ -51,10 +51,7 @@ SAME_WORK = "profile the same model with the same batch on both (benchmark.py ha
 
 
 def of_model(model: ModelComparison) -> Explanation | None:
-    """Explain why the slower system of a model is slower; None if not exactly two systems have traces.
-
-    If the comparison has no answer, as of traces alone, the order is that of the systems.
-    """
+    """Explain why the slower system, without an answer the second one, is slower; None unless two have traces."""
     leaders = next((group.leaders for group in model.groups if group.leaders is not None), None)
     systems = model.systems if leaders is None else (leaders.faster, leaders.slower)
     # Of each system the first run that has a trace.
@@ -194,10 +191,7 @@ def caveats(explanation: Explanation) -> Iterator[str]:
 
 
 def table(explanation: Explanation, caption: str = "", most: int | None = None) -> Table:
-    """Return the parts of a step in ms, with intervals and the kernels behind them.
-
-    Of at most so many, those that hardly differ are one row.
-    """
+    """Return the parts of a step in ms; of at most so many, those that hardly differ are one row."""
     names = [plain(explanation.before.name), plain(explanation.after.name)]
     small = SMALL * max(explanation.before.seconds, explanation.after.seconds)
     shown = [bar for bar in explanation.bars if most is None or abs(bar.delta) >= small][:most]

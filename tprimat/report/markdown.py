@@ -1,7 +1,4 @@
-"""Comparison -> comparison_report.md, in GitHub's Markdown, with warnings as footnotes.
-
-Every text from a result passes escape() or code(): none can become markup, a link or a table.
-"""
+"""Comparison -> comparison_report.md, GitHub's Markdown, with warnings as footnotes. A result's text is no markup."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", ":": "&#58;",
 
 
 def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
-    """Return the report as a file. See report.OutputFormat for the arguments."""
+    """Return the report as a file. See report.FORMATS for the arguments."""
     return write(document.of(report, sources, plot=plot is not None), plot).encode()
 
 

@@ -189,7 +189,7 @@ def _several(curves: Sequence[Curve], shared: str) -> Iterator[Block]:
                 name,
                 curve.kind,
                 f"{first.gpus:,}–{last.gpus:,}",
-                f"{_amount(first.per_dollar)}–{_amount(last.per_dollar)}"
+                f"{rate(first.per_dollar)}–{rate(last.per_dollar)}"
                 if is_priced
                 else f"{rate(first.rate)}–{rate(last.rate)}",
                 _percent(last.efficiency),
@@ -235,7 +235,7 @@ def _sizes(curve: Curve) -> Table:
     }
     work = total.partition("/")[0]
     worth = {f"{work}/USD": [size.per_dollar for size in sizes], f"{work}/J": [size.per_joule for size in sizes]}
-    columns |= {title: list(map(_amount, values)) for title, values in worth.items() if any(values)}
+    columns |= {title: list(map(rate, values)) for title, values in worth.items() if any(values)}
     header = [title for title, cells in columns.items() if cells]
     hidden = {"sequences/GPU"} | ({"ideal"} if header[-1] != _EFFICIENCY else set())
     indices = [index for index, title in enumerate(header) if title in hidden]
@@ -268,10 +268,6 @@ def _percent(ratio: Ratio | None) -> str:
 
 def _per_gpu(size: Size) -> str:
     return units.UNKNOWN if size.batch is None else f"{size.batch / size.gpus:.3g}"
-
-
-def _amount(value: float | None) -> str:
-    return units.UNKNOWN if value is None else rate(value)
 
 
 def unit_of(curve: Curve) -> str:

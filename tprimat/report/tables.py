@@ -106,10 +106,7 @@ def grid(
     *,
     caption: str = "",
 ) -> Table:
-    """A table of rows, with the systems side by side, or below each other if there are many.
-
-    `cell` returns the content for a row and the number of a system, by default the text of the row's cell.
-    """
+    """Return a table with few systems side by side, many below each other; `cell` gives what a row has of a system."""
     systems = range(len(names))
     if len(names) <= BESIDE:
         beside = [[row.title, *(cell(row, system) for system in systems)] for row in rows]

@@ -16,8 +16,7 @@ from tprimat.compare.cost import SAME, cost
 from tprimat.compare.curves import Scaling
 from tprimat.compare.result import DOUBTFUL_SPREAD
 from tprimat.report import recommendations
-from tprimat.report.costs import cost_sentence as cost_sentence
-from tprimat.report.costs import percent, span
+from tprimat.report.costs import cost_sentence, percent, span
 from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
 from tprimat.results.account import Clock
 from tprimat.text import capitalized, counted, join_names
@@ -82,11 +81,7 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What every report shows: a comparison, and its answers in the order of its models and their groups.
-
-    Attributes:
-        scaling: throughput over the number of GPUs, if that is asked for.
-    """
+    """What every report shows: a comparison, answers in the order of models and groups, and scaling if asked for."""
 
     comparison: Comparison
     answers: tuple[Answer, ...]
@@ -383,10 +378,7 @@ def _with_bounds(value: float, low: float, high: float) -> tuple[str, str, str]:
 
 
 def cost_texts(comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False) -> list[str]:
-    """Return which system costs least per token in each answer; one sentence if it is the same in several models.
-
-    A brief text has no prices.
-    """
+    """Return which system costs least per token in each answer; one sentence if it is the same in several models."""
     found = [cost(comparison, answer.group.leaders) for answer in answers if answer.group.leaders]
     names = {(each.cheaper.name, each.dearer.name) if each and each.cheaper and each.saving else None for each in found}
     if len(answers) == len(found) > 1 and len(names) == 1 and None not in names:

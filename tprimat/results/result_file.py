@@ -1,11 +1,7 @@
-"""The result file: one setup and its runs, as JSON.
+"""The result file: one setup and its runs, as JSON. Knows no directories and no file names: those are store/'s.
 
-Knows no directories and no file names: those are store/'s.
-
-History of the schema:
-
-    1   first version (2026-11). Files without `schema_version` are those of an earlier tool;
-        store/legacy_results.py reads them.
+Version 1 of the schema is the first one. Files without `schema_version` are those of an earlier tool, which
+store/legacy_results.py reads.
 """
 
 from __future__ import annotations
@@ -60,11 +56,7 @@ class ResultFile(Run, frozen=True, kw_only=True):
 
 @dataclasses.dataclass(frozen=True)
 class Loaded:
-    """A result file that was read, under its path as the user gave it.
-
-    Attributes:
-        sha256: of the bytes that the runs were read from; by now the file may hold more.
-    """
+    """A result file by its path as the user gave it, with the hash of the bytes that were read."""
 
     name: str
     sha256: str
@@ -93,11 +85,7 @@ def _decoded(content: bytes, kind: type) -> Any:
 
 
 def decode(content: bytes) -> tuple[Run, ...]:
-    """Return the runs of a version 1 file.
-
-    Raises msgspec.ValidationError or msgspec.DecodeError (both ValueError) whose text names the
-    field, when the content has another form.
-    """
+    """Return the runs of a version 1 file. Raises msgspec's ValueError, which names the field, for another form."""
     file = msgspec.json.decode(content, type=ResultFile)
     try:
         return runs_of(file)

@@ -1,8 +1,7 @@
 """Run: one training, as it was measured or read.
 
-The classes below are the only list of a result file's fields: the JSON Schema
-(docs/result.schema.json) and docs/result-file.md are generated from them.
-This module checks form (types, lengths, order, finiteness); checks/ tests the content.
+The classes below are the only list of a result file's fields; docs/result.schema.json and docs/result-file.md are
+generated from them. This module checks form (types, lengths, order, finiteness); checks/ tests the content.
 """
 
 from __future__ import annotations
@@ -85,8 +84,7 @@ class Node(Section, frozen=True, kw_only=True):
     container: Annotated[str | None, doc("kind of container, or its image if reported")] = None
     versions: Annotated[dict[str, str], doc("packages, driver, Python, by name")] = {}
     until_backward_seconds: Annotated[
-        NonNegative | None,
-        doc("median time from a step's start to its backward pass, of the slowest rank there, s"),
+        NonNegative | None, doc("median time from a step's start to its backward pass, of the slowest rank there, s")
     ] = None
 
 
@@ -101,8 +99,7 @@ class Environment(Section, frozen=True, kw_only=True):
     cpu: Annotated[str | None, doc("CPU name")] = None
     cpu_threads: Annotated[Count | None, doc("CPU threads available to the training")] = None
     cpu_instructions: Annotated[
-        tuple[str, ...] | None,
-        doc("CPU instruction sets that matter for training, in Linux' spelling"),
+        tuple[str, ...] | None, doc("CPU instruction sets that matter for training, in Linux' spelling")
     ] = None
     memory_held_by_others_gb: Annotated[
         NonNegative | None, doc("device memory used by other processes before the start, GB")
@@ -345,8 +342,7 @@ class RunRecord(_Series, frozen=True, kw_only=True):
     trace: Annotated[Trace | None, doc("where the time of profiled steps goes, from profiler traces")] = None
     profile: Annotated[dict[str, str], doc("profiler traces of the run, by kind")] = {}
     timeline: Annotated[
-        tuple[Entry, ...],
-        doc("where the wall time went, in order of time; what lies between two entries is unknown"),
+        tuple[Entry, ...], doc("where the wall time went, in order of time; what lies between two entries is unknown")
     ] = ()
     profiled_steps: Annotated[tuple[Count, ...], doc("profiled steps, excluded from all metrics")] = ()
     epochs: Annotated[tuple[dict[str, float | None], ...], doc("metrics of each epoch, if there are epochs")] = ()
@@ -382,8 +378,7 @@ class Run(RunRecord, frozen=True, kw_only=True):
     data: Annotated[Data, doc("training data")] = Data()
     timing: Annotated[Timing, doc("definition of a step time")] = Timing()
     framework_config: Annotated[
-        dict[str, bool | int | float | str | None],
-        doc("further settings as they ran, in the framework's own names"),
+        dict[str, bool | int | float | str | None], doc("further settings as they ran, in the framework's own names")
     ] = {}
 
     accountant: ClassVar[Callable[[Run], Account | None] | None] = None

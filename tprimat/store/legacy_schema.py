@@ -134,10 +134,7 @@ def model_name(text: str) -> str | None:
 
 
 def parse(content: bytes) -> Any:
-    """Return JSON as Python values, with the NaN and Infinity that Python writes and JSON hasn't.
-
-    Raises msgspec.DecodeError for what is not JSON.
-    """
+    """Return JSON, with the NaN and Infinity that Python writes, as values. Raises msgspec.DecodeError for no JSON."""
     try:
         return msgspec.json.decode(content)
     except msgspec.DecodeError:

@@ -65,10 +65,7 @@ class Saved(NamedTuple):
 
 
 def read(path: Path) -> tuple[Run, ...]:
-    """Return the runs of one file, of this version or an earlier tool's.
-
-    Raises UnreadableError, one line with the file and the field, for anything else.
-    """
+    """Return the runs of one file, of this version or an earlier tool's. Raises UnreadableError, with the field."""
     return _load(path).runs
 
 

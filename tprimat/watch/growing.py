@@ -33,14 +33,10 @@ class Version:
 
 
 class GrowingLogs:
-    """Logs that are read again whenever they have grown.
+    """A file, a directory of logs, or - for the standard input, read again whenever it has grown.
 
     What a rotated log held before is kept in a temporary file, to which all that follows is added; so is what comes
     from a pipe.
-
-    Args:
-        name: a file, a directory, or - for the standard input.
-        given: values that the logs leave open.
 
     Attributes:
         ended: whether nothing can follow: the pipe was closed.
@@ -93,10 +89,7 @@ class GrowingLogs:
         return self._versions != before
 
     def read(self) -> list[ImportedRun]:
-        """Return the runs in the logs, those that run last.
-
-        A log without a training, so far, gives none.
-        """
+        """Return the runs in the logs, those that run last; none of a log without a training so far."""
         if self._spool is not None:
             found = [sources.LogSource((self._spool.name,), self.name, True, _version(self._spool.name).size)]
         else:

@@ -24,8 +24,7 @@ MOST_CHANGES, MOST_CAVEATS = 3, 2
 def screen(state: State, title: str, quiet_s: float | None, until: float | None = None, width: int = 80) -> list[str]:
     """Return what is shown of a training, a line each.
 
-    `quiet_s` is the time since the last step, s, if the training continues; `until` is the share of the mean to which
-    the interval must fall, if the watch waits for that.
+    `quiet_s` is the time since the last step, if it continues; `until` the width of the interval that is waited for.
     """
     run, config = state.run, state.run.training_config
     device = run.gpu_info.device_name

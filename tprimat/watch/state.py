@@ -92,10 +92,7 @@ class State:
 
     @property
     def half_width(self) -> float | None:
-        """Half the within-run interval of the present segment, relative to its mean.
-
-        None with too few records for an interval, and while the step time drifts.
-        """
+        """Half the present segment's interval over its mean; None with too few records or a drift."""
         segment = self.present
         if segment is None or segment.drift is not None or segment.interval is None:
             return None

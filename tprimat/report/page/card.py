@@ -51,10 +51,7 @@ class Chip:
 
 
 def values(view: View) -> dict[str, Any]:
-    """Return what templates/card.html shows; its border says how certain the answer is.
-
-    Several models are a row each below one headline.
-    """
+    """Return what templates/card.html shows: several models are a row each below one headline."""
     several = len(view.answers) > 1
     parts = [
         {"standing": answer.verdict.standing if several else "", "parts": list(_answer(view, answer, several=several))}

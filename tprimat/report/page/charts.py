@@ -1,7 +1,6 @@
 """Charts -> what page.js draws, as data; how it looks is page.js's.
 
-A trace names the run and the series that it draws instead of repeating them: the page holds every
-measured value once.
+A trace names the run and the series that it draws: the page holds every measured value once.
 """
 
 from __future__ import annotations
