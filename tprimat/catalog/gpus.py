@@ -234,7 +234,8 @@ def match(info: GpuInfo) -> Match:
         against = "; ".join(dict.fromkeys(itertools.chain(*objections.values())))
         return Match(None, f"named {info.device_name}, but {against}", partition)
     if len(fitting) > 1:
-        reason = f"{info.device_name} may be {_either(fitting)}: the source doesn't say which"
+        either = " or ".join(gpu.title for gpu in fitting)
+        reason = f"{info.device_name} may be {either}: the source doesn't say which"
         return Match(None, reason, candidates=tuple(fitting))
     if name.upper().endswith(" VF") and None in (info.compute_units, info.total_memory_gb):
         return Match(
@@ -327,7 +328,8 @@ def _match_by_facts(info: GpuInfo) -> Match:
         return Match(fitting[0], reason, candidates=(fitting[0],))
     facts = f"{_plain_architecture(info.architecture)}, {info.compute_units} compute units, {_gib(info)}"
     if fitting:
-        return Match(None, f"{name} may be {_either(fitting)} ({facts})", candidates=tuple(fitting))
+        either = " or ".join(gpu.title for gpu in fitting)
+        return Match(None, f"{name} may be {either} ({facts})", candidates=tuple(fitting))
     clock = f", {info.clock_mhz:.0f} MHz" if info.clock_mhz else ", clock unknown"
     return Match(None, f"{name} names no GPU, and no known GPU has {facts}{clock}: an unknown GPU or a partition")
 
@@ -401,10 +403,6 @@ def _confirmations(info: GpuInfo) -> list[str]:
 
 def _gib(info: GpuInfo) -> str | None:
     return f"{info.total_memory_gb * GB / GIB:.2f} GiB" if info.total_memory_gb else None
-
-
-def _either(rows: list[Gpu]) -> str:
-    return " or ".join(gpu.title for gpu in rows)
 
 
 def _bare(name: str) -> str:

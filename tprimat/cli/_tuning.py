@@ -7,6 +7,7 @@ import dataclasses
 
 from tprimat import console, frameworks
 from tprimat.cli.options import benchmark as benchmark_options
+from tprimat.cli.options._groups import DEFAULT_BUDGET
 from tprimat.cli.options._training import duration
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks import search_space
@@ -83,7 +84,7 @@ def search(options: argparse.Namespace, machine: Machine) -> int:
     display.introduce(
         dataclasses.replace(plans[0][0], requests=tuple(s.candidates[0].request for _, s in plans)), machine
     )
-    budget_s = options.budget or duration(benchmark_options.DEFAULT_BUDGET)
+    budget_s = options.budget or duration(DEFAULT_BUDGET)
     if options.dry_run:
         for _, space in plans:
             model = space.candidates[0].request.model

@@ -129,13 +129,14 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Blo
 def _config_diff(model: ModelComparison) -> Iterator[Block]:
     for group in model.groups:
         names = [system.name for system in group.systems]
-        if differing := tables.differing(group):
+        if differing := [row for row in group.settings if row.differs]:
             cells = [Row(row.title, tuple(Cell(value or UNKNOWN) for value in row.values)) for row in differing]
             yield tables.texts(names, cells)
         elif len(group.systems) > 1:
             yield Paragraph("No settings differ.")
         shared = [f"{row.title} {row.values[0]}" for row in group.settings if not row.differs and not row.unknown]
-        for title, texts in (("Same on all systems", shared), ("Not reported by any system", tables.unstated(group))):
+        unstated = [row.title for row in group.settings if row.unknown and row.essential]
+        for title, texts in (("Same on all systems", shared), ("Not reported by any system", unstated)):
             if texts:
                 yield Paragraph(f"{title}: {', '.join(texts)}.")
 

@@ -17,14 +17,8 @@ from tprimat.report.verdict import gain
 from tprimat.results.trace import IDLE, TracedWork
 from tprimat.text import counted, join_names, plain, shortened
 
-MOST_BARS = 7
-"""Parts on the screen; the others are one line, and the reports have all."""
-
-MOST_OPERATORS = 8
-"""Operators of a part in the reports."""
-
-LONGEST_KERNEL = 40
-"""Characters of a kernel's name in a sentence."""
+MOST_BARS, MOST_OPERATORS, LONGEST_KERNEL = 7, 8, 40
+"""Parts on the screen, the others in one line; operators of a part in reports; characters of a kernel in a sentence."""
 
 SMALL = 0.002
 """Share of the longer step below which a part is not worth a line on the screen."""
@@ -44,8 +38,6 @@ ADVICE = {
     "idle_other": "the timeline of the trace around the gaps between queued kernels",
     "communication": "the collectives: their size, the network, and overlap with computation",
 }
-
-CAVEAT = "Profiling slows the host, so idle time is overstated. Kernel times are hardly affected."
 
 SAME_WORK = "profile the same model with the same batch on both (benchmark.py has --match RESULT --profile torch)"
 
@@ -187,7 +179,7 @@ def caveats(explanation: Explanation) -> Iterator[str]:
     if explanation.interval is None:
         yield "only one step or rank: the variation of these times is unknown"
     if any(limit != "gpu" for limit in explanation.limits):
-        yield CAVEAT
+        yield "Profiling slows the host, so idle time is overstated. Kernel times are hardly affected."
 
 
 def table(explanation: Explanation, caption: str = "", most: int | None = None) -> Table:

@@ -11,8 +11,7 @@ from tprimat.results.preflight import PRODUCTS, PreflightFile, label, unit_of
 from tprimat.results.run import GpuInfo
 from tprimat.text import counted, plain
 
-MOST_FINDINGS = 3
-WIDTH = 80
+MOST_FINDINGS, WIDTH = 3, 80
 
 
 def document(file: PreflightFile, path: Path) -> Document:

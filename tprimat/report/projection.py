@@ -18,11 +18,9 @@ from tprimat.report.scaling import process, processes, rate_title, unit_of
 from tprimat.text import capitalized, plain
 
 TITLES: dict[Form, str] = {"communication": "communication model", "line": "straight line in log-log"}
-MOST_PROJECTIONS = 3
+MOST_PROJECTIONS, MOST_CAVEATS = 3, 3
 WIDE = 2.0
 """From this factor between its bounds on, an interval is too wide to plan with."""
-
-MOST_CAVEATS = 3
 
 OPEN = (
     "Not covered: limits of parallelism, the network beyond the measured GPU counts, failures, evaluation, "

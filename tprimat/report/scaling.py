@@ -16,14 +16,8 @@ from tprimat.report.rates import bounds_of, rate, rate_unit
 from tprimat.report.verdict import Report
 from tprimat.text import capitalized, counted, each_once, join_names
 
-MOST_CURVES = 8
-"""Curves on the screen; the report has all."""
-
-MOST_SIZES = 8
-"""Rows of a table on the screen: the smallest sizes and the largest ones."""
-
-BESIDE = 3
-"""Curves of a model whose sizes are columns of a table."""
+MOST_CURVES, MOST_SIZES, BESIDE = 8, 8, 3
+"""Curves on the screen, sizes in a table there, and curves of a model whose sizes are columns of a table."""
 
 _EFFICIENCY = f"efficiency [{level()} CI]"
 
@@ -154,7 +148,7 @@ def _size_values(curve: Curve, size: Size) -> dict[str, Any]:
         "runs": len(size.system.speeds),
         "per_gpu": {"value": size.rate, "low": between and between.low, "high": between and between.high},
         "total": size.rate * size.gpus,
-        "ideal": _ideal(curve, size),
+        "ideal": curve.sizes[0].rate * size.gpus,
         "efficiency": size.efficiency and fields(size.efficiency, "value", "low", "high"),
         **fields(size, "per_usd=per_dollar", "per_joule"),
     }
@@ -230,7 +224,7 @@ def _sizes(curve: Curve) -> Table:
         "sequences/GPU": [_per_gpu(size) for size in sizes],
         unit_of(curve): [f"{rate(size.rate)}{tables.between(size.system)}" for size in sizes],
         total: [rate(size.rate * size.gpus) for size in sizes],
-        "ideal": [rate(_ideal(curve, size)) for size in sizes],
+        "ideal": [rate(sizes[0].rate * size.gpus) for size in sizes],
         _EFFICIENCY: [_percent(size.efficiency) for size in sizes],
     }
     work = total.partition("/")[0]
@@ -252,10 +246,6 @@ def _crossover_text(found: Crossover) -> str:
     if len(found.turns) > 1:
         return f"{first} and {second} take turns being faster: they cross {places}"
     return f"Crossover {places}: {first} is faster per {unit} below, {second} above"
-
-
-def _ideal(curve: Curve, size: Size) -> float:
-    return curve.sizes[0].rate * size.gpus
 
 
 def _percent(ratio: Ratio | None) -> str:

@@ -11,23 +11,18 @@ from tprimat.report import blocks
 from tprimat.report.blocks import text_of
 from tprimat.text import ELLIPSIS, plain, runnable
 
-NARROWEST = 40
-"""Columns."""
-
 GAPS = (3, 2, 1)
 """Columns between two columns of a table: the first with which it fits a line, else the last."""
 
 MOST_BESIDE = 4
 """Columns of a table whose texts may take several lines; of more, those that don't fit stand in a table below."""
 
-LEAST_NAME = 16
-"""Columns to which the first column gives way, its names in several lines, before a table is divided."""
+NARROWEST, LEAST_NAME, LEAST_ROOM = 40, 16, 9
+"""Columns: of a screen; to which the first column gives way, its names in several lines, before a table is divided; and
+below which the texts of a last column that is cut are left out."""
 
 LONGEST_NOTE = 180
 """Characters of an entry on the first screen."""
-
-LEAST_ROOM = 9
-"""Columns below which the texts of a last column that is cut are left out."""
 
 
 def write(

@@ -44,9 +44,7 @@ class ResultFile(Run, frozen=True, kw_only=True):
     schema_version: Annotated[Count, doc("version of this format")] = SCHEMA_VERSION
     steady: Annotated[Steady, doc("steady-state steps, which the metrics use")] = Steady()
     performance_metrics: Annotated[PerformanceMetrics, doc("metrics of those steps")] = PerformanceMetrics()
-    runs: Annotated[
-        tuple[RecordedRepetition, ...], doc("all runs of this configuration, in the order in which they were saved")
-    ] = ()
+    runs: Annotated[tuple[RecordedRepetition, ...], doc("all runs of this configuration, in the order of saving")] = ()
 
     def __post_init__(self) -> None:
         # The run at the top level is in `runs` again, and is checked there.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tprimat.catalog import models
-from tprimat.cli.options import encdec
+from tprimat.cli.options import _groups, encdec
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
 from tprimat.cli.options._training import (
     add_bundle,
@@ -24,20 +24,16 @@ from tprimat.cli.options._training import (
     duration,
     label,
     names,
-    one_or_several,
     seconds,
 )
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks import names as framework_names
-from tprimat.frameworks.nemo.defaults import PERFORMANCE, PRESETS
-from tprimat.frameworks.request import DATA, EMBEDDED, MOCK, PRECISIONS, PROFILERS
-from tprimat.settings.rows import DIVISION
+from tprimat.frameworks.nemo.defaults import PRESETS
+from tprimat.frameworks.request import EMBEDDED, PRECISIONS, PROFILERS
 
 DEFAULT_TIME_LIMIT = "8m"
 """With two minutes to start, a run ends within ten."""
-
-DEFAULT_BUDGET = "30m"
 
 DESCRIPTION = """\
 Train language models on this machine and record the time of every step. By
@@ -79,17 +75,13 @@ class BenchmarkParser(Parser):
 def parser() -> Parser:
     """Return the parser of `benchmark`."""
     presets = "\n".join(f"  {name:13}{text}" for name, text in PRESETS.items())
-    known = {"scales": ", ".join(scales.names()), "frameworks": ", ".join(framework_names()), "presets": presets}
-    epilog = EPILOG.format(**known)
+    epilog = EPILOG.format(scales=", ".join(scales.names()), frameworks=", ".join(framework_names()), presets=presets)
     parser = BenchmarkParser("benchmark", usage="%(prog)s [options]", description=DESCRIPTION, epilog=epilog)
     _add_setup(parser.most_used(), parser.add_argument_group("model and configuration"))
     _add_measuring(parser.add_argument_group("measurement"))
-    _add_nodes(parser.add_argument_group("several nodes"))
-    _add_nemo(parser.add_argument_group("NeMo (--framework nemo, pretrain_*.py)"))
-    tuning = parser.add_argument_group("tuning")
-    option(tuning, "--tune", "search for the fastest configuration and save it for --config")
-    text = f"time for the search of each model (default: {DEFAULT_BUDGET})"
-    option(tuning, "--budget TIME", text, type=duration)
+    _groups.add_nodes(parser.add_argument_group("several nodes"))
+    _groups.add_nemo(parser.add_argument_group("NeMo (--framework nemo, pretrain_*.py)"))
+    _groups.add_search(parser.add_argument_group("tuning"))
     add_output_options(parser, **OF_TRAININGS)
     parser.set_defaults(encdec=False)
     return parser
@@ -166,26 +158,3 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
     option(group, "--retry-failed", "like --resume, but also repeat failed runs")
     text = "run only configuration N (as numbered by --dry-run), e.g. in a job array"
     option(group, "--only N", text, type=at_least(1))
-
-
-def _add_nodes(group: argparse._ArgumentGroup) -> None:
-    add_setting(group, "num_nodes", type=one_or_several(at_least(1, 10**5)))
-    text = "run here or submit a Slurm job (default: local)"
-    option(group, "--executor", text, choices=("local", "slurm"), default="local")
-    option(group, "--wait", "follow the Slurm job until it ends")
-    option(group, "--slurm FILE", "read Slurm settings from FILE: NAME = VALUE lines", type=Path)
-    option(group, "--account NAME", "set the Slurm account (default: the cluster's)")
-    option(group, "--partition NAME", "set the Slurm partition (default: the cluster's)")
-    option(group, "--time TIME", "set the wall time of the job (default: 01:00:00)")
-    option(group, "--container IMAGE", "run in this image: with pyxis, or apptainer for a .sif file")
-    option(group, "--mounts A:B,...", "mount more directories in the container")
-
-
-def _add_nemo(group: argparse._ArgumentGroup) -> None:
-    for key in DIVISION:
-        add_setting(group, key)
-    option(group, "--max-steps N", "alias of --steps", dest="steps", type=at_least(1))
-    add_setting(group, "preset", ", ".join(PRESETS), PERFORMANCE, choices=tuple(PRESETS))
-    add_setting(group, "data", MOCK, choices=DATA)
-    add_setting(group, "settings", action="append")
-    option(group, "--gpu NAME", "use the defaults of this GPU, e.g. H100 (default: detected)")

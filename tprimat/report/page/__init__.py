@@ -102,7 +102,8 @@ def _scaling(report: Report) -> list[Part]:
 
 def _folds(view: View, sources: Sources, drawn: Container[str]) -> list[tuple[str, str, str, Iterable[Part]]]:
     """Return what is folded below the card: anchor, title, the rest of the title, and the parts."""
-    steps, every = sections.next_steps(view), sections.pairs(view)
+    steps = list(dict.fromkeys(step for answer in view.answers for step in answer.verdict.next_steps))
+    every = sections.pairs(view)
     diff = every[0].config_diff if every else None
     counts = f"({len(diff.of('different'))} differ, {len(diff.of('unknown'))} not reported)" if diff else ""
     warnings = len(view.comparison.notes) + len(view.footnotes.entries())

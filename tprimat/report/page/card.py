@@ -21,22 +21,15 @@ from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
 from tprimat.report.verdict import Answer, speedup_text
 from tprimat.text import capitalized, counted, join_names
 
-MOST_ANSWERS = 4
-MOST_SYSTEMS = 7
-MOST_CHIPS = 5
+MOST_ANSWERS, MOST_SYSTEMS, MOST_CHIPS = 4, 7, 5
 """What the card shows; the rest of each is folded."""
-
-LISTED = 50
-"""Systems of an answer that the card holds; the results table has all."""
 
 SCALES = ((0.9, 1.25), (0.8, 2), (0.5, 5), (0.2, 20), (0.1, 100))
 """Ends of the axis of speedups, the narrowest that holds all: a small one must not look like a large one."""
 
-FEW = 4
-"""Systems whose names have a line of their own above their bars."""
-
-LONGEST_CHIP = 42
-"""Characters of a chip; its paragraph has the whole text."""
+LISTED, FEW, LONGEST_CHIP = 50, 4, 42
+"""Systems of an answer that the card holds, of which the results table has all; systems whose names have lines of their
+own above their bars; and characters of a chip, whose paragraph has the whole text."""
 
 _AMOUNT = re.compile(r"(?<![\d.,–])[\d.,–]+(?:% faster|× as fast)")
 

@@ -22,11 +22,8 @@ from tprimat.report.plot import charts as described
 from tprimat.report.plot.charts import Line, LineChart, Series
 from tprimat.text import counted
 
-MOST_POINTS = 2000
-"""Points of a line; of longer runs the extremes of each of many short ranges are drawn."""
-
-MOST_SYSTEMS = 30
-"""Systems of a model whose runs are drawn."""
+MOST_POINTS, MOST_SYSTEMS = 2000, 30
+"""Points of a line, of longer runs the extremes of many short ranges; and systems of a model whose runs are drawn."""
 
 Chart = dict[str, Any]
 Trace = dict[str, Any]

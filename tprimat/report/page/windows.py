@@ -18,11 +18,8 @@ from tprimat.report.rates import RATE, rate, rate_of
 from tprimat.report.tables import versus
 from tprimat.results.run import Run
 
-STOPS = 26
-"""Most first and last steps that the slider offers."""
-
-LEAST = 5
-"""Fewest steps of a window."""
+STOPS, LEAST = 26, 5
+"""Most first and last steps that the slider offers, and fewest steps of a window."""
 
 Values = tuple[tuple[float | None, ...], ...]
 """By the stop at which a window begins, and the one at which it ends."""

@@ -21,11 +21,8 @@ INTERVAL: dict[str, Any] = {"color": "black", "capsize": 3, "linewidth": 1.2}
 LEAST_ROW, AIR = 0.42, 0.1
 """Inches from one bar to the next, at least, and around the text of a row."""
 
-THICKNESS, KIND = 0.26, 0.2
-"""Inches of a bar, and of one of several kinds of memory."""
-
-REASON = 2.3
-"""Inches: the most that a text in place of a bar takes."""
+THICKNESS, KIND, REASON = 0.26, 0.2, 2.3
+"""Inches of a bar, of one of several kinds of memory, and, at most, of a text in place of a bar."""
 
 MOST_UNMEASURED = 6
 """With more systems, those without a value have no row in the memory panel."""
