@@ -26,7 +26,8 @@ class Figure:
     """What one row says; None or empty for what it doesn't.
 
     Attributes:
-        line, table: of the file, from 1.
+        line: of the file, from 1.
+        table: number of the table in the file.
         fault: why the row can't be read; empty if it can.
         ratio: between two GPUs of the table, for a row that compares them.
         sample_tokens: mean length of a sample, if shorter than the sequence.

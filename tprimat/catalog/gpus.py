@@ -93,8 +93,10 @@ class Gpu:
 
     Attributes:
         architecture: sm_90, gfx942, …
-        title, short_name: for people, such as H100 SXM, and for the labels of tables and plots, such as H100.
-        name_pattern: matches the whole name that torch shows, without the maker's; empty if it never shows one device.
+        title: for people, such as H100 SXM.
+        short_name: for the labels of tables and plots, such as H100.
+        name_pattern: matches the whole of the name that torch shows, without the maker's; empty
+            if torch never shows this product as one device.
         compute_units: multiprocessors or compute units.
         cores: CUDA cores or stream processors.
         memory_gb: as the product is labeled; the card holds nearly that many GiB.
@@ -105,6 +107,7 @@ class Gpu:
             if nobody measured it (https://github.com/stas00/ml-engineering, 2026-08-22, or the row's source).
         clock_mhz, flops_per_clock: from which bf16 (MI100, V100, T4: fp16) follows, per compute unit.
         highest_clock_mhz: of a card that its power lets run faster than at the clock of its data sheet.
+        evidence: words that the module's head explains, joined by +.
     """
 
     key: str
@@ -175,7 +178,8 @@ class Match:
 
     Attributes:
         reason: how it was confirmed, or why there is none.
-        partition: the part of a GPU that the device is, such as "MIG 3g.20gb"; None for a whole one.
+        partition: the part of a GPU that the device is, such as "MIG 3g.20gb" or "CPX partition
+            (38 of 304 compute units)"; None for a whole one.
         candidates: the rows that it may be: one, or several if the source doesn't say what decides.
     """
 
@@ -208,9 +212,10 @@ _UNRATED = re.compile(r"(GB10|Rubin|VR200|R100|MI430X|MI440X|MI455X)\b.*", re.IG
 
 @functools.lru_cache(maxsize=1024)
 def match(info: GpuInfo) -> Match:
-    """Return the row of a device, confirmed by everything known about it; never a nearest row.
+    """Return the row of a device, confirmed by everything known about it.
 
-    A name alone is enough if it can mean one GPU only and nothing speaks against that.
+    A name alone is enough if it can mean one GPU only and nothing speaks against that. There is
+    no nearest row: what isn't in the table has none.
     """
     if info.software_stack == "cpu":
         return Match(None, "trained on a CPU, not on a GPU")
@@ -246,7 +251,10 @@ def match(info: GpuInfo) -> Match:
 
 @functools.lru_cache(maxsize=1024)
 def short_name(device_name: str | None) -> str:
-    """Return a device's name for labels, short and never empty: the table's, else without what says nothing."""
+    """Return a device's name for the labels of tables and plots: never empty, and short.
+
+    Names of the table become its short names (H100, H100 PCIe, MI300X); others lose what says nothing.
+    """
     if not device_name or not device_name.strip():
         return "unknown"
     name = _bare(device_name)
@@ -335,7 +343,6 @@ def _match_by_facts(info: GpuInfo) -> Match:
 
 
 def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
-    """Return the facts about a device that contradict a row."""
     stack = {"cuda": "NVIDIA", "rocm": "AMD"}.get(info.software_stack or "")
     named = (info.device_name or "").split(" ")[0].split("_")[0].upper()
     architecture, part, memory = _plain_architecture(info.architecture), _partition(gpu, info), info.total_memory_gb
@@ -375,7 +382,6 @@ def _near(clock_mhz: float, expected: float | None) -> bool:
 
 
 def _virtual_part(name: str) -> str | None:
-    """Return the part of a GPU that a name itself states."""
     name = name.replace("_", " ").strip()
     if part := _MIG.search(name):
         return part[0]

@@ -113,7 +113,10 @@ def fitting_names(name: str, names: Sequence[str], known: Mapping[str, str] | No
 
 
 def _fitting(name: str, texts: Mapping[str, str]) -> list[str]:
-    """Return the systems whose text has a name: B200 is not GB200, nor H20 H200; MI300 is MI300X if none is MI300."""
+    """Return the systems whose text has a name. Words win over their beginnings.
+
+    B200 is not GB200 and H20 is not H200; MI300 is MI300X.
+    """
     if not (words := _words(name)).strip():
         return []
     begin = re.compile(rf"(?<=\s){re.escape(words.strip())}{r'(?![0-9])' if words.strip()[-1:].isdigit() else ''}")

@@ -181,7 +181,10 @@ def nearest(run: Run) -> Published | None:
 
 
 def _distance(row: Published, run: Run) -> float:
-    """Return how far a setup is: each factor of two of GPUs or batch, framework and packing count 1 if they differ."""
+    """Return how far a setup is: a factor of two of GPUs or batch, another framework, other packing count 1 each.
+
+    What is unknown counts as much as what differs.
+    """
     config = run.training_config
     gpus = config.num_gpus or run.gpu_info.device_count
     sizes = ((row.num_gpus, gpus), (row.global_batch_size, config.global_batch_size))

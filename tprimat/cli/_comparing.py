@@ -22,6 +22,9 @@ from tprimat.log_import.load import Inputs
 from tprimat.log_import.sources import NO_LOG_BY_NAME
 from tprimat.store.history import TRIALS
 
+COLLECTED = 50_000
+"""New objects after which Python searches for reference cycles."""
+
 FOLDER, OLDEST_FOLDER = Path("output"), Path("benchmark_results")
 
 
@@ -33,12 +36,14 @@ def load(
     *,
     shows_unread: bool = True,
 ) -> Inputs:
-    """Return the results and logs in files and directories; print what was named and can't be read, and skipped logs.
+    """Return the results and logs in files and directories; what was named and can't be read is printed.
+
+    With `shows_unread`, notes on skipped logs are printed too.
 
     Raises UsageError, with the hint and the option that named them, if there are no results.
     """
     # Results have no cycles, and for thousands of them a search after every 700 objects takes 5 to 9% of the time.
-    gc.set_threshold(50_000)
+    gc.set_threshold(COLLECTED)
     inputs = loader.load(map(str, names), given)
     for error in inputs.errors if inputs.files else inputs.errors[:-1]:
         console.error(error.line())

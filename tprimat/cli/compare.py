@@ -151,7 +151,6 @@ def _marked(content: bytes, page: Path, report: Report, arguments: argparse.Name
 
 
 def _link(plot: Path, folder: Path) -> str:
-    """Return the plot's path from the report's directory."""
     try:
         return Path(os.path.relpath(plot, folder)).as_posix()
     except ValueError:

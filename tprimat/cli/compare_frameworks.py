@@ -63,6 +63,5 @@ def _of_frameworks(files: list[Loaded], names: Sequence[str]) -> list[Loaded]:
 
 
 def _only(files: Sequence[Loaded], belongs: Callable[[Run], bool]) -> list[Loaded]:
-    """Return the files with the runs that belong."""
     kept = [(file, tuple(run for run in file.runs if belongs(run))) for file in files]
     return [Loaded(file.name, file.sha256, runs) for file, runs in kept if runs]

@@ -41,7 +41,10 @@ def extract(
     output: str | None = None,
     bundle_path: Path | None = None,
 ) -> tuple[ExitStatus, list[Path]]:
-    """Make, save and show logs' results, under their usual names or in the file `output`; return status and files."""
+    """Make, save and show logs' results, under their usual names or in the file `output`; return status and files.
+
+    A log that can't be read doesn't keep the others from being read.
+    """
     statuses = []
     results: list[Path] = []
     paths: list[Path] = []

@@ -24,8 +24,11 @@ from tprimat.log_import.importer import LogImport
 from tprimat.read import mapped
 from tprimat.text import counted, plain, shortened
 
-MOST_SKIPPED, FULL_ACCOUNT = 4, 3
-"""Files skipped for one reason that are named, and runs that are shown in full; more are a table."""
+MOST_SKIPPED = 4
+"""Files skipped for one reason that are named; the rest is counted."""
+
+FULL_ACCOUNT = 3
+"""Up to so many runs are shown in full; more are a table, and the warnings are in the results."""
 
 
 @prints_outcome("results")

@@ -26,6 +26,8 @@ from tprimat.measure.plan import device_of, plan_for
 from tprimat.measure.session import Session
 from tprimat.store import store
 
+MEASUREMENT_ITERATIONS = 200
+
 
 @prints_outcome("results")
 def main(options: argparse.Namespace) -> int:
@@ -89,5 +91,5 @@ def _advice(options: argparse.Namespace, iterations: int) -> str:
         script = f"tprimat run-primus --model {shlex.quote(options.model)}"
     return (
         f"Smoke test only: {iterations} iterations show that it runs, not how fast. "
-        f"For a measurement: TRAIN_ITERS=200 RUNS=3 {script}"
+        f"For a measurement: TRAIN_ITERS={MEASUREMENT_ITERATIONS} RUNS=3 {script}"
     )

@@ -25,6 +25,8 @@ from tprimat.report.steps import no_formula
 
 FOLDER, NAME = "data", "record"
 SCHEMA_VERSION = 1
+DIGITS = 6
+"""Significant digits of ratios."""
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(Point))
 _IDENTITY = (*_FIELDS[: _FIELDS.index("clock")], "note", "source")
@@ -128,7 +130,7 @@ def _finite(value: Any) -> Any:
 
 
 def _rounded(value: Any) -> Any:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def csv_of(record: Record) -> bytes:

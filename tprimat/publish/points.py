@@ -48,7 +48,11 @@ _PACKED = re.compile(rf"({'|'.join(map(re.escape, ENDINGS))})/.*")
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """A point, and the runs that a comparison of it needs; none for a published row."""
+    """A point with what a comparison of it needs.
+
+    Attributes:
+        system: the runs of one's own results; None for a published row.
+    """
 
     point: Point
     system: SystemResult | None = None
@@ -60,7 +64,10 @@ def published_points() -> list[Evidence]:
 
 
 def result_points(files: Sequence[Loaded], remarks: list[str]) -> list[Evidence]:
-    """Return the systems in results and logs by compare's summary; the remarks count those without a speed."""
+    """Return the systems in results and logs, each by the summary that compare makes of it.
+
+    Systems without a speed are counted in the remarks.
+    """
     _, by_model = systems_of(files, Options(), remarks)
     systems = [(name, system) for name, group in by_model.items() for system in group]
     rated = [(name, system) for name, system in systems if system.speeds and not system.run.environment.emulated]

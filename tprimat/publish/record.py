@@ -12,14 +12,23 @@ REJECTED: tuple[Mark, ...] = ("contradicts itself", "rejected")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Point:
-    """A training speed, or a time to a target, of one setup on one date. Fields of Published mean the same here.
+    """A training speed, or a time to a target, of one setup on one date.
 
     Attributes:
+        gpu: key of a row of gpus.csv, or what the publisher prints.
+        model: key of a model of the catalog, or what the publisher prints.
+        task: pretrain, sft, lora or rl.
+        framework: what trained, as results name it; with `version` the software.
+        system: what a submitter calls the machine.
+        date: of the value: a day, a month or a year.
         configuration: micro-batch and parallelism, as far as they are stated: micro-batch 1, TP 2, PP 4, EP 8.
         work: the publisher's words that set the work of a token apart, such as On policy or functional check.
         clock: what measured the speed, as in a result: blocks, timer, stamps, …; empty if the publisher doesn't say.
         tokens_per_second_per_gpu: None for a speed in samples, or a time to a target alone.
+        samples_per_second: of all GPUs together.
         tflops_per_gpu: by the formula of results, so that points of all sources compare; None without a known shape.
+        printed_tflops_per_gpu: as the publisher prints it, by whatever formula.
+        time_to_target_seconds: training until the quality that `target` or the note names, None if there is none.
         rates: of each run where they are known, in the unit of the speed per GPU.
         low, high: confidence interval over the runs; None with a single run.
         mark: how the value was checked.
@@ -61,8 +70,11 @@ class Point:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PointPair:
-    """Two points, by their places in the record, of the same model, task and number of GPUs: the ratio of the first's
-    speed to the second's with its confidence interval, by compare's rules.
+    """Two points of the same model, task and number of GPUs, compared by compare's rules.
+
+    Attributes:
+        first, second: places of the points in the record.
+        ratio: of the first's speed to the second's, with `low` and `high`, its confidence interval.
     """
 
     first: int
@@ -74,10 +86,12 @@ class PointPair:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Change:
-    """Two successive points of a series, by their places in the record, that differ in their date or software.
+    """Two successive points of a series that differ in their date or software.
 
     Attributes:
-        ratio: of the later speed to the earlier one; without an interval if a point is a single run.
+        before, after: places of the points in the record.
+        ratio: of the later speed to the earlier one; `low` and `high` are None if a point is a single run: run-to-run
+            variation is unknown.
         is_found: whether it holds for all series together (Holm); None between two machines of different names, whose
             software isn't all that differs.
     """

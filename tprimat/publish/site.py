@@ -74,7 +74,8 @@ class Row:
 
     Attributes:
         number: of its GPU, for its color.
-        anchor: of the point on the page of its source, which is the evidence if that has no address of the web.
+        anchor: of the point on the page of its source.
+        evidence: an address of the web, else the point on the page of its source.
         amount: what rows of one unit are ordered by: the larger the faster.
     """
 
@@ -121,7 +122,11 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Series:
-    """Rows of one configuration by date, and how a row, by its anchor, differs from the one before."""
+    """Rows of one configuration in the order of their dates.
+
+    Attributes:
+        changes: how a row differs from the one before, by its anchor.
+    """
 
     rows: Sequence[Row]
     changes: Mapping[str, str]
@@ -231,7 +236,10 @@ def _value(point: Point) -> tuple[str, str, float]:
 
 
 def _best(rows: Iterable[Row], of: str) -> dict[tuple[str, str], list[Row]]:
-    """Return the fastest rows by work and unit: for a model those of each GPU and precision, for a GPU each model's."""
+    """Return the fastest rows that aren't rejected, by their work and unit, the work of most rows first.
+
+    For a model they are those of each GPU and precision, for a GPU those of each model.
+    """
     found: dict[tuple[object, ...], Row] = {}
     for row in rows:
         if not row.is_rejected and row.unit:

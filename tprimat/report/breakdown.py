@@ -21,8 +21,11 @@ ADDING_UP = ("computation", "exposed_communication", "exposed_copies", "idle")
 OF_LOOP = ("data_wait_s", "compute_s")
 """Parts of all measured steps, by the loop: no parts of a trace, which is of other steps."""
 
-MOST_KERNELS, LONGEST_NAME = 5, 72
-"""Kernels of each run in a table, and characters of the name of one."""
+MOST_KERNELS = 5
+"""Kernels of each run in a table."""
+
+LONGEST_NAME = 72
+"""Characters of a kernel's name."""
 
 _TRACED = (
     "A trace report covers all that was traced and does not state the number of steps: compare shares of the total, "

@@ -32,7 +32,10 @@ _BRIEF_TIE = "no significant difference in cost per {noun} between {faster} and 
 
 
 def cost_sentence(found: PairCost, prices: Mapping[str, Price], beside: Sequence[str] = ()) -> str:
-    """Return which system costs less per token, and the break-even price; in short beside a table of these systems."""
+    """Return which system costs less per token, and the break-even price.
+
+    A sentence beside a table of these systems has no prices, and names as short as tell the systems apart.
+    """
     values = _names(found)
     faster, slower = found.pair.faster.name, found.pair.slower.name
     if faster not in prices or slower not in prices:

@@ -207,7 +207,6 @@ def hardware(comparison: Comparison) -> Iterator[Block]:
 
 
 def _values(values: Iterable[object]) -> str:
-    """Return what the runs of a system state, each once."""
     return ", ".join(dict.fromkeys(plain(value) for value in values if value not in (None, UNKNOWN))) or UNKNOWN
 
 

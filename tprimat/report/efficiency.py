@@ -90,7 +90,6 @@ def document(tables: Sequence[EfficiencyTable], remarks: Sequence[str]) -> Docum
 
 
 def _brief(tables: Sequence[EfficiencyTable]) -> list[str]:
-    """Return a line for each system with the values that are known."""
     lines = []
     for table in tables:
         name = f"{table.model}, {table.name}"

@@ -17,8 +17,14 @@ from tprimat.report.verdict import gain
 from tprimat.results.trace import IDLE, TracedWork
 from tprimat.text import counted, join_names, plain, shortened
 
-MOST_BARS, MOST_OPERATORS, LONGEST_KERNEL = 7, 8, 40
-"""Parts on the screen, the others in one line; operators of a part in reports; characters of a kernel in a sentence."""
+MOST_BARS = 7
+"""Parts on the screen; the others are one line, and the reports have all."""
+
+MOST_OPERATORS = 8
+"""Operators of a part in the reports."""
+
+LONGEST_KERNEL = 40
+"""Characters of a kernel's name in a sentence."""
 
 SMALL = 0.002
 """Share of the longer step below which a part is not worth a line on the screen."""
@@ -39,11 +45,16 @@ ADVICE = {
     "communication": "the collectives: their size, the network, and overlap with computation",
 }
 
+CAVEAT = "Profiling slows the host, so idle time is overstated. Kernel times are hardly affected."
+
 SAME_WORK = "profile the same model with the same batch on both (benchmark.py has --match RESULT --profile torch)"
 
 
 def of_model(model: ModelComparison) -> Explanation | None:
-    """Explain why the slower system, without an answer the second one, is slower; None unless two have traces."""
+    """Explain why the slower system of a model is slower; None if not exactly two systems have traces.
+
+    If the comparison has no answer, as of traces alone, the order is that of the systems.
+    """
     leaders = next((group.leaders for group in model.groups if group.leaders is not None), None)
     systems = model.systems if leaders is None else (leaders.faster, leaders.slower)
     # Of each system the first run that has a trace.
@@ -179,11 +190,14 @@ def caveats(explanation: Explanation) -> Iterator[str]:
     if explanation.interval is None:
         yield "only one step or rank: the variation of these times is unknown"
     if any(limit != "gpu" for limit in explanation.limits):
-        yield "Profiling slows the host, so idle time is overstated. Kernel times are hardly affected."
+        yield CAVEAT
 
 
 def table(explanation: Explanation, caption: str = "", most: int | None = None) -> Table:
-    """Return the parts of a step in ms; of at most so many, those that hardly differ are one row."""
+    """Return the parts of a step in ms, with intervals and the kernels behind them.
+
+    Of at most so many, those that hardly differ are one row.
+    """
     names = [plain(explanation.before.name), plain(explanation.after.name)]
     small = SMALL * max(explanation.before.seconds, explanation.after.seconds)
     shown = [bar for bar in explanation.bars if most is None or abs(bar.delta) >= small][:most]

@@ -15,9 +15,10 @@ from tprimat.report.verdict import Answer, Report
 from tprimat.results.run import Run
 from tprimat.text import capitalized, plain, shortened
 
-LONGEST_VALUES, MOST_CAVEATS = 240, 4
-"""Characters of the values of a setting, and caveats of a model."""
+LONGEST_VALUES = 240
+"""Characters of the values of a setting."""
 
+MOST_CAVEATS = 4
 STEP_TIME = "avg_step_time_seconds"
 
 

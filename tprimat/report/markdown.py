@@ -1,4 +1,4 @@
-"""Comparison -> comparison_report.md, GitHub's Markdown, with warnings as footnotes. A result's text is no markup."""
+"""Comparison -> comparison_report.md, GitHub's Markdown. Every text of a result is escaped."""
 
 from __future__ import annotations
 
@@ -80,8 +80,6 @@ def _block(block: blocks.Block, plot: Plot | None) -> str:
             return "" if plot is None else f"![{escape(block.text)}]({quote(plot.link)})"
         case blocks.Script():
             return "\n".join(["````sh", plain(block.text), "````"])
-        case blocks.Footnotes():
-            return "\n".join(f"[^{number}]: {escape(text)}" for number, text in block.entries)
 
 
 def _line(content: blocks.Content) -> str:
@@ -94,10 +92,10 @@ def _inline(piece: blocks.Inline) -> str:
             return code(piece.text)
         case blocks.Strong():
             return f"**{escape(piece.text)}**"
-        case blocks.Marks():
-            return "".join(f"[^{number}]" for number in piece.numbers)
         case blocks.Link() | blocks.Output():
             return escape(piece.text)
+        case blocks.Marks():
+            return ""
         case str():
             # plain() takes the spaces at the ends, which part the pieces of a line.
             shown = escape(piece)

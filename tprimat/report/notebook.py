@@ -13,7 +13,8 @@ from tprimat.report.rates import rate_of, rate_unit
 from tprimat.report.verdict import Report
 from tprimat.text import counted
 
-MOST_SYSTEMS, MOST_NOTES = 20, 4
+MOST_SYSTEMS = 20
+MOST_NOTES = 4
 
 
 def verdicts(report: Report) -> str:

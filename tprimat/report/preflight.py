@@ -11,7 +11,8 @@ from tprimat.results.preflight import PRODUCTS, PreflightFile, label, unit_of
 from tprimat.results.run import GpuInfo
 from tprimat.text import counted, plain
 
-MOST_FINDINGS, WIDTH = 3, 80
+MOST_FINDINGS = 3
+WIDTH = 80
 
 
 def document(file: PreflightFile, path: Path) -> Document:

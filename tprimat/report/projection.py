@@ -18,9 +18,11 @@ from tprimat.report.scaling import process, processes, rate_title, unit_of
 from tprimat.text import capitalized, plain
 
 TITLES: dict[Form, str] = {"communication": "communication model", "line": "straight line in log-log"}
-MOST_PROJECTIONS, MOST_CAVEATS = 3, 3
+MOST_PROJECTIONS = 3
 WIDE = 2.0
 """From this factor between its bounds on, an interval is too wide to plan with."""
+
+MOST_CAVEATS = 3
 
 OPEN = (
     "Not covered: limits of parallelism, the network beyond the measured GPU counts, failures, evaluation, "
@@ -174,7 +176,6 @@ def values(each: CurveProjection) -> dict[str, Any]:
 
 
 def _table(each: CurveProjection) -> Table:
-    """Return the sizes with what the form gives for them."""
     curve, found = each.curve, each.found
     rows = []
     for point in curve.points:

@@ -16,8 +16,14 @@ from tprimat.report.rates import bounds_of, rate, rate_unit
 from tprimat.report.verdict import Report
 from tprimat.text import capitalized, counted, each_once, join_names
 
-MOST_CURVES, MOST_SIZES, BESIDE = 8, 8, 3
-"""Curves on the screen, sizes in a table there, and curves of a model whose sizes are columns of a table."""
+MOST_CURVES = 8
+"""Curves on the screen; the report has all."""
+
+MOST_SIZES = 8
+"""Rows of a table on the screen: the smallest sizes and the largest ones."""
+
+BESIDE = 3
+"""Curves of a model whose sizes are columns of a table."""
 
 _EFFICIENCY = f"efficiency [{level()} CI]"
 
@@ -155,7 +161,6 @@ def _size_values(curve: Curve, size: Size) -> dict[str, Any]:
 
 
 def _one(curve: Curve, shared: str) -> Iterator[Block]:
-    """Yield the answer for one curve, with its sizes."""
     runs = [len(size.system.speeds) for size in curve.sizes]
     low, high = min(runs), max(runs)
     counted_runs = counted(low, "run") if low == high else f"{low} to {high} runs"

@@ -89,7 +89,10 @@ def _series(result: RunResult) -> dict[str, list[Any]]:
 
 
 def data_frame(comparison: Comparison) -> pandas.DataFrame:
-    """Return the table with a type for each column, nullable if a whole number may be unknown. Raises UsageError."""
+    """Return the table with a type for each column, nullable if a whole number may be unknown.
+
+    Raises UsageError without pandas.
+    """
     try:
         import pandas
     except ModuleNotFoundError:

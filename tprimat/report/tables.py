@@ -106,7 +106,10 @@ def grid(
     *,
     caption: str = "",
 ) -> Table:
-    """Return a table with few systems side by side, many below each other; `cell` gives what a row has of a system."""
+    """A table of rows, with the systems side by side, or below each other if there are many.
+
+    `cell` returns the content for a row and the number of a system, by default the text of the row's cell.
+    """
     systems = range(len(names))
     if len(names) <= BESIDE:
         beside = [[row.title, *(cell(row, system) for system in systems)] for row in rows]
@@ -297,7 +300,6 @@ def _within(system: SystemResult) -> str | None:
 
 
 def _no_within(system: SystemResult) -> str:
-    """Return why a system has no interval within a run."""
     runs = system.valid_runs
     if len(runs) == 1:
         return "– (too few steps)" if runs[0].summary.is_stationary else "– (speed changes or drifts)"

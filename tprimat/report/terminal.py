@@ -11,18 +11,23 @@ from tprimat.report import blocks
 from tprimat.report.blocks import text_of
 from tprimat.text import ELLIPSIS, plain, runnable
 
+NARROWEST = 40
+"""Columns."""
+
 GAPS = (3, 2, 1)
 """Columns between two columns of a table: the first with which it fits a line, else the last."""
 
 MOST_BESIDE = 4
 """Columns of a table whose texts may take several lines; of more, those that don't fit stand in a table below."""
 
-NARROWEST, LEAST_NAME, LEAST_ROOM = 40, 16, 9
-"""Columns: of a screen; to which the first column gives way, its names in several lines, before a table is divided; and
-below which the texts of a last column that is cut are left out."""
+LEAST_NAME = 16
+"""Columns to which the first column gives way, its names in several lines, before a table is divided."""
 
 LONGEST_NOTE = 180
 """Characters of an entry on the first screen."""
+
+LEAST_ROOM = 9
+"""Columns below which the texts of a last column that is cut are left out."""
 
 
 def write(
@@ -90,8 +95,6 @@ class _Terminal:
                 self._table(part)
             case blocks.Script():
                 self._line(part.text, indent=2)
-            case blocks.Footnotes():
-                self._entries([(f"[{number}]", text) for number, text in part.entries])
 
     def _line(self, text: str, style: str = "", *, indent: int = 0) -> None:
         """Add a paragraph, so many columns from the left."""
@@ -217,7 +220,6 @@ class _Terminal:
 
 
 def _goes_on(before: blocks.Block, part: blocks.Block) -> bool:
-    """Return whether a block goes on with the one before it."""
     if isinstance(before, blocks.Heading):
         return before.level > 1
     if isinstance(part, blocks.Paragraph):

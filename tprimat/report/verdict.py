@@ -129,7 +129,6 @@ class Report:
 
 
 def _first(group: Group, most: int) -> Group:
-    """Return a group with its first systems and its baseline."""
     is_kept = [number < most or system is group.baseline for number, system in enumerate(group.systems)]
     kept = tuple(itertools.compress(group.systems, is_kept))
     ids = set(map(id, kept))
@@ -250,7 +249,6 @@ def _assumed_start(pair: Pair) -> int | None:
 
 
 def _gain(system: SystemResult, baseline: SystemResult, values: Sequence[float]) -> str:
-    """Return how much faster or slower than a baseline a system is, by ratios of their rates."""
     on_cpu = {each.run.platform for each in (system, baseline)} == {"cpu"}
     return f"{system.name} is {gain(values, '' if on_cpu else ' per GPU')} {baseline.name}"
 
@@ -280,7 +278,6 @@ def _changes(pair: Pair) -> str:
 
 
 def _headline_models(answers: Sequence[Answer]) -> str:
-    """Return one headline for two systems that trained several models."""
     leaders = [(each.group.leaders, each.verdict.standing) for each in answers if each.group.leaders is not None]
     decided = [pair for pair, standing in leaders if standing in ("significant", "preliminary")]
     doubt = _contradicted([pair for pair, _ in leaders])
@@ -341,7 +338,6 @@ def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
 
 
 def _excluded(group: Group) -> list[str]:
-    """Return a sentence for each reason why systems are not compared."""
     names: dict[str, list[str]] = {}
     for pair in group.pairs:
         if not pair.ratio:
@@ -378,7 +374,10 @@ def _with_bounds(value: float, low: float, high: float) -> tuple[str, str, str]:
 
 
 def cost_texts(comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False) -> list[str]:
-    """Return which system costs least per token in each answer; one sentence if it is the same in several models."""
+    """Return which system costs least per token in each answer; one sentence if it is the same in several models.
+
+    A brief text has no prices.
+    """
     found = [cost(comparison, answer.group.leaders) for answer in answers if answer.group.leaders]
     names = {(each.cheaper.name, each.dearer.name) if each and each.cheaper and each.saving else None for each in found}
     if len(answers) == len(found) > 1 and len(names) == 1 and None not in names:

@@ -11,7 +11,9 @@ class Disturbance(Section, frozen=True, kw_only=True):
     """Other use of the training's CPUs, from its first to its last step."""
 
     other_programs_cpu_share: Annotated[Share | None, doc("share of CPU time used by other programs, 0 to 1")] = None
-    steal_cpu_share: Annotated[Share | None, doc("share of CPU time the hypervisor gave other machines, 0 to 1")] = None
+    steal_cpu_share: Annotated[
+        Share | None, doc("share of CPU time that the hypervisor gave to other machines, 0 to 1")
+    ] = None
     load_average_at_start: Annotated[NonNegative | None, doc("one-minute load average before the first step")] = None
     cpu_frequency_mhz: Annotated[Positive | None, doc("mean over the CPUs at the end, MHz, if reported")] = None
 
@@ -21,7 +23,9 @@ class Preflight(Section, frozen=True, kw_only=True):
 
     timestamp: Annotated[str | None, doc("when it was measured, ISO 8601 with offset; null without a preflight")] = None
     devices: Annotated[Count | None, doc("devices measured, all at once")] = None
-    matmul_tflops: Annotated[dict[str, NonNegative], doc("sustained TFLOP/s per device by precision, best shape")] = {}
+    matmul_tflops: Annotated[
+        dict[str, NonNegative], doc("sustained matrix products by precision, best shape, TFLOP/s per device")
+    ] = {}
     memory_gb_per_s: Annotated[NonNegative | None, doc("memory bandwidth (STREAM triad), GB/s per device")] = None
     host_to_device_gb_per_s: Annotated[NonNegative | None, doc("copy from pinned memory, GB/s; GPUs only")] = None
     device_to_host_gb_per_s: Annotated[NonNegative | None, doc("copy to pinned memory, GB/s; GPUs only")] = None

@@ -58,7 +58,12 @@ class DevicePreflight(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodePreflight(msgspec.Struct, frozen=True, kw_only=True):
-    """One machine, by its first process; `processes` are the others on its GPUs, in words."""
+    """One machine, by its first process.
+
+    Attributes:
+        versions: of driver, torch and libraries.
+        processes: other processes on its GPUs, in words.
+    """
 
     host: str
     versions: dict[str, str] = {}
@@ -73,7 +78,10 @@ class NodePreflight(msgspec.Struct, frozen=True, kw_only=True):
 class AllReduce(msgspec.Struct, frozen=True, kw_only=True):
     """An all-reduce of one message size over all devices, by the slowest process.
 
-    Bus bandwidth is bytes / seconds × 2(n − 1)/n, as nccl-tests counts it; `is_right` says whether the sum is.
+    Attributes:
+        seconds: mean time of one.
+        bus_gb_per_s: bytes / seconds × 2(n − 1)/n, as nccl-tests counts it.
+        is_right: whether the sum is.
     """
 
     bytes: Natural
@@ -92,7 +100,11 @@ class Disk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that slows benchmarks on this machine, or on the device with this label, or makes them differ."""
+    """Something that slows benchmarks on this machine, or makes them differ from others.
+
+    Attributes:
+        device: the label of the device that it is about; None for the machine.
+    """
 
     code: str
     text: str

@@ -1,7 +1,11 @@
-"""The result file: one setup and its runs, as JSON. Knows no directories and no file names: those are store/'s.
+"""The result file: one setup and its runs, as JSON.
 
-Version 1 of the schema is the first one. Files without `schema_version` are those of an earlier tool, which
-store/legacy_results.py reads.
+Knows no directories and no file names: those are store/'s.
+
+History of the schema:
+
+    1   first version (2026-11). Files without `schema_version` are those of an earlier tool;
+        store/legacy_results.py reads them.
 """
 
 from __future__ import annotations
@@ -44,7 +48,9 @@ class ResultFile(Run, frozen=True, kw_only=True):
     schema_version: Annotated[Count, doc("version of this format")] = SCHEMA_VERSION
     steady: Annotated[Steady, doc("steady-state steps, which the metrics use")] = Steady()
     performance_metrics: Annotated[PerformanceMetrics, doc("metrics of those steps")] = PerformanceMetrics()
-    runs: Annotated[tuple[RecordedRepetition, ...], doc("all runs of this configuration, in the order of saving")] = ()
+    runs: Annotated[
+        tuple[RecordedRepetition, ...], doc("all runs of this configuration, in the order in which they were saved")
+    ] = ()
 
     def __post_init__(self) -> None:
         # The run at the top level is in `runs` again, and is checked there.
@@ -54,7 +60,11 @@ class ResultFile(Run, frozen=True, kw_only=True):
 
 @dataclasses.dataclass(frozen=True)
 class Loaded:
-    """A result file by its path as the user gave it, with the hash of the bytes that were read."""
+    """A result file that was read, under its path as the user gave it.
+
+    Attributes:
+        sha256: of the bytes that the runs were read from; by now the file may hold more.
+    """
 
     name: str
     sha256: str
@@ -83,7 +93,11 @@ def _decoded(content: bytes, kind: type) -> Any:
 
 
 def decode(content: bytes) -> tuple[Run, ...]:
-    """Return the runs of a version 1 file. Raises msgspec's ValueError, which names the field, for another form."""
+    """Return the runs of a version 1 file.
+
+    Raises msgspec.ValidationError or msgspec.DecodeError (both ValueError) whose text names the
+    field, when the content has another form.
+    """
     file = msgspec.json.decode(content, type=ResultFile)
     try:
         return runs_of(file)

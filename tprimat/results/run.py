@@ -1,7 +1,8 @@
 """Run: one training, as it was measured or read.
 
-The classes below are the only list of a result file's fields; docs/result.schema.json and docs/result-file.md are
-generated from them. This module checks form (types, lengths, order, finiteness); checks/ tests the content.
+The classes below are the only list of a result file's fields: the JSON Schema
+(docs/result.schema.json) and docs/result-file.md are generated from them.
+This module checks form (types, lengths, order, finiteness); checks/ tests the content.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ class GpuInfo(Section, frozen=True, kw_only=True):
 class Node(Section, frozen=True, kw_only=True):
     """One of several machines that train together."""
 
-    hostname: Annotated[str | None, doc("pseudonym of the host; with --include-host its name, in a job Slurm's")] = None
+    hostname: Annotated[
+        str | None, doc("pseudonym of the host; with --include-host its name, in a Slurm job Slurm's")
+    ] = None
     device_name: Annotated[str | None, doc("name of its devices from the driver; on a CPU, the CPU")] = None
     device_count: Annotated[Count | None, doc("GPUs visible there")] = None
     cpu: Annotated[str | None, doc("CPU name")] = None
@@ -82,7 +85,8 @@ class Node(Section, frozen=True, kw_only=True):
     container: Annotated[str | None, doc("kind of container, or its image if reported")] = None
     versions: Annotated[dict[str, str], doc("packages, driver, Python, by name")] = {}
     until_backward_seconds: Annotated[
-        NonNegative | None, doc("median time from a step's start to its backward pass, of the slowest rank there, s")
+        NonNegative | None,
+        doc("median time from a step's start to its backward pass, of the slowest rank there, s"),
     ] = None
 
 
@@ -96,8 +100,13 @@ class Environment(Section, frozen=True, kw_only=True):
     tprimat_commit: Annotated[str | None, doc("git commit of TensorPrimat; ends in -dirty with local changes")] = None
     cpu: Annotated[str | None, doc("CPU name")] = None
     cpu_threads: Annotated[Count | None, doc("CPU threads available to the training")] = None
-    cpu_instructions: Annotated[tuple[str, ...] | None, doc("sets that matter for training, in Linux' spelling")] = None
-    memory_held_by_others_gb: Annotated[NonNegative | None, doc("memory of other processes before start, GB")] = None
+    cpu_instructions: Annotated[
+        tuple[str, ...] | None,
+        doc("CPU instruction sets that matter for training, in Linux' spelling"),
+    ] = None
+    memory_held_by_others_gb: Annotated[
+        NonNegative | None, doc("device memory used by other processes before the start, GB")
+    ] = None
     gpu_partition: Annotated[str | None, doc("compute and memory partition of AMD GPUs, such as SPX/NPS1")] = None
     numa_balancing: Annotated[bool | None, doc("whether Linux moves memory between NUMA nodes; GPUs only")] = None
     emulated: Annotated[bool, doc("true: the device was emulated; timings are not valid")] = False
@@ -114,7 +123,9 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     """Shape of the decoder, and of the encoder if there is one; needed for FLOPs."""
 
     num_layers: Annotated[Count | None, doc("transformer layers of the decoder")] = None
-    num_encoder_layers: Annotated[Count | None, doc("encoder layers, source as long as target; null: none")] = None
+    num_encoder_layers: Annotated[
+        Count | None, doc("layers of the encoder, whose source is as long as the target; null without an encoder")
+    ] = None
     hidden_size: Annotated[Count | None, doc("width of the residual stream")] = None
     num_attention_heads: Annotated[Count | None, doc("query heads per layer")] = None
     num_query_groups: Annotated[Count | None, doc("key/value heads (grouped-query attention)")] = None
@@ -125,7 +136,9 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     full_attention_layers: Annotated[Natural | None, doc("layers without the window; null counts as none")] = None
     global_head_dim: Annotated[Count | None, doc("head size in layers without the window; values equal keys")] = None
     global_query_groups: Annotated[Count | None, doc("key/value heads in layers without the window")] = None
-    attention_output_gate: Annotated[bool | None, doc("whether a gate scales attention's output; null: false")] = None
+    attention_output_gate: Annotated[
+        bool | None, doc("whether a gate multiplies the output of attention; null counts as false")
+    ] = None
     layer_pattern: Annotated[
         str | None,
         doc("letters of the layers: * attention, - dense, E experts, M Mamba-2, G gated delta net; null: * and - or E"),
@@ -135,20 +148,28 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     state_size: Annotated[Count | None, doc("Mamba-2: size of the state; gated delta net: size of a key head")] = None
     state_groups: Annotated[Count | None, doc("Mamba-2: groups; gated delta net: key heads")] = None
     tie_word_embeddings: Annotated[bool | None, doc("whether input and output layer share weights")] = None
-    gated_ffn: Annotated[bool | None, doc("SwiGLU: three feed-forward matrices instead of two; null: true")] = None
+    gated_ffn: Annotated[
+        bool | None, doc("SwiGLU: three feed-forward matrices instead of two; null counts as true")
+    ] = None
     num_experts: Annotated[Count | None, doc("experts per mixture-of-experts layer")] = None
     experts_per_token: Annotated[Count | None, doc("routed experts per token")] = None
     expert_ffn_hidden_size: Annotated[Count | None, doc("feed-forward width of one routed expert")] = None
-    shared_expert_ffn_hidden_size: Annotated[Count | None, doc("feed-forward width of all shared experts")] = None
+    shared_expert_ffn_hidden_size: Annotated[Count | None, doc("feed-forward width of all shared experts together")] = (
+        None
+    )
     expert_latent_size: Annotated[Count | None, doc("width that experts work on if it is not the hidden size")] = None
     num_dense_layers: Annotated[Natural | None, doc("layers without experts in a mixture-of-experts model")] = None
     query_lora_rank: Annotated[Count | None, doc("latent attention: query rank")] = None
     key_value_lora_rank: Annotated[Count | None, doc("latent attention: key and value rank")] = None
     rope_head_dim: Annotated[Count | None, doc("latent attention: rotary part of a query or key head")] = None
     value_head_dim: Annotated[Count | None, doc("latent attention: size of a value head")] = None
-    num_mtp_layers: Annotated[Natural | None, doc("layers that predict further tokens; not counted in FLOPs")] = None
+    num_mtp_layers: Annotated[
+        Natural | None, doc("layers that predict further tokens; stated, not counted in FLOPs")
+    ] = None
     num_parameters: Annotated[Count | None, doc("parameters of the whole model, not of one rank")] = None
-    trainable_parameters: Annotated[Count | None, doc("parameters that the optimizer changes; null: all")] = None
+    trainable_parameters: Annotated[
+        Count | None, doc("parameters that the optimizer changes (LoRA: fewer than all); null counts as all")
+    ] = None
     source: Annotated[str | None, doc("source of these values")] = None
 
 
@@ -160,7 +181,9 @@ class TrainingConfig(Section, frozen=True, kw_only=True):
     micro_batch_size: Annotated[Count | None, doc("sequences per forward pass of one replica")] = None
     sequence_length: Annotated[Count | None, doc("tokens per sequence")] = None
     num_gpus: Annotated[Count | None, doc("processes that train (world size)")] = None
-    precision: Annotated[str | None, doc("of matrix products: fp32, tf32, bf16, fp16, fp8, mxfp8, mxfp4, nvfp4")] = None
+    precision: Annotated[
+        str | None, doc("precision of the matrix products: fp32, tf32, bf16, fp16, fp8, mxfp8, mxfp4, nvfp4")
+    ] = None
     precision_detail: Annotated[str | None, doc("in the framework's own words")] = None
     recomputation: Annotated[str | None, doc("activation recomputation: none, selective or full")] = None
     packing: Annotated[
@@ -198,7 +221,9 @@ class Optimizer(Section, frozen=True, kw_only=True):
 class Data(Section, frozen=True, kw_only=True):
     """Training data."""
 
-    kind: Annotated[str | None, doc("markov (TensorPrimat's), mock, tokens, or the name of a data set")] = None
+    kind: Annotated[str | None, doc("markov (generated by TensorPrimat), mock, tokens, or the name of a data set")] = (
+        None
+    )
     digest: Annotated[str | None, doc("SHA-256 of the first tokens; equal digests mean equal data")] = None
     entropy: Annotated[NonNegative | None, doc("entropy rate, the lowest possible mean loss, nats/token")] = None
     unigram_entropy: Annotated[NonNegative | None, doc("entropy of the token frequencies, nats/token")] = None
@@ -210,9 +235,13 @@ class MemoryMetrics(Section, frozen=True, kw_only=True):
 
     avg_memory_allocated_gb: Annotated[NonNegative | None, doc("mean at step ends, by torch's allocator")] = None
     peak_memory_allocated_gb: Annotated[NonNegative | None, doc("highest within any step, by torch's allocator")] = None
-    avg_memory_reserved_gb: Annotated[NonNegative | None, doc("mean at step ends, reserved by the allocator")] = None
+    avg_memory_reserved_gb: Annotated[NonNegative | None, doc("mean at step ends, reserved by torch's allocator")] = (
+        None
+    )
     peak_memory_reserved_gb: Annotated[NonNegative | None, doc("highest, reserved by torch's allocator")] = None
-    peak_memory_device_used_gb: Annotated[NonNegative | None, doc("used on the device, by other processes too")] = None
+    peak_memory_device_used_gb: Annotated[
+        NonNegative | None, doc("used on the whole device, including other processes")
+    ] = None
     peak_memory_process_gb: Annotated[NonNegative | None, doc("resident memory of the training process (CPU)")] = None
     avg_memory_process_gb: Annotated[NonNegative | None, doc("the same, mean (CPU)")] = None
 
@@ -315,7 +344,10 @@ class RunRecord(_Series, frozen=True, kw_only=True):
     breakdown: Annotated[dict[str, float | None], doc("seconds of a step, by part")] = {}
     trace: Annotated[Trace | None, doc("where the time of profiled steps goes, from profiler traces")] = None
     profile: Annotated[dict[str, str], doc("profiler traces of the run, by kind")] = {}
-    timeline: Annotated[tuple[Entry, ...], doc("where the wall time went, in order; between entries it's unknown")] = ()
+    timeline: Annotated[
+        tuple[Entry, ...],
+        doc("where the wall time went, in order of time; what lies between two entries is unknown"),
+    ] = ()
     profiled_steps: Annotated[tuple[Count, ...], doc("profiled steps, excluded from all metrics")] = ()
     epochs: Annotated[tuple[dict[str, float | None], ...], doc("metrics of each epoch, if there are epochs")] = ()
 
@@ -365,7 +397,8 @@ class Run(RunRecord, frozen=True, kw_only=True):
     data: Annotated[Data, doc("training data")] = Data()
     timing: Annotated[Timing, doc("definition of a step time")] = Timing()
     framework_config: Annotated[
-        dict[str, bool | int | float | str | None], doc("further settings as they ran, in the framework's own names")
+        dict[str, bool | int | float | str | None],
+        doc("further settings as they ran, in the framework's own names"),
     ] = {}
 
     accountant: ClassVar[Callable[[Run], Account | None] | None] = None

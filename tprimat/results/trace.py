@@ -1,4 +1,7 @@
-"""Trace: where the time of profiled steps goes, as read from profiler traces; part of a result file."""
+"""Trace: where the time of profiled steps goes, as read from profiler traces.
+
+Part of a result file; see run.py, which these types can't import.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,9 @@ class TracedStep(msgspec.Struct, frozen=True, kw_only=True):
     rank: Annotated[Natural | None, doc("rank of the process")] = None
     seconds: Annotated[float, doc("from the end of the previous step to the end of this one, s")]
     parts: Annotated[dict[str, float], doc("exposed computation, communication, copies and idle time by cause, s")]
-    overlapped_communication: Annotated[float, doc("communication hidden by computation, not in the parts, s")] = 0.0
+    overlapped_communication: Annotated[
+        float, doc("communication hidden by computation, not included in the parts, s")
+    ] = 0.0
     gpu_seconds: Annotated[float, doc("from the step's first GPU work to its last, s")] = 0.0
 
 

@@ -45,7 +45,7 @@ LONGEST_TEXT = 200
 
 
 def decode(content: bytes, name: str) -> tuple[Run, ...]:
-    """Return the one run of a file of an earlier tool, with what its name states.
+    """Return the one run of a file of an earlier tool; its name stands for what the file itself doesn't state.
 
     Raises msgspec.DecodeError for what is not JSON, and ValidationError, which names the field, for what is no result.
     """

@@ -134,7 +134,10 @@ def model_name(text: str) -> str | None:
 
 
 def parse(content: bytes) -> Any:
-    """Return JSON, with the NaN and Infinity that Python writes, as values. Raises msgspec.DecodeError for no JSON."""
+    """Return JSON as Python values, with the NaN and Infinity that Python writes and JSON hasn't.
+
+    Raises msgspec.DecodeError for what is not JSON.
+    """
     try:
         return msgspec.json.decode(content)
     except msgspec.DecodeError:

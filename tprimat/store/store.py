@@ -65,7 +65,10 @@ class Saved(NamedTuple):
 
 
 def read(path: Path) -> tuple[Run, ...]:
-    """Return the runs of one file, of this version or an earlier tool's. Raises UnreadableError, with the field."""
+    """Return the runs of one file, of this version or an earlier tool's.
+
+    Raises UnreadableError, one line with the file and the field, for anything else.
+    """
     return _load(path).runs
 
 
@@ -112,7 +115,6 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
 
 
 def _plainly(error: msgspec.ValidationError) -> str:
-    """Return what a validation found, in words."""
     wrong = re.fullmatch(
         r"Expected `(.{1,300}?)`(?:, got `(.{1,300}?)`|( [<>].{0,300}?))(?: - at `\$\.?(.*)`)?", str(error)
     )

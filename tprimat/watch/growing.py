@@ -33,10 +33,14 @@ class Version:
 
 
 class GrowingLogs:
-    """A file, a directory of logs, or - for the standard input, read again whenever it has grown.
+    """Logs that are read again whenever they have grown.
 
     What a rotated log held before is kept in a temporary file, to which all that follows is added; so is what comes
     from a pipe.
+
+    Args:
+        name: a file, a directory, or - for the standard input.
+        given: values that the logs leave open.
 
     Attributes:
         ended: whether nothing can follow: the pipe was closed.

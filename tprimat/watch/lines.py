@@ -24,7 +24,8 @@ MOST_CHANGES, MOST_CAVEATS = 3, 2
 def screen(state: State, title: str, quiet_s: float | None, until: float | None = None, width: int = 80) -> list[str]:
     """Return what is shown of a training, a line each.
 
-    `quiet_s` is the time since the last step, if it continues; `until` the width of the interval that is waited for.
+    `quiet_s` is the time since the last step, s, if the training continues; `until` is the share of the mean to which
+    the interval must fall, if the watch waits for that.
     """
     run, config = state.run, state.run.training_config
     device = run.gpu_info.device_name
@@ -142,7 +143,6 @@ def _time(state: State) -> str:
 
 
 def _speed(step_time: float | None, rate: float | None) -> str:
-    """Return a step time, s, and the tokens/s/GPU of the same steps."""
     rates = f", {units.number(rate, 0)} tokens/s/GPU" if rate else ""
     return f"{units.seconds(step_time)} per step{rates}" if step_time else ""
 

@@ -92,7 +92,10 @@ class State:
 
     @property
     def half_width(self) -> float | None:
-        """Half the present segment's interval over its mean; None with too few records or a drift."""
+        """Half the within-run interval of the present segment, relative to its mean.
+
+        None with too few records for an interval, and while the step time drifts.
+        """
         segment = self.present
         if segment is None or segment.drift is not None or segment.interval is None:
             return None

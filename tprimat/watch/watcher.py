@@ -29,6 +29,7 @@ class Conditions:
     Attributes:
         until: share of the mean to which the within-run interval narrows.
         max_slowdown: share of the throughput that may be lost, against the baseline or the fastest segment so far.
+        max_stall_s: seconds without a step.
     """
 
     until: float | None = None
@@ -44,7 +45,7 @@ class Update:
         state: None before a training is recognized.
         quiet_s: seconds since the last step, or since the watch began.
         events: what happened since the last look, a sentence each.
-        status: once the watch is over.
+        status: the exit status, once the watch is over.
     """
 
     state: State | None

@@ -21,7 +21,12 @@ def add_mapping(parser: Parser) -> None:
 
 
 def add_log_values(parser: Parser, *, precision: bool = True) -> None:
-    """Add them, each repeatable, with a value for all logs or FILE=VALUE; `compare` has a --precision of its own."""
+    """Add the options; each takes a value for all logs, or FILE=VALUE, and may be repeated.
+
+    Args:
+        parser: of a command.
+        precision: whether --precision belongs to them; `compare` has its own.
+    """
     title = "values missing in logs: VALUE for all, FILE=VALUE for some (repeatable)"
     group = parser.add_argument_group(title)
     for setting in SETTINGS:

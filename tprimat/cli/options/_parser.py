@@ -39,12 +39,13 @@ class _Formatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of a command. It raises UsageError for wrong arguments; options may not be abbreviated by default.
+    """The parser of a command. It raises UsageError for wrong arguments.
 
     Args:
         command: its name, for the usage line; replaced by the shell or Python script that calls it.
         hint: appended to the error message.
         passes: whether what follows -- is for another program; it is kept as `passed`.
+        settings: of argparse. Unless they say so, no option may be abbreviated.
     """
 
     def __init__(self, command: str, *, hint: str = "", passes: bool = False, **settings: Any) -> None:
@@ -98,9 +99,9 @@ def program(command: str) -> str:
 
 
 def option(group: argparse._ActionsContainer, usage: str, text: str, **settings: Any) -> None:
-    """Add an option with the usage and the text of its help, and more arguments of add_argument().
+    """Add an option to a parser or a group, with the text of its help and more arguments of add_argument().
 
-    Its usage is "--runs N"; one without a value, "--dry-run", is true if it is given.
+    Its usage is as the help shows it, "--runs N"; one without a value, "--dry-run", is true if it is given.
     """
     words = usage.split()
     names = [word for word in words if word.startswith("-")]
@@ -115,7 +116,10 @@ def option(group: argparse._ActionsContainer, usage: str, text: str, **settings:
 
 
 def add_output_options(parser: Parser, names: bool = True, /, *, quiet: str, verbose: str, json: str) -> None:
-    """Add --quiet, --verbose and --json; --include-host too, unless nothing that is written `names` a machine."""
+    """Add --quiet, --verbose and --json, of which one may be given, with their help texts.
+
+    Unless nothing that it writes `names` a machine, the command has --include-host too.
+    """
     group = parser.add_mutually_exclusive_group()
     option(group, "--quiet", quiet)
     option(group, "--verbose", verbose)

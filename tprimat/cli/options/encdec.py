@@ -20,6 +20,7 @@ from tprimat.cli.options._training import (
 
 MODEL = "encdec"
 DISK_FOLDER = "data"
+LARGEST_SEED = 2**62
 PRECISIONS = ("fp16", "bf16", "fp32")
 
 DESCRIPTION = """\
@@ -71,7 +72,7 @@ def parser() -> Parser:
     option(precision, "--no-amp", "use fp32 without TF32", const="fp32", **as_precision)
     text = f"use {', '.join(PRECISIONS)} (default: fp16; fp32 on a CPU)"
     option(precision, "--precision NAME", text, choices=PRECISIONS)
-    option(group, "--seed N", "seed weights and data (default: 1234)", type=at_least(0, 2**62))
+    option(group, "--seed N", "seed weights and data (default: 1234)", type=at_least(0, LARGEST_SEED))
     group = parser.add_argument_group("data")
     add_numbers(group, ("num-samples", 1, "set pairs per epoch (default: 65536; 1024 on a CPU)"))
     option(group, "--full", "generate 30 GB of data")

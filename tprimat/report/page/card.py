@@ -21,15 +21,22 @@ from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
 from tprimat.report.verdict import Answer, speedup_text
 from tprimat.text import capitalized, counted, join_names
 
-MOST_ANSWERS, MOST_SYSTEMS, MOST_CHIPS = 4, 7, 5
+MOST_ANSWERS = 4
+MOST_SYSTEMS = 7
+MOST_CHIPS = 5
 """What the card shows; the rest of each is folded."""
+
+LISTED = 50
+"""Systems of an answer that the card holds; the results table has all."""
 
 SCALES = ((0.9, 1.25), (0.8, 2), (0.5, 5), (0.2, 20), (0.1, 100))
 """Ends of the axis of speedups, the narrowest that holds all: a small one must not look like a large one."""
 
-LISTED, FEW, LONGEST_CHIP = 50, 4, 42
-"""Systems of an answer that the card holds, of which the results table has all; systems whose names have lines of their
-own above their bars; and characters of a chip, whose paragraph has the whole text."""
+FEW = 4
+"""Systems whose names have a line of their own above their bars."""
+
+LONGEST_CHIP = 42
+"""Characters of a chip; its paragraph has the whole text."""
 
 _AMOUNT = re.compile(r"(?<![\d.,–])[\d.,–]+(?:% faster|× as fast)")
 
@@ -44,7 +51,10 @@ class Chip:
 
 
 def values(view: View) -> dict[str, Any]:
-    """Return what templates/card.html shows: several models are a row each below one headline."""
+    """Return what templates/card.html shows; its border says how certain the answer is.
+
+    Several models are a row each below one headline.
+    """
     several = len(view.answers) > 1
     parts = [
         {"standing": answer.verdict.standing if several else "", "parts": list(_answer(view, answer, several=several))}
@@ -76,7 +86,6 @@ def values(view: View) -> dict[str, Any]:
 
 
 def _title(answer: Answer) -> str:
-    """Return what tells an answer from the others."""
     return answer.group.title if len(answer.model.groups) > 1 else answer.model.short_title
 
 

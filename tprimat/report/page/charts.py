@@ -22,8 +22,11 @@ from tprimat.report.plot import charts as described
 from tprimat.report.plot.charts import Line, LineChart, Series
 from tprimat.text import counted
 
-MOST_POINTS, MOST_SYSTEMS = 2000, 30
-"""Points of a line, of longer runs the extremes of many short ranges; and systems of a model whose runs are drawn."""
+MOST_POINTS = 2000
+"""Points of a line; of longer runs the extremes of each of many short ranges are drawn."""
+
+MOST_SYSTEMS = 30
+"""Systems of a model whose runs are drawn."""
 
 Chart = dict[str, Any]
 Trace = dict[str, Any]
@@ -118,7 +121,6 @@ def _traces(view: View, runs: Sequence[PlacedRun], chart: LineChart) -> list[Tra
 
 
 def _segments(each: PlacedRun) -> list[Trace]:
-    """Return the medians of a run's segments, and its outliers."""
     run, last = each.result.run, each.result.summary.steady.last_step or 0
     traces: list[Trace] = []
     outliers: list[int] = []

@@ -170,7 +170,6 @@ def _from(name: str, result: RunResult) -> str:
 
 
 def _where(result: RunResult) -> str:
-    """Return file, source and state of a run."""
     run = result.run
     parts = [f"{plain(result.file)}; started {run.timestamp or 'at an unknown time'}; {run.status}"]
     if run.status_reason:

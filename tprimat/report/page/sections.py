@@ -8,7 +8,7 @@ from pathlib import PurePath
 from tprimat import units
 from tprimat.compare import Group, ModelComparison, Pair, RunResult
 from tprimat.report import document, explain, tables, target
-from tprimat.report.blocks import Block, Content, Footnotes, Link, Marks, Notes, Paragraph, Table, notes
+from tprimat.report.blocks import Content, Footnotes, Link, Marks, Notes, Paragraph, Table, notes
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.page import charts, evidence, windows
 from tprimat.report.page.markup import Control, Fold, Part
@@ -199,7 +199,7 @@ def method(view: View) -> Iterator[Part]:
             yield from windows.section(view, group)
 
 
-def warnings(view: View) -> Iterator[Block]:
+def warnings(view: View) -> Iterator[Part]:
     """Yield notes on the results as a whole, and the warnings that the tables refer to."""
     yield from notes(view.comparison.notes)
     if entries := view.footnotes.entries():

@@ -8,8 +8,10 @@ from typing import Any
 from tprimat.report.page.view import PlacedRun, chart_text
 from tprimat.text import plain
 
-PANEL_HEIGHT, MOST_PANELS, MOST_EVENTS, JOINED_STEPS = 120, 3, 4, 3.0
-"""The last: steps between two events that one mark bridges."""
+PANEL_HEIGHT = 120
+MOST_EVENTS = 4
+JOINED_STEPS = 3.0
+"""Steps between two events that one mark bridges."""
 
 PANELS = (
     ("power", "W", "Power per GPU, W", "power_watts_per_gpu"),
@@ -20,6 +22,8 @@ PANELS = (
     ("others", "%", "CPU used by other programs, %", "other_programs_cpu_percent"),
 )
 """Kind, unit, title and series; of each kind the first one that a run has is drawn, of three kinds."""
+
+MOST_PANELS = 3
 
 
 def panels(runs: Sequence[PlacedRun]) -> list[dict[str, Any]]:

@@ -1,4 +1,7 @@
-"""The speedup in another window of steps, for the page's sliders, to show how much depends on the window."""
+"""The speedup in another window of steps: a grid, computed here and looked up by the page's sliders.
+
+It decides nothing. A reader sees how much of a speedup is the choice of the window.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,11 @@ from tprimat.report.rates import RATE, rate, rate_of
 from tprimat.report.tables import versus
 from tprimat.results.run import Run
 
-STOPS, LEAST = 26, 5
-"""Most first and last steps that the slider offers, and fewest steps of a window."""
+STOPS = 26
+"""Most first and last steps that the slider offers."""
+
+LEAST = 5
+"""Fewest steps of a window."""
 
 Values = tuple[tuple[float | None, ...], ...]
 """By the stop at which a window begins, and the one at which it ends."""
@@ -27,8 +33,9 @@ Values = tuple[tuple[float | None, ...], ...]
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """Rates of the systems, per s and GPU, and their ratios to the baseline's, by window; in the order of the systems.
+    """Rates of the systems and their ratios to the baseline's, by window; in the order of the systems.
 
+    Rates are in tokens/s/GPU, or in samples/s/GPU if these are compared.
     A window holds the steps after one stop up to another. None if a run holds too little there.
     """
 
@@ -149,9 +156,10 @@ def _work(run: Run, *, per_sample: bool) -> int | None:
 
 
 def _rate_between(run: Run, *, per_sample: bool) -> Callable[[int, int], float | None]:
-    """Return the rate of a run between two stops, per s and GPU.
+    """Return the rate of the records of a run whose steps are all after one stop and up to another, per s and GPU.
 
-    None for fewer than LEAST steps, or without a step up to the last: a window that one run half fills is another.
+    None if these are fewer than LEAST steps, or if the run holds no step up to the last: a
+    window that one run fills to a half isn't the same window.
     """
     series = zip(run.steps, run.window_steps, run.step_times, strict=True)
     records = [(step, window, time) for step, window, time in series if time is not None]

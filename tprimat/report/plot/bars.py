@@ -21,8 +21,11 @@ INTERVAL: dict[str, Any] = {"color": "black", "capsize": 3, "linewidth": 1.2}
 LEAST_ROW, AIR = 0.42, 0.1
 """Inches from one bar to the next, at least, and around the text of a row."""
 
-THICKNESS, KIND, REASON = 0.26, 0.2, 2.3
-"""Inches of a bar, of one of several kinds of memory, and, at most, of a text in place of a bar."""
+THICKNESS, KIND = 0.26, 0.2
+"""Inches of a bar, and of one of several kinds of memory."""
+
+REASON = 2.3
+"""Inches: the most that a text in place of a bar takes."""
 
 MOST_UNMEASURED = 6
 """With more systems, those without a value have no row in the memory panel."""
@@ -164,7 +167,6 @@ def _height(rows: Sequence[Row]) -> float:
 
 
 def _left(sheet: Sheet, rows: Sequence[Row]) -> float:
-    """Return the room that names need."""
     widths = [sheet.width(line, SMALL, "normal" if row.item else "bold") for row in rows for line in row.name]
     return max(widths, default=-0.1) + 0.1
 
@@ -195,6 +197,5 @@ def _bar(axes: Axes, item: Item, y: float, value: float, height: float, alpha: f
 
 
 def _beside(axes: Axes, x: float, y: float, text: str, style: str = "normal") -> Annotation:
-    """Write a text beside a bar that ends at x."""
     place: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "linespacing": 1.1}
     return axes.annotate(text, (x, y), fontsize=SMALL, fontstyle=style, **place)

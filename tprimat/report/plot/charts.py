@@ -22,8 +22,8 @@ from tprimat.report import tables
 from tprimat.report.rates import RATE, Bounds, bounds_of, counted_records, plus_minus, rate_of, rate_unit
 from tprimat.text import counted, join_names
 
-LOG_FROM, LOSS_LOG_FROM = 4.0, 50.0
-"""Factors between the slowest and the fastest run, and the highest and the lowest loss, from which a scale is log."""
+LOG_FROM = 4.0
+"""From this factor between the slowest and the fastest run on, steps are drawn on a log scale."""
 
 LEAST_SPAN = 0.2
 """Share of the slowest system's step time that the axis shows at least."""
@@ -36,6 +36,9 @@ CUT_FROM = 2.0
 
 FOOT, HEAD = 0.12, 0.1
 """Air below and above the steps, as a share of the axis."""
+
+LOSS_LOG_FROM = 50.0
+"""From this factor between the highest and the lowest loss on, the axis is logarithmic."""
 
 STEP_TIME = "avg_step_time_seconds"
 NOT_MEASURED = "not measured"

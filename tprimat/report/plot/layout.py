@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 WIDTH, MARGIN, GAP = 10.0, 0.25, 0.3
 DPI = 144
-NAMES, TICKS = 2.1, 0.72
-"""The most that names take beside bars, longer ones in more lines; and what numbers and a unit take beside lines."""
+NAMES = 2.1
+"""The most that names take of the width beside bars; longer ones have more lines."""
+
+TICKS = 0.72
+"""Left of a panel with lines, for its numbers and their unit."""
 
 TITLE, SMALL = 10.5, 9.0
 """Points: a panel's title, and the text around and in a panel."""

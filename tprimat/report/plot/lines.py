@@ -22,11 +22,17 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-BAND_FROM, PLACES = 4, 150
-"""Runs from which on a system has a band of median and range instead of lines; its places, of several steps if more."""
+BAND_FROM = 4
+"""From so many runs on, a system has its median and range instead of a line for each run."""
 
-FEW, LEAST_TICKS = 40, 3
-"""Records that are drawn with a marker each, of more some ten; and numbers that a logarithmic axis has at least."""
+PLACES = 150
+"""Places of a band's median and range; with more steps each is of several steps."""
+
+FEW = 40
+"""Records that are drawn with a marker each; of more, some ten carry one."""
+
+LEAST_TICKS = 3
+"""Numbers that a logarithmic axis has at least."""
 
 FURTHER: dict[str, Any] = {"marker": None, "linewidth": 0.6}
 EXCLUDED: dict[str, Any] = {"marker": None, "linewidth": 0.9, "linestyle": (0, (1, 1.5)), "alpha": 0.6}
