@@ -95,10 +95,13 @@ def waits_for_gpu(call: str) -> bool:
 
 @functools.lru_cache(maxsize=1 << 16)
 def part_of(kernel: str, ranges: tuple[str, ...] = (), types: tuple[str, ...] = (), collective: str = "") -> str:
-    """Return the part of a step that a kernel belongs to, by its name and the kind of collective in NCCL's record.
+    """Return the part of a step that a kernel belongs to.
 
-    `ranges` are the operators, annotations and Python functions around its launch, innermost first; `types` those of
-    the innermost operator's inputs.
+    Args:
+        kernel: its name.
+        ranges: operators, annotations and Python functions around its launch, innermost first.
+        types: of the inputs of the innermost operator.
+        collective: its kind by NCCL's record, if known.
     """
     functions = [each for each in ranges if is_python(each)]
     operators = [each for each in ranges if not is_python(each)]

@@ -14,7 +14,10 @@ Main = Callable[[argparse.Namespace], int]
 
 
 def prints_outcome(*lists: str) -> Callable[[Main], Main]:
-    """Make what a command prints follow its verbosity, its outcome last; its JSON has the `lists` even if empty."""
+    """Make all that a command's main prints follow --quiet, --verbose and --json, and its outcome come last.
+
+    The `lists` are names in the JSON document that are there even if nothing is added to them.
+    """
 
     def decorate(main: Main) -> Main:
         @functools.wraps(main)

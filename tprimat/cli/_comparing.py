@@ -82,7 +82,10 @@ def check(given: GivenValues, names: Sequence[str | Path], *inputs: Inputs) -> N
 
 
 def result_folders(folder: Path, hint: str) -> list[Path]:
-    """Return the results' directory, and of the usual one the oldest tool's. Raises UsageError if there is none."""
+    """Return the directory of the results; if that is the usual one, also that of the oldest tool, if it is there.
+
+    Raises UsageError if there is none.
+    """
     folders = [each for each in (folder, OLDEST_FOLDER) if each.is_dir() and (each == folder or folder == FOLDER)]
     if not folders:
         raise UsageError(f"directory not found: {folder}", heading="no-results", hint=hint)

@@ -1,4 +1,8 @@
-"""`benchmark --model encdec`: starts the encoder-decoder's processes, or is one of those that torchrun started."""
+"""`benchmark --model encdec`: the encoder-decoder, started from here or by torchrun.
+
+If RANK and WORLD_SIZE are set, this process is one of those that train. If they aren't, it
+starts them, watches, and sums up.
+"""
 
 from __future__ import annotations
 

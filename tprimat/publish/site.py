@@ -163,7 +163,10 @@ class Series:
 
 
 def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
-    """Write the pages of a record, and its object by data.values(), into a site's folder. Raises UsageError."""
+    """Write the pages and what they need into the folder of a site: a record, and its object by data.values().
+
+    The folder is made if it isn't there. Raises UsageError if a file can't be written.
+    """
     rows = _rows(record, tables)
     groups = {"gpus": "gpu", "models": "model", "sources": "source"}
     models = sorted(_grouped(rows, "model").values(), key=len, reverse=True)

@@ -1,4 +1,7 @@
-"""Comparison -> comparison_report.md, GitHub's Markdown. Every text of a result is escaped."""
+"""Comparison -> comparison_report.md, in GitHub's Markdown.
+
+Every text from a result passes escape() or code(): none can become markup, a link or a table.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,10 @@ def of(curve: Curve, gpus: int, batch: int | None) -> CurveProjection | None:
 
 
 def document(projections: Sequence[CurveProjection], found: Scaling, *, verbose: bool = False) -> Document:
-    """Return each projection, how well the forms project the measured sizes, and caveats; in short if several."""
+    """Return each projection: its throughput, how well the forms project the measured sizes, and what is doubtful.
+
+    Several projections are short unless verbose.
+    """
     if not projections:
         few = [f"{curve.model.title}, {curve.name}: {len(curve.sizes)} GPU counts" for curve in found.curves]
         text = f"No projection: no system was measured at {LEAST} GPU counts (the largest tests the model)"

@@ -47,7 +47,10 @@ class Row(NamedTuple):
 
 
 def speeds(sheet: Sheet, items: Sequence[Item], *, side_by_side: bool) -> list[Panel | None]:
-    """Return the panels of throughput and average step time, None without a value; side by side only one has names."""
+    """Return the panels of throughput and of the average step time; None for one without any value.
+
+    Side by side the second one has no names, since its rows are those of the first.
+    """
     systems = [item.system for item in items]
     described = charts.throughput(systems), charts.average_step_times(systems)
     missing = [bar for chart in described for bar in chart.bars if bar.value is None]

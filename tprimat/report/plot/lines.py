@@ -111,7 +111,10 @@ def _detail(items: Sequence[Item]) -> str:
 
 
 def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
-    """Draw a chart's axes and lines: of two or three runs of a system all but the first are thin, more are a band."""
+    """Draw the lines of a chart with their axes.
+
+    If a system has two or three runs, all but the first are thin, so that systems stay distinct; more are a band.
+    """
     from matplotlib.ticker import MaxNLocator
 
     axes.set_xlabel(chart.x_title)
