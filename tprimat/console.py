@@ -164,8 +164,8 @@ def warn(line: str) -> None:
         error(f"warning: {plain(line)}")
 
 
-def record(run: Any, path: Path | str | None, title: str | None = None) -> None:
-    """Add a training and the file of its result, if there is one, to the outcome.
+def record(run: Any, path: Path | str | None, title: str | None = None, notes: Sequence[str] = ()) -> None:
+    """Add a training, the file of its result, if there is one, and notes on it to the outcome.
 
     With its title, one that is not complete is a warning; without, that was printed already.
     """
@@ -176,6 +176,7 @@ def record(run: Any, path: Path | str | None, title: str | None = None) -> None:
         output.values.setdefault("results", []).append(output.encoder().run_values(run, path))
     if title is not None and run.status != "complete":
         warn(f"{title}: {run.status}{f': {run.status_reason}' if run.status_reason else ''}")
+    output.notes.extend(f"{title}: {note}" for note in notes)
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -239,7 +239,8 @@ def match(info: GpuInfo) -> Match:
         against = "; ".join(dict.fromkeys(itertools.chain(*objections.values())))
         return Match(None, f"named {info.device_name}, but {against}", partition)
     if len(fitting) > 1:
-        reason = f"{info.device_name} may be {_either(fitting)}: the source doesn't say which"
+        either = " or ".join(gpu.title for gpu in fitting)
+        reason = f"{info.device_name} may be {either}: the source doesn't say which"
         return Match(None, reason, candidates=tuple(fitting))
     if name.upper().endswith(" VF") and None in (info.compute_units, info.total_memory_gb):
         return Match(
@@ -335,13 +336,13 @@ def _match_by_facts(info: GpuInfo) -> Match:
         return Match(fitting[0], reason, candidates=(fitting[0],))
     facts = f"{_plain_architecture(info.architecture)}, {info.compute_units} compute units, {_gib(info)}"
     if fitting:
-        return Match(None, f"{name} may be {_either(fitting)} ({facts})", candidates=tuple(fitting))
+        either = " or ".join(gpu.title for gpu in fitting)
+        return Match(None, f"{name} may be {either} ({facts})", candidates=tuple(fitting))
     clock = f", {info.clock_mhz:.0f} MHz" if info.clock_mhz else ", clock unknown"
     return Match(None, f"{name} names no GPU, and no known GPU has {facts}{clock}: an unknown GPU or a partition")
 
 
 def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
-    """Return the facts about a device that contradict a row."""
     stack = {"cuda": "NVIDIA", "rocm": "AMD"}.get(info.software_stack or "")
     named = (info.device_name or "").split(" ")[0].split("_")[0].upper()
     architecture, part, memory = _plain_architecture(info.architecture), _partition(gpu, info), info.total_memory_gb
@@ -381,7 +382,6 @@ def _near(clock_mhz: float, expected: float | None) -> bool:
 
 
 def _virtual_part(name: str) -> str | None:
-    """Return the part of a GPU that a name itself states."""
     name = name.replace("_", " ").strip()
     if part := _MIG.search(name):
         return part[0]
@@ -409,10 +409,6 @@ def _confirmations(info: GpuInfo) -> list[str]:
 
 def _gib(info: GpuInfo) -> str | None:
     return f"{info.total_memory_gb * GB / GIB:.2f} GiB" if info.total_memory_gb else None
-
-
-def _either(rows: list[Gpu]) -> str:
-    return " or ".join(gpu.title for gpu in rows)
 
 
 def _bare(name: str) -> str:

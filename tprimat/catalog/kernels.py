@@ -150,8 +150,5 @@ def _part(matched_on: MatchedOn, name: str) -> str | None:
 
 def _collective(*names: str) -> str:
     """Return the kind of a collective by the first name that states one."""
-    for name in names:
-        for kind, pattern in _COLLECTIVES:
-            if re.search(pattern, name, re.IGNORECASE):
-                return kind
-    return "unknown"
+    kinds = (kind for name in names for kind, pattern in _COLLECTIVES if re.search(pattern, name, re.IGNORECASE))
+    return next(kinds, "unknown")

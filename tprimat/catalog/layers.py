@@ -70,7 +70,6 @@ def parameters(shape: ModelConfig) -> int | None:
 
 
 def _counts(shape: ModelConfig) -> dict[str, int] | None:
-    """Return how many layers there are of each kind."""
     if shape.layer_pattern is not None:
         counts = collections.Counter(shape.layer_pattern)
         return dict(counts) if set(counts) <= KINDS else None

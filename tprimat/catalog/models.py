@@ -1,4 +1,4 @@
-"""The models whose shapes are known: a row of models.csv each, and more here of those that benchmark.py trains."""
+"""The models whose shapes are known: a row of models.csv each, and the settings of those that benchmark.py trains."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import operator
 import re
-from typing import Any
 
 import msgspec
 
@@ -44,7 +43,6 @@ class Model:
     settings: dict[str, object] = dataclasses.field(default_factory=dict)
     nemo_recipe: str = ""
     pretraining_tokens: float | None = None
-    pretraining_source: str | None = None
 
     @property
     def parameters(self) -> int:
@@ -53,28 +51,12 @@ class Model:
         return self.shape.num_parameters or (layers.parameters(self.shape) or -tables) + tables
 
 
-_TRAINED: dict[str, dict[str, Any]] = {
-    "llama": {
-        "architecture": "LlamaConfig",
-        "settings": {"rope_theta": 500000.0, "rms_norm_eps": 1e-5},
-        "nemo_recipe": "llama31_8b",
-        "pretraining_tokens": 15e12,
-        "pretraining_source": "https://huggingface.co/meta-llama/Llama-3.1-8B: over 15 trillion tokens",
-    },
-    "qwen": {
-        "architecture": "Qwen2Config",
-        "settings": {"rope_theta": 1000000.0, "rms_norm_eps": 1e-6},
-        "nemo_recipe": "qwen25_7b",
-        "pretraining_tokens": 18e12,
-        "pretraining_source": "Qwen2.5 Technical Report, arXiv 2412.15115: 18 trillion tokens",
-    },
-    "mistral": {
-        "architecture": "MistralConfig",
-        "settings": {"rope_theta": 1000000.0, "rms_norm_eps": 1e-5, "sliding_window": None},
-        "nemo_recipe": "mistral_7b",
-    },
+_TRAINED: dict[str, dict[str, object]] = {
+    "llama": {"rope_theta": 500000.0, "rms_norm_eps": 1e-5},
+    "qwen": {"rope_theta": 1000000.0, "rms_norm_eps": 1e-6},
+    "mistral": {"rope_theta": 1000000.0, "rms_norm_eps": 1e-5, "sliding_window": None},
 }
-"""What benchmark.py needs to know of the models that it trains, the first rows of models.csv."""
+"""The models that benchmark.py trains, the first rows of models.csv, with their settings."""
 
 
 class _Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +67,9 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True):
     aliases: str = ""
     learned_positions: int = 0
     tower_parameters: int = 0
+    architecture: str = ""
+    nemo_recipe: str = ""
+    pretraining_tokens: float | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,7 +82,7 @@ def models() -> tuple[Model, ...]:
     """Return all rows, those that benchmark.py trains first."""
     rows = zip(read_table("models.csv", _Row), read_table("models.csv", ModelConfig), strict=True)
     return tuple(
-        Model(**{**msgspec.structs.asdict(row), "shape": shape, "aliases": row.names, **_TRAINED.get(row.name, {})})
+        Model(shape=shape, settings=_TRAINED.get(row.name, {}), **msgspec.structs.asdict(row) | {"aliases": row.names})
         for row, shape in rows
     )
 
@@ -135,11 +120,10 @@ def of_family(name: str | None) -> tuple[str, ...]:
 
 
 def recognize(text: str) -> Model | None:
-    """Return the model that a foreign name, such as an experiment's, means; or None.
+    """Return the model that a foreign name, such as an experiment's, means by its longest alias; or None.
 
     Case and the signs between words and numbers don't count, nor does the point of a version: llama-3.1-8b is
-    Llama31_8B and, as NeMo's class, Llama31Config8B. The longest alias counts. A name
-    with another size, version or number of layers is not recognized.
+    Llama31_8B and, as NeMo's class, Llama31Config8B. One with another size, version or number of layers means none.
     """
     lowered = text.lower().replace("config", "-")
     for pattern, model in _patterns():

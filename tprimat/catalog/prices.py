@@ -44,9 +44,8 @@ def parse(
     """Return the prices of systems by name, from what was typed after --cost, and the names that match no system.
 
     Args:
-        arguments: either one price for each name, in their order; or NAME=PRICE, where a part of
-            the name is enough, and is meant for all systems that it fits. A price is 2.95, or a range
-            2.20:3.10. Commas separate too, where they don't belong to a name.
+        arguments: one price for each name, in their order; or NAME=PRICE for all systems that a part of a name fits. A
+            price is 2.95, or a range 2.20:3.10. Commas separate too, where they don't belong to a name.
         names: systems, in the order of their files.
         known: by name, all that is known of a system; what a user may call it by if no name fits.
 

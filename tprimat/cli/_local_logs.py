@@ -28,10 +28,9 @@ MOST_NAMED = 6
 
 
 def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | None:
-    """Read the logs that are here, if that is what a command without options means.
+    """Read the logs that are here, if that is what a command without options means; return the exit status.
 
-    Returns the exit status; None if a measurement is requested or there is no log. Raises UnreadableError if
-    LLAMA_LOG or its like names no file.
+    None if a measurement is requested or there is no log. Raises UnreadableError if LLAMA_LOG, … names no file.
     """
     named = [model for model in models.names() if os.environ.get(find_logs.variable(model), "").strip()]
     if (

@@ -7,8 +7,8 @@ import dataclasses
 
 from tprimat import console, frameworks
 from tprimat.cli.options import benchmark as benchmark_options
+from tprimat.cli.options._groups import DEFAULT_BUDGET
 from tprimat.cli.options._training import duration
-from tprimat.cli.options._tuning import DEFAULT_BUDGET
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks import search_space
 from tprimat.machine.platforms import Machine

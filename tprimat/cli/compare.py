@@ -120,14 +120,14 @@ def _write(report: Report, arguments: argparse.Namespace, path: Path) -> list[st
         write_output(path, content, "--results-dir" if path.parent == folder else "--output")
         shown = Plot(_link(path, folder), path.suffix.lower().removeprefix("."), content)
     sources = Sources(__version__, _command_line(arguments.argv))
-    for each in FORMATS:
-        content = importlib.import_module(each.module).render(report, sources, shown)
-        if each.file_name.endswith(".md"):
-            content = _marked(content, folder / each.file_name, report, arguments)
-        write_output(folder / each.file_name, content, "--results-dir")
+    for name, module in FORMATS.items():
+        content = importlib.import_module(module).render(report, sources, shown)
+        if name.endswith(".md"):
+            content = _marked(content, folder / name, report, arguments)
+        write_output(folder / name, content, "--results-dir")
     *others, main = FORMATS
-    also = f" (also {', '.join(Path(each.file_name).suffix for each in others)})"
-    written = [f"Report: {folder / main.file_name}{also}", *([] if shown is None else [f"Plot: {path}"])]
+    also = f" (also {', '.join(Path(name).suffix for name in others)})"
+    written = [f"Report: {folder / main}{also}", *([] if shown is None else [f"Plot: {path}"])]
     whole = "   ".join(written)
     return next(([line] for line in (whole, whole.replace(also, "")) if len(line) <= console.NOTE_WIDTH), written)
 
@@ -151,7 +151,6 @@ def _marked(content: bytes, page: Path, report: Report, arguments: argparse.Name
 
 
 def _link(plot: Path, folder: Path) -> str:
-    """Return the plot's path from the report's directory."""
     try:
         return Path(os.path.relpath(plot, folder)).as_posix()
     except ValueError:

@@ -10,10 +10,9 @@ from pathlib import Path
 from tprimat import console
 from tprimat.cli import _comparing
 from tprimat.cli._showing import draw, plot_path, show
-from tprimat.compare import Comparison, compare
+from tprimat.compare import compare
 from tprimat.errors import UsageError
 from tprimat.files import write_output
-from tprimat.log_import.load import Inputs
 from tprimat.report import document, frameworks, json_values, verdict
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
@@ -25,33 +24,11 @@ def main(arguments: argparse.Namespace) -> int:
     """Compare frameworks; for `nvd-compare` too."""
     folder = Path(arguments.results_dir)
     path = plot_path(folder, arguments.output)
-    platform = arguments.only_platform or PLATFORMS.get(arguments.platform or "")
-    comparison, inputs = _comparison(arguments, folder, platform)
-    report = verdict.report(comparison)
-    _print(report, arguments)
-    content = None if arguments.no_plot else draw(report, path, "frameworks")
-    if content is not None:
-        write_output(path, content, "--output")
-        if not arguments.quiet and not arguments.json:
-            console.echo(f"\nPlot: {path}")
-    return inputs.status(comparison.status)
-
-
-def _print(report: verdict.Report, arguments: argparse.Namespace) -> None:
-    if arguments.json:
-        console.echo(json_values.dumped(json_values.comparison_values(report)))
-        return
-    found = frameworks.document(report)
-    details = [*found.details, *document.evidence(report.comparison)]
-    show(dataclasses.replace(found, details=details), arguments, narrowest=100)
-
-
-def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | None) -> tuple[Comparison, Inputs]:
     hint = "set the directory of your results with --results-dir"
     given = _comparing.given_values(arguments)
     inputs = _comparing.load(_comparing.result_folders(folder, hint), hint, given=given)
     files = inputs.files
-    if platform is not None:
+    if (platform := arguments.only_platform or PLATFORMS.get(arguments.platform or "")) is not None:
         files = _only(files, lambda run: run.platform == platform)
     if not files:
         raise UsageError(f"no results of platform {platform} in {folder} or below", heading="no-results", hint=hint)
@@ -60,7 +37,19 @@ def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | Non
     comparison = compare(
         files, reference=arguments.reference, model=arguments.model, notes=inputs.notes, options=options
     )
-    return comparison, inputs
+    report = verdict.report(comparison)
+    if arguments.json:
+        console.echo(json_values.dumped(json_values.comparison_values(report)))
+    else:
+        found = frameworks.document(report)
+        details = [*found.details, *document.evidence(report.comparison)]
+        show(dataclasses.replace(found, details=details), arguments, narrowest=100)
+    content = None if arguments.no_plot else draw(report, path, "frameworks")
+    if content is not None:
+        write_output(path, content, "--output")
+        if not arguments.quiet and not arguments.json:
+            console.echo(f"\nPlot: {path}")
+    return inputs.status(comparison.status)
 
 
 def _of_frameworks(files: list[Loaded], names: Sequence[str]) -> list[Loaded]:
@@ -74,6 +63,5 @@ def _of_frameworks(files: list[Loaded], names: Sequence[str]) -> list[Loaded]:
 
 
 def _only(files: Sequence[Loaded], belongs: Callable[[Run], bool]) -> list[Loaded]:
-    """Return the files with the runs that belong."""
     kept = [(file, tuple(run for run in file.runs if belongs(run))) for file in files]
     return [Loaded(file.name, file.sha256, runs) for file, runs in kept if runs]

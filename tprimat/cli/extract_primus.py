@@ -58,8 +58,7 @@ def extract(
                 else:
                     saved = store.save(each.run, Path(output_dir), summary)
                 _show_saved(saved)
-                console.record(each.run, saved.path, each.title)
-                console.current().notes.extend(f"{each.title}: {note}" for note in each.notes)
+                console.record(each.run, saved.path, each.title, each.notes)
                 results.append(saved.path)
             paths += [Path(path)] if path != inputs.STANDARD_INPUT else []
         except TensorPrimatError as error:

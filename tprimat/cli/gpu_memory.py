@@ -65,12 +65,7 @@ def main(options: argparse.Namespace) -> int:
 def _memory(states: Sequence[GpuState]) -> list[str]:
     """Return a table of each GPU's memory and a blank line; nothing if the driver states no GPU."""
     rows = [
-        [
-            str(each.index),
-            plain(each.name, 40),
-            units.gigabytes(each.memory_used_gb),
-            units.gigabytes(each.memory_total_gb),
-        ]
+        [str(each.index), plain(each.name, 40), *map(units.gigabytes, (each.memory_used_gb, each.memory_total_gb))]
         for each in states
     ]
     return [*console.table([["GPU", "name", "used", "total"], *rows]), ""] if rows else []

@@ -16,7 +16,7 @@ from tprimat.measure import preflight
 from tprimat.measure.display import short_path
 from tprimat.preflight import worker
 from tprimat.preflight.plan import plan_of
-from tprimat.record.ranks import Process, from_environment
+from tprimat.record.ranks import from_environment
 from tprimat.report import preflight as report
 from tprimat.report import terminal
 from tprimat.results.preflight import PreflightFile
@@ -34,7 +34,10 @@ def main(options: argparse.Namespace) -> int:
         file: PreflightFile | None = _start(options, output_dir)
     else:
         console.current().is_main_process = process.is_first
-        file = _join(options, process, output_dir)
+        if options.gpus not in (None, process.world_size):
+            problem = f"--gpus {options.gpus}, but {counted(process.world_size, 'process')} were started"
+            raise UsageError(problem, hint="remove --gpus", heading="torchrun")
+        file = preflight.measure_here(process, worker.platform_here(), output_dir, quick=options.quick)
     if file is None:
         return ExitStatus.OK
     path = short_path(store.write(file, output_dir))
@@ -63,11 +66,3 @@ def _start(options: argparse.Namespace, output_dir: Path) -> PreflightFile:
     seconds = plan_of(machine.platform, quick=options.quick).seconds(processes)
     console.info(f"measuring for about {10 * max(1, round(seconds / 10 + 1))} s")
     return preflight.measure(machine, processes, output_dir, quick=options.quick)
-
-
-def _join(options: argparse.Namespace, process: Process, output_dir: Path) -> PreflightFile | None:
-    """Measure as one of several processes that torchrun has started."""
-    if options.gpus not in (None, process.world_size):
-        problem = f"--gpus {options.gpus}, but {counted(process.world_size, 'process')} were started"
-        raise UsageError(problem, hint="remove --gpus", heading="torchrun")
-    return preflight.measure_here(process, worker.platform_here(), output_dir, quick=options.quick)

@@ -20,7 +20,7 @@ from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError, Usage
 from tprimat.location import REPOSITORY
 from tprimat.log_import import bundle, find_logs, inputs, load, sources
 from tprimat.log_import.extract import GivenValues
-from tprimat.log_import.importer import ImportedResult, LogImport
+from tprimat.log_import.importer import LogImport
 from tprimat.read import mapped
 from tprimat.text import counted, plain, shortened
 
@@ -56,7 +56,11 @@ def main(arguments: argparse.Namespace) -> int:
             raise errors[0]
         if not logs and not skipped:
             raise UnreadableError(", ".join(names), "directory has no files", heading="not-a-training-log")
-        batch = LogImport(Path(arguments.output_dir), arguments.label, _record)
+        batch = LogImport(
+            Path(arguments.output_dir),
+            arguments.label,
+            lambda each: console.record(each.run, each.path, each.title, each.notes),
+        )
         batch.skipped += [dataclasses.replace(each, path=named(each.path)) for each in skipped]
         batch.errors += [(error.problem, error.hint, error.heading) for error in errors]
         given.check([*names, *(path for source in logs for path in source.paths)])
@@ -90,11 +94,6 @@ def _unpacked(
         except UnreadableError as error:
             errors.append(error)
     return places, errors, lambda text: functools.reduce(lambda text, rename: rename(text), renames, text)
-
-
-def _record(result: ImportedResult) -> None:
-    console.record(result.run, result.path, result.title)
-    console.current().notes.extend(f"{result.title}: {note}" for note in result.notes)
 
 
 def _report(batch: LogImport) -> int:

@@ -45,7 +45,12 @@ def main(arguments: argparse.Namespace) -> int:
     if update.state is None and status == ExitStatus.USAGE:
         hint = "tprimat read --help lists the formats"
         raise UnreadableError(logs.title, logs.problem, hint=hint, heading=logs.heading)
-    _finish(arguments, logs, update, status)
+    if arguments.json:
+        console.echo(_json_line(update, exit_status=int(status)))
+    elif arguments.quiet:
+        console.echo(lines.line(update.state) if update.state else plain(logs.problem))
+    else:
+        console.echo("\n".join(_screen(arguments, logs, update, console.terminal_size()[0])))
     return status
 
 
@@ -98,15 +103,6 @@ def _screen(arguments: argparse.Namespace, logs: GrowingLogs, update: Update, wi
     if update.status is not None:
         return lines.screen(update.state, logs.title, None, None, width)
     return lines.screen(update.state, logs.title, update.quiet_s, arguments.until_ci, width)
-
-
-def _finish(arguments: argparse.Namespace, logs: GrowingLogs, update: Update, status: ExitStatus) -> None:
-    if arguments.json:
-        console.echo(_json_line(update, exit_status=int(status)))
-    elif arguments.quiet:
-        console.echo(lines.line(update.state) if update.state else plain(logs.problem))
-    else:
-        console.echo("\n".join(_screen(arguments, logs, update, console.terminal_size()[0])))
 
 
 def _json_line(update: Update, **more: object) -> str:

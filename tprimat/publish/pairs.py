@@ -84,7 +84,6 @@ def _ranked(group: Sequence[int]) -> list[tuple[int, int, int]]:
 
 
 def _work(each: Evidence) -> object:
-    """Return what two points have in common that are compared ahead; None for a point that can't be."""
     point = each.point
     if len(point.rates) < 2 or not point.num_gpus or point.mark in REJECTED:
         return None

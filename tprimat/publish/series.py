@@ -37,9 +37,8 @@ def series(evidence: Sequence[Evidence]) -> list[list[int]]:
 def changes(evidence: Sequence[Evidence]) -> tuple[Change, ...]:
     """Return the changes between successive points of all series, each once.
 
-    One is found if it is significant at 5% after Holm's correction for all that may be found. Without several runs of
-    both points a change has no interval, and is not found. Whether one between two machines of different names is
-    stays open: they may differ on the same software.
+    One is found if it is significant at 5% after Holm's correction for all that may be found; that takes several runs
+    of both points. Between two machines of different names it stays open: they may differ on the same software.
     """
     every = [
         (before, after, *answer)

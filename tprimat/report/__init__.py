@@ -1,7 +1,4 @@
-"""Comparison -> bytes or text: a file for each format. Reports judge nothing and write no files.
-
-FORMATS is the list of those that the compare command writes beside its terminal summary.
-"""
+"""Comparison -> bytes or text: a file for each format. Reports judge nothing and write no files."""
 
 from __future__ import annotations
 
@@ -25,21 +22,6 @@ class Plot:
     content: bytes
 
 
-@dataclasses.dataclass(frozen=True)
-class OutputFormat:
-    """A report that is a file.
-
-    Attributes:
-        module: holds render(report, sources, plot) -> bytes, where report is a verdict.Report and plot a Plot,
-            or None if none was drawn.
-        file_name: what it is called.
-    """
-
-    module: str
-    file_name: str
-
-
-FORMATS = (
-    OutputFormat("tprimat.report.markdown", "comparison_report.md"),
-    OutputFormat("tprimat.report.page", "comparison_report.html"),
-)
+FORMATS = {"comparison_report.md": "tprimat.report.markdown", "comparison_report.html": "tprimat.report.page"}
+"""The files that `compare` writes, and the module of each with its render(report, sources, plot) -> bytes; report is a
+verdict.Report, plot a Plot or None."""

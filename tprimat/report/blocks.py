@@ -39,7 +39,7 @@ class Output(_Text):
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
-    """Numbers of footnotes."""
+    """Numbers of footnotes, on the page alone."""
 
     numbers: tuple[int, ...]
 
@@ -147,12 +147,12 @@ class Script(_Text):
 
 @dataclasses.dataclass(frozen=True)
 class Footnotes:
-    """Footnotes with their numbers."""
+    """Footnotes with their numbers, on the page alone."""
 
     entries: Sequence[tuple[int, str]]
 
 
-Block = Heading | Headline | Paragraph | Notes | NextSteps | Table | Image | Script | Footnotes
+Block = Heading | Headline | Paragraph | Notes | NextSteps | Table | Image | Script
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,24 +176,9 @@ def pieces(content: Content) -> tuple[Inline, ...]:
 
 
 def text_of(content: Content) -> str:
-    """Return a line without its markup; numbers of footnotes in brackets."""
-    texts = (
-        piece if isinstance(piece, str) else f" [{_ranges(piece.numbers)}]" if isinstance(piece, Marks) else piece.text
-        for piece in pieces(content)
-        if not isinstance(piece, Marks) or piece.numbers
-    )
-    return "".join(texts)
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Return rising numbers in short: 1-3,7."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    return ",".join(",".join(map(str, part)) if len(part) < 3 else f"{part[0]}-{part[-1]}" for part in parts)
+    """Return a line without its markup, and without the numbers of footnotes, which only the page has."""
+    known = (piece for piece in pieces(content) if not isinstance(piece, Marks))
+    return "".join(piece if isinstance(piece, str) else piece.text for piece in known)
 
 
 def notes(

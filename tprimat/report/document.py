@@ -16,6 +16,7 @@ from tprimat.compare.cost import cost, efficiencies
 from tprimat.report import Sources, efficiency, explain, published, rates, scaling, tables, target, verdict
 from tprimat.report import screen as first_screen
 from tprimat.report.blocks import Block, Code, Content, Document, Heading, Image, Notes, Paragraph, Script, Table, notes
+from tprimat.report.costs import cost_sentence
 from tprimat.report.tables import Cell, Row
 from tprimat.report.verdict import Report
 from tprimat.results.run import Run
@@ -122,19 +123,20 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Blo
     # Without prices, a break-even is a speedup in other words, so only the leaders have one.
     pairs = model.pairs if comparison.prices else [group.leaders for group in model.groups if group.leaders]
     costs = [each for pair in pairs if (each := cost(comparison, pair)) is not None]
-    yield from notes([verdict.cost_sentence(each, comparison.prices) for each in costs], "Cost")
+    yield from notes([cost_sentence(each, comparison.prices) for each in costs], "Cost")
 
 
 def _config_diff(model: ModelComparison) -> Iterator[Block]:
     for group in model.groups:
         names = [system.name for system in group.systems]
-        if differing := tables.differing(group):
+        if differing := [row for row in group.settings if row.differs]:
             cells = [Row(row.title, tuple(Cell(value or UNKNOWN) for value in row.values)) for row in differing]
             yield tables.texts(names, cells)
         elif len(group.systems) > 1:
             yield Paragraph("No settings differ.")
         shared = [f"{row.title} {row.values[0]}" for row in group.settings if not row.differs and not row.unknown]
-        for title, texts in (("Same on all systems", shared), ("Not reported by any system", tables.unstated(group))):
+        unstated = [row.title for row in group.settings if row.unknown and row.essential]
+        for title, texts in (("Same on all systems", shared), ("Not reported by any system", unstated)):
             if texts:
                 yield Paragraph(f"{title}: {', '.join(texts)}.")
 
@@ -148,7 +150,7 @@ def _efficiency(comparison: Comparison, model: ModelComparison) -> Iterator[Bloc
         for values in found[id(system)]:
             known[f"{system.name}, {price} per GPU-hour" if price else system.name] = values
     if known:
-        _, rows = efficiency.figures("", list(known.values()))
+        _, rows = efficiency.figures(list(known.values()))
         if cells := _known([Row(title, tuple(map(Cell, texts))) for title, *texts in rows]):
             yield tables.grid(list(known), cells)
 
@@ -181,7 +183,7 @@ def _memory(model: ModelComparison) -> Iterator[Block]:
 _HARDWARE: tuple[tuple[str, Callable[[Run], object]], ...] = (
     ("GPU", lambda run: run.gpu_info.device_name),
     ("Count", lambda run: run.num_gpus),
-    ("Memory per GPU", lambda run: _gigabytes(run.gpu_info.total_memory_gb)),
+    ("Memory per GPU", lambda run: units.gigabytes(run.gpu_info.total_memory_gb)),
     ("Cores per GPU", lambda run: run.gpu_info.gpu_cores),
     ("Architecture", lambda run: run.gpu_info.architecture),
     ("Software stack", lambda run: joined(run.gpu_info.software_stack, run.gpu_info.software_version, by=" ")),
@@ -191,7 +193,7 @@ _HARDWARE: tuple[tuple[str, Callable[[Run], object]], ...] = (
     ("CPU", lambda run: run.environment.cpu),
     ("Operating system", lambda run: run.environment.os),
     ("Container", lambda run: run.environment.container),
-    ("GPU memory of other processes", lambda run: _gigabytes(run.environment.memory_held_by_others_gb)),
+    ("GPU memory of other processes", lambda run: units.gigabytes(run.environment.memory_held_by_others_gb)),
 )
 
 
@@ -205,8 +207,7 @@ def hardware(comparison: Comparison) -> Iterator[Block]:
 
 
 def _values(values: Iterable[object]) -> str:
-    """Return what the runs of a system state, each once."""
-    return ", ".join(dict.fromkeys(plain(value) for value in values if value is not None)) or UNKNOWN
+    return ", ".join(dict.fromkeys(plain(value) for value in values if value not in (None, UNKNOWN))) or UNKNOWN
 
 
 def _details(model: ModelComparison) -> Iterator[Block]:
@@ -372,7 +373,3 @@ def _others(group: Group, name: str) -> list[str]:
 
 def _known(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if any(cell.text != UNKNOWN for cell in row.cells)]
-
-
-def _gigabytes(value: float | None) -> str | None:
-    return None if value is None else units.gigabytes(value)

@@ -77,7 +77,7 @@ def document(tables: Sequence[EfficiencyTable], remarks: Sequence[str]) -> Docum
         price = f", {table.price} per GPU-hour" if table.price else ""
         screen.append(Headline(f"{table.model}, {table.name}{price}"))
         if table.columns:
-            screen.append(Table(*figures("", table.columns)))
+            screen.append(Table(*figures(table.columns)))
         has_range = any(value.low is not None for each in table.columns for value in each.values.values())
         run = "within-run intervals: run-to-run variation is unknown"
         is_within = any(each.steps.startswith("steps") for each in table.columns)
@@ -90,7 +90,6 @@ def document(tables: Sequence[EfficiencyTable], remarks: Sequence[str]) -> Docum
 
 
 def _brief(tables: Sequence[EfficiencyTable]) -> list[str]:
-    """Return a line for each system with the values that are known."""
     lines = []
     for table in tables:
         name = f"{table.model}, {table.name}"
@@ -106,13 +105,13 @@ def _brief(tables: Sequence[EfficiencyTable]) -> list[str]:
     return lines
 
 
-def figures(title: str, found: Sequence[Efficiency]) -> tuple[list[str], list[list[str]]]:
+def figures(found: Sequence[Efficiency]) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of a table with a column for each system."""
     cells = [
         [f"{metric.title}, {metric.unit}", *(figure(each.values.get(metric.name)) for each in found)]
         for metric in rows(found)
     ]
-    return [title, *(each.steps for each in found)], cells
+    return ["", *(each.steps for each in found)], cells
 
 
 def figure(value: Value | None) -> str:

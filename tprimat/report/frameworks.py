@@ -35,7 +35,7 @@ def document(report: Report) -> Document:
             header = ["Framework", capitalized(rate_unit(group.systems)), "Avg step time", "Final loss", "Total time"]
             screen.append(Table(header, [*map(_row, group.systems, final_losses(group.systems, ".4f"))]))
             texts = []
-            for row in tables.differing(group):
+            for row in (each for each in group.settings if each.differs):
                 values = "; ".join(dict.fromkeys("unknown" if value is None else value for value in row.values))
                 texts.append(f"{row.title}: {shortened(values, LONGEST_VALUES)}")
             details += notes(texts, f"Configuration differences, {model.title}")

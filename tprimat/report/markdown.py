@@ -1,4 +1,4 @@
-"""Comparison -> comparison_report.md, in GitHub's Markdown, with warnings as footnotes.
+"""Comparison -> comparison_report.md, in GitHub's Markdown.
 
 Every text from a result passes escape() or code(): none can become markup, a link or a table.
 """
@@ -18,7 +18,7 @@ _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", ":": "&#58;",
 
 
 def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
-    """Return the report as a file. See report.OutputFormat for the arguments."""
+    """Return the report as a file. See report.FORMATS for the arguments."""
     return write(document.of(report, sources, plot=plot is not None), plot).encode()
 
 
@@ -83,8 +83,6 @@ def _block(block: blocks.Block, plot: Plot | None) -> str:
             return "" if plot is None else f"![{escape(block.text)}]({quote(plot.link)})"
         case blocks.Script():
             return "\n".join(["````sh", plain(block.text), "````"])
-        case blocks.Footnotes():
-            return "\n".join(f"[^{number}]: {escape(text)}" for number, text in block.entries)
 
 
 def _line(content: blocks.Content) -> str:
@@ -97,10 +95,10 @@ def _inline(piece: blocks.Inline) -> str:
             return code(piece.text)
         case blocks.Strong():
             return f"**{escape(piece.text)}**"
-        case blocks.Marks():
-            return "".join(f"[^{number}]" for number in piece.numbers)
         case blocks.Link() | blocks.Output():
             return escape(piece.text)
+        case blocks.Marks():
+            return ""
         case str():
             # plain() takes the spaces at the ends, which part the pieces of a line.
             shown = escape(piece)

@@ -179,7 +179,6 @@ def values(each: CurveProjection) -> dict[str, Any]:
 
 
 def _table(each: CurveProjection) -> Table:
-    """Return the sizes with what the form gives for them."""
     curve, found = each.curve, each.found
     rows = []
     for point in curve.points:

@@ -184,7 +184,6 @@ def _where(check: Check, *, is_named: bool = False) -> str:
 
 
 def _change(check: Check) -> str:
-    """Return by how much the metric changed, with its name."""
     assert check.threshold is not None
     assert check.change is not None
     metric = check.threshold.metric

@@ -154,14 +154,13 @@ def _size_values(curve: Curve, size: Size) -> dict[str, Any]:
         "runs": len(size.system.speeds),
         "per_gpu": {"value": size.rate, "low": between and between.low, "high": between and between.high},
         "total": size.rate * size.gpus,
-        "ideal": _ideal(curve, size),
+        "ideal": curve.sizes[0].rate * size.gpus,
         "efficiency": size.efficiency and fields(size.efficiency, "value", "low", "high"),
         **fields(size, "per_usd=per_dollar", "per_joule"),
     }
 
 
 def _one(curve: Curve, shared: str) -> Iterator[Block]:
-    """Yield the answer for one curve, with its sizes."""
     runs = [len(size.system.speeds) for size in curve.sizes]
     low, high = min(runs), max(runs)
     counted_runs = counted(low, "run") if low == high else f"{low} to {high} runs"
@@ -189,7 +188,7 @@ def _several(curves: Sequence[Curve], shared: str) -> Iterator[Block]:
                 name,
                 curve.kind,
                 f"{first.gpus:,}–{last.gpus:,}",
-                f"{_amount(first.per_dollar)}–{_amount(last.per_dollar)}"
+                f"{rate(first.per_dollar)}–{rate(last.per_dollar)}"
                 if is_priced
                 else f"{rate(first.rate)}–{rate(last.rate)}",
                 _percent(last.efficiency),
@@ -230,12 +229,12 @@ def _sizes(curve: Curve) -> Table:
         "sequences/GPU": [_per_gpu(size) for size in sizes],
         unit_of(curve): [f"{rate(size.rate)}{tables.between(size.system)}" for size in sizes],
         total: [rate(size.rate * size.gpus) for size in sizes],
-        "ideal": [rate(_ideal(curve, size)) for size in sizes],
+        "ideal": [rate(sizes[0].rate * size.gpus) for size in sizes],
         _EFFICIENCY: [_percent(size.efficiency) for size in sizes],
     }
     work = total.partition("/")[0]
     worth = {f"{work}/USD": [size.per_dollar for size in sizes], f"{work}/J": [size.per_joule for size in sizes]}
-    columns |= {title: list(map(_amount, values)) for title, values in worth.items() if any(values)}
+    columns |= {title: list(map(rate, values)) for title, values in worth.items() if any(values)}
     header = [title for title, cells in columns.items() if cells]
     hidden = {"sequences/GPU"} | ({"ideal"} if header[-1] != _EFFICIENCY else set())
     indices = [index for index, title in enumerate(header) if title in hidden]
@@ -254,10 +253,6 @@ def _crossover_text(found: Crossover) -> str:
     return f"Crossover {places}: {first} is faster per {unit} below, {second} above"
 
 
-def _ideal(curve: Curve, size: Size) -> float:
-    return curve.sizes[0].rate * size.gpus
-
-
 def _percent(ratio: Ratio | None) -> str:
     if ratio is None:
         return "100%"
@@ -268,10 +263,6 @@ def _percent(ratio: Ratio | None) -> str:
 
 def _per_gpu(size: Size) -> str:
     return units.UNKNOWN if size.batch is None else f"{size.batch / size.gpus:.3g}"
-
-
-def _amount(value: float | None) -> str:
-    return units.UNKNOWN if value is None else rate(value)
 
 
 def unit_of(curve: Curve) -> str:

@@ -281,13 +281,11 @@ def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
             titles.setdefault(key, []).append(answer.model.title)
     ordered = sorted(found, key=lambda key: CODES.index(key[0])) if len(answers) > 1 else list(found)
     first = {code: (code, text) for code, text in reversed(ordered)}.values()
-    keys = sorted(ordered, key=lambda key: key not in first)
-    return {_concerning(found[key], titles[key], len(answers)): found[key] for key in keys}
-
-
-def _concerning(caveat: Caveat, titles: Sequence[str], answers: int) -> str:
-    models = list(dict.fromkeys(titles))
-    return caveat.text if len(titles) == answers else f"{caveat.text} ({join_names(models)})"
+    texts = {}
+    for key in sorted(ordered, key=lambda key: key not in first):
+        models = "" if len(titles[key]) == len(answers) else f" ({join_names(list(dict.fromkeys(titles[key])))})"
+        texts[f"{key[1]}{models}"] = found[key]
+    return texts
 
 
 def mark(caveat: Caveat) -> str:

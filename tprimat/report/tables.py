@@ -10,7 +10,7 @@ from tprimat.analysis import efficiency, metrics
 from tprimat.analysis.efficiency.subject import Value
 from tprimat.analysis.metrics import Metric
 from tprimat.catalog.prices import Price
-from tprimat.compare import Comparison, Group, Pair, RunResult, SettingRow, SystemResult
+from tprimat.compare import Comparison, Group, Pair, RunResult, SystemResult
 from tprimat.compare.cost import efficiencies
 from tprimat.report.blocks import DETAIL, Content, Paragraph, Table, text_of
 from tprimat.report.efficiency import figure
@@ -300,7 +300,6 @@ def _within(system: SystemResult) -> str | None:
 
 
 def _no_within(system: SystemResult) -> str:
-    """Return why a system has no interval within a run."""
     runs = system.valid_runs
     if len(runs) == 1:
         return "– (too few steps)" if runs[0].summary.is_stationary else "– (speed changes or drifts)"
@@ -361,16 +360,6 @@ def memory_rows(group: Group) -> list[Row]:
 
 def _gigabytes_of(name: str) -> Callable[[SystemResult], str | None]:
     return lambda system: None if system.value(name) is None else units.gigabytes(system.value(name))
-
-
-def differing(group: Group) -> list[SettingRow]:
-    """Settings that differ between systems, or that one system states and another doesn't."""
-    return [row for row in group.settings if row.differs]
-
-
-def unstated(group: Group) -> list[str]:
-    """Essential settings that no system states."""
-    return [row.title for row in group.settings if row.unknown and row.essential]
 
 
 def steady_steps(result: RunResult) -> str:

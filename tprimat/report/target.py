@@ -105,7 +105,6 @@ def _ratios(group: Group, loss: float | None = None) -> dict[str, TargetRatio]:
 
 
 def _time_unit(known: Known) -> tuple[str, float]:
-    """Return the unit for the times of systems, and its seconds."""
     longest = max(each.mean.get("seconds", 0.0) for each in known.values())
     return ("h", 3600) if longest >= 18_000 else ("min", 60) if longest >= 120 else ("s", 1)
 

@@ -95,8 +95,6 @@ class _Terminal:
                 self._table(part)
             case blocks.Script():
                 self._line(part.text, indent=2)
-            case blocks.Footnotes():
-                self._entries([(f"[{number}]", text) for number, text in part.entries])
 
     def _line(self, text: str, style: str = "", *, indent: int = 0) -> None:
         """Add a paragraph, so many columns from the left."""
@@ -222,7 +220,6 @@ class _Terminal:
 
 
 def _goes_on(before: blocks.Block, part: blocks.Block) -> bool:
-    """Return whether a block goes on with the one before it."""
     if isinstance(before, blocks.Heading):
         return before.level > 1
     if isinstance(part, blocks.Paragraph):

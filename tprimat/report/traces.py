@@ -58,7 +58,9 @@ def document(trace: Trace) -> Document:
     rows = []
     for part in list(parts)[:MOST_PARTS]:
         times = [step.parts.get(part, 0.0) for step in steps]
-        rows.append((*_row(part_title(part), times, total), _longest(trace.work, part)))
+        works = (work for work in trace.work if work.part == part)
+        longest = max(works, key=lambda work: work.exposed_seconds, default=None)
+        rows.append((*_row(part_title(part), times, total), work_title(longest) if longest else ""))
     if rest := list(parts)[MOST_PARTS:]:
         times = [sum(step.parts.get(part, 0.0) for part in rest) for step in steps]
         rows.append((*_row(counted(len(rest), "smaller part"), times, total), ""))
@@ -87,8 +89,3 @@ def _row(name: str, times: Sequence[float], total: float) -> tuple[str, str, str
 def ms(seconds: float) -> str:
     """Return a time in ms, without the unit."""
     return f"{seconds * 1e3:,.2f}"
-
-
-def _longest(work: Sequence[TracedWork], part: str) -> str:
-    longest = max((each for each in work if each.part == part), key=lambda each: each.exposed_seconds, default=None)
-    return work_title(longest) if longest else ""

@@ -16,8 +16,7 @@ from tprimat.compare.cost import SAME, cost
 from tprimat.compare.curves import Scaling
 from tprimat.compare.result import DOUBTFUL_SPREAD
 from tprimat.report import recommendations
-from tprimat.report.costs import cost_sentence as cost_sentence
-from tprimat.report.costs import percent, span
+from tprimat.report.costs import cost_sentence, percent, span
 from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
 from tprimat.results.account import Clock
 from tprimat.text import capitalized, counted, join_names
@@ -82,11 +81,7 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What every report shows: a comparison, and its answers in the order of its models and their groups.
-
-    Attributes:
-        scaling: throughput over the number of GPUs, if that is asked for.
-    """
+    """What every report shows: a comparison, answers in the order of models and groups, and scaling if asked for."""
 
     comparison: Comparison
     answers: tuple[Answer, ...]
@@ -134,7 +129,6 @@ class Report:
 
 
 def _first(group: Group, most: int) -> Group:
-    """Return a group with its first systems and its baseline."""
     is_kept = [number < most or system is group.baseline for number, system in enumerate(group.systems)]
     kept = tuple(itertools.compress(group.systems, is_kept))
     ids = set(map(id, kept))
@@ -255,7 +249,6 @@ def _assumed_start(pair: Pair) -> int | None:
 
 
 def _gain(system: SystemResult, baseline: SystemResult, values: Sequence[float]) -> str:
-    """Return how much faster or slower than a baseline a system is, by ratios of their rates."""
     on_cpu = {each.run.platform for each in (system, baseline)} == {"cpu"}
     return f"{system.name} is {gain(values, '' if on_cpu else ' per GPU')} {baseline.name}"
 
@@ -285,7 +278,6 @@ def _changes(pair: Pair) -> str:
 
 
 def _headline_models(answers: Sequence[Answer]) -> str:
-    """Return one headline for two systems that trained several models."""
     leaders = [(each.group.leaders, each.verdict.standing) for each in answers if each.group.leaders is not None]
     decided = [pair for pair, standing in leaders if standing in ("significant", "preliminary")]
     doubt = _contradicted([pair for pair, _ in leaders])
@@ -346,7 +338,6 @@ def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
 
 
 def _excluded(group: Group) -> list[str]:
-    """Return a sentence for each reason why systems are not compared."""
     names: dict[str, list[str]] = {}
     for pair in group.pairs:
         if not pair.ratio:

@@ -352,7 +352,22 @@ class RunRecord(_Series, frozen=True, kw_only=True):
     epochs: Annotated[tuple[dict[str, float | None], ...], doc("metrics of each epoch, if there are epochs")] = ()
 
     def __post_init__(self) -> None:
-        _check_series(self)
+        native = {
+            f"native_metrics.{name}": each for name, each in self.native_metrics.items() if isinstance(each, tuple)
+        }
+        for name, series in {**{name: getattr(self, name) for name in SERIES}, **native}.items():
+            if len(series) != len(self.steps):
+                raise ValueError(f"{name} has {len(series)} entries, steps has {len(self.steps)}")
+        if not all(map(operator.lt, self.steps, self.steps[1:])):
+            raise ValueError("steps must rise")
+        widest = -LARGEST_VALUE, LARGEST_VALUE
+        for name in ("step_times", "loss_values", "learning_rates", "grad_norms"):
+            series, is_time = getattr(self, name), name == "step_times"
+            if _are_within(series, *((SHORTEST_STEP, LONGEST_STEP) if is_time else widest)):
+                continue
+            if is_time and _are_within(series, *widest):
+                raise ValueError(f"step_times must lie between {SHORTEST_STEP:g} and {LONGEST_STEP:g} s")
+            raise ValueError(f"{name} must be finite or null")
         if self.timestamp is not None and (self.started is None or self.started.utcoffset() is None):
             raise ValueError("timestamp must be a time in ISO 8601 with its offset from UTC")
 
@@ -418,24 +433,6 @@ def setup_key(run: Run) -> bytes:
 def finite(values: Iterable[float | None]) -> tuple[float | None, ...]:
     """Return a series with None for values that are not finite or beyond LARGEST_VALUE; the caller warns of them."""
     return tuple(value if value is not None and abs(value) <= LARGEST_VALUE else None for value in values)
-
-
-def _check_series(run: RunRecord) -> None:
-    """Raise ValueError for what a result file may not hold."""
-    native = {f"native_metrics.{name}": each for name, each in run.native_metrics.items() if isinstance(each, tuple)}
-    for name, series in {**{name: getattr(run, name) for name in SERIES}, **native}.items():
-        if len(series) != len(run.steps):
-            raise ValueError(f"{name} has {len(series)} entries, steps has {len(run.steps)}")
-    if not all(map(operator.lt, run.steps, run.steps[1:])):
-        raise ValueError("steps must rise")
-    widest = -LARGEST_VALUE, LARGEST_VALUE
-    for name in ("step_times", "loss_values", "learning_rates", "grad_norms"):
-        series, is_time = getattr(run, name), name == "step_times"
-        if _are_within(series, *((SHORTEST_STEP, LONGEST_STEP) if is_time else widest)):
-            continue
-        if is_time and _are_within(series, *widest):
-            raise ValueError(f"step_times must lie between {SHORTEST_STEP:g} and {LONGEST_STEP:g} s")
-        raise ValueError(f"{name} must be finite or null")
 
 
 def _are_within(series: Sequence[float | None], low: float, high: float) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tprimat.results.fields import Natural
+from tprimat.results.fields import Natural, doc
 
 COMPUTATION = (
     "matrix_multiplication", "attention", "convolution", "normalisation", "softmax", "elementwise", "loss", "embedding",
@@ -34,39 +34,35 @@ for the GPU; anything else, such as the gaps between kernels that were already q
 Phase = Literal["forward", "backward", "optimizer"]
 
 
-def _doc(description: str) -> msgspec.Meta:
-    return msgspec.Meta(description=description)
-
-
 class TracedStep(msgspec.Struct, frozen=True, kw_only=True):
     """A profiled step of one rank. Its parts don't overlap and add up to its time."""
 
-    name: Annotated[str, _doc("the step in the trace, such as ProfilerStep#6; empty if the trace has no steps")] = ""
-    rank: Annotated[Natural | None, _doc("rank of the process")] = None
-    seconds: Annotated[float, _doc("from the end of the previous step to the end of this one, s")]
-    parts: Annotated[dict[str, float], _doc("exposed computation, communication, copies and idle time by cause, s")]
+    name: Annotated[str, doc("the step in the trace, such as ProfilerStep#6; empty if the trace has no steps")] = ""
+    rank: Annotated[Natural | None, doc("rank of the process")] = None
+    seconds: Annotated[float, doc("from the end of the previous step to the end of this one, s")]
+    parts: Annotated[dict[str, float], doc("exposed computation, communication, copies and idle time by cause, s")]
     overlapped_communication: Annotated[
-        float, _doc("communication hidden by computation, not included in the parts, s")
+        float, doc("communication hidden by computation, not included in the parts, s")
     ] = 0.0
-    gpu_seconds: Annotated[float, _doc("from the step's first GPU work to its last, s")] = 0.0
+    gpu_seconds: Annotated[float, doc("from the step's first GPU work to its last, s")] = 0.0
 
 
 class TracedWork(msgspec.Struct, frozen=True, kw_only=True):
     """GPU work of one kernel, launched by one operator on inputs of one shape; means per step."""
 
-    kernel: Annotated[str, _doc("name of the kernel, copy or buffer clear")]
-    part: Annotated[str, _doc("the part of a step that it belongs to")]
-    operator: Annotated[str | None, _doc("operator that launched it, such as aten::addmm")] = None
-    phase: Annotated[Phase | None, _doc("forward, backward or optimizer, if known")] = None
-    shapes: Annotated[tuple[tuple[Natural, ...], ...], _doc("dimensions of the operator's inputs; [] if none")] = ()
-    types: Annotated[tuple[str, ...], _doc("types of the operator's inputs")] = ()
-    calls: Annotated[float, _doc("executions per step")]
-    seconds: Annotated[float, _doc("duration per step, including what overlaps other work, s")]
-    exposed_seconds: Annotated[float, _doc("its share of the part, s")]
+    kernel: Annotated[str, doc("name of the kernel, copy or buffer clear")]
+    part: Annotated[str, doc("the part of a step that it belongs to")]
+    operator: Annotated[str | None, doc("operator that launched it, such as aten::addmm")] = None
+    phase: Annotated[Phase | None, doc("forward, backward or optimizer, if known")] = None
+    shapes: Annotated[tuple[tuple[Natural, ...], ...], doc("dimensions of the operator's inputs; [] if none")] = ()
+    types: Annotated[tuple[str, ...], doc("types of the operator's inputs")] = ()
+    calls: Annotated[float, doc("executions per step")]
+    seconds: Annotated[float, doc("duration per step, including what overlaps other work, s")]
+    exposed_seconds: Annotated[float, doc("its share of the part, s")]
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Where the time goes in profiled steps. A profiler slows what it watches."""
 
-    steps: Annotated[tuple[TracedStep, ...], _doc("profiled steps of all ranks; the whole trace if it has no steps")]
-    work: Annotated[tuple[TracedWork, ...], _doc("the longest GPU work, sorted by duration")] = ()
+    steps: Annotated[tuple[TracedStep, ...], doc("profiled steps of all ranks; the whole trace if it has no steps")]
+    work: Annotated[tuple[TracedWork, ...], doc("the longest GPU work, sorted by duration")] = ()

@@ -82,7 +82,6 @@ def of_process(folder: Path) -> Hosts:
 
 @functools.lru_cache(1 << 10)
 def _words(field: bytes) -> list[str]:
-    """Return the words of a field that thousands of results may have."""
     return re.findall(r"\w+", field.decode())
 
 

@@ -115,7 +115,6 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
 
 
 def _plainly(error: msgspec.ValidationError) -> str:
-    """Return what a validation found, in words."""
     wrong = re.fullmatch(
         r"Expected `(.{1,300}?)`(?:, got `(.{1,300}?)`|( [<>].{0,300}?))(?: - at `\$\.?(.*)`)?", str(error)
     )

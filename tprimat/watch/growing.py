@@ -93,10 +93,7 @@ class GrowingLogs:
         return self._versions != before
 
     def read(self) -> list[ImportedRun]:
-        """Return the runs in the logs, those that run last.
-
-        A log without a training, so far, gives none.
-        """
+        """Return the runs in the logs, those that run last; none of a log without a training so far."""
         if self._spool is not None:
             found = [sources.LogSource((self._spool.name,), self.name, True, _version(self._spool.name).size)]
         else:

@@ -143,7 +143,6 @@ def _time(state: State) -> str:
 
 
 def _speed(step_time: float | None, rate: float | None) -> str:
-    """Return a step time, s, and the tokens/s/GPU of the same steps."""
     rates = f", {units.number(rate, 0)} tokens/s/GPU" if rate else ""
     return f"{units.seconds(step_time)} per step{rates}" if step_time else ""
 

@@ -157,11 +157,14 @@ class _Watcher:
         missed = ExitStatus.OK if conditions.until is None else ExitStatus.INCONCLUSIVE
         if state is not None:
             if state.cause and (self._stalled or closed):
-                return "the training failed", _FAILED
+                return "the training failed", ExitStatus.TRAINING_FAILED
             slowdown = state.slowdown
             if conditions.max_slowdown is not None and slowdown is not None and slowdown > conditions.max_slowdown:
                 limit = f"the {conditions.max_slowdown:.1%} of --max-slowdown"
-                return f"{slowdown:.1%} slower, more than {limit}: a reason to stop this run, not a proof", _SLOWER
+                return (
+                    f"{slowdown:.1%} slower, more than {limit}: a reason to stop this run, not a proof",
+                    ExitStatus.SLOWER,
+                )
             if conditions.until is not None and (state.half_width or math.inf) <= conditions.until:
                 return f"the within-run interval is ±{state.half_width:.1%}", ExitStatus.OK
             if state.is_complete:
@@ -172,8 +175,5 @@ class _Watcher:
             return "the pipe was closed", missed
         if conditions.max_stall_s is not None and quiet_s > conditions.max_stall_s:
             allowed = units.duration(conditions.max_stall_s)
-            return f"no step for {units.duration(quiet_s)}; --max-stall allows {allowed}", _FAILED
+            return f"no step for {units.duration(quiet_s)}; --max-stall allows {allowed}", ExitStatus.TRAINING_FAILED
         return "", None
-
-
-_FAILED, _SLOWER = ExitStatus.TRAINING_FAILED, ExitStatus.SLOWER

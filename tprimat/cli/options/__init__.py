@@ -1,5 +1,1 @@
-"""The arguments of each command: one file per command, which imports nothing but argparse.
-
-`--help` is light because it ends here: the command itself, and all that it needs, is imported
-after its arguments have been parsed.
-"""
+"""The arguments of each command: one file per command, which imports little but argparse: so `--help` is light."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tprimat.catalog import models
-from tprimat.cli.options import _nemo, _nodes, _tuning, encdec
+from tprimat.cli.options import _groups, encdec
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
 from tprimat.cli.options._training import (
     add_bundle,
@@ -30,7 +30,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks import names as framework_names
 from tprimat.frameworks.nemo.defaults import PRESETS
-from tprimat.frameworks.request import PRECISIONS, PROFILERS
+from tprimat.frameworks.request import EMBEDDED, PRECISIONS, PROFILERS
 
 DEFAULT_TIME_LIMIT = "8m"
 """With two minutes to start, a run ends within ten."""
@@ -74,20 +74,17 @@ class BenchmarkParser(Parser):
 
 def parser() -> Parser:
     """Return the parser of `benchmark`."""
-    parser = BenchmarkParser("benchmark", usage="%(prog)s [options]", description=DESCRIPTION, epilog=_epilog())
+    presets = "\n".join(f"  {name:13}{text}" for name, text in PRESETS.items())
+    epilog = EPILOG.format(scales=", ".join(scales.names()), frameworks=", ".join(framework_names()), presets=presets)
+    parser = BenchmarkParser("benchmark", usage="%(prog)s [options]", description=DESCRIPTION, epilog=epilog)
     _add_setup(parser.most_used(), parser.add_argument_group("model and configuration"))
     _add_measuring(parser.add_argument_group("measurement"))
-    _nodes.add_options(parser.add_argument_group("several nodes"))
-    _nemo.add_options(parser.add_argument_group("NeMo (--framework nemo, pretrain_*.py)"))
-    _tuning.add_search(parser.add_argument_group("tuning"))
+    _groups.add_nodes(parser.add_argument_group("several nodes"))
+    _groups.add_nemo(parser.add_argument_group("NeMo (--framework nemo, pretrain_*.py)"))
+    _groups.add_search(parser.add_argument_group("tuning"))
     add_output_options(parser, **OF_TRAININGS)
     parser.set_defaults(encdec=False)
     return parser
-
-
-def _epilog() -> str:
-    presets = "\n".join(f"  {name:13}{text}" for name, text in PRESETS.items())
-    return EPILOG.format(scales=", ".join(scales.names()), frameworks=", ".join(framework_names()), presets=presets)
 
 
 def own_options() -> set[str]:
@@ -138,7 +135,10 @@ def _add_setup(most_used: argparse._ArgumentGroup, group: argparse._ArgumentGrou
     add_setting(group, "scale", scales.COMMON, type=str)
     add_sizes(group, several_micro_batches=True)
     add_setting(group, "torch_compile")
-    _tuning.add_settings(group)
+    for key, values in EMBEDDED.items():
+        add_setting(group, key, choices=values)
+    text = "use the configuration that --tune wrote to FILE; further options override it"
+    option(group, "--config FILE", text, type=Path)
     option(group, "--match RESULT", "reuse the configuration of RESULT", type=Path)
 
 
@@ -154,4 +154,7 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
     option(group, "--profile NAME", text, choices=tuple(PROFILERS))
     add_telemetry(group)
     option(group, "--training-lines", argparse.SUPPRESS)  # of an older tool: pretrain_*.py and run_benchmark.sh
-    _tuning.add_sweep(group)
+    option(group, "--resume", "run only what is missing in the output directory")
+    option(group, "--retry-failed", "like --resume, but also repeat failed runs")
+    text = "run only configuration N (as numbered by --dry-run), e.g. in a job array"
+    option(group, "--only N", text, type=at_least(1))

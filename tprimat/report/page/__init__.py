@@ -34,7 +34,7 @@ _CHARTS = (sections.times, sections.step_times, sections.loss, sections.memory, 
 
 
 def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
-    """Return the report as a file. See report.OutputFormat for the arguments."""
+    """Return the report as a file. See report.FORMATS for the arguments."""
     view = View(report.shortened(document.MOST_SYSTEMS))
     comparison = view.comparison
     script = (_HERE / "page.js").read_text(encoding="utf-8")
@@ -102,17 +102,20 @@ def _scaling(report: Report) -> list[Part]:
 
 def _folds(view: View, sources: Sources, drawn: Container[str]) -> list[tuple[str, str, str, Iterable[Part]]]:
     """Return what is folded below the card: anchor, title, the rest of the title, and the parts."""
-    steps, every = sections.next_steps(view), sections.pairs(view)
+    steps = list(dict.fromkeys(step for answer in view.answers for step in answer.verdict.next_steps))
+    every = sections.pairs(view)
     diff = every[0].config_diff if every else None
     counts = f"({len(diff.of('different'))} differ, {len(diff.of('unknown'))} not reported)" if diff else ""
     warnings = len(view.comparison.notes) + len(view.footnotes.entries())
+    hardware = Fold("Hardware and software", list(document.hardware(view.comparison)))
+    files = Fold(f"Sources ({counted(len(view.comparison.files), 'file')})", list(document.files(view.comparison)))
     return [
         ("next", f"Next steps ({len(steps)})", "", notes(steps)),
         ("tables", "Results", "table", sections.results(view)),
         ("config_diff", "Configuration", f"differences {counts}", sections.config_diff(view)),
         ("method", "Method", "and statistics", sections.method(view)),
         ("charts", "Charts", "of step time, loss and memory", _charts(view, drawn)),
-        ("evidence", "Evidence", "runs, files, log lines", _evidence(view)),
+        ("evidence", "Evidence", "runs, files, log lines", [*evidence.section(view), hardware, files]),
         ("warnings", f"Warnings ({warnings})", "", sections.warnings(view)),
         ("reproduce", "Reproduce", "", document.repeat(view.comparison, sources)),
     ]
@@ -128,12 +131,6 @@ def _title(view: View) -> str:
     names = list(dict.fromkeys(system.name for system in view.answers[0].model.systems))
     shown = " vs ".join(names) if len(names) == len(view.names) <= 2 else counted(len(view.names), "system")
     return f"{' · '.join(models)} · {plain(shown)}"
-
-
-def _evidence(view: View) -> Iterator[Part]:
-    yield from evidence.section(view)
-    yield Fold("Hardware and software", list(document.hardware(view.comparison)))
-    yield Fold(f"Sources ({counted(len(view.comparison.files), 'file')})", list(document.files(view.comparison)))
 
 
 def _charts(view: View, drawn: Container[str]) -> Iterator[Part]:

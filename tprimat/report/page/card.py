@@ -86,7 +86,6 @@ def values(view: View) -> dict[str, Any]:
 
 
 def _title(answer: Answer) -> str:
-    """Return what tells an answer from the others."""
     return answer.group.title if len(answer.model.groups) > 1 else answer.model.short_title
 
 

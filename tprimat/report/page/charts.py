@@ -1,7 +1,6 @@
 """Charts -> what page.js draws, as data; how it looks is page.js's.
 
-A trace names the run and the series that it draws instead of repeating them: the page holds every
-measured value once.
+A trace names the run and the series that it draws: the page holds every measured value once.
 """
 
 from __future__ import annotations
@@ -122,7 +121,6 @@ def _traces(view: View, runs: Sequence[PlacedRun], chart: LineChart) -> list[Tra
 
 
 def _segments(each: PlacedRun) -> list[Trace]:
-    """Return the medians of a run's segments, and its outliers."""
     run, last = each.result.run, each.result.summary.steady.last_step or 0
     traces: list[Trace] = []
     outliers: list[int] = []

@@ -75,7 +75,7 @@ def section(view: View) -> Iterator[Part]:
     if len(view.runs) < every:
         yield Paragraph(f"Shown: {len(view.runs)} of {every} runs. The others are in the result files.")
     pairs = [pair for pair in view.pairs if view.of(pair.system).runs]
-    ratios = [(view.pair_anchor(pair), _pair(view, pair)) for pair in pairs]
+    ratios = [(view.pair_anchors[id(pair)], _pair(view, pair)) for pair in pairs]
     if ratios:
         yield Fold(f"Ratios ({len(ratios)})", _table(ratios, "Ratios", "Pair", "Value", "How"), len(ratios) == 1)
     for placed in view.systems:
@@ -152,16 +152,12 @@ def _formula(metric: metrics.Metric, result: RunResult) -> str:
 
 
 def _from(name: str, result: RunResult) -> str:
+    """Return where a value is from: of the steps, with the lines of the log if they are known."""
     if name in ("warmup_time_seconds", "final_loss"):
         return f"the series in {plain(result.file)}"
     if name not in PerformanceMetrics.__struct_fields__:
         return f"memory_metrics.{name} in {plain(result.file)}"
-    return _lines(result, result.summary.steady.first_step, result.summary.steady.last_step)
-
-
-def _lines(result: RunResult, first: int | None, last: int | None) -> str:
-    """Return steps and, if they are known, lines of the log."""
-    run = result.run
+    run, first, last = result.run, result.summary.steady.first_step, result.summary.steady.last_step
     if first is None or last is None:
         return plain(result.file)
     text = f"steps {first}–{last} of {plain(result.file)}"
@@ -174,7 +170,6 @@ def _lines(result: RunResult, first: int | None, last: int | None) -> str:
 
 
 def _where(result: RunResult) -> str:
-    """Return file, source and state of a run."""
     run = result.run
     parts = [f"{plain(result.file)}; started {run.timestamp or 'at an unknown time'}; {run.status}"]
     if run.status_reason:

@@ -38,7 +38,7 @@ class Control:
     values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-Part = blocks.Block | Fold | Control
+Part = blocks.Block | blocks.Footnotes | Fold | Control
 
 
 class Writer:

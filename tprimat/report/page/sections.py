@@ -8,7 +8,7 @@ from pathlib import PurePath
 from tprimat import units
 from tprimat.compare import Group, ModelComparison, Pair, RunResult
 from tprimat.report import document, explain, tables, target
-from tprimat.report.blocks import Block, Content, Footnotes, Link, Marks, Notes, Paragraph, Table, notes
+from tprimat.report.blocks import Content, Footnotes, Link, Marks, Notes, Paragraph, Table, notes
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.page import charts, evidence, windows
 from tprimat.report.page.markup import Control, Fold, Part
@@ -24,11 +24,6 @@ MOST_PAIRS = 20
 """Pairs whose configurations are listed setting by setting."""
 
 
-def next_steps(view: View) -> list[str]:
-    """Return the next steps of all answers, each once."""
-    return list(dict.fromkeys(step for answer in view.answers for step in answer.verdict.next_steps))
-
-
 def results(view: View) -> Iterator[Part]:
     """Yield the table of each model's systems, each value with a link to its calculation."""
     for answer in view.answers:
@@ -42,7 +37,7 @@ def results(view: View) -> Iterator[Part]:
 
 
 def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> Table:
-    ratios = {id(pair.system): view.pair_anchor(pair) for pair in group.pairs}
+    ratios = {id(pair.system): view.pair_anchors[id(pair)] for pair in group.pairs}
 
     def cell(row: tables.Row, index: int) -> Content:
         system, found = group.systems[index], row.cells[index]
@@ -104,17 +99,14 @@ def loss(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
         first, data = next(known, None), each.system.run.data
         if first is not None:
             end = Link(final, evidence.title_anchor(each, "Loss at the end"))
-            rows.append([each.name, _nats(first), end, _nats(data.entropy), data.kind or "not reported"])
+            entropy = units.UNKNOWN if data.entropy is None else f"{data.entropy:.4g}"
+            rows.append([each.name, f"{first:.4g}", end, entropy, data.kind or "not reported"])
     if rows:
         yield chart("loss-tokens", "Loss over tokens; the table below has the first and the last values")
         yield chart("loss-wall", "Loss over training time; the table below has the first and the last values")
         header = ["System", "First", "At the end", "Entropy of the data", "Data"]
         caption = f"Loss of {model.title}, nats/token"
         yield Fold("Table: loss", [Paragraph(document.LOSS), Table(header, rows, caption=caption)])
-
-
-def _nats(value: float | None) -> str:
-    return units.UNKNOWN if value is None else f"{value:.4g}"
 
 
 def memory(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
@@ -207,7 +199,7 @@ def method(view: View) -> Iterator[Part]:
             yield from windows.section(view, group)
 
 
-def warnings(view: View) -> Iterator[Block]:
+def warnings(view: View) -> Iterator[Part]:
     """Yield notes on the results as a whole, and the warnings that the tables refer to."""
     yield from notes(view.comparison.notes)
     if entries := view.footnotes.entries():

@@ -86,7 +86,8 @@ class View:
                     )
                 )
         self._places = {id(placed.system): placed for placed in self.systems}
-        self._pairs = {id(pair): f"p{index}" for index, pair in enumerate(self.pairs)}
+        # Where the evidence of a ratio is, by the id of its pair.
+        self.pair_anchors = {id(pair): f"p{index}" for index, pair in enumerate(self.pairs)}
 
     def of(self, system: SystemResult) -> Placed:
         """Return the place of a system."""
@@ -95,10 +96,6 @@ class View:
     def of_model(self, model: ModelComparison) -> list[Placed]:
         """Return the systems of a model."""
         return [self.of(system) for system in model.systems]
-
-    def pair_anchor(self, pair: Pair) -> str:
-        """Return where the evidence of a ratio is: p and its index."""
-        return self._pairs[id(pair)]
 
     def title(self, placed: Placed) -> str:
         """Return the name of a system, with its model if there are several."""

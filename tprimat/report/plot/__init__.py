@@ -11,12 +11,12 @@ import io
 import logging
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from tprimat.report import tables
 from tprimat.report.plot import bars, charts, curves, lines
-from tprimat.report.plot.items import Item, items_of
+from tprimat.report.plot.items import items_of
 from tprimat.report.plot.layout import DPI, Sheet
 from tprimat.report.verdict import Answer, Report
 from tprimat.text import plain
@@ -63,96 +63,6 @@ average. scaling: throughput and efficiency over the number of GPUs.
 """
 
 
-def render(report: Report, *, form: str = "png", layout: Layout = "standard") -> bytes:
-    """Return the plot as a png, svg or pdf file. Raises NoMatplotlibError."""
-    with _matplotlib():
-        stream = io.BytesIO()
-        _figure(report, layout).savefig(stream, format=form, dpi=DPI)
-    return stream.getvalue()
-
-
-def figure(report: Report, *, layout: Layout = "standard") -> Figure:
-    """Return the plot as matplotlib's object. Raises NoMatplotlibError."""
-    with _matplotlib():
-        return _figure(report, layout)
-
-
-def _figure(report: Report, layout: Layout) -> Figure:
-    if layout == "scaling" and report.scaling is not None and report.scaling.curves:
-        return curves.figure(report.scaling)
-    items = items_of(report.comparison)[:MOST_SYSTEMS]
-    sheet = Sheet()
-    _titles(sheet, report)
-    few = _few(items)
-    throughput, average = bars.speeds(sheet, items, side_by_side=layout == "standard")
-    steps, loss = lines.step_times(few), lines.loss(few)
-    memory = bars.memory(sheet, items)
-    if layout == "frameworks":
-        places = {"throughput": throughput, "loss over tokens": loss, "step times": steps, "average step time": average}
-    else:
-        places = {"throughput": throughput, "average step time": average, "memory": memory or loss, "step times": steps}
-    panels = [panel for panel in places.values() if panel is not None]
-    if panels:
-        sheet.add(panels)
-    with_lines = [item for item in few if item.system.valid_runs] if steps or loss else []
-    if with_lines:
-        labels = [f"{item.label} (excluded)" if item.system.exclusion else item.label for item in with_lines]
-        shown = {id(panel) for panel in panels}
-        keys = lines.keys(with_lines, has_steps=id(steps) in shown, has_loss=id(loss) in shown)
-        sheet.legend([lines.handle(item) for item in with_lines], labels)
-        if keys:
-            sheet.legend(list(keys.values()), list(keys))
-    places = places if layout == "frameworks" else {**places, "memory": memory}
-    missing = [name for name, panel in places.items() if panel is None]
-    notes = [f"Not measured: {', '.join(missing)}"] if missing else []
-    if not panels:
-        notes += [f"{item.label}: {charts.why_no_rate(item.system)}" for item in items]
-    if steps is not None and len(few) < len(items):
-        notes.append(f"Lines: {len(few)} of {len(items)} systems, the first of each model")
-    sheet.y += 0.1
-    sheet.write(notes)
-    sheet.finish()
-    return sheet.figure
-
-
-def _few(items: Sequence[Item]) -> list[Item]:
-    """Return the first items of each model, as many as have lines."""
-    models = list(dict.fromkeys(id(item.model) for item in items))
-    each = max(1, MOST_LINES // max(1, len(models)))
-    return [item for model in models for item in [item for item in items if id(item.model) == model][:each]]
-
-
-def _titles(sheet: Sheet, report: Report) -> None:
-    """Write the headline, and below it the certainty and what all systems share."""
-    comparison, several = report.comparison, len(report.comparison.models) > 1
-    answers = [(f"{plain(each.model.short_title)}: " if several else "", each) for each in report.answers]
-    points = TITLE_POINTS
-    shown = answers[:MOST_HEADLINES]
-    certainty = [f"{name}{each.verdict.certainty}" for name, each in shown if each.verdict.certainty]
-    if report.headline:
-        headlines = [report.headline]
-        certainty = [f"{name}{_row(each)}" for name, each in shown]
-    else:
-        headlines = [f"{name}{each.verdict.headline}" for name, each in shown]
-        points = TITLE_POINTS if len(answers) == 1 else SEVERAL_POINTS
-    if len(answers) > len(shown):
-        certainty.append(f"{len(answers) - len(shown)} more in the report")
-    count = len(comparison.systems)
-    many = f"{MOST_SYSTEMS} of {count:,} systems" if count > MOST_SYSTEMS else ""
-    title_of_model = "" if several else comparison.models[0].title
-    context = ", ".join(filter(None, [title_of_model, tables.shared(comparison), many]))
-    sheet.write(headlines, points, "bold", "black")
-    sheet.write([*certainty, context], SUBTITLE_POINTS)
-
-
-def _row(answer: Answer) -> str:
-    """Return the answer for one of several models, below their headline."""
-    leaders = answer.group.leaders
-    if leaders is None or answer.verdict.standing == "unknown":
-        return answer.verdict.headline
-    return f"{leaders.system.name} vs {leaders.baseline.name}, {answer.verdict.certainty}"
-
-
 @contextlib.contextmanager
 def _matplotlib() -> Iterator[None]:
     """Set our own settings, whatever the user's are, and silence matplotlib.
@@ -189,3 +99,85 @@ def _loaded() -> Any:
             f"matplotlib can't be loaded ({plain(error, 120)}): pip install --force-reinstall matplotlib"
         ) from error
     return matplotlib
+
+
+@_matplotlib()
+def render(report: Report, *, form: str = "png", layout: Layout = "standard") -> bytes:
+    """Return the plot as a png, svg or pdf file. Raises NoMatplotlibError."""
+    stream = io.BytesIO()
+    figure(report, layout=layout).savefig(stream, format=form, dpi=DPI)
+    return stream.getvalue()
+
+
+@_matplotlib()
+def figure(report: Report, *, layout: Layout = "standard") -> Figure:
+    """Return the plot as matplotlib's object. Raises NoMatplotlibError."""
+    if layout == "scaling" and report.scaling is not None and report.scaling.curves:
+        return curves.figure(report.scaling)
+    items = items_of(report.comparison)[:MOST_SYSTEMS]
+    sheet = Sheet()
+    _titles(sheet, report)
+    models = list(dict.fromkeys(id(item.model) for item in items))
+    # The first items of each model have lines.
+    each = max(1, MOST_LINES // max(1, len(models)))
+    few = [item for model in models for item in [item for item in items if id(item.model) == model][:each]]
+    throughput, average = bars.speeds(sheet, items, side_by_side=layout == "standard")
+    steps, loss = lines.step_times(few), lines.loss(few)
+    memory = bars.memory(sheet, items)
+    if layout == "frameworks":
+        places = {"throughput": throughput, "loss over tokens": loss, "step times": steps, "average step time": average}
+    else:
+        places = {"throughput": throughput, "average step time": average, "memory": memory or loss, "step times": steps}
+    panels = [panel for panel in places.values() if panel is not None]
+    if panels:
+        sheet.add(panels)
+    with_lines = [item for item in few if item.system.valid_runs] if steps or loss else []
+    if with_lines:
+        labels = [f"{item.label} (excluded)" if item.system.exclusion else item.label for item in with_lines]
+        shown = {id(panel) for panel in panels}
+        keys = lines.keys(with_lines, has_steps=id(steps) in shown, has_loss=id(loss) in shown)
+        sheet.legend([lines.handle(item) for item in with_lines], labels)
+        if keys:
+            sheet.legend(list(keys.values()), list(keys))
+    places = places if layout == "frameworks" else {**places, "memory": memory}
+    missing = [name for name, panel in places.items() if panel is None]
+    notes = [f"Not measured: {', '.join(missing)}"] if missing else []
+    if not panels:
+        notes += [f"{item.label}: {charts.why_no_rate(item.system)}" for item in items]
+    if steps is not None and len(few) < len(items):
+        notes.append(f"Lines: {len(few)} of {len(items)} systems, the first of each model")
+    sheet.y += 0.1
+    sheet.write(notes)
+    sheet.finish()
+    return sheet.figure
+
+
+def _titles(sheet: Sheet, report: Report) -> None:
+    """Write the headline, and below it the certainty and what all systems share."""
+    comparison, several = report.comparison, len(report.comparison.models) > 1
+    answers = [(f"{plain(each.model.short_title)}: " if several else "", each) for each in report.answers]
+    points = TITLE_POINTS
+    shown = answers[:MOST_HEADLINES]
+    certainty = [f"{name}{each.verdict.certainty}" for name, each in shown if each.verdict.certainty]
+    if report.headline:
+        headlines = [report.headline]
+        certainty = [f"{name}{_row(each)}" for name, each in shown]
+    else:
+        headlines = [f"{name}{each.verdict.headline}" for name, each in shown]
+        points = TITLE_POINTS if len(answers) == 1 else SEVERAL_POINTS
+    if len(answers) > len(shown):
+        certainty.append(f"{len(answers) - len(shown)} more in the report")
+    count = len(comparison.systems)
+    many = f"{MOST_SYSTEMS} of {count:,} systems" if count > MOST_SYSTEMS else ""
+    title_of_model = "" if several else comparison.models[0].title
+    context = ", ".join(filter(None, [title_of_model, tables.shared(comparison), many]))
+    sheet.write(headlines, points, "bold", "black")
+    sheet.write([*certainty, context], SUBTITLE_POINTS)
+
+
+def _row(answer: Answer) -> str:
+    """Return the answer for one of several models, below their headline."""
+    leaders = answer.group.leaders
+    if leaders is None or answer.verdict.standing == "unknown":
+        return answer.verdict.headline
+    return f"{leaders.system.name} vs {leaders.baseline.name}, {answer.verdict.certainty}"

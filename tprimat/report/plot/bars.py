@@ -170,7 +170,6 @@ def _height(rows: Sequence[Row]) -> float:
 
 
 def _left(sheet: Sheet, rows: Sequence[Row]) -> float:
-    """Return the room that names need."""
     widths = [sheet.width(line, SMALL, "normal" if row.item else "bold") for row in rows for line in row.name]
     return max(widths, default=-0.1) + 0.1
 
@@ -201,6 +200,5 @@ def _bar(axes: Axes, item: Item, y: float, value: float, height: float, alpha: f
 
 
 def _beside(axes: Axes, x: float, y: float, text: str, style: str = "normal") -> Annotation:
-    """Write a text beside a bar that ends at x."""
     place: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "linespacing": 1.1}
     return axes.annotate(text, (x, y), fontsize=SMALL, fontstyle=style, **place)

@@ -95,7 +95,6 @@ def _assigned(preferred: Mapping[str, tuple[str | None, int | None]]) -> dict[st
 
 
 def _preferred(system: SystemResult) -> tuple[str | None, int]:
-    """Return the vendor of a system and the number of its GPU's tone."""
     run = system.run
     if run.platform == "cpu":
         return "CPU", 0

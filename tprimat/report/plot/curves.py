@@ -87,7 +87,6 @@ def _efficiency(sheet: Sheet, curves: Sequence[Curve], looks: Sequence[Mapping[s
 
 
 def _points(axes: Axes, curve: Curve, points: Sequence[Sequence[float]], look: Mapping[str, Any]) -> None:
-    """Draw the value at each size with the ends of its interval."""
     values, lows, highs = zip(*points, strict=True)
     errors = [
         [max(0.0, high - low) for low, high in zip(*ends, strict=True)] for ends in ((lows, values), (values, highs))

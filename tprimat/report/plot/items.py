@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tprimat.compare import Comparison, Group, ModelComparison, SystemResult
+from tprimat.compare import Comparison, ModelComparison, SystemResult
 from tprimat.report import tables
 from tprimat.report.plot.colors import colors_of
 from tprimat.text import plain
@@ -45,7 +45,11 @@ def items_of(comparison: Comparison) -> list[Item]:
     several = len(comparison.models) > 1
     items = []
     for index, model in enumerate(comparison.models):
-        speedups = {key: text for group in model.groups for key, text in _speedups(group).items()}
+        speedups: dict[int, str] = {}
+        for group in model.groups:
+            # Intervals are in the tables: beside bars they would take a third of them.
+            compared = {id(pair.system): tables.versus(pair).partition(" [")[0] for pair in group.pairs if pair.ratio}
+            speedups |= {id(group.baseline): "baseline", **compared} if compared else {}
         for title, system in ((each.title, system) for each in model.groups for system in each.systems):
             number = numbers[system.name]
             # matplotlib leaves labels that begin with an underscore out of legends.
@@ -64,12 +68,3 @@ def items_of(comparison: Comparison) -> list[Item]:
                 )
             )
     return items
-
-
-def _speedups(group: Group) -> dict[int, str]:
-    """Return what is beside the bars of systems: their rates over the baseline's.
-
-    Intervals are in the tables: beside bars they would take a third of them.
-    """
-    compared = {id(pair.system): tables.versus(pair).partition(" [")[0] for pair in group.pairs if pair.ratio}
-    return {id(group.baseline): "baseline", **compared} if compared else {}
