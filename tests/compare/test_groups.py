@@ -241,7 +241,7 @@ def test_the_values_of_the_baseline_are_those_beside_the_leader(monkeypatch):
     assert [each.baseline for each in found.pairs] == [found.baseline] * 2 == [found.systems[1]] * 2
     assert [each.ratio.value for each in found.pairs] == pytest.approx([300 / 210, 100 / 190])
     clocks = [each for each in found.caveats if each.code == "clock-differs"]
-    assert [each.text for each in clocks] == ["rates on the common clock: A 0.0% higher than on its own"]
+    assert [each.text for each in clocks] == ["rates on the common clock: A as on its own"]
 
 
 def throttled(name, rate, code="thermal"):
@@ -291,6 +291,9 @@ def clocked(name, rate, clock="timer", *more):
         # Another clock, whatever the rate.
         ([(clocked("A", 100.0), clocked("A", 103.4, "blocks"))], "A 3.4% higher than on its own"),
         ([(clocked("A", 100.0, "blocks"), clocked("A", 96.6))], "A 3.4% lower than on its own"),
+        # Just below and just above what is shown as a difference.
+        ([(clocked("A", 100.0), clocked("A", 100.049, "blocks"))], "A as on its own"),
+        ([(clocked("A", 100.0), clocked("A", 99.949, "blocks"))], "A 0.1% lower than on its own"),
         ([(clocked("A", 100.0), clocked("A", 110.0))], None),
         # Clocks are compared as sets, and rates as geometric means over runs.
         ([(clocked("A", 100.0, "timer", "blocks"), clocked("A", 110.0, "blocks", "timer", "timer"))], None),

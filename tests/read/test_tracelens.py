@@ -98,6 +98,10 @@ def test_a_folder_of_tables_of_two_ranks():
     assert run.breakdown["collective allreduce"] == pytest.approx(0.005)
     assert run.native_metrics["computation_highest_of_ranks_seconds"] == pytest.approx(0.08)
     assert reading.notes == ("means of 2 ranks",)
+    # A rank without a table is no rank without communication.
+    (reading,) = TABLES.read([*tables(0, 80.0), tables(1, 60.0)[0]], {})
+    assert reading.run().breakdown["collective allreduce"] == pytest.approx(0.005)
+    assert reading.run().breakdown["computation"] == pytest.approx(0.07)
 
 
 def test_ranks_are_together_and_other_reports_are_not():

@@ -138,8 +138,8 @@ def _on_other_clocks(own: Sequence[SystemResult], shown: Sequence[SystemResult])
         clocks = [{run.summary.clock for run in each.valid_runs} for each in (alone, here)]
         if clocks[0] != clocks[1] and alone.speeds and here.speeds:
             rate, own_rate = (statistics.geometric_mean(each.speeds) for each in (here, alone))
-            change = f"{abs(rate / own_rate - 1):.1%} {'lower' if rate < own_rate else 'higher'}"
-            texts.append(f"{here.name} {change} than on its own")
+            change = f"{abs(rate / own_rate - 1):.1%} {'lower' if rate < own_rate else 'higher'} than"
+            texts.append(f"{here.name} {'as' if change.startswith('0.0%') else change} on its own")
     if texts:
         yield Caveat("clock-differs", "info", f"rates on the common clock: {'; '.join(texts)}")
 

@@ -201,8 +201,10 @@ def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: s
                 figures[f"{part}_highest_of_ranks_seconds"] = max(values)
     parts = [breakdown.get(part) for part in ("computation", "exposed_communication", "exposed_copies", "idle")]
     for kind in ("category", "kernel", "collective"):
-        names = dict.fromkeys(name for rank in ranks for name in rank.get(kind, {}))
-        means = {name: statistics.fmean([rank.get(kind, {}).get(name, 0.0) for rank in ranks]) for name in names}
+        # A rank without such a table says nothing; one with it did not run what it lacks.
+        known = [rank[kind] for rank in ranks if rank.get(kind)]
+        names = dict.fromkeys(name for rank in known for name in rank)
+        means = {name: statistics.fmean([rank.get(name, 0.0) for rank in known]) for name in names}
         ordered = sorted(means, key=lambda name: (-means[name], name))
         breakdown |= {f"{kind} {name}": means[name] for name in ordered[:MOST_KERNELS]}
         if len(ordered) > MOST_KERNELS:

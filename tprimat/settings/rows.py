@@ -155,7 +155,7 @@ SETTINGS = (
     _shape("rope_head_dim", "rotary head size {}"),
     _shape("value_head_dim", "value head size {}"),
     _shape("sliding_window", "window {}"),
-    _shape("full_attention_layers", "without it {} layers"),
+    _shape("full_attention_layers", "full attention layers {}"),
     _shape("global_head_dim", "their head size {}"),
     _shape("global_query_groups"),
     _shape("attention_output_gate"),
