@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import PurePosixPath
 
-import golden
 import msgspec
 import pytest
 import whole
@@ -231,7 +230,7 @@ LOGS = {
 @pytest.mark.parametrize("name", LOGS)
 def test_all_that_a_log_tells(name):
     content = LOGS[name].encode()
-    golden.check(f"read_mlperf_{name}.txt", whole.log(content))
+    whole.check(f"mlperf_{name}.txt", whole.log(content))
     assert whole.log_behind_others(content) == whole.log(content)
 
 
@@ -240,7 +239,7 @@ GIVEN = {"model": "own", "global_batch_size": 32, "sequence_length": 1024, "num_
 
 @pytest.mark.parametrize("name", ["everything", "summary_flux"])
 def test_what_the_user_gives_goes_first(name):
-    golden.check(f"read_mlperf_{name}_given.txt", whole.log(LOGS[name].encode(), GIVEN))
+    whole.check(f"mlperf_{name}_given.txt", whole.log(LOGS[name].encode(), GIVEN))
 
 
 # Events at their steps

@@ -8,7 +8,6 @@ import struct
 import zlib
 
 import event_writer as writer
-import golden
 import made_files
 import pytest
 import whole
@@ -205,14 +204,14 @@ def test_the_second_time_of_a_file(content, times):
 
 @pytest.mark.parametrize("name", TENSORBOARD)
 def test_all_that_an_event_file_tells(name):
-    golden.check(f"read_tensorboard_{name}.txt", whole.files({"events.0": b"".join(TENSORBOARD[name])}))
+    whole.check(f"tensorboard_{name}.txt", whole.files({"events.0": b"".join(TENSORBOARD[name])}))
 
 
 def test_several_event_files_in_the_order_of_their_names():
     first = writer.version() + points(*((n, n, {"train_loss": 4 - n / 8}) for n in (1, 2, 3, 4)))
     second = writer.version() + points(*((10 + n, n, {"train_loss": 3 - n / 8}) for n in (3, 4, 5)))
     beside = {"hparams.yaml": b"global_batch_size: 24\nmax_steps: 6\n"}
-    golden.check("read_tensorboard_files.txt", whole.files({"events.2": second, "events.1": first}, beside))
+    whole.check("tensorboard_files.txt", whole.files({"events.2": second, "events.1": first}, beside))
 
 
 LENGTH = struct.pack("<Q", 5)
@@ -477,7 +476,7 @@ WANDB = {
 
 @pytest.mark.parametrize("name", WANDB)
 def test_all_that_a_file_of_wandb_tells(name):
-    golden.check(f"read_wandb_{name}.txt", whole.files({"run-abc.wandb": made_files.wandb_log(WANDB[name])}))
+    whole.check(f"wandb_{name}.txt", whole.files({"run-abc.wandb": made_files.wandb_log(WANDB[name])}))
 
 
 @pytest.mark.parametrize(

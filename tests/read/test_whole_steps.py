@@ -6,8 +6,8 @@ import contextlib
 import io
 import math
 
-import golden
 import pytest
+import whole
 
 from tprimat import read
 from tprimat.errors import UnreadableError
@@ -163,7 +163,7 @@ def test_what_formats_are_known_by():
         f"{[each.together(path) for path in paths] if each.together else None}"
         for each in read.FILE_FORMATS
     ]
-    golden.check("read_formats.txt", "\n".join([*rows, f"head {read.HEAD}", ""]))
+    whole.check("formats.txt", "\n".join([*rows, f"head {read.HEAD}", ""]))
 
 
 @pytest.mark.parametrize(

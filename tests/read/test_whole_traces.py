@@ -6,7 +6,6 @@ import io
 import json
 import math
 
-import golden
 import msgspec
 import pytest
 import whole
@@ -299,7 +298,7 @@ TRACES = {
 @pytest.mark.parametrize("name", TRACES)
 def test_all_that_traces_tell(name):
     found = whole.files({file: trace.text() for file, trace in TRACES[name].items()})
-    golden.check(f"read_trace_{name}.txt", found)
+    whole.check(f"trace_{name}.txt", found)
 
 
 def test_the_file_of_a_doubt_is_named_if_there_are_several():

@@ -6,8 +6,10 @@ import io
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import golden
 import msgspec
 
 from tprimat import read
@@ -101,3 +103,8 @@ def is_format(name: str, head: bytes) -> bool:
     """Returns whether a file that begins like this is in a format."""
     known = read.file_format_of(head)
     return known is not None and known.name == name
+
+
+def check(name: str, found: str) -> None:
+    """Holds what was found against tests/read/whole_found/<name>, by the rules of golden.check()."""
+    golden.check(name, found, Path(__file__).parent / "whole_found")
