@@ -58,6 +58,10 @@ class TestDivision:
         division = divide(0, 14, pieces, ["attention", "softmax", "elementwise"])
         assert division.exposed == [10, 0, 4]
 
+    def test_of_two_that_end_a_gap_together_the_first_counts(self):
+        pieces = [work(0, 10), work(20, 22, "first"), work(20, 30, "second")]
+        assert divide(0, 30, pieces, ["attention", "softmax", "elementwise"]).gaps == [(10, 20, pieces[1])]
+
     @given(
         st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60), st.sampled_from(PARTS)), max_size=30),
         st.integers(0, 120),

@@ -493,7 +493,8 @@ def test_holm_corrects_all_that_have_a_p_value():
     assert found[3] == refused
     assert regression._decided([close])[0].answer == "within"
     apart = of(p=0.04, low=0.95, high=0.969)
-    assert regression._decided([apart] * 2)[1].text == f"{BEYOND}not significant after Holm's correction for 2 checks"
+    for checks in ([apart] * 2, [apart, apart, untested, refused]):
+        assert regression._decided(checks)[1].text == f"{BEYOND}not significant after Holm's correction for 2 checks"
 
 
 @pytest.mark.parametrize(

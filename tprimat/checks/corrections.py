@@ -136,7 +136,7 @@ def _gpu_counts(run: Run, factor: float) -> Iterator[_Correction]:
     total, per_gpu = (run.native_metrics.get(name) for name in ("tokens_per_second", "tokens_per_second_per_gpu"))
     printed = total / per_gpu if isinstance(total, float) and isinstance(per_gpu, float) and per_gpu else None
     for times in (2, 4, 8, 16):
-        if gpus and (_fits(times, factor) or _fits(1 / times, factor)):
+        if gpus and (_fits(times, factor) or (_fits(1 / times, factor) and gpus % times == 0)):
             text = f"{gpus * times if factor > 1 else gpus // times} GPUs instead of {gpus}"
             if printed and _fits(printed, gpus):
                 yield 9, f"{text} (ruled out: the printed total is {printed:.3f} times the printed rate per GPU)"
