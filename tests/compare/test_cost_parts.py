@@ -1,4 +1,4 @@
-"""Prices of systems, what is said of those that fit none, and what a pair's speeds mean in money, in full."""
+"""Prices of systems, the notes on those that fit none, and the cost of a pair, in full."""
 
 from __future__ import annotations
 
