@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 
+import pytest
 from gpu_fakes import NVIDIA_QUERY, amd_files, fake_host, nvidia_row
 
 from tprimat.cli import doctor, run
+from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus
 from tprimat.machine import platforms, torch_build
 from tprimat.machine.gpu import Device
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
 from tprimat.measure import diagnosis
+from tprimat.report import terminal
 from tprimat.results.run import Environment, GpuInfo
 
 
@@ -29,6 +33,10 @@ def machine(*names: str, warnings: tuple[str, ...] = ()) -> Machine:
     return Machine("nvd" if names else "cpu", info, Environment(), devices, warnings)
 
 
+def shown(found: diagnosis.Diagnosis, verbosity: Verbosity = Verbosity.NORMAL) -> str:
+    return terminal.write(doctor.document(found), verbosity=verbosity)
+
+
 def test_the_gpus_of_both_vendors(tmp_path):
     host = fake_host(tmp_path, {NVIDIA_QUERY: nvidia_row(0, "aa-0")}, files=amd_files())
     assert [state.name for state in platforms.states(host)] == ["NVIDIA H100 80GB HBM3", "AMD Instinct MI300X OAM"]
@@ -38,7 +46,7 @@ class TestDiagnosis:
     def test_a_capped_gpu_that_others_use_is_doubtful(self, tmp_path):
         found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine("NVIDIA H100 80GB HBM3"))
         assert any("GPU 0 power limit lowered to 500 W" in doubt for doubt in found.doubts)
-        text = "\n".join(doctor.lines(found))
+        text = shown(found)
         assert "1× NVIDIA H100 80GB HBM3" in text
         assert "500 of 700 W" in text
         assert "75 of 86 GB" in text
@@ -53,8 +61,8 @@ class TestDiagnosis:
         assert "jinja2, for the HTML report: pip install jinja2" in found.missing
         assert found.can_train == []
         assert all(": " in reason or "needs" in reason for reason in found.cannot_train.values())
-        quiet = "\n".join(doctor.lines(found, quiet=True))
-        assert "Not available:" in quiet
+        quiet = shown(found, Verbosity.QUIET)
+        assert "Not available" in quiet
         assert "System" not in quiet
 
     def test_a_machine_that_only_analyses_is_not_asked_for_torch(self, tmp_path, monkeypatch):
@@ -65,8 +73,8 @@ class TestDiagnosis:
         assert found.analyses_only
         assert not any("torch" in doubt for doubt in found.doubts)
         found = dataclasses.replace(found, cannot_train=reasons, missing=[], doubts=[])
-        assert doctor.lines(found, quiet=True) == ["Nothing is missing."]
-        assert "Not available:" in doctor.lines(found)
+        assert shown(found, Verbosity.QUIET) == "Nothing is missing.\n"
+        assert "Not available" in shown(found)
         with_gpus = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), without_torch)
         assert torch_build.NOT_INSTALLED in with_gpus.doubts
 
@@ -83,11 +91,11 @@ class TestDiagnosis:
     def test_hostile_names_do_nothing(self, tmp_path):
         evil = "\x1b[31mEvil\x1b]0;title\x07"
         found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine(evil))
-        assert "\x1b" not in "\n".join(doctor.lines(found))
+        assert "\x1b" not in shown(found)
 
     def test_well_is_said_too(self):
         found = diagnosis.Diagnosis({"System": "x"}, (), ["lightning"], {"nemo": "no"}, [], [])
-        assert doctor.lines(found, quiet=True) == ["Nothing is missing."]
+        assert shown(found, Verbosity.QUIET) == "Nothing is missing.\n"
 
 
 class TestCommand:
@@ -95,8 +103,8 @@ class TestCommand:
         monkeypatch.chdir(tmp_path)
         assert run("doctor", []) == ExitStatus.OK
         out = capsys.readouterr().out
-        assert out.startswith("System")
-        assert "Frameworks that can train here: " in out
+        assert out.startswith("Frameworks that can train here: ")
+        assert "\nSystem " in out
         assert list(Path(tmp_path).iterdir()) == []
 
     def test_for_programs(self, tmp_path, capsys):
@@ -105,8 +113,25 @@ class TestCommand:
         assert set(found) == {"facts", "gpus", "can_train", "cannot_train", "missing", "doubts"}
 
     def test_verbose_has_the_versions(self, capsys):
+        assert run("doctor", []) == ExitStatus.OK
+        assert "Versions" not in capsys.readouterr().out
         assert run("doctor", ["--verbose"]) == ExitStatus.OK
         assert "Versions" in capsys.readouterr().out
+
+    @pytest.mark.parametrize("options", [[], ["--quiet"]])
+    def test_it_needs_no_rich(self, options, tmp_path, monkeypatch, capsys):
+        for name in ("rich", "rich.console"):
+            monkeypatch.setitem(sys.modules, name, None)
+        found = diagnosis.Diagnosis({"System": "x"}, (), [], {"nemo": "\x1b[31mno"}, ["rich, for tables"], ["slow"])
+        monkeypatch.setattr(doctor, "diagnose", lambda output: found)
+        assert run("doctor", options) == ExitStatus.OK
+        out = capsys.readouterr().out
+        problems = "Missing\n- rich, for tables\n\nWarnings\n- slow\n\nNot available\nnemo           no\n"
+        if options:
+            assert out == problems
+        else:
+            assert out.startswith("Frameworks that can train here: none\n")
+            assert out.endswith(f"\nThis machine\nSystem        x\n\n{problems}")
 
     def test_quiet_and_verbose_are_two_wishes(self, capsys):
         assert run("doctor", ["--quiet", "--verbose"]) == ExitStatus.USAGE

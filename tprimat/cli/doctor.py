@@ -5,16 +5,21 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from tprimat import console, units
+from tprimat.cli._showing import show
 from tprimat.errors import ExitStatus
 from tprimat.machine.gpu import GpuState
 from tprimat.measure.diagnosis import Diagnosis, diagnose
+from tprimat.report.blocks import Block, Document, Headline, Notes, Paragraph, Table, notes, text_of
 from tprimat.text import plain
+
+SOFTWARE = ("Versions", "Settings")
+"""Facts that --verbose shows."""
 
 
 def main(options: argparse.Namespace) -> int:
@@ -25,41 +30,59 @@ def main(options: argparse.Namespace) -> int:
         del values["analyses_only"]
         console.echo(json.dumps(values, indent=2, ensure_ascii=False))
     else:
-        console.echo("\n".join(lines(diagnosis, quiet=options.quiet, verbose=options.verbose)))
+        found = document(diagnosis)
+        try:
+            show(found, options)
+        except ModuleNotFoundError:  # rich, which is then what is missing
+            parts = found.answer if options.quiet else [*found.screen, *(found.details if options.verbose else ())]
+            console.echo("\n".join(_without_rich(parts)).lstrip("\n"))
     return ExitStatus.OK
 
 
-def lines(diagnosis: Diagnosis, *, quiet: bool = False, verbose: bool = False) -> list[str]:
-    """Return the diagnosis as text: all but versions and settings, everything, or what is missing or doubtful alone."""
-    shown = []
-    if not quiet:
-        width = max(map(len, diagnosis.facts))
-        for title, text in diagnosis.facts.items():
-            if verbose or title not in ("Versions", "Settings"):
-                shown.append(f"{title:<{width}}  {plain(text)}")
-        if diagnosis.gpus:
-            shown += ["", *_gpu_table(diagnosis.gpus)]
-        shown += ["", f"Frameworks that can train here: {', '.join(diagnosis.can_train) or 'none'}."]
-        if diagnosis.can_train:
-            shown.append(f"To benchmark with the first one: ./benchmark.py --framework {diagnosis.can_train[0]}")
-        shown.append("Without training: python3 -m tprimat read imports logs, ./compare_results.py compares results.")
-    reasons = [f"{name}: {reason}" for name, reason in diagnosis.cannot_train.items()]
-    if quiet and (diagnosis.can_train or diagnosis.analyses_only):
-        reasons = []
-    for title, texts in {"Not available": reasons, "Missing": diagnosis.missing, "Warnings": diagnosis.doubts}.items():
-        if texts:
-            shown += ["", f"{title}:", *(f"- {plain(text)}" for text in texts)]
-    return shown[1:] if shown and not shown[0] else shown or ["Nothing is missing."]
+def document(diagnosis: Diagnosis) -> Document:
+    """Return a diagnosis: what can train here, the machine, and what is missing; then versions and settings."""
+    trains = diagnosis.can_train
+    shown: list[Block] = [Headline(f"Frameworks that can train here: {', '.join(trains) or 'none'}")]
+    if trains:
+        shown.append(Paragraph(f"To benchmark with the first one: ./benchmark.py --framework {trains[0]}"))
+    without = "Without training: python3 -m tprimat read imports logs, ./compare_results.py compares results."
+    shown += [Paragraph(without), _table("This machine", diagnosis.facts, SOFTWARE), *_gpus(diagnosis.gpus)]
+    problems = [*notes(diagnosis.missing, "Missing", ""), *notes(diagnosis.doubts, "Warnings", "")]
+    reasons = [_table("Not available", diagnosis.cannot_train)] if diagnosis.cannot_train else []
+    software = {title: text for title, text in diagnosis.facts.items() if title in SOFTWARE}
+    answer = problems if trains or diagnosis.analyses_only else [*problems, *reasons]
+    return Document(
+        [*shown, *problems, *reasons], [_table("Software", software)], answer or [Paragraph("Nothing is missing.")]
+    )
 
 
-def _gpu_table(gpus: Sequence[GpuState]) -> list[str]:
-    rows = [("GPU", "name", "memory in use", "power cap", "clock")]
+def _table(title: str, texts: Mapping[str, str], without: Sequence[str] = ()) -> Table:
+    return Table([title, ""], [each for each in texts.items() if each[0] not in without], right_from=2)
+
+
+def _without_rich(parts: Sequence[Block]) -> Iterator[str]:
+    for part in parts:
+        match part:
+            case Headline():
+                yield part.text
+            case Paragraph():
+                yield text_of(part.content)
+            case Notes():
+                yield f"\n{text_of(part.title)}"
+                yield from (f"- {plain(text_of(entry))}" for entry, _ in part.entries)
+            case Table():
+                yield ""
+                yield from console.table([[plain(text_of(cell)) for cell in row] for row in (part.header, *part.rows)])
+
+
+def _gpus(gpus: Sequence[GpuState]) -> list[Block]:
+    rows = []
     for gpu in gpus:
         name = plain(gpu.name, 40) + (" (MIG)" if gpu.partitioned else "")
         memory = _share(gpu.memory_used_gb, gpu.memory_total_gb, "GB")
         power = _share(gpu.power_cap_w, gpu.power_max_w or gpu.power_default_w, "W")
-        rows.append((str(gpu.index), name, memory, power, _share(gpu.clock_mhz, gpu.clock_max_mhz, "MHz")))
-    return console.table(rows)
+        rows.append([str(gpu.index), name, memory, power, _share(gpu.clock_mhz, gpu.clock_max_mhz, "MHz")])
+    return [Table(["GPU", "name", "memory in use", "power cap", "clock"], rows, right_from=2)] if rows else []
 
 
 def _share(value: float | None, most: float | None, unit: str) -> str:
