@@ -256,6 +256,11 @@ def spread(*rates, **fields):
     return system("A", *(result(rate) for rate in rates), **fields)
 
 
+def variables(name, *settings):
+    """A system of runs, each with these environment variables."""
+    return system(name, *(result(run=make_run(environment=Environment(settings=each))) for each in settings))
+
+
 def with_summaries(name, *summaries, **fields):
     return system(name, *(result(run=make_run(), **each) for each in summaries), **fields)
 
@@ -469,6 +474,27 @@ CAPTION = "the result may include warm-up"
         (
             (B, system("C", order=Order("alternates", -0.021))),
             ("order-of-runs", "warning", "C: odd- and even-numbered runs differ by 2.1%"),
+        ),
+        # Environment variables of one system's runs.
+        (
+            (variables("A", {"NCCL_ALGO": "Ring"}, {"NCCL_ALGO": "Tree"}, {}), system("B", *[result()] * 3)),
+            ("unlike-variables", "warning", "the runs of A differ in NCCL_ALGO"),
+        ),
+        (
+            (variables("A", *({"NCCL_A": n, "OMP_X": "1"} for n in "121")), system("B", *[result()] * 3)),
+            ("unlike-variables", "warning", "the runs of A differ in NCCL_A"),
+        ),
+        (
+            (variables("A", dict.fromkeys("EDCBA", "1"), {"Z": "1"}, {"Z": "1"}), system("B", *[result()] * 3)),
+            ("unlike-variables", "warning", "the runs of A differ in A, B, C and 3 more"),
+        ),
+        # Of a run that states none nothing is known, and which GPUs it used is as which machine.
+        ((variables("A", {"NCCL_ALGO": "Ring"}, {}, {"NCCL_ALGO": "Ring"}), system("B", *[result()] * 3)),),
+        (
+            (
+                variables("A", *({"CUDA_VISIBLE_DEVICES": n, "HIP_VISIBLE_DEVICES": n} for n in "012")),
+                system("B", *[result()] * 3),
+            ),
         ),
         # What the data is.
         (

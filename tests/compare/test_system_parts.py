@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from made_runs import H100, MI300X, make_run
+from made_runs import H100, MI300X, comparison, make_run
 
 from tprimat.compare import systems as module
 from tprimat.compare.systems import (
@@ -14,6 +14,7 @@ from tprimat.compare.systems import (
     measurement,
     name_systems,
     occasion,
+    parted,
     same_system,
     short_device,
 )
@@ -356,7 +357,11 @@ def test_the_parts_of_a_name_are_in_the_order_of_how_well_they_are_known():
     assert titles[:5] == ["framework", "stack", "precision", "MLPerf", "submitter"]
     assert titles[5:11] == ["software"] * 6
     assert titles[11:15] == ["batch", "batch", "GPU", "platform"]
-    assert titles[-4:] == ["software stack", "compute units", "precision detail", "scale"]
+    assert titles[-8:-2] == [
+        *("software stack", "compute units"),
+        *("power cap", "GPU partition", "CPU threads", "NUMA balancing"),
+    ]
+    assert titles[-2:] == ["precision detail", "scale"]
     # Then the settings, each with the parts that it has.
     assert titles[15:20] == ["torch", "micro-batch", "gradient accumulation", "tensor parallel", "pipeline parallel"]
     assert titles[titles.index("optimizer") :][:5] == [
@@ -412,3 +417,54 @@ def test_a_part_in_words(part, run, text):
 def test_a_node_s_gpu_is_none_of_its_processor():
     run = make_run(None, gpu_info=GpuInfo(device_count=4), environment=EPYC, gpus=None)
     assert called(run) == ["4× unknown GPU (BF16)"]
+
+
+def entries(*runs):
+    return [(run, f"{number}.json") for number, run in enumerate(runs)]
+
+
+def capped(watts):
+    return make_run(energy_metrics={} if watts is None else {"power_cap_watts": watts})
+
+
+@pytest.mark.parametrize(
+    ("runs", "parts"),
+    [
+        ([], []),
+        ([capped(700.0)], [[0]]),
+        ([capped(700.0), capped(400.0), capped(700.0)], [[0, 2], [1]]),
+        # One that doesn't say is none of two; of one kind alone it may be.
+        ([capped(700.0), capped(None), capped(700.0)], [[0, 1, 2]]),
+        ([capped(700.0), capped(None), capped(400.0)], [[0], [1], [2]]),
+        # Caps of 99% and more of what the GPU is built for are no caps.
+        ([capped(700.0), capped(693.0)], [[0, 1]]),
+        ([capped(700.0), capped(692.0)], [[0], [1]]),
+        ([make_run(environment=Environment(numa_balancing=each)) for each in (True, False, None)], [[0], [1], [2]]),
+        ([make_run(environment=Environment(gpu_partition=each)) for each in ("SPX/NPS1", "CPX/NPS4")], [[0], [1]]),
+        ([make_run(**CPU, environment=Environment(cpu_threads=each)) for each in (8, 8, 16)], [[0, 1], [2]]),
+        ([make_run(environment=Environment(settings={"NCCL_ALGO": each})) for each in ("Ring", "Tree")], [[0, 1]]),
+        ([make_run(environment=Environment(hostname=each)) for each in "ab"], [[0, 1]]),
+    ],
+)
+def test_runs_of_machines_that_differ_in_what_can_explain_a_result_are_parted(runs, parts):
+    given = entries(*runs)
+    assert parted(given) == [[given[number] for number in part] for part in parts]
+
+
+def test_two_differences_make_three_parts():
+    given = entries(*(
+        make_run(environment=Environment(numa_balancing=numa), energy_metrics={"power_cap_watts": watts})
+        for numa, watts in ((True, 700.0), (True, 400.0), (False, 700.0), (True, 700.0))
+    ))  # fmt: skip
+    assert parted(given) == [[given[0], given[3]], [given[1]], [given[2]]]
+
+
+def test_a_power_cap_is_a_system_with_its_name():
+    times = {3.0: 700.0, 3.01: 700.0, 3.5: 400.0, 3.51: 400.0}
+    runs = [make_run(step_time=time, energy_metrics={"power_cap_watts": watts}) for time, watts in times.items()]
+    found = comparison(*runs)
+    (model,) = found.models
+    counts = {system.name: len(system.runs) for system in model.systems}
+    assert counts == {"power cap 700 W": 2, "power cap 400 W": 2}
+    (group,) = model.groups
+    assert ("settings-differ", "power cap: 700 W vs 400 W") in [(each.code, each.text) for each in group.caveats]

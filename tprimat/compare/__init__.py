@@ -35,7 +35,7 @@ from tprimat.compare.result import (
     SettingRow,
     SystemResult,
 )
-from tprimat.compare.systems import System, device, measurement, name_systems, occasion, same_system
+from tprimat.compare.systems import System, device, measurement, name_systems, occasion, parted, same_system
 from tprimat.errors import UsageError
 from tprimat.redaction import shown_paths
 from tprimat.results.run import Run
@@ -124,12 +124,13 @@ def systems_of(
         # Runs of models that nobody names may be of different ones, but for those of one file.
         unknown = file if name is None and run.model_config.num_layers is None else None
         by_model.setdefault(name, {}).setdefault((same_system(run), unknown), []).append((run, file))
-    systems = name_systems({name: [runs[0][0] for runs in groups.values()] for name, groups in by_model.items()})
+    parts = {name: [part for group in groups.values() for part in parted(group)] for name, groups in by_model.items()}
+    systems = name_systems({name: [runs[0][0] for runs in groups] for name, groups in parts.items()})
     results = {}
-    for name, groups in by_model.items():
-        lengths = _sample_lengths(groups.values())
+    for name, groups in parts.items():
+        lengths = _sample_lengths(groups)
         results[name] = [
-            _system_result(system, runs, lengths) for system, runs in zip(systems[name], groups.values(), strict=True)
+            _system_result(system, runs, lengths) for system, runs in zip(systems[name], groups, strict=True)
         ]
     return files, results
 

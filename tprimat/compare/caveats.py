@@ -12,7 +12,7 @@ from tprimat import units
 from tprimat.analysis.intervals import welch
 from tprimat.analysis.summary import CUT, NAMED_WARM_UP, OVER_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
-from tprimat.compare.figures import AT_CAP, share_at_cap, trained_seconds
+from tprimat.compare.figures import AT_CAP, longest_step_share, share_at_cap, trained_seconds
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.results.fields import COMPILE_TIME
 from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, MODEL_FROM_DIRECTORY
@@ -45,6 +45,7 @@ CODES = (
     "unlike-sessions",
     "steps-cut",
     "order-of-runs",
+    "unlike-variables",
     "unlike-runs",
     "few-runs",
     "batch-differs",
@@ -96,8 +97,10 @@ _ELSEWHERE = ("global batch", "step timer scope", "clock")
 OUTLIER_SHARE = 0.01
 """Share of a run's steady time that one record may take beyond the median before it is named."""
 
-
-OF_ONE = ("throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap", "bf16-emulated")
+OF_ONE = (
+    *("throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap"),
+    *("bf16-emulated", "unlike-variables"),
+)
 """Codes of what matters to a system that is compared with none, too."""
 
 
@@ -305,10 +308,20 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         yield Caveat("slow-device", "warning", f"slower than the other GPUs in the preflight: {'; '.join(texts)}")
 
 
+def _unlike_variables(system: SystemResult) -> list[str]:
+    """Return the environment variables in which a system's runs differ, but for those that choose the GPUs."""
+    known = [found for each in system.valid_runs if (found := each.run.environment.settings)]
+    names = sorted(set().union(*known))
+    return [name for name in names if "VISIBLE" not in name and len({found.get(name) for found in known}) > 1]
+
+
 def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     # With a single run there is no interval, which the verdict itself says.
     if min(len(system.valid_runs) for system in systems) == 2:
         yield Caveat("few-runs", "warning", "only two runs per system, so the confidence interval is wide")
+    for system in systems:
+        if names := _unlike_variables(system):
+            yield Caveat("unlike-variables", "warning", f"the runs of {system.name} differ in {join_names(names)}")
     disturbances = [
         result.run.disturbance for system in systems for result in system.valid_runs if result.run.platform == "cpu"
     ]
@@ -367,7 +380,7 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         where = some_names(unsteady, len(systems)) if len(unsteady) < len(systems) else "any system"
         text = f"no steady state in {where}: the result may include warm-up"
         yield Caveat("no-steady-state", "info", text)
-    if shares := {system.name: share for system in systems if (share := _longest_step_share(system)) > OUTLIER_SHARE}:
+    if shares := {system.name: share for system in systems if (share := longest_step_share(system)) > OUTLIER_SHARE}:
         name = max(shares, key=lambda name: shares[name])
         text = f"{name}: one outlier step took {shares[name]:.1%} of the measured time"
         yield Caveat("outlier", "info", text)
@@ -413,20 +426,6 @@ def _sessions_text(system: SystemResult) -> str:
     change = statistics.fmean(after) / statistics.fmean(before) - 1
     how = f"{abs(change):.1%} {'faster' if change > 0 else 'slower'}"
     return f"{system.name}: the last {len(after)} runs, {units.duration(pause)} after the first {first}, are {how}"
-
-
-def _longest_step_share(system: SystemResult) -> float:
-    """Return the largest share of a run's steady time that its longest step took beyond the median."""
-    shares = [0.0]
-    for result in system.valid_runs:
-        values = result.summary.performance
-        longest, median = values.max_step_time_seconds, values.median_step_time_seconds
-        mean = values.avg_step_time_seconds
-        if longest is None or median is None or not mean or len(result.summary.segments) != 1:
-            continue
-        segment = result.summary.segments[0]
-        shares.append((longest - median) / (mean * (segment.last_step - segment.first_step + 1)))
-    return max(shares)
 
 
 def _of_training(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:

@@ -82,6 +82,20 @@ def share_at_cap(system: SystemResult) -> float:
     return stats.mean(shares, [each.samples or 0 for each in found]) if shares and not lowered else 0.0
 
 
+def longest_step_share(system: SystemResult) -> float:
+    """Return the largest share of a run's steady time that its longest step took beyond the median."""
+    shares = [0.0]
+    for result in system.valid_runs:
+        values = result.summary.performance
+        longest, median = values.max_step_time_seconds, values.median_step_time_seconds
+        mean = values.avg_step_time_seconds
+        if longest is None or median is None or not mean or len(result.summary.segments) != 1:
+            continue
+        segment = result.summary.segments[0]
+        shares.append((longest - median) / (mean * (segment.last_step - segment.first_step + 1)))
+    return max(shares)
+
+
 PASSES = 3
 """So often the common steps are looked for: with windows of two lengths they are found at the second time."""
 

@@ -1,7 +1,7 @@
 """Systems of a comparison: which runs each holds, its name, and the settings in which they differ.
 
-A system is GPU, count, framework, stack, scale and label, in one setup: runs whose batch, precision
-or software differ are systems of their own, so that they are never averaged.
+A system is GPU, count, framework, stack, scale and label, in one setup on one kind of machine: runs whose batch,
+precision, software or power cap differ are systems of their own, so that they are never averaged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from tprimat.catalog import gpus
-from tprimat.checks.settings import framework, of_frameworks, own_value, read, text_of
+from tprimat.checks.settings import agree, framework, of_frameworks, own_value, read, text_of
 from tprimat.results.run import FROM_DESCRIPTION, GpuInfo, Run, setup_key
 from tprimat.settings import Setting
 from tprimat.settings.rows import LEDGER, parts_of
@@ -28,6 +28,11 @@ TELLING_RECORDS = 20
 
 _TRADE_WORDS = re.compile(r"\((?:R|TM|tm)\)|\bNVIDIA\b|\bAMD\b|\bInstinct\b|\bCPU\b|\bProcessor\b|@ [\d.]+ ?GHz")
 _SOFTWARE_WORDS = re.compile(r"\b(?:NVIDIA|Framework|Release)\b ?")
+
+_MACHINE = tuple(
+    row for row in LEDGER if row.optional and row.field.rpartition(".")[0] in ("environment", "energy_metrics")
+)
+"""What of a machine can explain a result; for environment variables, some of which change each day, see caveats.py."""
 
 _VERSIONS = (r"\d+\.\d+", r"\d[^+\s]*", r"\d.*")
 """How much of a version a name has, the shortest first: 2.6, 2.6.0a0, 2.6.0a0+gitfc899bf."""
@@ -77,6 +82,24 @@ def device_name(name: str) -> str:
 def same_system(run: Run) -> tuple[object, ...]:
     """What two runs share when they are runs of one system."""
     return (device(run), setup_key(run))
+
+
+def parted(entries: Sequence[tuple[Run, str]]) -> list[list[tuple[Run, str]]]:
+    """Part runs of one setup, each with its file, where their machines differ in what can explain a result.
+
+    If any two differ in a power cap, runs without a known one are a part of their own.
+    """
+    keys: list[tuple[str | None, ...]] = [()] * len(entries)
+    for row in _MACHINE:
+        values = [own_value(row, run) for run, _ in entries]
+        # A run of each value.
+        stated = {value: run for value, (run, _) in zip(values, entries, strict=True) if value is not None}
+        if not all(agree(row, *pair) for pair in itertools.pairwise(stated.values())):
+            keys = [(*key, value) for key, value in zip(keys, values, strict=True)]
+    parts: dict[tuple[str | None, ...], list[tuple[Run, str]]] = {}
+    for key, entry in zip(keys, entries, strict=True):
+        parts.setdefault(key, []).append(entry)
+    return list(parts.values())
 
 
 def measurement(run: Run) -> tuple[object, ...]:
@@ -233,6 +256,7 @@ _TELLING = (
         for each in (row, *(part for part in parts_of(row.title) if part.label))
     ),
     *(_of_setting(row, row.title) for row in LEDGER if row.title in ("software stack", "compute units")),
+    *(_of_setting(row, row.title) for row in _MACHINE),
     Part("precision detail", _precision_detail),
     _SCALE,
 )
