@@ -87,6 +87,38 @@ def test_what_contradicts_a_log_needs_override(call, tmp_path):
     assert "NVIDIA H100 80GB HBM3 in the log" in found.source.overrides["gpu"]
 
 
+def deepspeed(*config):
+    lines = [f"[INFO] [config.py:1001:print]   {name} ............... {value}" for name, value in config]
+    rates = [
+        f"epoch=0/micro_step={n}/global_step={n}, RunningAvgSamplesPerSec=50, CurrSamplesPerSec=32" for n in (1, 2)
+    ]
+    return "\n".join([*lines, *rates, ""])
+
+
+def test_a_given_batch_makes_step_times_of_rates(call, tmp_path):
+    (tmp_path / "a.log").write_text(deepspeed())
+    assert call("a.log")[0] == 0
+    assert call("a.log", "--global-batch-size", 48, "--output-dir", "given")[0] == 0
+    (without,), (found,) = (results(tmp_path / name).values() for name in ("output", "given"))
+    assert [list(run.step_times) for run in (without, found)] == [[None, None], [1.5, 1.5]]
+    assert [any("no step times" in each for each in run.warnings) for run in (without, found)] == [True, False]
+
+
+def test_a_batch_that_follows_from_what_a_log_states_is_stated(call, tmp_path):
+    sizes = (("train_micro_batch_size_per_gpu", 4), ("gradient_accumulation_steps", 2), ("world_size", 8))
+    (tmp_path / "a.log").write_text(deepspeed(*sizes))
+    assert call("a.log", "--global-batch-size", 64)[0] == 0
+    status, _, err = call("a.log", "--global-batch-size", 128)
+    assert status == 2
+    assert "the log gives the global batch size as 64" in err
+    assert call("a.log", "--global-batch-size", 128, "--override", "--output-dir", "other")[0] == 0
+    (agreed,), (found,) = (results(tmp_path / name).values() for name in ("output", "other"))
+    # What the log states is the rate: the work of a step and its time change together.
+    assert [list(run.step_times) for run in (agreed, found)] == [[2.0, 2.0], [4.0, 4.0]]
+    assert agreed.source.overrides == {}
+    assert "128 on the command line, 64 in the log" in found.source.overrides["global_batch_size"]
+
+
 @pytest.mark.parametrize(
     ("content", "arguments", "heading"),
     [

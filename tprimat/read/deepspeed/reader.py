@@ -10,10 +10,12 @@ pipeline's line is the mean of the steps since the one before.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -21,11 +23,12 @@ from tprimat.read.deepspeed import setup
 from tprimat.read.deepspeed.profile import Profile
 from tprimat.read.parsing.options import COMPUTED, ECHOED
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder, sizes_of, timer
+from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import LoggedValues, count, number, state, statements
 from tprimat.results.account import Timing
+from tprimat.results.run import TrainingConfig
 from tprimat.settings.rows import names
 
 _NUMBER = r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d{1,3})?|nan|inf)"
@@ -64,6 +67,10 @@ _ENGINE = re.compile(
     r"|iteration.{0,1000}actual seqlen:"
 )
 
+_COMPUTED = (
+    "step times are global batch size / CurrSamplesPerSec of the printed steps, without data wait unless DeepSpeed "
+    "loads the data"
+)
 _TIMING = {
     "timer": Timing(
         kind="sampled",
@@ -80,10 +87,26 @@ _TIMING = {
 }
 
 
+@dataclasses.dataclass
+class DeepspeedRun(RunBuilder):
+    """Builder of the Run of one DeepSpeed training; `timed` are records of the timer alone, which prints no times."""
+
+    timed: Sequence[Record] = ()
+
+    def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
+        """Return the series of a Run as its arguments, and warnings."""
+        if batch := sizes.global_batch_size:
+            for record in self.timed:
+                record.put("seconds", batch / record.native["samples_per_second"])
+        series, warnings = super().series(sizes, doubts)
+        return series, [_COMPUTED, *warnings] if batch and self.timed else warnings
+
+
 class Reader(StepReader):
     """A parsed_log.Reader of DeepSpeed logs."""
 
     name = "deepspeed"
+    run_type = DeepspeedRun
     signs = ("SamplesPerSec=", "iter time (s):")
     tells = (
         *("skipped=", "time (ms)", "Profile Summary", "exits successfully", "[engine.py:", "actual seqlen:"),
@@ -168,7 +191,8 @@ class Reader(StepReader):
             self._current.put("learning_rate", self._logged[1])
 
     def done(self, run: RunBuilder) -> None:
-        """State what follows from the statements, and derive step times."""
+        """State what follows from the statements, and find the records whose step times follow from the batch."""
+        assert isinstance(run, DeepspeedRun)
         training, stated, profile = run.training, run.stated, self._profile
         is_last, records = training is self.sorter.trainings[-1], training.ordered()
         # Of several nodes a log may hold the launcher of one.
@@ -179,26 +203,18 @@ class Reader(StepReader):
             state(stated, "only_data_parallel", True)
         _state_planned(stated)
         profile.state(stated)
-        batch = sizes_of(stated, {})[0].global_batch_size
-        timed = [record for record in records if record.seconds is None and record.native.get("samples_per_second")]
-        for record in timed:
+        run.timed = [record for record in records if record.seconds is None and record.native.get("samples_per_second")]
+        for record in run.timed:
             record.window = 1
-            if batch:
-                record.put("seconds", batch / record.native["samples_per_second"])
         pipelined = [record for record in records if "pipeline" in self._kinds and record.window is None]
         if pipelined and len(records) > 1:
             pipelined[0].window = min(records[0].step, records[1].step - records[0].step)
-        if timed and not batch:
+        if run.timed:
             run.unknown["step_times"] = (
                 "no step times: the timer prints samples/s, and the log doesn't state the global batch size"
             )
         elif self._cumulative_only:
             run.unknown["step_times"] = "no step times: this version prints only a mean since the second step"
-        if timed and batch:
-            training.warnings.append(
-                "step times are global batch size / CurrSamplesPerSec of the printed steps, without data "
-                "wait unless DeepSpeed loads the data"
-            )
         if is_last and self._skipped:
             training.warnings.append(f"{self._skipped} optimizer steps skipped on overflow; they count, and are faster")
         profile_only = profile.step is not None and not records

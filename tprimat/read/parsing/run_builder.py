@@ -116,11 +116,14 @@ class RunBuilder:
         return self.training.around.stated
 
     def reading(self) -> ParsedLog:
-        """Return what a reader hands over."""
-        notes = (*self.notes, *self.training.notes())
+        """Return what a reader hands over, with the global batch size that follows from what the source states."""
+        notes, stated = (*self.notes, *self.training.notes()), dict(self.stated)
+        parts = (stated[name] for name in ("micro_batch_size", "tokens_per_step") if name in stated)
+        if (batch := self.sizes({})[0].global_batch_size) and (part := next(parts, None)):
+            stated.setdefault("global_batch_size", dataclasses.replace(part, value=batch, weight=0))
         events = self.training.around.events
         resumed = next((mark.step for mark in events.marks if mark.kind == "resume"), None)
-        return ParsedLog(self.training.step_count, dict(self.stated), notes, self.run, resumed or None, events.first)
+        return ParsedLog(self.training.step_count, stated, notes, self.run, resumed or None, events.first)
 
     def run(self, given: Mapping[str, Any]) -> Run:
         """Return the Run; values that the user has `given`, by field, take precedence over the source's."""

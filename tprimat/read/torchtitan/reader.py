@@ -78,9 +78,6 @@ class TorchtitanRun(RunBuilder):
         if (called := self.stated.get("model")) and self.shape:
             name, _, _ = known_model(self.shape, str(called.value))
             shown |= {"model": dataclasses.replace(called, value=name)} if name else {}
-        local, batch = self.stated.get("micro_batch_size"), self.sizes({})[0].global_batch_size
-        if local and batch and "global_batch_size" not in shown:
-            shown["global_batch_size"] = dataclasses.replace(local, value=batch, weight=0)
         return dataclasses.replace(parsed, stated=shown)
 
     def sizes(self, given: Mapping[str, Any]) -> tuple[TrainingConfig, ParallelismConfig]:
