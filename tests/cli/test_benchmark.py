@@ -74,7 +74,8 @@ def save(status, reason):
     saved = store.save(
         Run(
             platform=request.platform, framework=request.framework, model=request.model, label=request.label,
-            timestamp="2026-11-21T10:00:00+00:00", status=status, status_reason=reason,
+            timestamp=f"2026-11-21T10:00:00.{time.time_ns() % 10**9:09d}"[:26] + "+00:00",
+            status=status, status_reason=reason,
             training_config=TrainingConfig(
                 max_steps=request.steps, global_batch_size=request.global_batch_size, seed=request.seed,
                 sequence_length=request.sequence_length, num_gpus=request.num_gpus, precision=request.precision,

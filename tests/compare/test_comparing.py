@@ -49,7 +49,8 @@ SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
         # The same measurement in another file, or twice in one.
         ([("a", ONE), ("b", LATER, ONE)], ["a", "b"], [f"b {COPY.format('a')}"]),
         ([("a", ONE), ("b", ONE), ("c", ONE)], ["a"], [f"b {COPY.format('a')}", f"c {COPY.format('a')}"]),
-        ([("a", ONE, ONE)], ["a", "a"], []),
+        ([("a", ONE, ONE)], ["a"], ["a contains the same run twice; counted once"]),
+        ([("a", ONE, msgspec.structs.replace(ONE, timestamp=LATER.timestamp))], ["a", "a"], []),
         # Of one file with another setup: both stay, with a note where losses say that it is the same one.
         ([("a", ONE), ("b", make_run(gpus=4))], ["a", "b"], [f"b and a {TWICE}"]),
         ([("a", ONE, make_run(gpus=4))], ["a", "a"], [f"a and a {TWICE}"]),

@@ -36,7 +36,11 @@ def official(count: int, seconds: float) -> float:
 
 
 def system_of(runs, label: str):
-    runs = tuple(msgspec.structs.replace(run, label=label) for run in runs)
+    # Runs that are equal in all are copies.
+    runs = tuple(
+        msgspec.structs.replace(run, label=label, timestamp=f"2026-03-{day:02d}T00:00:00+00:00")
+        for day, run in enumerate(runs, 1)
+    )
     (found,) = compare([Loaded(f"{label}.json", label * 8, runs)]).systems
     return found
 

@@ -136,17 +136,21 @@ def systems_of(
 
 
 def _entries(files: Sequence[Loaded], notes: list[str]) -> list[tuple[Run, str]]:
-    """All runs; one that several files hold, such as a copy in another directory, only once."""
+    """All runs; one that files hold several times, such as a copy in another directory, only once."""
     kept: list[tuple[Run, str]] = []
     seen: dict[tuple[object, ...], tuple[str, Run]] = {}
     for file in files:
         for run in file.runs:
             key = (run.model, *measurement(run))
             timed = bool(run.timeline) or any(time is not None for time in run.step_times)
-            earlier = seen.setdefault(key, (file.name, run)) if timed else None
-            if earlier and (earlier[0] != file.name or not _is_copy(run, earlier[1])):
+            earlier = seen.get(key)
+            if timed:
+                seen.setdefault(key, (file.name, run))
+            # Of one log two trainings may have equal times, rounded as they are printed, but not all else.
+            if earlier and (earlier[0] != file.name or not _is_copy(run, earlier[1]) or run == earlier[1]):
                 if _is_copy(run, earlier[1]):
-                    notes.append(f"{file.name} contains the same run as {earlier[0]}; counted once")
+                    where = f"as {earlier[0]}" if earlier[0] != file.name else "twice"
+                    notes.append(f"{file.name} contains the same run {where}; counted once")
                     continue
                 if key[-1] is None:
                     notes.append(
