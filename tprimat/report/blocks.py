@@ -19,7 +19,7 @@ class Code(_Text):
 
 
 class Strong(_Text):
-    """Emphasised text."""
+    """Emphasized text."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -87,7 +87,8 @@ def blocks(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
             yield _needs(group, known, ratios)
         if factors := dict.fromkeys(name for each in ratios.values() for name in each.factors):
             rows = [[name, *(_factor(each.factors.get(factor)) for factor in factors)] for name, each in ratios.items()]
-            yield Table(["Ratio", *factors], rows)
+            # The names are fields of --json, whose spelling stays.
+            yield Table(["Ratio", *(factor.replace("isation", "ization") for factor in factors)], rows)
         yield from notes(_notes(known, ratios))
         yield from _runs(group)
 
@@ -171,7 +172,7 @@ def _needs(group: Group, known: Known, ratios: Mapping[str, TargetRatio]) -> Tab
     if any(each.official_minutes for each in every):
         scaling = [units.UNKNOWN if each.scaling is None else f"{each.scaling:.4f}" for each in every]
         score = [units.number(each.official_minutes, 2) for each in every]
-        rows += [["Normalisation", *scaling, ""], ["Score, min", *score, ""]]
+        rows += [["Normalization", *scaling, ""], ["Score, min", *score, ""]]
     width = len(every) + 1 + any(row[-1] for row in rows)
     columns = [["", *known, "ratio"][:width], *(row[:width] for row in rows)]
     if len(every) > tables.BESIDE:
