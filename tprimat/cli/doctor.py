@@ -30,10 +30,13 @@ def main(options: argparse.Namespace) -> int:
         del values["analyses_only"]
         console.echo(json.dumps(values, indent=2, ensure_ascii=False))
     else:
-        found = document(diagnosis)
         try:
-            show(found, options)
-        except ModuleNotFoundError:  # rich, which is then what is missing
+            show(document(diagnosis), options)
+        except ImportError as error:
+            # Only rich is imported there. One that isn't installed is among what is missing.
+            if not any(text.startswith("rich, ") for text in diagnosis.missing):
+                diagnosis.doubts.append(f"rich can't be imported ({error}): install it again")
+            found = document(diagnosis)
             parts = found.answer if options.quiet else [*found.screen, *(found.details if options.verbose else ())]
             console.echo("\n".join(_without_rich(parts)).lstrip("\n"))
     return ExitStatus.OK
@@ -51,9 +54,8 @@ def document(diagnosis: Diagnosis) -> Document:
     reasons = [_table("Not available", diagnosis.cannot_train)] if diagnosis.cannot_train else []
     software = {title: text for title, text in diagnosis.facts.items() if title in SOFTWARE}
     answer = problems if trains or diagnosis.analyses_only else [*problems, *reasons]
-    return Document(
-        [*shown, *problems, *reasons], [_table("Software", software)], answer or [Paragraph("Nothing is missing.")]
-    )
+    nothing = [Paragraph("Nothing is missing.")]
+    return Document([*shown, *problems, *reasons], [_table("Software", software)], answer or nothing)
 
 
 def _table(title: str, texts: Mapping[str, str], without: Sequence[str] = ()) -> Table:
@@ -63,10 +65,8 @@ def _table(title: str, texts: Mapping[str, str], without: Sequence[str] = ()) ->
 def _without_rich(parts: Sequence[Block]) -> Iterator[str]:
     for part in parts:
         match part:
-            case Headline():
-                yield part.text
-            case Paragraph():
-                yield text_of(part.content)
+            case Headline(text) | Paragraph(text):
+                yield text_of(text)
             case Notes():
                 yield f"\n{text_of(part.title)}"
                 yield from (f"- {plain(text_of(entry))}" for entry, _ in part.entries)
