@@ -438,6 +438,19 @@ def test_every_line_of_the_screen_fits_80_columns(tmp_path):
     assert len(shown) <= 20
 
 
+def test_the_last_screen_is_whole(tmp_path, capsys):
+    text = "RuntimeError: " + "the reason of a failure in many words " * 4 + "and its end"
+    log = [*log_lines((40, 1.0)), "Traceback (most recent call last):", '  File "a.py", line 1, in <module>', text]
+    (tmp_path / "train.log").write_text("\n".join([*log, ""]))
+    assert cli.run("watch", [str(tmp_path / "train.log"), "--max-stall", "1"]) == ExitStatus.TRAINING_FAILED
+    out = capsys.readouterr().out
+    screen = out[out.index("\n  step ") + 1 :].splitlines()
+    assert max(map(len, screen)) <= 80
+    assert text in " ".join("\n".join(screen).split())
+    assert all(line.startswith("  ") and line[14] != " " for line in screen)
+    assert any(not line[:14].strip() for line in screen)
+
+
 def test_the_time_since_the_start_and_what_a_restart_cost(tmp_path, capsys):
     (tmp_path / "job.log").write_bytes(crashed().bytes())
     state = next(watch(GrowingLogs(str(tmp_path / "job.log"), GIVEN), 1.0)).state
