@@ -71,6 +71,11 @@ class TestOutputs:
         assert re.fullmatch(r"warning: skipped: .*newer\.json: written by a newer TensorPrimat .*", new)
         assert "trainer_state.json" in out
         assert not re.search(r"skipped: \S*trainer_state", out)
+        # One that is named is an error, and no warning.
+        assert run("compare", ["output/nvidia", "output/a.json", "--no-plot"]) == ExitStatus.USAGE
+        err = capsys.readouterr().err
+        assert err.startswith("error: output/a.json: not valid JSON")
+        assert "warning" not in err
         (results / "a.json").write_text(whole.replace(": ", ":"), encoding="utf-8")
         for name in ("b", "newer"):
             (results / f"{name}.json").unlink()

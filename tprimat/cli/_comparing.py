@@ -70,7 +70,7 @@ def load(
 def show_unread(notes: Sequence[str]) -> None:
     """Print the notes on skipped logs, and on other skipped files that probably are results."""
     for note in by_reason(notes):
-        if any(words in note for words in (loader.UNREAD, *loader.LOST)):
+        if loader.UNREAD in note or loader.LOST.match(note):
             console.error(f"{'note' if loader.UNREAD in note else 'warning'}: {note}")
 
 

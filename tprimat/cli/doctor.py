@@ -46,16 +46,14 @@ def document(diagnosis: Diagnosis) -> Document:
     """Return a diagnosis: what can train here, the machine, and what is missing; then versions and settings."""
     trains = diagnosis.can_train
     shown: list[Block] = [Headline(f"Frameworks that can train here: {', '.join(trains) or 'none'}")]
-    if trains:
-        shown.append(Paragraph(f"To benchmark with the first one: ./benchmark.py --framework {trains[0]}"))
+    shown += [Paragraph(f"To benchmark with the first one: ./benchmark.py --framework {name}") for name in trains[:1]]
     without = "Without training: python3 -m tprimat read imports logs, ./compare_results.py compares results."
     shown += [Paragraph(without), _table("This machine", diagnosis.facts, SOFTWARE), *_gpus(diagnosis.gpus)]
     problems = [*notes(diagnosis.missing, "Missing", ""), *notes(diagnosis.doubts, "Warnings", "")]
     reasons = [_table("Not available", diagnosis.cannot_train)] if diagnosis.cannot_train else []
     software = {title: text for title, text in diagnosis.facts.items() if title in SOFTWARE}
-    answer = problems if trains or diagnosis.analyses_only else [*problems, *reasons]
-    nothing = [Paragraph("Nothing is missing.")]
-    return Document([*shown, *problems, *reasons], [_table("Software", software)], answer or nothing)
+    answer = [*problems, *([] if trains or diagnosis.analyses_only else reasons)] or [Paragraph("Nothing is missing.")]
+    return Document([*shown, *problems, *reasons], [_table("Software", software)], answer)
 
 
 def _table(title: str, texts: Mapping[str, str], without: Sequence[str] = ()) -> Table:

@@ -92,7 +92,6 @@ def parted(entries: Sequence[tuple[Run, str]]) -> list[list[tuple[Run, str]]]:
     keys: list[tuple[str | None, ...]] = [()] * len(entries)
     for row in _MACHINE:
         values = [own_value(row, run) for run, _ in entries]
-        # One run per value.
         stated = {value: run for value, (run, _) in zip(values, entries, strict=True) if value is not None}
         if not all(agree(row, *pair) for pair in itertools.pairwise(stated.values())):
             keys = [(*key, value) for key, value in zip(keys, values, strict=True)]

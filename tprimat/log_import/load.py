@@ -185,7 +185,7 @@ def _results(name: str, given: GivenValues, jobs: int | None, inputs: Inputs) ->
 UNREAD = "skipped, possibly logs of a training script with results here"
 """In the note on skipped logs."""
 
-LOST = ("not valid JSON: Input data was truncated", "written by a newer TensorPrimat", "can't be read: ")
+LOST = re.compile(r"skipped: .{1,9999}?: (?:not valid JSON: Input data was truncated|written by a newer|can't be read)")
 """In the notes on files of a directory that probably are results, and are skipped."""
 
 _OF_A_MEASUREMENT = re.compile(r"_\d{8}_\d{6}\w{0,99}\.(?:log|trace\.json\.gz|memory\.pickle)")
