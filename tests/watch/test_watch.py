@@ -195,8 +195,16 @@ def test_the_watch_ends_once_the_interval_is_narrow(tmp_path):
     assert 20 <= updates[-1].state.step < 100
     assert updates[-1].state.half_width <= 0.01
     assert all(update.state.half_width is None or update.state.half_width > 0.01 for update in updates[:-1])
+    assert events(updates)[-1] == f"the within-run interval is ±{lines.percent(updates[-1].state.half_width)}"
     missed = Training(tmp_path / "again.log", log).watched(Conditions(until=0.0001))
     assert missed[-1].status == ExitStatus.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.0995, "10%"), (0.0994, "9.9%"), (0.00095, "0.1%"), (0.00094, "0.09%"), (0.0004, "0.04%")]
+)
+def test_a_share_keeps_a_digit(share, text):
+    assert lines.percent(share) == text
 
 
 def test_a_stall_is_told_once_and_can_end_the_watch(tmp_path):

@@ -166,7 +166,7 @@ class _Watcher:
                     ExitStatus.SLOWER,
                 )
             if conditions.until is not None and (state.half_width or math.inf) <= conditions.until:
-                return f"the within-run interval is ±{state.half_width:.1%}", ExitStatus.OK
+                return f"the within-run interval is ±{lines.percent(state.half_width)}", ExitStatus.OK
             if state.is_complete:
                 return f"the training is complete: {state.step:,} steps", missed
         if closed:
