@@ -437,16 +437,16 @@ All commands use the same exit statuses:
 | status | meaning |
 |---:|---|
 | 0 | success |
-| 1 | slower than allowed (`--baseline`), or a device slower than the others (`preflight`) |
+| 1 | slower than allowed (`--baseline`, `watch --max-slowdown`), or a device slower than the others (`preflight`) |
 | 2 | wrong usage, or a named input could not be read |
 | 3 | not comparable |
 | 4 | the comparison would rest on an implausible result |
 | 5 | a training failed or was interrupted |
-| 6 | inconclusive (only with `--fail-on-inconclusive`), or not over yet (`collect`) |
+| 6 | inconclusive (only with `--fail-on-inconclusive` or `watch --until-ci`), or not over yet (`collect`) |
 | 70 | internal error: one line, and a file with the traceback |
 
-Where several apply, the first of 70, 2, 5, 4, 3, 1, 6 decides. Each error refers to a section of
-[troubleshooting](troubleshooting.md).
+Where several apply, the first of 70, 2, 5, 4, 3, 1, 6 decides. An error names its section of
+[troubleshooting](troubleshooting.md), or the `--help` that lists the options.
 
 ## Output options
 
@@ -454,7 +454,7 @@ Every command accepts one of three options:
 
 - `--quiet`: standard output contains only the outcome, such as the headline, or the result paths, one per line.
 - `--verbose`: all details.
-- `--json`: standard output holds one JSON document.
+- `--json`: standard output holds one JSON document; of `watch`, an object a minute and one at the end, a line each.
 
 Errors go to standard error; with `--quiet`, so do warnings about a measurement. After a usage error, standard output is
 empty.

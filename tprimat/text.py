@@ -83,6 +83,13 @@ def each_once(texts: Iterable[tuple[str, str]], every: int) -> list[str]:
     return [text if len(set(names)) == every else f"{join_names(names)}: {text}" for text, names in names_of.items()]
 
 
+def by_reason(texts: Sequence[str]) -> list[str]:
+    """Return notes, with one for all files that are skipped for the same reason."""
+    skipped = [text.removeprefix("skipped: ").partition(": ")[::2] for text in texts if text.startswith("skipped: ")]
+    found = [f"skipped: {text}" for text in each_once(skipped, 0)]
+    return [*found, *(text for text in texts if not text.startswith("skipped: "))]
+
+
 def suggestion(name: str, known: Sequence[str], otherwise: str, *, most: int = 1, cutoff: float = 0.6) -> str:
     """Return which of the known names may be meant by one that isn't known; if none is near, the other text."""
     # Imported here: each --help would pay for it.

@@ -58,7 +58,7 @@ class TestDivision:
         division = divide(0, 14, pieces, ["attention", "softmax", "elementwise"])
         assert division.exposed == [10, 0, 4]
 
-    def test_of_two_that_end_a_gap_together_the_first_counts(self):
+    def test_the_first_of_two_that_end_a_gap_together_counts(self):
         pieces = [work(0, 10), work(20, 22, "first"), work(20, 30, "second")]
         assert divide(0, 30, pieces, ["attention", "softmax", "elementwise"]).gaps == [(10, 20, pieces[1])]
 

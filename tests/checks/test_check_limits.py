@@ -314,7 +314,7 @@ def test_explanations_come_in_the_order_of_their_support():
 def test_a_number_of_gpus_may_be_a_power_of_two_off(times):
     assert offers(f"{32 * times} GPUs instead of 32", float(times), gpus=32)
     assert offers(f"{32 // times} GPUs instead of 32", 1 / times, gpus=32)
-    # So many GPUs have no such part; more of them there may be.
+    # 31 GPUs can't be divided by a power of two, but they can be multiplied by one.
     assert not offers(f"{31 // times} GPUs instead of 31", 1 / times, gpus=31)
     assert offers(f"{31 * times} GPUs instead of 31", float(times), gpus=31)
     assert ("dual-die" in " ".join(corrected(float(times), gpus=32))) == (times == 2)

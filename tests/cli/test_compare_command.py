@@ -56,6 +56,32 @@ class TestOutputs:
         assert (tmp_path / "pictures" / "a.svg").exists()
         assert "](../pictures/a.svg)" in (results / "comparison_report.md").read_text(encoding="utf-8")
 
+    def test_results_in_a_directory_that_are_skipped(self, results, capsys):
+        """What probably is a result has a warning; a file of another kind, or one that is read as a log, has none."""
+        whole = (results / "nvidia" / "benchmark_cuda_llama.json").read_text(encoding="utf-8")
+        state = json.dumps({"global_step": 3, "log_history": [{"loss": 1.5, "step": step} for step in (1, 2, 3)]})
+        newer = json.loads(whole) | {"schema_version": 99}
+        texts = {"a": whole[:900], "b": whole[:-5], "newer": json.dumps(newer), "config": "{}"}
+        for name, text in (texts | {"trainer_state": state[:-20]}).items():
+            (results / f"{name}.json").write_text(text, encoding="utf-8")
+        assert run("compare", ["output", "--no-plot", "--verbose"]) == ExitStatus.OK
+        out, err = capsys.readouterr()
+        cut, new = err.splitlines()
+        assert re.fullmatch(r"warning: skipped: .*a\.json and .*b\.json: not valid JSON: Input data was truncated", cut)
+        assert re.fullmatch(r"warning: skipped: .*newer\.json: written by a newer TensorPrimat .*", new)
+        assert "trainer_state.json" in out
+        assert not re.search(r"skipped: \S*trainer_state", out)
+        # One that is named is an error, and no warning.
+        assert run("compare", ["output/nvidia", "output/a.json", "--no-plot"]) == ExitStatus.USAGE
+        err = capsys.readouterr().err
+        assert err.startswith("error: output/a.json: not valid JSON")
+        assert "warning" not in err
+        (results / "a.json").write_text(whole.replace(": ", ":"), encoding="utf-8")
+        for name in ("b", "newer"):
+            (results / f"{name}.json").unlink()
+        assert run("compare", ["output", "--no-plot"]) == ExitStatus.OK
+        assert capsys.readouterr().err == ""
+
     def test_no_plot(self, results, capsys):
         assert run("compare", ["--no-plot"]) == ExitStatus.OK
         assert not (results / "comparison_plot.png").exists()

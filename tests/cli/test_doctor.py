@@ -133,5 +133,18 @@ class TestCommand:
             assert out.startswith("Frameworks that can train here: none\n")
             assert out.endswith(f"\nThis machine\nSystem        x\n\n{problems}")
 
+    @pytest.mark.parametrize("options", [[], ["--quiet"]])
+    def test_a_rich_that_is_broken_is_a_warning(self, options, monkeypatch, capsys):
+        def fail(*args):
+            raise ImportError("no name")
+
+        found = diagnosis.Diagnosis({"System": "x"}, (), ["lightning"], {}, [], [])
+        monkeypatch.setattr(doctor, "diagnose", lambda output: found)
+        monkeypatch.setattr(doctor, "show", fail)
+        assert run("doctor", options) == ExitStatus.OK
+        out = capsys.readouterr().out
+        assert out.endswith("Warnings\n- rich can't be imported (no name): install it again\n")
+        assert out.startswith("Warnings" if options else "Frameworks that can train here: lightning\n")
+
     def test_quiet_and_verbose_are_two_wishes(self, capsys):
         assert run("doctor", ["--quiet", "--verbose"]) == ExitStatus.USAGE

@@ -57,6 +57,7 @@ class TestWithoutNemo:
     ("options", "words"),
     [
         (["--dry-run", "--gpu", "H1000"], "the nearest are"),
+        (["--dry-run", "--gpu", "a100"], "choose from A100 40GB, A100 80GB, A100 PCIe 40GB, A100 PCIe 80GB\n"),
         (["--dry-run", "--gpu", "H100", "--tp", "3"], "needs a multiple of"),
         (["--dry-run", "--nodes", "2"], "--executor slurm"),
         (["--dry-run", "--preset", "fastest"], "invalid choice"),

@@ -95,7 +95,7 @@ def deepspeed(*config):
     return "\n".join([*lines, *rates, ""])
 
 
-def test_a_given_batch_makes_step_times_of_rates(call, tmp_path):
+def test_a_given_batch_turns_rates_into_step_times(call, tmp_path):
     (tmp_path / "a.log").write_text(deepspeed())
     assert call("a.log")[0] == 0
     assert call("a.log", "--global-batch-size", 48, "--output-dir", "given")[0] == 0

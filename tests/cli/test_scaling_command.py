@@ -138,7 +138,7 @@ def test_one_size_is_no_scaling(tmp_path, capsys):
     one = f"{MADE_UP}/h100_8gpus_run1.json"
     argv = [one, "--scaling", "--no-plot", "--results-dir", str(tmp_path)]
     assert run("compare", argv) == ExitStatus.NOT_COMPARABLE
-    assert capsys.readouterr().out.startswith("no scaling data: ")
+    assert capsys.readouterr().out.startswith("No scaling data: ")
     assert run("project", [one, "--gpus", "64"]) == ExitStatus.NOT_COMPARABLE
     assert capsys.readouterr().out.startswith("No projection: ")
 

@@ -488,7 +488,7 @@ CAPTION = "the result may include warm-up"
             (variables("A", dict.fromkeys("EDCBA", "1"), {"Z": "1"}, {"Z": "1"}), system("B", *[result()] * 3)),
             ("unlike-variables", "warning", "the runs of A differ in A, B, C and 3 more"),
         ),
-        # Of a run that states none nothing is known, and which GPUs it used is as which machine.
+        # Runs that state no variables don't count, nor do variables that select GPUs.
         ((variables("A", {"NCCL_ALGO": "Ring"}, {}, {"NCCL_ALGO": "Ring"}), system("B", *[result()] * 3)),),
         (
             (
@@ -813,3 +813,13 @@ def test_codes_are_in_their_order_and_of_a_system_alone_those_that_concern_it():
     ]
     assert [code for code, *_ in told((cpu,))] == ["disturbed", "bf16-emulated"]
     assert set(OF_ONE) <= set(CODES)
+
+
+@pytest.mark.parametrize(
+    ("fastest", "session", "texts"),
+    [(125, "s", ["runs of A differ 1.25×"]), (124.9, "s", []), (100, "s", []), (125, None, [])],
+)
+def test_runs_of_a_single_system_that_differ(fastest, session, texts):
+    """Of several sessions, the headline says it."""
+    alone = system("A", *(result(rate, make_run(session=session)) for rate in (100, fastest)))
+    assert [text for code, _, text in told((alone,)) if code == "unlike-runs"] == texts

@@ -433,10 +433,10 @@ def capped(watts):
         ([], []),
         ([capped(700.0)], [[0]]),
         ([capped(700.0), capped(400.0), capped(700.0)], [[0, 2], [1]]),
-        # One that doesn't say is none of two; of one kind alone it may be.
+        # A run without a known cap fits a single cap, but neither of two.
         ([capped(700.0), capped(None), capped(700.0)], [[0, 1, 2]]),
         ([capped(700.0), capped(None), capped(400.0)], [[0], [1], [2]]),
-        # Caps of 99% and more of what the GPU is built for are no caps.
+        # A cap of 99% of the GPU's default or more doesn't count.
         ([capped(700.0), capped(693.0)], [[0, 1]]),
         ([capped(700.0), capped(692.0)], [[0], [1]]),
         ([make_run(environment=Environment(numa_balancing=each)) for each in (True, False, None)], [[0], [1], [2]]),
@@ -446,7 +446,7 @@ def capped(watts):
         ([make_run(environment=Environment(hostname=each)) for each in "ab"], [[0, 1]]),
     ],
 )
-def test_runs_of_machines_that_differ_in_what_can_explain_a_result_are_parted(runs, parts):
+def test_runs_are_split_by_machine_settings_that_can_explain_a_result(runs, parts):
     given = entries(*runs)
     assert parted(given) == [[given[number] for number in part] for part in parts]
 
@@ -459,7 +459,7 @@ def test_two_differences_make_three_parts():
     assert parted(given) == [[given[0], given[3]], [given[1]], [given[2]]]
 
 
-def test_a_power_cap_is_a_system_with_its_name():
+def test_each_power_cap_is_a_system_named_after_it():
     times = {3.0: 700.0, 3.01: 700.0, 3.5: 400.0, 3.51: 400.0}
     runs = [make_run(step_time=time, energy_metrics={"power_cap_watts": watts}) for time, watts in times.items()]
     found = comparison(*runs)

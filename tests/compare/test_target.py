@@ -36,7 +36,7 @@ def official(count: int, seconds: float) -> float:
 
 
 def system_of(runs, label: str):
-    # Runs that are equal in all are copies.
+    # Identical runs would count as copies.
     runs = tuple(
         msgspec.structs.replace(run, label=label, timestamp=f"2026-03-{day:02d}T00:00:00+00:00")
         for day, run in enumerate(runs, 1)

@@ -195,7 +195,7 @@ class TestRecipes:
         assert (request.micro_batch_size, request.context_parallel_size) == (micro, context)
         assert (request.scale, request.sequence_length) == ("full", 8192)
         assert request.gradient_accumulation_steps <= 8
-        assert any("publishes none for this GPU" in note for note in notes) is (gpu == "H200")
+        assert any("publishes no settings for this GPU" in note for note in notes) is (gpu == "H200")
         argv = bridge.LAUNCHER.launch(request).argv
         assert f"--recipe={request.recipe}" in argv
         assert "--nproc-per-node=8" in argv

@@ -56,7 +56,7 @@ class TestDefaults:
     def test_the_h200_has_none_of_its_own_and_that_is_said(self):
         request, notes = resolve(where=device(memory=141e9, name="NVIDIA H200"), preset="performance")
         assert request.global_batch_size == 128
-        assert any("publishes none for this GPU" in note for note in notes)
+        assert any("publishes no settings for this GPU" in note for note in notes)
 
     def test_a_model_without_published_figures(self):
         request, notes = resolve("qwen")

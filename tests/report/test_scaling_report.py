@@ -114,10 +114,10 @@ def test_processes_on_a_cpu():
 
 def test_no_curve():
     found = report(size(8, 3.2), size(16, 1.7, length=4096))
-    assert screens.shown(found).startswith("no scaling data: no system was measured at two GPU counts\n")
+    assert screens.shown(found).startswith("No scaling data: no system was measured at two GPU counts\n")
     assert "is not shown: measured at one GPU count only" in " ".join(screens.shown(found).split())
     text = markdown.render(found, SOURCES, None).decode()
-    assert "**no scaling data: no system was measured at two GPU counts**" in text
+    assert "**No scaling data: no system was measured at two GPU counts**" in text
     with_plot(found)
 
 

@@ -170,6 +170,20 @@ class TestDryRun:
 
 
 @pytest.mark.parametrize(
+    ("profiler", "nodes", "fails"),
+    [("nsys", "2", True), ("rocprof", "1,2", True), ("nsys", "1", False), ("torch", "2", False)],
+)
+def test_a_profiler_that_needs_one_node_is_an_error_before_the_job_waits(slurm, profiler, nodes, fails, capsys):
+    slurm("sbatch", "12")
+    slurm("sinfo", "batch* (null)")
+    words = ["--executor", "slurm", "--nodes", nodes, "--framework", "nemo", "--profile", profiler]
+    assert (run("benchmark", words) == 2) == fails
+    assert Path("output", "slurm").exists() != fails
+    message = f"error: --profile {profiler} needs one node\nhint:  use --profile torch\n"
+    assert (message in capsys.readouterr().err) == fails
+
+
+@pytest.mark.parametrize(
     "words", [["--wait"], ["--account", "x"], ["--container", "x.sif"], ["--time", "1:00:00"], ["--slurm", "nowhere"]]
 )
 def test_options_of_a_job_need_slurm(words, capsys):

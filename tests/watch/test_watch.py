@@ -195,8 +195,16 @@ def test_the_watch_ends_once_the_interval_is_narrow(tmp_path):
     assert 20 <= updates[-1].state.step < 100
     assert updates[-1].state.half_width <= 0.01
     assert all(update.state.half_width is None or update.state.half_width > 0.01 for update in updates[:-1])
+    assert events(updates)[-1] == f"the within-run interval is ±{lines.percent(updates[-1].state.half_width)}"
     missed = Training(tmp_path / "again.log", log).watched(Conditions(until=0.0001))
     assert missed[-1].status == ExitStatus.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.0995, "10%"), (0.0994, "9.9%"), (0.00095, "0.1%"), (0.00094, "0.09%"), (0.0004, "0.04%")]
+)
+def test_a_share_keeps_a_digit(share, text):
+    assert lines.percent(share) == text
 
 
 def test_a_stall_is_told_once_and_can_end_the_watch(tmp_path):
@@ -436,6 +444,19 @@ def test_every_line_of_the_screen_fits_80_columns(tmp_path):
     shown = lines.screen(updates[-1].state, str(tmp_path / "train.log"), 12.0, 0.01)
     assert max(map(len, shown)) <= 80
     assert len(shown) <= 20
+
+
+def test_the_last_screen_is_whole(tmp_path, capsys):
+    text = "RuntimeError: " + "the reason of a failure in many words " * 4 + "and its end"
+    log = [*log_lines((40, 1.0)), "Traceback (most recent call last):", '  File "a.py", line 1, in <module>', text]
+    (tmp_path / "train.log").write_text("\n".join([*log, ""]))
+    assert cli.run("watch", [str(tmp_path / "train.log"), "--max-stall", "1"]) == ExitStatus.TRAINING_FAILED
+    out = capsys.readouterr().out
+    screen = out[out.index("\n  step ") + 1 :].splitlines()
+    assert max(map(len, screen)) <= 80
+    assert text in " ".join("\n".join(screen).split())
+    assert all(line.startswith("  ") and line[14] != " " for line in screen)
+    assert any(not line[:14].strip() for line in screen)
 
 
 def test_the_time_since_the_start_and_what_a_restart_cost(tmp_path, capsys):

@@ -21,6 +21,7 @@ from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
 from tprimat.log_import.load import Inputs
 from tprimat.log_import.sources import NO_LOG_BY_NAME
 from tprimat.store.history import TRIALS
+from tprimat.text import by_reason
 
 COLLECTED = 50_000
 """New objects after which Python searches for reference cycles."""
@@ -36,11 +37,10 @@ def load(
     *,
     shows_unread: bool = True,
 ) -> Inputs:
-    """Return the results and logs in files and directories; what was named and can't be read is printed.
+    """Return the results and logs in files and directories.
 
-    With `shows_unread`, notes on skipped logs are printed too.
-
-    Raises UsageError, with the hint and the option that named them, if there are no results.
+    What was named and can't be read is printed; with `shows_unread`, notes on skipped files too. Raises UsageError,
+    with the hint and the option that named them, if there are no results.
     """
     # Results have no cycles, and for thousands of them a search after every 700 objects takes 5 to 9% of the time.
     gc.set_threshold(COLLECTED)
@@ -68,9 +68,10 @@ def load(
 
 
 def show_unread(notes: Sequence[str]) -> None:
-    """Print the notes on skipped logs."""
-    for note in (each for each in notes if loader.UNREAD in each):
-        console.error(f"note: {note}")
+    """Print the notes on skipped logs, and on other skipped files that probably are results."""
+    for note in by_reason(notes):
+        if loader.UNREAD in note or loader.LOST.match(note):
+            console.error(f"{'note' if loader.UNREAD in note else 'warning'}: {note}")
 
 
 def check(given: GivenValues, names: Sequence[str | Path], *inputs: Inputs) -> None:

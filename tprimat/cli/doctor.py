@@ -30,10 +30,13 @@ def main(options: argparse.Namespace) -> int:
         del values["analyses_only"]
         console.echo(json.dumps(values, indent=2, ensure_ascii=False))
     else:
-        found = document(diagnosis)
         try:
-            show(found, options)
-        except ModuleNotFoundError:  # rich, which is then what is missing
+            show(document(diagnosis), options)
+        except ImportError as error:
+            # Only rich is imported there. One that isn't installed is among what is missing.
+            if not any(text.startswith("rich, ") for text in diagnosis.missing):
+                diagnosis.doubts.append(f"rich can't be imported ({error}): install it again")
+            found = document(diagnosis)
             parts = found.answer if options.quiet else [*found.screen, *(found.details if options.verbose else ())]
             console.echo("\n".join(_without_rich(parts)).lstrip("\n"))
     return ExitStatus.OK
@@ -43,17 +46,14 @@ def document(diagnosis: Diagnosis) -> Document:
     """Return a diagnosis: what can train here, the machine, and what is missing; then versions and settings."""
     trains = diagnosis.can_train
     shown: list[Block] = [Headline(f"Frameworks that can train here: {', '.join(trains) or 'none'}")]
-    if trains:
-        shown.append(Paragraph(f"To benchmark with the first one: ./benchmark.py --framework {trains[0]}"))
+    shown += [Paragraph(f"To benchmark with the first one: ./benchmark.py --framework {name}") for name in trains[:1]]
     without = "Without training: python3 -m tprimat read imports logs, ./compare_results.py compares results."
     shown += [Paragraph(without), _table("This machine", diagnosis.facts, SOFTWARE), *_gpus(diagnosis.gpus)]
     problems = [*notes(diagnosis.missing, "Missing", ""), *notes(diagnosis.doubts, "Warnings", "")]
     reasons = [_table("Not available", diagnosis.cannot_train)] if diagnosis.cannot_train else []
     software = {title: text for title, text in diagnosis.facts.items() if title in SOFTWARE}
-    answer = problems if trains or diagnosis.analyses_only else [*problems, *reasons]
-    return Document(
-        [*shown, *problems, *reasons], [_table("Software", software)], answer or [Paragraph("Nothing is missing.")]
-    )
+    answer = [*problems, *([] if trains or diagnosis.analyses_only else reasons)] or [Paragraph("Nothing is missing.")]
+    return Document([*shown, *problems, *reasons], [_table("Software", software)], answer)
 
 
 def _table(title: str, texts: Mapping[str, str], without: Sequence[str] = ()) -> Table:
@@ -63,10 +63,8 @@ def _table(title: str, texts: Mapping[str, str], without: Sequence[str] = ()) ->
 def _without_rich(parts: Sequence[Block]) -> Iterator[str]:
     for part in parts:
         match part:
-            case Headline():
-                yield part.text
-            case Paragraph():
-                yield text_of(part.content)
+            case Headline(text) | Paragraph(text):
+                yield text_of(text)
             case Notes():
                 yield f"\n{text_of(part.title)}"
                 yield from (f"- {plain(text_of(entry))}" for entry, _ in part.entries)

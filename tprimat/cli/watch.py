@@ -6,6 +6,8 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 
@@ -50,7 +52,9 @@ def main(arguments: argparse.Namespace) -> int:
     elif arguments.quiet:
         console.echo(lines.line(update.state) if update.state else plain(logs.problem))
     else:
-        console.echo("\n".join(_screen(arguments, logs, update, console.terminal_size()[0])))
+        width, indent = console.terminal_size()[0], " " * (lines.LEFT + 2)
+        form = textwrap.TextWrapper(width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        console.echo("\n".join(map(form.fill, _screen(arguments, logs, update, sys.maxsize))))
     return status
 
 
@@ -100,9 +104,8 @@ def _line_by_line(arguments: argparse.Namespace, logs: GrowingLogs) -> Show:
 def _screen(arguments: argparse.Namespace, logs: GrowingLogs, update: Update, width: int) -> list[str]:
     if update.state is None:
         return [f"{plain(logs.title)}: waiting for the first step ({plain(logs.problem)})"]
-    if update.status is not None:
-        return lines.screen(update.state, logs.title, None, None, width)
-    return lines.screen(update.state, logs.title, update.quiet_s, arguments.until_ci, width)
+    quiet_s, until = (update.quiet_s, arguments.until_ci) if update.status is None else (None, None)
+    return lines.screen(update.state, logs.title, quiet_s, until, width)
 
 
 def _json_line(update: Update, **more: object) -> str:

@@ -136,7 +136,7 @@ def systems_of(
 
 
 def _entries(files: Sequence[Loaded], notes: list[str]) -> list[tuple[Run, str]]:
-    """All runs; one that files hold several times, such as a copy in another directory, only once."""
+    """Return all runs. A run that the files contain several times, as in a copied file, counts once."""
     kept: list[tuple[Run, str]] = []
     seen: dict[tuple[object, ...], tuple[str, Run]] = {}
     for file in files:
@@ -146,7 +146,7 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[tuple[Run, str]]
             earlier = seen.get(key)
             if timed:
                 seen.setdefault(key, (file.name, run))
-            # Of one log two trainings may have equal times, rounded as they are printed, but not all else.
+            # Two trainings of one log may have equal times, since logs round them, but they differ in something else.
             if earlier and (earlier[0] != file.name or not _is_copy(run, earlier[1]) or run == earlier[1]):
                 if _is_copy(run, earlier[1]):
                     where = f"as {earlier[0]}" if earlier[0] != file.name else "twice"

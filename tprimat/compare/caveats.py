@@ -99,7 +99,7 @@ OUTLIER_SHARE = 0.01
 
 OF_ONE = (
     *("throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap"),
-    *("bf16-emulated", "unlike-variables"),
+    *("bf16-emulated", "unlike-variables", "unlike-runs"),
 )
 """Codes of what matters to a system that is compared with none, too."""
 
@@ -309,7 +309,7 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
 
 
 def _unlike_variables(system: SystemResult) -> list[str]:
-    """Return the environment variables in which a system's runs differ, but for those that choose the GPUs."""
+    """Return the environment variables in which a system's runs differ, except those that select GPUs."""
     known = [found for each in system.valid_runs if (found := each.run.environment.settings)]
     names = sorted(set().union(*known))
     return [name for name in names if "VISIBLE" not in name and len({found.get(name) for found in known}) > 1]
@@ -385,7 +385,8 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         text = f"{name}: one outlier step took {shares[name]:.1%} of the measured time"
         yield Caveat("outlier", "info", text)
     for system in systems:
-        if system.spread >= DOUBTFUL_SPREAD:
+        # If a single system's runs are of several sessions, the headline says that they differ.
+        if system.spread >= DOUBTFUL_SPREAD and (len(systems) > 1 or system.is_one_session):
             text = f"runs of {system.name} differ {system.spread:.2f}×"
             question = "" if system.is_one_session else ": are they of one configuration?"
             yield Caveat("unlike-runs", "warning", text + question)

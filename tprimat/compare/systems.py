@@ -32,7 +32,7 @@ _SOFTWARE_WORDS = re.compile(r"\b(?:NVIDIA|Framework|Release)\b ?")
 _MACHINE = tuple(
     row for row in LEDGER if row.optional and row.field.rpartition(".")[0] in ("environment", "energy_metrics")
 )
-"""What of a machine can explain a result; for environment variables, some of which change each day, see caveats.py."""
+"""Settings of a machine that can explain a result, but for environment variables, which caveats.py names."""
 
 _VERSIONS = (r"\d+\.\d+", r"\d[^+\s]*", r"\d.*")
 """How much of a version a name has, the shortest first: 2.6, 2.6.0a0, 2.6.0a0+gitfc899bf."""
@@ -85,14 +85,13 @@ def same_system(run: Run) -> tuple[object, ...]:
 
 
 def parted(entries: Sequence[tuple[Run, str]]) -> list[list[tuple[Run, str]]]:
-    """Part runs of one setup, each with its file, where their machines differ in what can explain a result.
+    """Split the runs of one setup, each with its file, by the settings of their machines that can explain a result.
 
-    If any two differ in a power cap, runs without a known one are a part of their own.
+    If two runs differ in a setting, those that don't state it are a part of their own.
     """
     keys: list[tuple[str | None, ...]] = [()] * len(entries)
     for row in _MACHINE:
         values = [own_value(row, run) for run, _ in entries]
-        # A run of each value.
         stated = {value: run for value, (run, _) in zip(values, entries, strict=True) if value is not None}
         if not all(agree(row, *pair) for pair in itertools.pairwise(stated.values())):
             keys = [(*key, value) for key, value in zip(keys, values, strict=True)]

@@ -86,6 +86,9 @@ def load(
     _load_logs(logs, values, jobs, inputs)
     every = {file.name: file for file in inputs.files}.values()
     inputs.files = _told_apart(list(_without_evidence(every, inputs)))
+    # A file that is no result may have been read as a log.
+    logs_read = tuple(f"skipped: {name}: not" for name in inputs.logs)
+    inputs.notes = [note for note in inputs.notes if not note.startswith(logs_read)]
     inputs.notes += [f"not read: {error.problem}" for error in inputs.errors]
     return inputs
 
@@ -181,6 +184,9 @@ def _results(name: str, given: GivenValues, jobs: int | None, inputs: Inputs) ->
 
 UNREAD = "skipped, possibly logs of a training script with results here"
 """In the note on skipped logs."""
+
+LOST = re.compile(r"skipped: .{1,9999}?: (?:not valid JSON: Input data was truncated|written by a newer|can't be read)")
+"""In the notes on files of a directory that probably are results, and are skipped."""
 
 _OF_A_MEASUREMENT = re.compile(r"_\d{8}_\d{6}\w{0,99}\.(?:log|trace\.json\.gz|memory\.pickle)")
 """How the name of a log or trace of benchmark.py ends."""

@@ -20,7 +20,7 @@ from tprimat.report.costs import cost_sentence
 from tprimat.report.tables import Cell, Row
 from tprimat.report.verdict import Report
 from tprimat.results.run import Run
-from tprimat.text import each_once, join_names, plain
+from tprimat.text import by_reason, each_once, join_names, plain
 from tprimat.units import UNKNOWN
 
 LOSS = "Loss is informational; runs with different data or learning rates cannot be ranked by loss."
@@ -100,7 +100,7 @@ def sections(report: Report) -> Iterator[Block]:
         ("Memory usage", f"{MEMORY} 1 GB is 10⁹ bytes; values are per GPU, or of the CPU.", each_model(_memory)),
         ("Hardware configuration", "", hardware(comparison)),
         ("Detailed analysis", "", each_model(_details)),
-        ("Sources", "", (*files(comparison), *notes(_by_reason(comparison.notes), "Notes"))),
+        ("Sources", "", (*files(comparison), *notes(by_reason(comparison.notes), "Notes"))),
     ):
         yield Heading(2, title)
         if opening:
@@ -337,13 +337,6 @@ def files(comparison: Comparison) -> Iterator[Block]:
     if logs:
         yield Paragraph("The results were imported from these logs:")
         yield Table(["Log", "sha256"], [[Code(path), Code(digest)] for path, digest in sorted(logs)], right_from=99)
-
-
-def _by_reason(texts: Sequence[str]) -> list[str]:
-    """Return notes, with one for all files that are skipped for the same reason."""
-    skipped = [text.removeprefix("skipped: ").partition(": ")[::2] for text in texts if text.startswith("skipped: ")]
-    found = [f"skipped: {text}" for text in each_once(skipped, 0)]
-    return [*found, *(text for text in texts if not text.startswith("skipped: "))]
 
 
 def repeat(comparison: Comparison, sources: Sources) -> Iterator[Block]:

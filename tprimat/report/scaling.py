@@ -35,7 +35,7 @@ METHOD = (
 )
 
 
-NOTHING = "no scaling data: no system was measured at two GPU counts"
+NOTHING = "No scaling data: no system was measured at two GPU counts"
 
 
 def headline(curve: Curve) -> str:

@@ -10,6 +10,7 @@ from tprimat import console, frameworks
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.files import write_output
+from tprimat.frameworks.profiling import PROGRAMS
 from tprimat.measure import sweep
 from tprimat.measure.display import short_path
 from tprimat.slurm import client, collect, script, settings
@@ -34,8 +35,11 @@ def submit(options: argparse.Namespace) -> int:
     something is wrong, or Slurm refuses.
     """
     points = list(sweep.points(options))
-    if options.tune and any((point.num_nodes or 1) > 1 for point in points):
+    is_several = any((point.num_nodes or 1) > 1 for point in points)
+    if is_several and options.tune:
         raise UsageError("--tune searches on one node", hint="use --nodes 1", heading="several-nodes")
+    if is_several and options.profile in PROGRAMS:
+        raise UsageError(f"--profile {options.profile} needs one node", hint="use --profile torch", heading="profile")
     jobs = [_job(point) for point in points]
     # Only now: what is wrong with any of them is known before the first one is submitted.
     statuses = [_submit(point, *job) for point, job in zip(points, jobs, strict=True)]
@@ -71,8 +75,7 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     client.check()
     submitted = Job(make_folder(output_dir), Description(str(output_dir), nodes, tuple(words)))
     path = submitted.folder / script.NAME
-    text = script.text(job, nodes, on_each, words, submitted.folder, output_dir)
-    write_output(path, text.encode(), "--output-dir")
+    write_output(path, script.text(job, nodes, on_each, words, submitted.folder, output_dir).encode(), "--output-dir")
     path.chmod(0o755)
     submitted.write()
     job_id = client.submit(path)

@@ -89,7 +89,7 @@ def changes(state: State) -> list[str]:
     """Return a line for each change of speed so far."""
     return [
         f"step time changed at step {after.first_step}: {units.seconds(before.mean)} → {units.seconds(after.mean)} "
-        f"({_percent(abs(after.mean / before.mean - 1))} {'slower' if after.mean > before.mean else 'faster'})"
+        f"({percent(abs(after.mean / before.mean - 1))} {'slower' if after.mean > before.mean else 'faster'})"
         for before, after in itertools.pairwise(state.summary.segments)
     ]
 
@@ -103,7 +103,7 @@ def against_baseline(state: State) -> str:
     how = "one run; run-to-run variation unknown"
     if ratio.low is not None and ratio.high is not None:
         how = f"{level()} prediction interval {ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
-    return f"{_percent(abs(ratio.value - 1))} {word} so far ({how})"
+    return f"{percent(abs(ratio.value - 1))} {word} so far ({how})"
 
 
 def _step(state: State) -> str:
@@ -148,17 +148,15 @@ def _speed(step_time: float | None, rate: float | None) -> str:
 
 
 def _interval(state: State, until: float | None) -> str:
-    if state.half_width is None:
-        return f"waiting for ±{_percent(until)}" if until is not None else ""
-    more = "other runs may differ by more" if until is None else f"waiting for ±{_percent(until)}"
-    return f"{_width(state)}; {more}"
+    waiting = "" if until is None else f"waiting for ±{percent(until)}"
+    return f"{_width(state)}; {waiting or 'other runs may differ by more'}" if state.half_width is not None else waiting
 
 
 def _width(state: State) -> str:
     """Return the interval, after a change of speed with the mean of the same steps; empty without an interval."""
     if state.half_width is None or state.present is None:
         return ""
-    width = f"±{_percent(state.half_width)} within this run"
+    width = f"±{percent(state.half_width)} within this run"
     if len(state.summary.segments) == 1:
         return width
     return f"since step {state.present.first_step}: {units.seconds(state.present.mean)} {width}"
@@ -180,8 +178,9 @@ def _ranks(state: State) -> str:
         return ""
     slowest = max(state.ranks, key=lambda name: state.ranks[name])
     above = state.ranks[slowest] / statistics.median(state.ranks.values()) - 1
-    return f"{len(state.ranks)} logs; the slowest, {slowest}, takes {_percent(above)} more than the median"
+    return f"{len(state.ranks)} logs; the slowest, {slowest}, takes {percent(above)} more than the median"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """Return a share in percent, with the decimals that its size needs."""
     return f"{share:.{0 if share >= 0.0995 else 1 if share >= 0.00095 else 2}%}"

@@ -165,8 +165,8 @@ class _Watcher:
                     f"{slowdown:.1%} slower, more than {limit}: a reason to stop this run, not a proof",
                     ExitStatus.SLOWER,
                 )
-            if conditions.until is not None and (state.half_width or math.inf) <= conditions.until:
-                return f"the within-run interval is ±{state.half_width:.1%}", ExitStatus.OK
+            if conditions.until is not None and (width := state.half_width or math.inf) <= conditions.until:
+                return f"the within-run interval is ±{lines.percent(width)}", ExitStatus.OK
             if state.is_complete:
                 return f"the training is complete: {state.step:,} steps", missed
         if closed:

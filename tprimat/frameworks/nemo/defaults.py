@@ -67,7 +67,7 @@ class Defaults:
 
 _BOTH = ("bf16", "fp8")
 _ALL = (*_BOTH, "mxfp8")
-LIKE_H100 = "NVIDIA publishes none for this GPU; that of the H100, the same chip with less memory, is used"
+LIKE_H100 = "NVIDIA publishes no settings for this GPU; those of the H100, the same chip with less memory, are used"
 
 PUBLISHED = (
     # Rows `pre_train,llama3,8b`, read in November 2026; the shape of Llama 3 and of 3.1 is one.

@@ -70,9 +70,9 @@ def device(here: Device, options: argparse.Namespace, notes: list[str]) -> Devic
 def _card(name: str) -> Gpu:
     """Return the row of a card by its short name or its key. Raises UsageError if there is none."""
     cards = [gpu for gpu in gpus.gpus() if gpu.vendor == "NVIDIA"]
-    for gpu in cards:
-        if name.lower() in (gpu.short_name.lower(), gpu.key.lower(), gpu.title.lower()):
-            return gpu
+    if exact := [gpu for gpu in cards if name.lower() in (gpu.short_name.lower(), gpu.key.lower(), gpu.title.lower())]:
+        return exact[0]
     names = list(dict.fromkeys(gpu.short_name for gpu in cards))
-    meant = suggestion(name, names, f"choose from {', '.join(names)}", most=3, cutoff=0.4)
+    longer = [each for each in names if name.lower() in each.lower()]
+    meant = suggestion(name, () if longer else names, f"choose from {', '.join(longer or names)}", most=3, cutoff=0.4)
     raise UsageError(f"unknown NVIDIA GPU {name!r}", hint=meant, heading="nemo-options")

@@ -172,7 +172,7 @@ class Resolver(resolve.Resolver):
         if needed <= memory:
             self.note_tight(f"{what},", needed)
             return None
-        problem = f"{what}, each has {gigabytes(memory / GB)} free"
+        problem = f"{what}; each has {gigabytes(memory / GB)} free"
         # A smaller model is divided only as the user says.
         sizes: dict[str, Any] = {name: getattr(self.requested, name) or 1 for name in DIVISION}
         undivided = dataclasses.replace(request, **sizes)

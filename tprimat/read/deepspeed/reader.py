@@ -89,7 +89,7 @@ _TIMING = {
 
 @dataclasses.dataclass
 class DeepspeedRun(RunBuilder):
-    """Builder of the Run of one DeepSpeed training; `timed` are records of the timer alone, which prints no times."""
+    """Builder of the Run of one DeepSpeed training; `timed` are the records that have a rate and no step time."""
 
     timed: Sequence[Record] = ()
 
@@ -191,7 +191,7 @@ class Reader(StepReader):
             self._current.put("learning_rate", self._logged[1])
 
     def done(self, run: RunBuilder) -> None:
-        """State what follows from the statements, and find the records whose step times follow from the batch."""
+        """Add what follows from the log's statements, and find the records whose step times need the batch."""
         assert isinstance(run, DeepspeedRun)
         training, stated, profile = run.training, run.stated, self._profile
         is_last, records = training is self.sorter.trainings[-1], training.ordered()

@@ -116,7 +116,7 @@ class RunBuilder:
         return self.training.around.stated
 
     def reading(self) -> ParsedLog:
-        """Return what a reader hands over, with the global batch size that follows from what the source states."""
+        """Return the parsed log, with the global batch size that follows from the source's statements."""
         notes, stated = (*self.notes, *self.training.notes()), dict(self.stated)
         parts = (stated[name] for name in ("micro_batch_size", "tokens_per_step") if name in stated)
         if (batch := self.sizes({})[0].global_batch_size) and (part := next(parts, None)):
