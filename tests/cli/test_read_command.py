@@ -119,6 +119,71 @@ def test_a_batch_that_follows_from_what_a_log_states_is_stated(call, tmp_path):
     assert "128 on the command line, 64 in the log" in found.source.overrides["global_batch_size"]
 
 
+def test_a_given_batch_that_agrees_stays_with_another_number_of_gpus(call, tmp_path):
+    sizes = (("train_micro_batch_size_per_gpu", 4), ("gradient_accumulation_steps", 2))
+    ends = "".join(f"[INFO] [launch.py:347:main] Process {n} exits successfully.\n" for n in range(8))
+    (tmp_path / "a.log").write_text(deepspeed(*sizes) + ends)
+    assert call("a.log", "--global-batch-size", 64, "--num-gpus", 16, "--override")[0] == 0
+    (found,) = results(tmp_path / "output").values()
+    # Without it, micro-batch, accumulation and 16 GPUs give 128.
+    assert (found.num_gpus, found.training_config.global_batch_size) == (16, 64)
+    assert list(found.step_times) == [2.0, 2.0]
+    assert list(found.source.overrides) == ["num_gpus"]
+
+
+def megatron(*batches, length=2048):
+    return "".join(
+        f" iteration {n:8d}/ 100 | consumed samples: {64 * n} | elapsed time per iteration (ms): 500.0 | "
+        f"learning rate: 1.0E-04 | global batch size: {batch:5d} | lm loss: {6 - n / 100:.6E} | loss scale: 1.0 | grad norm: 0.500 | "
+        f"actual seqlen: {length + n * (length == 1)} | number of skipped iterations: 0 | "
+        "number of nan iterations: 0 |\n"
+        for n, batch in enumerate(batches, 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "option", "value", "statement"),
+    [
+        (megatron(16, 32, 24), "--global-batch-size", 24, "16 to 32"),
+        (megatron(16, 16, 16, length=1), "--sequence-length", 4, "2 to 4"),
+        (
+            "".join(
+                f"Training epoch 0, iteration {n}/9 | lr: 1e-05 | global_batch_size: {batch} | global_step: {n} | "
+                f"reduced_train_loss: {5 - n / 10} | train_step_timing in s: 2.5\n"
+                for n, batch in enumerate((16, 48, 32))
+            ),
+            "--global-batch-size",
+            32,
+            "16 to 48",
+        ),
+    ],
+)
+def test_one_size_given_for_one_that_changes_during_the_run_contradicts_the_log(
+    call, tmp_path, content, option, value, statement
+):
+    (tmp_path / "a.log").write_text(content)
+    assert call("a.log")[0] == 0
+    (found,) = results(tmp_path / "output").values()
+    assert any("changes during the run" in each for each in found.warnings)
+    status, _, err = call("a.log", option, value)
+    assert status == 2
+    assert f"as {statement} (" in err
+    assert call("a.log", option, value, "--override", "--output-dir", "other")[0] == 0
+    (found,) = results(tmp_path / "other").values()
+    field = option[2:].replace("-", "_")
+    assert getattr(found.training_config, field) == value
+    assert f"{value} on the command line, {statement} in the log" in found.source.overrides[field]
+
+
+def test_a_batch_that_changes_during_the_run_is_no_gap_that_another_source_fills(call, tmp_path):
+    (tmp_path / "a.log").write_text(megatron(16, 32, 24) + deepspeed(("train_batch_size", 64)))
+    (tmp_path / "b.log").write_text(megatron(64, 64, 64) + deepspeed(("train_batch_size", 64), ("world_size", 8)))
+    assert all(call(name, "--output-dir", name[0])[0] == 0 for name in ("a.log", "b.log"))
+    (changing,), (constant,) = (results(tmp_path / name).values() for name in "ab")
+    assert (changing.framework, changing.training_config.global_batch_size) == ("deepspeed", None)
+    assert (constant.training_config.global_batch_size, constant.num_gpus) == (64, 8)
+
+
 @pytest.mark.parametrize(
     ("content", "arguments", "heading"),
     [

@@ -186,9 +186,14 @@ def imported(
         if name in ("gpu", "precision", "model_shape"):
             continue
         value, statement = getattr(given, name), parsed.stated.get(name)
-        if value is None or (statement is not None and _agrees(name, value, statement.value)):
+        if value is None:
             continue
-        used[name] = value
+        agrees = statement is not None and _agrees(name, value, statement.value)
+        if name != "model" or not agrees:
+            # What a log only implies may change with another given value.
+            used[name] = value
+        if agrees:
+            continue
         if statement is None or (name == "model" and statement.weight == 0):
             warnings.append(f"{what} ({value}) is from the command line; the log doesn't state it")
             continue

@@ -64,7 +64,7 @@ def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[Par
 
 def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) -> ParsedLog:
     def build(given: Mapping[str, Any]) -> Run:
-        run = fill_gaps(one.run(given), other.run(), f"{other_name}'s lines in the log")
+        run = fill_gaps(one.run(given), other.run(given), f"{other_name}'s lines in the log")
         called = RENAMED.get((one_name, other_name), run.framework)
         grad_norms, warnings = run.grad_norms, run.warnings
         if other_name == "deepspeed" and not any(grad_norms):
@@ -86,9 +86,12 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
         "breakdown": {**other.breakdown, **run.breakdown},
     }
     filled_names: list[str] = []
+    changing = "; ".join(each for each in (*run.warnings, *other.warnings) if " changes during the run" in each)
     for part in _PARTS:
         known, added = getattr(run, part), getattr(other, part)
-        new = {name: value for name, value in added.known().items() if getattr(known, name) is None}
+        # What one source has change is no gap.
+        varying = [name for name, words in _UNKNOWN.items() if f"{words.removesuffix('unknown')}changes" in changing]
+        new = {name: v for name, v in added.known().items() if getattr(known, name) is None and name not in varying}
         if part == "model_config" and known.num_layers is not None:
             new.pop("source", None)
         if new:

@@ -66,13 +66,10 @@ class MegatronRun(RunBuilder):
         # A curriculum changes what the arguments state.
         lengths = sorted({int(length) for length in table.present("sequence_length") if 1 <= length <= LARGEST_COUNT})
         if lengths:
-            fields.pop("sequence_length", None)
-        if len(lengths) == 1:
-            fields["sequence_length"] = LoggedValue(lengths[0], table.lines[0], f"actual seqlen: {lengths[0]}")
-        elif lengths:
-            training.warnings.append(
-                f"sequence length changes during the run ({lengths[0]} to {lengths[-1]}): no throughput in tokens"
-            )
+            length = lengths[0] if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
+            fields["sequence_length"] = LoggedValue(length, table.lines[0], f"actual seqlen: {length}")
+        if len(lengths) > 1:
+            training.warnings.append(f"sequence length changes during the run ({length}): no throughput in tokens")
         if line := marks.get("amd"):
             fields |= {"platform": LoggedValue("amd", line, ""), "software_stack": LoggedValue("rocm", line, "")}
         if device := stated.get("device"):
@@ -132,13 +129,10 @@ class MegatronRun(RunBuilder):
         _warn_of_missing(table, seconds, windows, warnings)
         warnings += check_stamps(_stamped(table, seconds, windows))
         _check_rates(table, seconds, sizes, warnings)
-        if self.batch is None and sizes.global_batch_size is None:
-            batches = {int(batch) for batch in table.present("batch") if batch >= 1}
-            if batches:
-                warnings.append(
-                    f"global batch size changes during the run ({min(batches)} to {max(batches)}), so there "
-                    "is no throughput in tokens"
-                )
+        if self.batch is not None and sizes.global_batch_size is None:
+            warnings.append(
+                f"global batch size changes during the run ({self.batch.value}), so there is no throughput in tokens"
+            )
         native = {name: table.column(field) for name, field in _NATIVE.items() if table.present(field)}
         if used := native.get("memory_device_used_gb"):
             native["memory_device_used_gb"] = tuple(gib if gib is None else round(gib_to_gb(gib), 4) for gib in used)
@@ -234,13 +228,11 @@ def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
     sizes = {size for size in records.present("batch") if 1 <= size <= LARGEST_COUNT}
     if not sizes:
         return stated.count_statement("global_batch_size")
-    if len(sizes) > 1:
-        return None
-    line, size = min(
-        (line, size) for line, size in zip(records.lines, records.column("batch"), strict=True) if size in sizes
-    )
-    assert size is not None
-    return LoggedValue(int(size), line, f"global batch size: {size:.0f}")
+    line = min(line for line, size in zip(records.lines, records.column("batch"), strict=True) if size in sizes)
+    least, most = int(min(sizes)), int(max(sizes))
+    # Several are no count: the batch is unknown, and one that the user gives contradicts the log.
+    value = least if least == most else f"{least} to {most}"
+    return LoggedValue(value, line, f"global batch size: {value}")
 
 
 def _warn_of_missing(

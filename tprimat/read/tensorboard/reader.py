@@ -285,10 +285,11 @@ def _state_batch(sizes: Mapping[int, float], scalars: Mapping[str, list[Point]],
         used = {samples // steps for steps, samples in advances or first if steps > 0 < samples and not samples % steps}
     requested = stated.count("global_batch_size")
     if len(used) > 1:
+        batches = f"{min(used)} to {max(used)}"
         stated.pop("global_batch_size", None)
+        state(stated, "global_batch_size", batches, f"{where}: {batches}")
         training.warnings.append(
-            f"global batch size changes during the run ({min(used)} to {max(used)}), so there is no "
-            "throughput in tokens"
+            f"global batch size changes during the run ({batches}), so there is no throughput in tokens"
         )
     elif used:
         (size,) = used
