@@ -135,8 +135,8 @@ def megatron(*batches, length=2048):
     return "".join(
         f" iteration {n:8d}/ 100 | consumed samples: {64 * n} | elapsed time per iteration (ms): 500.0 | "
         f"learning rate: 1.0E-04 | global batch size: {batch:5d} | lm loss: {6 - n / 100:.6E} | "
-        f"loss scale: 1.0 | grad norm: 0.500 | actual seqlen: {length + n * (length == 1)} | number of skipped iterations: 0 | "
-        "number of nan iterations: 0 |\n"
+        f"loss scale: 1.0 | grad norm: 0.500 | actual seqlen: {length + n * (length == 1)} | "
+        "number of skipped iterations: 0 | number of nan iterations: 0 |\n"
         for n, batch in enumerate(batches, 1)
     )
 
