@@ -111,9 +111,8 @@ class StepReader(abc.ABC):
         options_in(line.text, line.number, pending.stated, bare=False)
 
     def hear(self, line: Line) -> None:
-        """Read what happens around the records; before the first one, events alone."""
-        around = self.sorter.pending
-        (around if self.recognised else around.events).feed(line.number, line.text)
+        """Read what happens around the records; before the first one, times and events alone."""
+        self.sorter.pending.feed(line.number, line.text, causes=self.recognised)
 
     def cut_off(self, step: int, line: Line) -> bool:
         """Return whether the file ends in a line without values, which is of a step then."""
