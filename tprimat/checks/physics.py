@@ -283,11 +283,8 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     if abs(factor - 1) <= SAME:
         return None
     if abs(factor - 1) <= NEAR:
-        return Finding(
-            "warning",
-            "own-rate",
-            f"{printed:{figure}} {unit} reported, {factor - 1:+.1%} from {parts} / step time (of {closest})",
-        )
+        text = f"{printed:{figure}} {unit} reported, {factor - 1:+.1%} from {parts} / step time (of {closest})"
+        return Finding("warning", "own-rate", text)
     declared = f"{batch:,} × {length:,} tokens" if unit == "tokens/s" else f"{batch:,} samples"
     text = (
         f"it reports {printed:{figure}} {unit}, but {declared} in {windows[closest]:.4g} s are "

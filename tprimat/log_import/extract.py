@@ -40,6 +40,7 @@ _OPTIONS = {
 }
 """What a user can give for a log, by field: the option, and its name in a message."""
 
+_SIZES = ("num_gpus", "global_batch_size", "sequence_length")
 _OVERRIDE = "remove the option, or add --override"
 NEAREST = 3
 """Models of a family that an error lists."""
@@ -179,21 +180,17 @@ def imported(
     Raises UsageError when one contradicts the log and `override` is not set.
     """
     given = given.of(logs[0].path)
-    used: dict[str, Any] = {}
+    # A size that agrees counts too: what a log only implies may change with another value.
+    used = {name: size for name in _SIZES if (size := getattr(given, name)) is not None}
     overrides: dict[str, str] = {}
     warnings = []
     for name, (_, what) in _OPTIONS.items():
         if name in ("gpu", "precision", "model_shape"):
             continue
         value, statement = getattr(given, name), parsed.stated.get(name)
-        if value is None:
+        if value is None or (statement is not None and _agrees(name, value, statement.value)):
             continue
-        agrees = statement is not None and _agrees(name, value, statement.value)
-        if name != "model" or not agrees:
-            # What a log only implies may change with another given value.
-            used[name] = value
-        if agrees:
-            continue
+        used[name] = value
         if statement is None or (name == "model" and statement.weight == 0):
             warnings.append(f"{what} ({value}) is from the command line; the log doesn't state it")
             continue

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.run_builder import contradictions
 from tprimat.read.parsing.sequencer import SAME_FIGURES
 from tprimat.results.run import Run
 
@@ -86,12 +87,14 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
         "breakdown": {**other.breakdown, **run.breakdown},
     }
     filled_names: list[str] = []
-    changing = "; ".join(each for each in (*run.warnings, *other.warnings) if " changes during the run" in each)
+    changing = [each.partition(" changes during the run")[0] for each in (*run.warnings, *other.warnings)]
     for part in _PARTS:
         known, added = getattr(run, part), getattr(other, part)
-        # What one source has change is no gap.
-        varying = [name for name, words in _UNKNOWN.items() if f"{words.removesuffix('unknown')}changes" in changing]
-        new = {name: v for name, v in added.known().items() if getattr(known, name) is None and name not in varying}
+        # What changes in one source is no gap.
+        gaps = [
+            name for name in added.known() if getattr(known, name) is None and name.replace("_", " ") not in changing
+        ]
+        new = {name: getattr(added, name) for name in gaps}
         if part == "model_config" and known.num_layers is not None:
             new.pop("source", None)
         if new:
@@ -108,7 +111,9 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
     warnings = [warning for warning in run.warnings if not _is_resolved(warning, filled_names)]
     if filled_names:
         warnings.append(f"{', '.join(dict.fromkeys(filled_names))}: from {origin}")
-    return msgspec.structs.replace(run, **changes, warnings=tuple(warnings))
+    sizes, spread = (changes.get(part, getattr(run, part)).known() for part in _PARTS[:2])
+    warnings += contradictions(sizes | spread)
+    return msgspec.structs.replace(run, **changes, warnings=tuple(dict.fromkeys(warnings)))
 
 
 def same_training(one: Run, other: Run, *, ranks: bool = False) -> bool:
