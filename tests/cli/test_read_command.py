@@ -13,9 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tprimat.catalog import models
 from tprimat.cli import read as read_command
 from tprimat.cli import run
 from tprimat.log_import import sources
+from tprimat.results.run import ModelConfig
 from tprimat.store import store
 
 TRAINER = "".join(
@@ -182,6 +184,68 @@ def test_a_batch_that_changes_during_the_run_is_no_gap_that_another_source_fills
     (changing,), (constant,) = (results(tmp_path / name).values() for name in "ab")
     assert (changing.framework, changing.training_config.global_batch_size) == ("deepspeed", None)
     assert (constant.training_config.global_batch_size, constant.num_gpus) == (64, 8)
+
+
+SHAPE = {
+    "num_layers": 2, "hidden_size": 1024, "num_attention_heads": 8, "num_query_groups": 8, "head_dim": 128,
+    "ffn_hidden_size": 4096, "vocab_size": 32000, "gated_ffn": True,
+}  # fmt: skip
+
+
+@pytest.fixture
+def shape(tmp_path):
+    (tmp_path / "shape.json").write_text(json.dumps(SHAPE))
+    return tmp_path / "shape.json"
+
+
+COUNT = models.parameters(ModelConfig(**SHAPE))
+
+
+@pytest.mark.parametrize(
+    ("stated", "agrees"), [(2 * COUNT, True), (2 * COUNT + 1, False), (COUNT // 2 + 1, True), (COUNT // 2 - 1, False)]
+)
+def test_a_shape_with_twice_or_half_the_parameters_that_the_log_states_needs_override(
+    call, tmp_path, shape, stated, agrees
+):
+    (tmp_path / "a.log").write_text(f"trainable params: 4,096 || all params: {stated:,} || trainable%: 0.1\n{TRAINER}")
+    status, _, err = call("a.log", "--model-shape", shape)
+    assert status == (0 if agrees else 2)
+    assert agrees or f"--model-shape: {COUNT:,} parameters, {stated:,} in the log" in err
+    assert call("a.log", "--model-shape", shape, "--override", "--output-dir", "other")[0] == 0
+    (found,) = results(tmp_path / "other").values()
+    kept = found.model_config
+    # Adapters stay adapters: nothing else says what is trained.
+    assert (kept.num_layers, kept.trainable_parameters) == (2, 4096)
+    assert kept.num_parameters == (stated if agrees else None)
+    assert any(f"{stated:,} in the log" in each for each in found.warnings) is not agrees
+
+
+@pytest.mark.parametrize(("name", "contradicts"), [("mine-120M", False), ("mine-7B", True), ("llama-3.2-1b", True)])
+def test_a_given_shape_that_is_not_of_the_model_that_the_log_names(call, tmp_path, shape, name, contradicts):
+    assert 60e6 < COUNT < 240e6
+    step = "step {} | epoch 0 | loss 4.5000 | mem 20.50 GiB | tps 800.00(400.00/gpu) | num_label_tokens 7\n"
+    (tmp_path / "a.log").write_text(
+        f"  pretrained_model_name_or_path: /models/{name}\n" + "".join(map(step.format, range(3)))
+    )
+    for given in ((), ("--model-name", name)):
+        assert call("a.log", "--model-shape", shape, *given)[0] == 0
+        (found,) = results(tmp_path / "output").values()
+        text = f"the model {name} and the given shape can't both be true"
+        assert (text in found.warnings) is (contradicts and not given)
+        assert not any("shape isn't stated" in each for each in found.warnings)
+
+
+def test_an_overridden_shape_is_noted_and_keeps_the_trained_parameters(call, tmp_path, shape):
+    (tmp_path / "a.log").write_text(
+        "".join(f" {name} {'.' * 20} {value}\n" for name, value in (("num_layers", 4), ("hidden_size", 512)))
+        + megatron(16, 16)
+    )
+    status, _, err = call("a.log", "--model-shape", shape)
+    assert (status, "the model shape as another" in err) == (2, True)
+    assert call("a.log", "--model-shape", shape, "--override")[0] == 0
+    (found,) = results(tmp_path / "output").values()
+    assert found.model_config.num_layers == 2
+    assert found.source.overrides["model_shape"].endswith(" on the command line, another in the log")
 
 
 @pytest.mark.parametrize(
