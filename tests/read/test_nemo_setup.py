@@ -264,7 +264,7 @@ def test_a_batch_that_changes_is_none():
     ]
     made = run(*lines)
     assert made.training_config.global_batch_size is None
-    assert "global batch size changes during the run (16 to 48), so there is no throughput in tokens" in made.warnings
+    assert "global batch size changes during the run (16 to 48): no throughput in tokens" in made.warnings
     made = run(*lines[:1])
     assert (made.training_config.global_batch_size, made.training_config.max_steps, made.steps) == (16, 30, (2,))
 

@@ -279,17 +279,14 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     if abs(factors[closest] - 1) > NEAR:
         # Which window the printed rate is of isn't known; one under which it has an explanation is likelier.
         closest = next((name for name in factors if explain(run, factors[name])), closest)
-    factor = factors[closest]
+    factor, shown = factors[closest], f"{printed:{figure}} {unit}"
     if abs(factor - 1) <= SAME:
         return None
     if abs(factor - 1) <= NEAR:
-        text = f"{printed:{figure}} {unit} reported, {factor - 1:+.1%} from {parts} / step time (of {closest})"
+        text = f"{shown} reported, {factor - 1:+.1%} from {parts} / step time (of {closest})"
         return Finding("warning", "own-rate", text)
     declared = f"{batch:,} × {length:,} tokens" if unit == "tokens/s" else f"{batch:,} samples"
-    text = (
-        f"it reports {printed:{figure}} {unit}, but {declared} in {windows[closest]:.4g} s are "
-        f"{printed / factor:{figure}} {unit}"
-    )
+    text = f"it reports {shown}, but {declared} in {windows[closest]:.4g} s are {printed / factor:{figure}} {unit}"
     # Who counts no padding prints fewer tokens than are computed; samples may be of a clock without data wait.
     severity: Severity = "error" if factor > 1 and unit == "tokens/s" else "warning"
     text += f" ({factor:.3f}× less)" if factor > 1 else "; padding may not be counted" if unit == "tokens/s" else ""

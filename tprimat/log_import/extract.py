@@ -40,7 +40,6 @@ _OPTIONS = {
 }
 """What a user can give for a log, by field: the option, and its name in a message."""
 
-_SIZES = ("num_gpus", "global_batch_size", "sequence_length")
 _OVERRIDE = "remove the option, or add --override"
 NEAREST = 3
 """Models of a family that an error lists."""
@@ -181,7 +180,7 @@ def imported(
     """
     given = given.of(logs[0].path)
     # A size that agrees counts too: what a log only implies may change with another value.
-    used = {name: size for name in _SIZES if (size := getattr(given, name)) is not None}
+    used = {n: size for n in ("num_gpus", "global_batch_size", "sequence_length") if (size := getattr(given, n))}
     overrides: dict[str, str] = {}
     warnings = []
     for name, (_, what) in _OPTIONS.items():
@@ -262,9 +261,8 @@ def _checked(run: Run, given: GivenValues, name: str) -> Run:
             warning = f"{_OPTIONS[field][1]} was overridden: {text}"
             run = msgspec.structs.replace(run, source=source, warnings=(warning, *run.warnings))
             if field == "model_shape":
-                trainable = value.trainable_parameters or stated.trainable_parameters
-                shape = msgspec.structs.replace(value, trainable_parameters=trainable)
-                run = msgspec.structs.replace(run, model_config=shape)
+                kept = ModelConfig(trainable_parameters=stated.trainable_parameters)
+                run = msgspec.structs.replace(run, model_config=value.over(kept))
             else:
                 named[field] = value
     return _with_machine(run, named["gpu"], named["precision"])
@@ -302,31 +300,29 @@ def completed(run: Run, given: GivenValues) -> Run:
         problem = f"--gpu {used['gpu']}: the training ran on {stack}"
         raise UsageError(problem, heading="option-against-log", hint=_OVERRIDE)
     sizes = {field: value for field, value in used.items() if field in run.training_config.__struct_fields__}
+    config, doubts = run.model_config, list[str]()
     if shape := used.get("model_shape"):
-        known = {name: getattr(run.model_config, name) for name in ("num_parameters", "trainable_parameters")}
-        own, count, doubts = models.parameters(shape), known["num_parameters"], list[str]()
+        own, count = models.parameters(shape), config.num_parameters
         if own and count and not count / models.NAMED_SIZE <= own <= count * models.NAMED_SIZE:
             doubts.append(f"--model-shape: {own:,} parameters, {count:,} in the log")
             if not given.override:
                 raise UsageError(doubts[0], heading="option-against-log", hint=_OVERRIDE)
-            known["num_parameters"] = None
+            count = None
         if given.model is None and models.denies(run.model, shape):
             doubts.append(f"the model {run.model} and the given shape can't both be true")
-        run = msgspec.structs.replace(
-            run,
-            model_config=msgspec.structs.replace(shape, **{n: v for n, v in known.items() if v is not None}),
-            warnings=(*doubts, *(each for each in run.warnings if "the model's shape isn't stated" not in each)),
-        )
+        config = ModelConfig(num_parameters=count, trainable_parameters=config.trainable_parameters).over(shape)
         used["model_shape"] = shape.source
     warnings = (
         f"{_OPTIONS[name][1]} ({value}) is from the command line; the source doesn't state it"
         for name, value in used.items()
     )
+    others = (each for each in run.warnings if not shape or "the model's shape isn't stated" not in each)
     run = msgspec.structs.replace(
         run,
         model=used.get("model", run.model),
+        model_config=config,
         training_config=msgspec.structs.replace(run.training_config, **sizes),
-        warnings=(*warnings, *run.warnings),
+        warnings=(*warnings, *doubts, *others),
     )
     return _with_machine(run, used.get("gpu"), used.get("precision"))
 

@@ -87,14 +87,11 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
         "breakdown": {**other.breakdown, **run.breakdown},
     }
     filled_names: list[str] = []
-    changing = [each.partition(" changes during the run")[0] for each in (*run.warnings, *other.warnings)]
+    # What changes in one source is no gap.
+    changing = {each.partition(" changes during")[0].replace(" ", "_") for each in (*run.warnings, *other.warnings)}
     for part in _PARTS:
         known, added = getattr(run, part), getattr(other, part)
-        # What changes in one source is no gap.
-        gaps = [
-            name for name in added.known() if getattr(known, name) is None and name.replace("_", " ") not in changing
-        ]
-        new = {name: getattr(added, name) for name in gaps}
+        new = {n: value for n, value in added.known().items() if getattr(known, n) is None and n not in changing}
         if part == "model_config" and known.num_layers is not None:
             new.pop("source", None)
         if new:

@@ -49,7 +49,6 @@ class MegatronRun(RunBuilder):
 
     training: MegatronTraining
     fields: LoggedValues = dataclasses.field(default_factory=LoggedValues)
-    batch: LoggedValue | None = None
 
     @classmethod
     def of(cls, training: MegatronTraining) -> MegatronRun:
@@ -68,8 +67,6 @@ class MegatronRun(RunBuilder):
         if lengths:
             length = lengths[0] if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
             fields["sequence_length"] = LoggedValue(length, table.lines[0], f"actual seqlen: {length}")
-        if len(lengths) > 1:
-            training.warnings.append(f"sequence length changes during the run ({length}): no throughput in tokens")
         if line := marks.get("amd"):
             fields |= {"platform": LoggedValue("amd", line, ""), "software_stack": LoggedValue("rocm", line, "")}
         if device := stated.get("device"):
@@ -89,7 +86,6 @@ class MegatronRun(RunBuilder):
             settings=setup.switches(stated),
             shape=shape,
             fields=fields,
-            batch=batch,
             left_out=left_out,
         )
         builder.memory = builder._memory()
@@ -129,10 +125,6 @@ class MegatronRun(RunBuilder):
         _warn_of_missing(table, seconds, windows, warnings)
         warnings += check_stamps(_stamped(table, seconds, windows))
         _check_rates(table, seconds, sizes, warnings)
-        if self.batch is not None and sizes.global_batch_size is None:
-            warnings.append(
-                f"global batch size changes during the run ({self.batch.value}), so there is no throughput in tokens"
-            )
         native = {name: table.column(field) for name, field in _NATIVE.items() if table.present(field)}
         if used := native.get("memory_device_used_gb"):
             native["memory_device_used_gb"] = tuple(gib if gib is None else round(gib_to_gb(gib), 4) for gib in used)
@@ -230,7 +222,6 @@ def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
         return stated.count_statement("global_batch_size")
     line = min(line for line, size in zip(records.lines, records.column("batch"), strict=True) if size in sizes)
     least, most = int(min(sizes)), int(max(sizes))
-    # Several are no count: the batch is unknown, and one that the user gives contradicts the log.
     value = least if least == most else f"{least} to {most}"
     return LoggedValue(value, line, f"global batch size: {value}")
 
@@ -283,15 +274,13 @@ def _check_rates(records: Table, seconds: Sequence[float | None], sizes: Trainin
         for rate, time, line in zip(records.column("tokens_rate"), seconds, records.lines, strict=True)
         if rate and time
     ]
-    if not lengths:
-        return
-    if sequence is None:
+    if sequence:
+        shares = [(length / sequence, line) for length, line in lengths]
+        values = f"{batch} × {sequence} / {world}"
+        warnings += disagreement(shares, "lines print tokens/s/GPU that disagree", values)
+    elif lengths:
         lengths.sort()
         middle = lengths[len(lengths) // 2][0]
         agree = lengths[-1][0] - lengths[0][0] <= 2 * RATE_AGREEMENT * middle
         fit = f"suggest {middle:.0f} tokens (set it with --sequence-length)" if agree else "fit no single length"
         warnings.append(f"the sequence length isn't stated; the logged tokens/s/GPU {fit}")
-        return
-    shares = [(length / sequence, line) for length, line in lengths]
-    who, values = "lines print tokens/s/GPU that disagree", f"{batch} × {sequence} / {world}"
-    warnings += disagreement(shares, who, values)

@@ -115,14 +115,13 @@ class LogContext:
         """Add something that a line states."""
         self.stated.add(name, LoggedValue(value, line, " ".join(text.split())[:300], weight))
 
-    def feed(self, number: int, text: str, *, causes: bool = True) -> None:
-        """Read a line for its timestamp, for events and, if `causes`, for what may have stopped the training."""
+    def feed(self, number: int, text: str) -> None:
+        """Read a line for its timestamp, for events and for what may have stopped the training."""
         stamp, says_something = _heard(text)
         if says_something or self.causes.is_open:
             self.events.feed(number, text)
             self.first_stamp = self.first_stamp or stamp
-            if causes:
-                self.causes.feed(number, text[:10_000])
+            self.causes.feed(number, text[:10_000])
 
     def starts_over(self, later: LogContext) -> bool:
         """Return whether the training failed, and what a later part begins is another attempt at the very same one."""

@@ -137,6 +137,10 @@ class RunBuilder:
         series, warnings = self.series(sizes, [*self.left_out, *doubts])
         known = {**sizes.known(), **spread.known(), "tokens_per_step": stated.count("tokens_per_step")}
         warnings += [*errors, *contradictions(known), *self.unknowns(sizes, series)]
+        # A range instead of a count makes the size unknown, and one that the user gives contradicts it.
+        for name, words in _SIZES.items():
+            if (span := stated.word(name)) and name not in known:
+                warnings.append(f"{words} changes during the run ({span}): no throughput in tokens")
         status, reason = self.fixed_status or self.status(sizes.max_steps, series, warnings)
         timestamp = self.started(warnings)
         warnings += self.remarks
@@ -216,7 +220,7 @@ class RunBuilder:
     def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
         """Return a warning, with the reason, for everything that stays unknown."""
         warnings = []
-        without = [name for name in _SIZES if getattr(sizes, name) is None and self.of_training]
+        without = [name for name in _SIZES if not (getattr(sizes, name) or self.stated.word(name)) and self.of_training]
         if series["steps"] and all(seconds is None for seconds in series["step_times"]):
             warnings.append(self.unknown.get("step_times", "no step times in the source"))
         warnings += [self.unknown[name] for name in without if name in self.unknown]
