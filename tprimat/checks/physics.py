@@ -259,10 +259,10 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     """Compare the printed rate with batch × sequence / step time, over every window that it may be of."""
     batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
     printed, work = printed_tokens_per_second(run), run.tokens_per_step
-    unit, figure, parts, explain = "tokens/s", ",.0f", "batch × sequence length", corrections.tokens_per_step
+    unit, figure, of, explain = "tokens/s", ",.0f", "batch × sequence length / step time", corrections.tokens_per_step
     if printed is None or work is None:
         printed, work = _printed(run, "samples_per_second"), batch
-        unit, figure, parts, explain = "samples/s", ".4g", "batch", lambda run, factor: ()
+        unit, figure, of, explain = "samples/s", ".4g", "batch / step time", lambda run, factor: ()
     if printed is None or work is None:
         return None
     times = [time for time in run.step_times if time is not None]
@@ -283,8 +283,7 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     if abs(factor - 1) <= SAME:
         return None
     if abs(factor - 1) <= NEAR:
-        text = f"{shown} reported, {factor - 1:+.1%} from {parts} / step time (of {closest})"
-        return Finding("warning", "own-rate", text)
+        return Finding("warning", "own-rate", f"{shown} reported, {factor - 1:+.1%} from {of} (of {closest})")
     declared = f"{batch:,} × {length:,} tokens" if unit == "tokens/s" else f"{batch:,} samples"
     text = f"it reports {shown}, but {declared} in {windows[closest]:.4g} s are {printed / factor:{figure}} {unit}"
     # Who counts no padding prints fewer tokens than are computed; samples may be of a clock without data wait.

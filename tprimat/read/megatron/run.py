@@ -221,8 +221,7 @@ def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
     if not sizes:
         return stated.count_statement("global_batch_size")
     line = min(line for line, size in zip(records.lines, records.column("batch"), strict=True) if size in sizes)
-    least, most = int(min(sizes)), int(max(sizes))
-    value = least if least == most else f"{least} to {most}"
+    value = int(min(sizes)) if len(sizes) == 1 else f"{min(sizes):.0f} to {max(sizes):.0f}"
     return LoggedValue(value, line, f"global batch size: {value}")
 
 
@@ -276,8 +275,7 @@ def _check_rates(records: Table, seconds: Sequence[float | None], sizes: Trainin
     ]
     if sequence:
         shares = [(length / sequence, line) for length, line in lengths]
-        values = f"{batch} × {sequence} / {world}"
-        warnings += disagreement(shares, "lines print tokens/s/GPU that disagree", values)
+        warnings += disagreement(shares, "lines print tokens/s/GPU that disagree", f"{batch} × {sequence} / {world}")
     elif lengths:
         lengths.sort()
         middle = lengths[len(lengths) // 2][0]
