@@ -123,8 +123,8 @@ PARTS = {"micro_batch_size": 4, "gradient_accumulation_steps": 2, "data_parallel
         (
             {f"{kind}_parallel_size": 2 for kind in ("data", "tensor_model", "pipeline_model", "context")},
             {"num_gpus": 32},
-            "number of GPUs 32 and data parallel size 2 × tensor model parallel size 2 × pipeline model parallel size 2 "
-            "× context parallel size 2",
+            "number of GPUs 32 and data parallel size 2 × tensor model parallel size 2 × pipeline model parallel "
+            "size 2 × context parallel size 2",
         ),
         ({"tokens_per_step": 4096}, {"global_batch_size": 4, "sequence_length": 1024}, None),
         # The batch follows from the length alone.
