@@ -384,7 +384,9 @@ CONFIG = TrainingConfig(global_batch_size=64, sequence_length=2048, num_gpus=8)
     [
         ({"tokens_per_second": 900, "tokens_per_second_per_gpu": 7.0}, 8, 900.0),
         ({"tokens_per_second": 900.5}, None, 900.5),
-        ({"tokens_per_second": (1.0, 2.0, 3.0), "tokens_per_second_per_gpu": 7.0}, 8, 56.0),
+        # Automodel's rate per GPU is not divided by all GPUs.
+        ({"tokens_per_second": (1.0, 200.0, 600.0), "tokens_per_second_per_gpu": (7.0,) * 3}, 8, 300.0),
+        ({"tokens_per_second": (1.0, None, 0.0), "tokens_per_second_per_gpu": 7.0}, 8, 56.0),
         ({"tokens_per_second_per_gpu": 7.0}, 8, 56.0),
         ({"tokens_per_second_per_gpu": 7.0}, None, None),
         ({"tokens_per_second_per_gpu": (900.0, 100.0, 300.0)}, 8, 8 * 150.0),
@@ -405,6 +407,13 @@ SLOW_FIRST = (9.0, *(1.0,) * 37, 2.0, 4.0)
 
 def printing(rate, times=(1.0,) * 40, config=CONFIG):
     return made_up(times, training_config=config, native_metrics={"tokens_per_second": rate})
+
+
+def sampling(rate, batch=64):
+    rates = {"samples_per_second": (1.0, *(rate,) * 39)}
+    return made_up(
+        (1.0,) * 40, training_config=TrainingConfig(global_batch_size=batch, num_gpus=8), native_metrics=rates
+    )
 
 
 OFFERS = (
@@ -466,6 +475,19 @@ FIRST, *OTHERS = "it reports 262,144 tokens/s, but 64 × 2,048 tokens in 1 s are
         (printing(262_144.0, (None,) * 3), None),
         (printing(262_144.0, (1.0,)), ("error", FIRST, *OTHERS)),
         (printing(262_144.0, config=TrainingConfig(global_batch_size=64)), None),
+        (printing((1.0, *(262_144.0,) * 39)), ("error", FIRST, *OTHERS)),
+        (sampling(64.0), None),
+        (sampling(64 * 1.0099), None),
+        (
+            sampling(64 * 1.0101),
+            ("warning", "64.65 samples/s reported, +1.0% from batch / step time (of the steady-state steps)"),
+        ),
+        (
+            sampling(128.0),
+            ("warning", "it reports 128 samples/s, but 64 samples in 1 s are 64 samples/s (2.000× less)"),
+        ),
+        (sampling(32.0), ("warning", "it reports 32 samples/s, but 64 samples in 1 s are 64 samples/s")),
+        (sampling(128.0, None), None),
     ],
 )
 def test_the_printed_rate_against_the_declared_work(run, expected):

@@ -13,9 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tprimat.catalog import models
 from tprimat.cli import read as read_command
 from tprimat.cli import run
 from tprimat.log_import import sources
+from tprimat.results.run import ModelConfig
 from tprimat.store import store
 
 TRAINER = "".join(
@@ -117,6 +119,146 @@ def test_a_batch_that_follows_from_what_a_log_states_is_stated(call, tmp_path):
     assert [list(run.step_times) for run in (agreed, found)] == [[2.0, 2.0], [4.0, 4.0]]
     assert agreed.source.overrides == {}
     assert "128 on the command line, 64 in the log" in found.source.overrides["global_batch_size"]
+
+
+def test_a_given_batch_that_agrees_stays_with_another_number_of_gpus(call, tmp_path):
+    sizes = (("train_micro_batch_size_per_gpu", 4), ("gradient_accumulation_steps", 2))
+    ends = "".join(f"[INFO] [launch.py:347:main] Process {n} exits successfully.\n" for n in range(8))
+    (tmp_path / "a.log").write_text(deepspeed(*sizes) + ends)
+    assert call("a.log", "--global-batch-size", 64, "--num-gpus", 16, "--override")[0] == 0
+    (found,) = results(tmp_path / "output").values()
+    # Without it, micro-batch, accumulation and 16 GPUs give 128.
+    assert (found.num_gpus, found.training_config.global_batch_size) == (16, 64)
+    assert list(found.step_times) == [2.0, 2.0]
+    assert list(found.source.overrides) == ["num_gpus"]
+
+
+def megatron(*batches, length=2048):
+    return "".join(
+        f" iteration {n:8d}/ 100 | consumed samples: {64 * n} | elapsed time per iteration (ms): 500.0 | "
+        f"learning rate: 1.0E-04 | global batch size: {batch:5d} | lm loss: {6 - n / 100:.6E} | "
+        f"loss scale: 1.0 | grad norm: 0.500 | actual seqlen: {length + n * (length == 1)} | "
+        "number of skipped iterations: 0 | number of nan iterations: 0 |\n"
+        for n, batch in enumerate(batches, 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("length", "contradicts"), [(6250, False), (6251, True), (5000, False), (4000, False), (3999, True)]
+)
+def test_sizes_that_the_time_stamps_of_torchtitan_contradict(call, tmp_path, length, contradicts):
+    """Its lines print 5,000 tokens/s and stand a second apart."""
+    (tmp_path / "titan.log").write_text(TITAN)
+    assert call("titan.log", "--num-gpus", 1, "--global-batch-size", 1, "--sequence-length", length)[0] == 0
+    (found,) = results(tmp_path / "output").values()
+    assert set(found.step_times) == {length / 5000}
+    text = f"{length:,} tokens per step and GPU and 5,000 by tps and the time stamps can't both be true"
+    assert (text in found.warnings) is contradicts
+
+
+@pytest.mark.parametrize(
+    ("content", "option", "value", "statement"),
+    [
+        (megatron(16, 32, 24), "--global-batch-size", 24, "16 to 32"),
+        (megatron(16, 16, 16, length=1), "--sequence-length", 4, "2 to 4"),
+        (
+            "".join(
+                f"Training epoch 0, iteration {n}/9 | lr: 1e-05 | global_batch_size: {batch} | global_step: {n} | "
+                f"reduced_train_loss: {5 - n / 10} | train_step_timing in s: 2.5\n"
+                for n, batch in enumerate((16, 48, 32))
+            ),
+            "--global-batch-size",
+            32,
+            "16 to 48",
+        ),
+    ],
+)
+def test_one_size_given_for_one_that_changes_during_the_run_contradicts_the_log(
+    call, tmp_path, content, option, value, statement
+):
+    (tmp_path / "a.log").write_text(content)
+    assert call("a.log")[0] == 0
+    (found,) = results(tmp_path / "output").values()
+    assert any("changes during the run" in each for each in found.warnings)
+    status, _, err = call("a.log", option, value)
+    assert status == 2
+    assert f"as {statement} (" in err
+    assert call("a.log", option, value, "--override", "--output-dir", "other")[0] == 0
+    (found,) = results(tmp_path / "other").values()
+    field = option[2:].replace("-", "_")
+    assert getattr(found.training_config, field) == value
+    assert f"{value} on the command line, {statement} in the log" in found.source.overrides[field]
+
+
+def test_a_batch_that_changes_during_the_run_is_no_gap_that_another_source_fills(call, tmp_path):
+    (tmp_path / "a.log").write_text(megatron(16, 32, 24) + deepspeed(("train_batch_size", 64)))
+    (tmp_path / "b.log").write_text(megatron(64, 64, 64) + deepspeed(("train_batch_size", 64), ("world_size", 8)))
+    assert all(call(name, "--output-dir", name[0])[0] == 0 for name in ("a.log", "b.log"))
+    (changing,), (constant,) = (results(tmp_path / name).values() for name in "ab")
+    assert (changing.framework, changing.training_config.global_batch_size) == ("deepspeed", None)
+    assert (constant.training_config.global_batch_size, constant.num_gpus) == (64, 8)
+
+
+SHAPE = {
+    "num_layers": 2, "hidden_size": 1024, "num_attention_heads": 8, "num_query_groups": 8, "head_dim": 128,
+    "ffn_hidden_size": 4096, "vocab_size": 32000, "gated_ffn": True,
+}  # fmt: skip
+
+
+@pytest.fixture
+def shape(tmp_path):
+    (tmp_path / "shape.json").write_text(json.dumps(SHAPE))
+    return tmp_path / "shape.json"
+
+
+COUNT = models.parameters(ModelConfig(**SHAPE))
+
+
+@pytest.mark.parametrize(
+    ("stated", "agrees"), [(2 * COUNT, True), (2 * COUNT + 1, False), (COUNT // 2 + 1, True), (COUNT // 2 - 1, False)]
+)
+def test_a_shape_with_twice_or_half_the_parameters_that_the_log_states_needs_override(
+    call, tmp_path, shape, stated, agrees
+):
+    (tmp_path / "a.log").write_text(f"trainable params: 4,096 || all params: {stated:,} || trainable%: 0.1\n{TRAINER}")
+    status, _, err = call("a.log", "--model-shape", shape)
+    assert status == (0 if agrees else 2)
+    assert agrees or f"--model-shape: {COUNT:,} parameters, {stated:,} in the log" in err
+    assert call("a.log", "--model-shape", shape, "--override", "--output-dir", "other")[0] == 0
+    (found,) = results(tmp_path / "other").values()
+    kept = found.model_config
+    # Adapters stay adapters: nothing else says what is trained.
+    assert (kept.num_layers, kept.trainable_parameters) == (2, 4096)
+    assert kept.num_parameters == (stated if agrees else None)
+    assert any(f"{stated:,} in the log" in each for each in found.warnings) is not agrees
+
+
+@pytest.mark.parametrize(("name", "contradicts"), [("mine-120M", False), ("mine-7B", True), ("llama-3.2-1b", True)])
+def test_a_given_shape_that_is_not_of_the_model_that_the_log_names(call, tmp_path, shape, name, contradicts):
+    assert 60e6 < COUNT < 240e6
+    step = "step {} | epoch 0 | loss 4.5000 | mem 20.50 GiB | tps 800.00(400.00/gpu) | num_label_tokens 7\n"
+    (tmp_path / "a.log").write_text(
+        f"  pretrained_model_name_or_path: /models/{name}\n" + "".join(map(step.format, range(3)))
+    )
+    for given in ((), ("--model-name", name)):
+        assert call("a.log", "--model-shape", shape, *given)[0] == 0
+        (found,) = results(tmp_path / "output").values()
+        text = f"the model {name} and the given shape can't both be true"
+        assert (text in found.warnings) is (contradicts and not given)
+        assert not any("shape isn't stated" in each for each in found.warnings)
+
+
+def test_an_overridden_shape_is_noted_and_keeps_the_trained_parameters(call, tmp_path, shape):
+    (tmp_path / "a.log").write_text(
+        "".join(f" {name} {'.' * 20} {value}\n" for name, value in (("num_layers", 4), ("hidden_size", 512)))
+        + megatron(16, 16)
+    )
+    status, _, err = call("a.log", "--model-shape", shape)
+    assert (status, "the model shape as another" in err) == (2, True)
+    assert call("a.log", "--model-shape", shape, "--override")[0] == 0
+    (found,) = results(tmp_path / "output").values()
+    assert found.model_config.num_layers == 2
+    assert found.source.overrides["model_shape"].endswith(" on the command line, another in the log")
 
 
 @pytest.mark.parametrize(

@@ -141,13 +141,13 @@ def test_a_file_that_ends_within_a_line(last, steps, reason):
         (
             [*dump(global_batch_size=64), line(1), line(2, batch=32), line(3, batch=24)],
             {},
-            "global batch size changes during the run (16 to 32), so there is no throughput in tokens",
+            "global batch size changes during the run (16 to 32): no throughput in tokens",
         ),
         ([*dump(global_batch_size=64), line(1, batch=1), line(2, batch=1)], {"global_batch_size": 1}, None),
         (
             [*dump(global_batch_size=64), line(1, batch=1), line(2, batch=2)],
             {},
-            "global batch size changes during the run (1 to 2), so there is no throughput in tokens",
+            "global batch size changes during the run (1 to 2): no throughput in tokens",
         ),
         ([*dump(seq_length=512), *STEPS], {"sequence_length": 512, "global_batch_size": 16}, None),
         (

@@ -179,6 +179,27 @@ def test_all_gaps_are_filled():
     )
 
 
+def test_sources_that_contradict_each_other():
+    batch, parts = TrainingConfig(global_batch_size=64), TrainingConfig(micro_batch_size=4, num_gpus=8)
+    for replicas, contradicts in ((8, False), (3, True)):
+        other = run(training_config=parts, parallelism_config=ParallelismConfig(data_parallel_size=replicas))
+        warnings = merge.fill_gaps(run(training_config=batch), other, "the other").warnings
+        assert [each for each in warnings if "both" in each] == [
+            "number of GPUs 8 and data parallel size 3 can't both be true",
+            "global batch size 64 and micro batch size 4 × data parallel size 3 can't both be true",
+        ][: 2 * contradicts]
+
+
+@pytest.mark.parametrize(("changes", "batch"), [((), 64), (("one",), None), (("other",), None)])
+def test_what_changes_in_one_source_is_no_gap(changes, batch):
+    words = "global batch size changes during the run (16 to 64), so there is no throughput in tokens"
+    one = run(warnings=(words,) if "one" in changes else ())
+    config = TrainingConfig(global_batch_size=64, sequence_length=512)
+    other = run(training_config=config, warnings=(words,) if "other" in changes else ())
+    found = merge.fill_gaps(one, other, "the other").training_config
+    assert (found.global_batch_size, found.sequence_length) == (batch, 512)
+
+
 def test_nothing_known_is_replaced():
     known = msgspec.structs.replace(
         FULL,

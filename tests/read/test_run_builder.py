@@ -99,6 +99,50 @@ def test_sizes(values, given, training, parallelism):
     assert found == (TrainingConfig(**training), ParallelismConfig(**parallelism))
 
 
+PARTS = {"micro_batch_size": 4, "gradient_accumulation_steps": 2, "data_parallel_size": 8}
+
+
+@pytest.mark.parametrize(
+    ("values", "given", "contradiction"),
+    [
+        ({**PARTS, "global_batch_size": 64}, {}, None),
+        ({**PARTS, "global_batch_size": 64}, {"global_batch_size": 64}, None),
+        (
+            {**PARTS, "global_batch_size": 64},
+            {"global_batch_size": 128},
+            "global batch size 128 and micro batch size 4 × gradient accumulation steps 2 × data parallel size 8",
+        ),
+        ({"micro_batch_size": 6}, {"global_batch_size": 66}, None),
+        ({"micro_batch_size": 6}, {"global_batch_size": 64}, "global batch size 64 and micro batch size 6"),
+        ({"data_parallel_size": 5, "tensor_model_parallel_size": 2}, {"num_gpus": 20}, None),
+        (
+            {"data_parallel_size": 5, "tensor_model_parallel_size": 2},
+            {"num_gpus": 8},
+            "number of GPUs 8 and data parallel size 5 × tensor model parallel size 2",
+        ),
+        (
+            {f"{kind}_parallel_size": 2 for kind in ("data", "tensor_model", "pipeline_model", "context")},
+            {"num_gpus": 32},
+            "number of GPUs 32 and data parallel size 2 × tensor model parallel size 2 × pipeline model parallel "
+            "size 2 × context parallel size 2",
+        ),
+        ({"tokens_per_step": 4096}, {"global_batch_size": 4, "sequence_length": 1024}, None),
+        # The batch follows from the length alone.
+        ({"tokens_per_step": 4096}, {"sequence_length": 1024}, None),
+        (
+            {"tokens_per_step": 4096},
+            {"global_batch_size": 8, "sequence_length": 1024},
+            "tokens per step 4096 and global batch size 8 × sequence length 1024",
+        ),
+    ],
+)
+def test_a_size_that_is_not_the_product_of_its_parts(values, given, contradiction):
+    warnings = build(training(**values), given).warnings
+    assert [each for each in warnings if each.endswith(" can't both be true")] == (
+        [f"{contradiction} can't both be true"] if contradiction else []
+    )
+
+
 def test_sizes_without_inference():
     values = stated(num_gpus=16, tensor_model_parallel_size=4)
     assert run_builder.sizes_of(values, {}, infer=False)[1] == ParallelismConfig(tensor_model_parallel_size=4)

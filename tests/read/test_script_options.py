@@ -177,7 +177,7 @@ def test_hparams():
     assert told(stated) == {
         "precision": ("fp16", 4, "hparams.yaml: precision: 16-mixed", 0),
         "precision_detail": ("16-mixed", 4, "hparams.yaml: precision: 16-mixed", 0),
-        "hidden_size": (512, 6, "hparams.yaml: hidden_size: 512", 0),
+        "hidden_size": (512, 6, "hparams.yaml: hidden_size: 512", -2),
         "max_steps": (900, 7, "hparams.yaml: max_steps: 900", 0),
         "seed": (7, 8, "hparams.yaml: seed: 7", 0),
         "peak_learning_rate": (0.0003, 11, "hparams.yaml: lr: 3e-4", 0),
@@ -218,6 +218,24 @@ def test_the_model_of_hparams(text, model):
     stated = LoggedValues()
     options.state_hparams({"hparams.yaml": text.encode()}, stated)
     assert stated.value("model") == model
+
+
+@pytest.mark.parametrize(
+    ("text", "layers"),
+    [
+        ("model:\n  num_layers: 32\nvision:\n  tower:\n    num_layers: 24\n", 32),
+        ("vision:\n  tower:\n    num_layers: 24\nnum_layers: 32\n", 32),
+        ("text:\n  num_layers: 32\nvision:\n  num_layers: 32\n", 32),
+        # Nobody knows which of them is the training's.
+        ("text:\n  num_layers: 32\nvision:\n  num_layers: 24\n", None),
+        ("text:\n  num_layers: 32\nvision:\n  num_layers: 24\naudio:\n  num_layers: 32\n", None),
+        ("text:\n  num_layers: 32\nvision:\n  num_layers: 24\nnum_layers: 28\n", 28),
+    ],
+)
+def test_of_one_name_in_several_objects_of_hparams_the_outermost_counts(text, layers):
+    stated = LoggedValues()
+    options.state_hparams({"hparams.yaml": text.encode()}, stated)
+    assert stated.count("num_layers") == layers
 
 
 def test_no_hparams():

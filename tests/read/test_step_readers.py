@@ -124,11 +124,12 @@ def test_labels_need_not_be_told():
     assert "no step times: none are printed" in parsed.run().warnings
 
 
-def test_around_the_records_events_alone_are_heard_before_the_first():
+def test_around_the_records_times_and_events_alone_are_heard_before_the_first():
     reader = Steps()
-    reader.hear(Line(1, "ValueError: x", True))
+    reader.hear(Line(1, "2026-05-11T02:00:05+00:00 ValueError: x", True))
     reader.hear(Line(2, "saving checkpoint at iteration 4", True))
     assert reader.sorter.pending.causes.reason() is None
+    assert reader.sorter.pending.first_stamp.time.isoformat() == "2026-05-11T02:00:05+00:00"
     assert [mark.kind for mark in reader.sorter.pending.events.marks] == ["checkpoint"]
     reader.sorter.take(Record(4, 3))
     reader.hear(Line(4, "ValueError: y", True))

@@ -623,7 +623,7 @@ class TestTrainer:
 @pytest.mark.parametrize(
     ("dated", "warning"),
     [
-        ("2026-03-01 12:00:00.5: I tensorflow/core] oneDNN\n", "no time zone in the log (2026-03-01 12:00:11)"),
+        ("2026-03-01 12:00:00.5: I tensorflow/core] oneDNN\n", "no time zone in the log (2026-03-01 12:00:00)"),
         ("", "no year in the log"),
     ],
 )

@@ -424,6 +424,10 @@ def test_windows(steps, interval, windows, warnings):
 
 
 LACK = "no step times: torchtitan prints none, and the log lacks {} to compute them from tps; printed rates are in native_metrics"
+COMPUTED = (
+    "step times computed as batch × sequence length / (tps × GPUs) (8 × 512 / (tps × 4)), to the precision of the printed "
+    "tps"
+)
 FULL = {"global_batch_size": 8, "sequence_length": 512, "num_gpus": 4}
 
 
@@ -433,7 +437,9 @@ FULL = {"global_batch_size": 8, "sequence_length": 512, "num_gpus": 4}
         ([], FULL, 0.0, [], []),
         ([None], FULL, 0.0, [None], ["no step times: the lines have no tps"]),
         ([512.0, None, 300.0], FULL, 7.0, [2.0, None, 3.413333333],
-         ["step times computed as batch × sequence length / (tps × GPUs) (8 × 512 / (tps × 4)), to the precision of the printed tps"]),
+         [COMPUTED, "1,024 tokens per step and GPU and 7 by tps and the time stamps can't both be true"]),
+        ([512.0], FULL, 0.0, [2.0], [COMPUTED]),
+        ([512.0], FULL, 1024 * 1.25, [2.0], [COMPUTED]),
         ([512.0], {"num_gpus": 4}, 0.0, [None], [LACK.format("the global batch size, the sequence length")]),
         ([512.0], {**FULL, "num_gpus": None}, 0.0, [None], [LACK.format("the number of GPUs")]),
         ([512.0], {**FULL, "sequence_length": None}, 1536.0, [3.0],

@@ -59,15 +59,20 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
 
 def printed_tokens_per_second(run: Run) -> float | None:
     """Return the tokens/s over all devices that the source itself printed; None if it printed none."""
-    total = run.native_metrics.get("tokens_per_second")
-    if isinstance(total, (int, float)):
-        return float(total)
-    per_gpu = run.native_metrics.get("tokens_per_second_per_gpu")
-    if isinstance(per_gpu, tuple):
-        # The first record holds initialization, as in every other series.
-        known = [rate for rate in per_gpu[1:] if rate]
-        per_gpu = statistics.harmonic_mean(known) if known else None
+    if total := _printed(run, "tokens_per_second"):
+        return total
+    per_gpu = _printed(run, "tokens_per_second_per_gpu")
     return per_gpu * run.num_gpus if per_gpu and run.num_gpus else None
+
+
+def _printed(run: Run, name: str) -> float | None:
+    """Return a printed rate; of a series its mean."""
+    rate = run.native_metrics.get(name)
+    if isinstance(rate, tuple):
+        # The first record holds initialization, as in every other series.
+        known = [each for each in rate[1:] if each and each > 0]
+        return statistics.harmonic_mean(known) if known else None
+    return float(rate) if isinstance(rate, (int, float)) else None
 
 
 def _own_flops(run: Run) -> Finding | None:
@@ -251,9 +256,14 @@ def _power(run: Run, gpu: Gpu | None) -> Finding | None:
 
 
 def _own_rate(run: Run, summary: Summary) -> Finding | None:
-    """Compare the printed tokens/s with batch × sequence / step time, over every window that it may be of."""
-    printed, tokens = printed_tokens_per_second(run), run.tokens_per_step
-    if printed is None or tokens is None:
+    """Compare the printed rate with batch × sequence / step time, over every window that it may be of."""
+    batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
+    printed, work = printed_tokens_per_second(run), run.tokens_per_step
+    unit, figure, of, explain = "tokens/s", ",.0f", "batch × sequence length / step time", corrections.tokens_per_step
+    if printed is None or work is None:
+        printed, work = _printed(run, "samples_per_second"), batch
+        unit, figure, of, explain = "samples/s", ".4g", "batch / step time", lambda run, factor: ()
+    if printed is None or work is None:
         return None
     times = [time for time in run.step_times if time is not None]
     windows = {
@@ -262,32 +272,24 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
         "all steps": statistics.fmean(times) if times else None,
         "the median step": statistics.median(times) if times else None,
     }
-    factors = {name: printed * time / tokens for name, time in windows.items() if time}
+    factors = {name: printed * time / work for name, time in windows.items() if time}
     if not factors:
         return None
     closest = min(factors, key=lambda name: abs(factors[name] - 1))
     if abs(factors[closest] - 1) > NEAR:
         # Which window the printed rate is of isn't known; one under which it has an explanation is likelier.
-        closest = next((name for name in factors if corrections.tokens_per_step(run, factors[name])), closest)
-    factor = factors[closest]
+        closest = next((name for name in factors if explain(run, factors[name])), closest)
+    factor, shown = factors[closest], f"{printed:{figure}} {unit}"
     if abs(factor - 1) <= SAME:
         return None
     if abs(factor - 1) <= NEAR:
-        return Finding(
-            "warning",
-            "own-rate",
-            f"{printed:,.0f} tokens/s reported, {factor - 1:+.1%} from batch × sequence length / step time "
-            f"(of {closest})",
-        )
-    batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
-    text = (
-        f"it reports {printed:,.0f} tokens/s, but {batch:,} × {length:,} tokens in {windows[closest]:.4g} s are "
-        f"{printed / factor:,.0f} tokens/s"
-    )
-    # Who counts no padding prints fewer tokens than are computed.
-    severity: Severity = "error" if factor > 1 else "warning"
-    text += f" ({factor:.3f}× less)" if factor > 1 else "; padding may not be counted"
-    return Finding(severity, "own-rate", text, corrections.tokens_per_step(run, factor))
+        return Finding("warning", "own-rate", f"{shown} reported, {factor - 1:+.1%} from {of} (of {closest})")
+    declared = f"{batch:,} × {length:,} tokens" if unit == "tokens/s" else f"{batch:,} samples"
+    text = f"it reports {shown}, but {declared} in {windows[closest]:.4g} s are {printed / factor:{figure}} {unit}"
+    # Who counts no padding prints fewer tokens than are computed; samples may be of a clock without data wait.
+    severity: Severity = "error" if factor > 1 and unit == "tokens/s" else "warning"
+    text += f" ({factor:.3f}× less)" if factor > 1 else "; padding may not be counted" if unit == "tokens/s" else ""
+    return Finding(severity, "own-rate", text, explain(run, factor))
 
 
 def _own_time(run: Run) -> Finding | None:

@@ -179,7 +179,8 @@ def imported(
     Raises UsageError when one contradicts the log and `override` is not set.
     """
     given = given.of(logs[0].path)
-    used: dict[str, Any] = {}
+    # A size that agrees counts too: what a log only implies may change with another value.
+    used = {n: size for n in ("num_gpus", "global_batch_size", "sequence_length") if (size := getattr(given, n))}
     overrides: dict[str, str] = {}
     warnings = []
     for name, (_, what) in _OPTIONS.items():
@@ -208,7 +209,7 @@ def imported(
     )
     lines = {name: value.line for name, value in parsed.stated.items()}
     # What is no log of lines, such as a W&B file, comes unredacted.
-    run = without_secrets(_checked(completed(with_system(run, Path(logs[0].path)), given), given, logs[0].name))
+    run = without_secrets(completed(_checked(with_system(run, Path(logs[0].path)), given, logs[0].name), given))
     run = mlperf_system.inferred(run, Path(logs[0].path).absolute())
     return ImportedRun(
         title, _with_directory_model(run, logs[0].path), parsed.notes, lines, structured, parsed.resumed, parsed.began
@@ -250,22 +251,20 @@ def _checked(run: Run, given: GivenValues, name: str) -> Run:
 
     Raises UsageError when the log has others and `override` is not set.
     """
-    shape, own = given.model_shape, _stated(run, "model_shape")
-    if shape and own and not _agrees("model_shape", shape, own):
-        _overriding(given, "model_shape", "another", name)
-        run = msgspec.structs.replace(
-            run, model_config=shape, warnings=(f"the model shape was overridden: {shape.source}", *run.warnings)
-        )
     named: dict[str, str | None] = {"gpu": None, "precision": None}
-    for field in named:
+    for field in ("model_shape", *named):
         value, stated = getattr(given, field), _stated(run, field)
         if value and stated and not _agrees(field, value, stated):
-            text = _overriding(given, field, stated, name)
+            text = _overriding(given, field, "another" if field == "model_shape" else stated, name)
             assert run.source is not None
             source = msgspec.structs.replace(run.source, overrides={**run.source.overrides, field: text})
             warning = f"{_OPTIONS[field][1]} was overridden: {text}"
             run = msgspec.structs.replace(run, source=source, warnings=(warning, *run.warnings))
-            named[field] = value
+            if field == "model_shape":
+                kept = ModelConfig(trainable_parameters=stated.trainable_parameters)
+                run = msgspec.structs.replace(run, model_config=value.over(kept))
+            else:
+                named[field] = value
     return _with_machine(run, named["gpu"], named["precision"])
 
 
@@ -301,21 +300,29 @@ def completed(run: Run, given: GivenValues) -> Run:
         problem = f"--gpu {used['gpu']}: the training ran on {stack}"
         raise UsageError(problem, heading="option-against-log", hint=_OVERRIDE)
     sizes = {field: value for field, value in used.items() if field in run.training_config.__struct_fields__}
+    config, doubts = run.model_config, list[str]()
     if shape := used.get("model_shape"):
-        known = {name: getattr(run.model_config, name) for name in ("num_parameters", "trainable_parameters")}
-        run = msgspec.structs.replace(
-            run, model_config=msgspec.structs.replace(shape, **{n: v for n, v in known.items() if v is not None})
-        )
+        own, count = models.parameters(shape), config.num_parameters
+        if own and count and not count / models.NAMED_SIZE <= own <= count * models.NAMED_SIZE:
+            doubts.append(f"--model-shape: {own:,} parameters, {count:,} in the log")
+            if not given.override:
+                raise UsageError(doubts[0], heading="option-against-log", hint=_OVERRIDE)
+            count = None
+        if given.model is None and models.denies(run.model, shape):
+            doubts.append(f"the model {run.model} and the given shape can't both be true")
+        config = ModelConfig(num_parameters=count, trainable_parameters=config.trainable_parameters).over(shape)
         used["model_shape"] = shape.source
     warnings = (
         f"{_OPTIONS[name][1]} ({value}) is from the command line; the source doesn't state it"
         for name, value in used.items()
     )
+    others = (each for each in run.warnings if not shape or "the model's shape isn't stated" not in each)
     run = msgspec.structs.replace(
         run,
         model=used.get("model", run.model),
+        model_config=config,
         training_config=msgspec.structs.replace(run.training_config, **sizes),
-        warnings=(*warnings, *run.warnings),
+        warnings=(*warnings, *doubts, *others),
     )
     return _with_machine(run, used.get("gpu"), used.get("precision"))
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.run_builder import contradictions
 from tprimat.read.parsing.sequencer import SAME_FIGURES
 from tprimat.results.run import Run
 
@@ -64,7 +65,7 @@ def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[Par
 
 def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) -> ParsedLog:
     def build(given: Mapping[str, Any]) -> Run:
-        run = fill_gaps(one.run(given), other.run(), f"{other_name}'s lines in the log")
+        run = fill_gaps(one.run(given), other.run(given), f"{other_name}'s lines in the log")
         called = RENAMED.get((one_name, other_name), run.framework)
         grad_norms, warnings = run.grad_norms, run.warnings
         if other_name == "deepspeed" and not any(grad_norms):
@@ -86,9 +87,11 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
         "breakdown": {**other.breakdown, **run.breakdown},
     }
     filled_names: list[str] = []
+    # What changes in one source is no gap.
+    changing = {each.partition(" changes during")[0].replace(" ", "_") for each in (*run.warnings, *other.warnings)}
     for part in _PARTS:
         known, added = getattr(run, part), getattr(other, part)
-        new = {name: value for name, value in added.known().items() if getattr(known, name) is None}
+        new = {n: value for n, value in added.known().items() if getattr(known, n) is None and n not in changing}
         if part == "model_config" and known.num_layers is not None:
             new.pop("source", None)
         if new:
@@ -105,7 +108,9 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
     warnings = [warning for warning in run.warnings if not _is_resolved(warning, filled_names)]
     if filled_names:
         warnings.append(f"{', '.join(dict.fromkeys(filled_names))}: from {origin}")
-    return msgspec.structs.replace(run, **changes, warnings=tuple(warnings))
+    sizes, spread = (changes.get(part, getattr(run, part)).known() for part in _PARTS[:2])
+    warnings += contradictions(sizes | spread)
+    return msgspec.structs.replace(run, **changes, warnings=tuple(dict.fromkeys(warnings)))
 
 
 def same_training(one: Run, other: Run, *, ranks: bool = False) -> bool:

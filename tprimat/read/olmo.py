@@ -15,7 +15,7 @@ from tprimat.read.parsing.remarks import tokens_per_step
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import whole_ratio
+from tprimat.read.parsing.values import count, state, whole_ratio
 from tprimat.text import counted
 
 LEAST_SHARE = 0.99
@@ -73,6 +73,7 @@ class Reader(BlockReader):
         found = run.training.ordered()
         if len(counts := {*tokens_per_step(found)}) == 1:
             self.figures["tokens_per_step"] = tokens = counts.pop()
+            state(run.stated, "tokens_per_step", count(tokens), f"{tokens:,.0f} tokens per step", found[0].line)
             rates = [(record.figure("batches_per_second"), record.figure(run.rate or "")) for record in found]
             rates = [each for each in rates if all(each)]
             devices = {whole_ratio((tokens, batches), (rate,)) for batches, rate in rates} - {None}

@@ -49,7 +49,6 @@ class MegatronRun(RunBuilder):
 
     training: MegatronTraining
     fields: LoggedValues = dataclasses.field(default_factory=LoggedValues)
-    batch: LoggedValue | None = None
 
     @classmethod
     def of(cls, training: MegatronTraining) -> MegatronRun:
@@ -66,13 +65,8 @@ class MegatronRun(RunBuilder):
         # A curriculum changes what the arguments state.
         lengths = sorted({int(length) for length in table.present("sequence_length") if 1 <= length <= LARGEST_COUNT})
         if lengths:
-            fields.pop("sequence_length", None)
-        if len(lengths) == 1:
-            fields["sequence_length"] = LoggedValue(lengths[0], table.lines[0], f"actual seqlen: {lengths[0]}")
-        elif lengths:
-            training.warnings.append(
-                f"sequence length changes during the run ({lengths[0]} to {lengths[-1]}): no throughput in tokens"
-            )
+            length = lengths[0] if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
+            fields["sequence_length"] = LoggedValue(length, table.lines[0], f"actual seqlen: {length}")
         if line := marks.get("amd"):
             fields |= {"platform": LoggedValue("amd", line, ""), "software_stack": LoggedValue("rocm", line, "")}
         if device := stated.get("device"):
@@ -92,7 +86,6 @@ class MegatronRun(RunBuilder):
             settings=setup.switches(stated),
             shape=shape,
             fields=fields,
-            batch=batch,
             left_out=left_out,
         )
         builder.memory = builder._memory()
@@ -132,13 +125,6 @@ class MegatronRun(RunBuilder):
         _warn_of_missing(table, seconds, windows, warnings)
         warnings += check_stamps(_stamped(table, seconds, windows))
         _check_rates(table, seconds, sizes, warnings)
-        if self.batch is None and sizes.global_batch_size is None:
-            batches = {int(batch) for batch in table.present("batch") if batch >= 1}
-            if batches:
-                warnings.append(
-                    f"global batch size changes during the run ({min(batches)} to {max(batches)}), so there "
-                    "is no throughput in tokens"
-                )
         native = {name: table.column(field) for name, field in _NATIVE.items() if table.present(field)}
         if used := native.get("memory_device_used_gb"):
             native["memory_device_used_gb"] = tuple(gib if gib is None else round(gib_to_gb(gib), 4) for gib in used)
@@ -234,13 +220,9 @@ def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
     sizes = {size for size in records.present("batch") if 1 <= size <= LARGEST_COUNT}
     if not sizes:
         return stated.count_statement("global_batch_size")
-    if len(sizes) > 1:
-        return None
-    line, size = min(
-        (line, size) for line, size in zip(records.lines, records.column("batch"), strict=True) if size in sizes
-    )
-    assert size is not None
-    return LoggedValue(int(size), line, f"global batch size: {size:.0f}")
+    line = min(line for line, size in zip(records.lines, records.column("batch"), strict=True) if size in sizes)
+    value = int(min(sizes)) if len(sizes) == 1 else f"{min(sizes):.0f} to {max(sizes):.0f}"
+    return LoggedValue(value, line, f"global batch size: {value}")
 
 
 def _warn_of_missing(
@@ -291,15 +273,12 @@ def _check_rates(records: Table, seconds: Sequence[float | None], sizes: Trainin
         for rate, time, line in zip(records.column("tokens_rate"), seconds, records.lines, strict=True)
         if rate and time
     ]
-    if not lengths:
-        return
-    if sequence is None:
+    if sequence:
+        shares = [(length / sequence, line) for length, line in lengths]
+        warnings += disagreement(shares, "lines print tokens/s/GPU that disagree", f"{batch} × {sequence} / {world}")
+    elif lengths:
         lengths.sort()
         middle = lengths[len(lengths) // 2][0]
         agree = lengths[-1][0] - lengths[0][0] <= 2 * RATE_AGREEMENT * middle
         fit = f"suggest {middle:.0f} tokens (set it with --sequence-length)" if agree else "fit no single length"
         warnings.append(f"the sequence length isn't stated; the logged tokens/s/GPU {fit}")
-        return
-    shares = [(length / sequence, line) for length, line in lengths]
-    who, values = "lines print tokens/s/GPU that disagree", f"{batch} × {sequence} / {world}"
-    warnings += disagreement(shares, who, values)

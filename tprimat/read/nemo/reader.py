@@ -145,11 +145,7 @@ class Reader(StepReader):
         run.shift = 1
         sizes = {self._batches[record.step] for record in found if record.step in self._batches}
         if len(sizes) > 1:
-            stated.pop("global_batch_size", None)
-            run.training.warnings.append(
-                f"global batch size changes during the run ({min(sizes):g} to {max(sizes):g}), so there is no "
-                "throughput in tokens"
-            )
+            state(stated, "global_batch_size", f"{min(sizes):g} to {max(sizes):g}", "", found[0].line, 5)
         ranks = [each for name, each in stated.items() if name.startswith("parameters of rank")]
         if len(ranks) == 1 and stated.count("tensor_model_parallel_size") == 1 and stated.count("num_gpus") == 1:
             # One rank holds them all.

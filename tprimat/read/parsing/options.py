@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tprimat.read.parsing.events import is_told
-from tprimat.read.parsing.values import LoggedValues, count, number, precision_of, state
+from tprimat.read.parsing.values import LoggedValue, LoggedValues, count, number, precision_of, state
 from tprimat.settings import Column
 from tprimat.settings.rows import by_key, names
 
@@ -131,8 +131,8 @@ def state_model_config(config: Mapping[str, Any], stated: LoggedValues) -> None:
 def state_hparams(beside: Mapping[str, bytes], stated: LoggedValues) -> None:
     """Add the plain values of hparams.yaml, which Lightning's loggers leave beside their files.
 
-    YAML as Lightning writes it: a name, a colon, a value, nested by blanks. What is more than that (tags of Python
-    objects, lists) is skipped; nothing in the file is ever constructed. Earlier statements win.
+    YAML as Lightning writes it: a name, a colon, a value, nested by blanks; of one name the outermost counts. More than
+    that (tags of Python objects, lists) is skipped; nothing in the file is ever constructed. Earlier statements win.
     """
     own = LoggedValues()
     for number_of_line, line in enumerate(beside.get("hparams.yaml", b"").decode("utf-8", "replace").splitlines(), 1):
@@ -146,10 +146,13 @@ def state_hparams(beside: Mapping[str, bytes], stated: LoggedValues) -> None:
             state(own, "precision_detail", value, text, number_of_line, 0)
         elif name in _HPARAMS:
             field, read = _HPARAMS[name]
-            state(own, field, read(value), text, number_of_line, 0)
+            known, weight = own.get(field), len(line.lstrip()) - len(line)
+            # Of two at one depth nobody knows which is the training's: the other may be of an encoder.
+            found = None if known and known.weight == weight and known.value != read(value) else read(value)
+            own.add(field, LoggedValue(found, number_of_line, text, weight))
     devices, nodes = own.count("devices"), own.count("num_nodes") or 1
-    own.pop("devices", None)
-    own.pop("num_nodes", None)
+    for name in ("devices", "num_nodes", *(name for name, each in own.items() if each.value is None)):
+        own.pop(name, None)
     stated.absorb(own)
     if devices and stated.count("num_gpus") is None:
         state(stated, "num_gpus", devices * nodes, f"hparams.yaml: devices: {devices}, num_nodes: {nodes}")

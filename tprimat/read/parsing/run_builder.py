@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
 from tprimat.catalog import gpus, models
@@ -135,7 +135,12 @@ class RunBuilder:
         shape = self.shape or shape_of(stated)
         model, scale, doubts = self.model(shape, given)
         series, warnings = self.series(sizes, [*self.left_out, *doubts])
-        warnings += [*errors, *self.unknowns(sizes, series)]
+        known = {**sizes.known(), **spread.known(), "tokens_per_step": stated.count("tokens_per_step")}
+        warnings += [*errors, *contradictions(known), *self.unknowns(sizes, series)]
+        # A range instead of a count makes the size unknown, and one that the user gives contradicts it.
+        for name, words in _SIZES.items():
+            if (span := stated.word(name)) and name not in known:
+                warnings.append(f"{words} changes during the run ({span}): no throughput in tokens")
         status, reason = self.fixed_status or self.status(sizes.max_steps, series, warnings)
         timestamp = self.started(warnings)
         warnings += self.remarks
@@ -215,7 +220,7 @@ class RunBuilder:
     def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
         """Return a warning, with the reason, for everything that stays unknown."""
         warnings = []
-        without = [name for name in _SIZES if getattr(sizes, name) is None and self.of_training]
+        without = [name for name in _SIZES if not (getattr(sizes, name) or self.stated.word(name)) and self.of_training]
         if series["steps"] and all(seconds is None for seconds in series["step_times"]):
             warnings.append(self.unknown.get("step_times", "no step times in the source"))
         warnings += [self.unknown[name] for name in without if name in self.unknown]
@@ -315,6 +320,23 @@ def sizes_of(
         packing=packing if isinstance(packing, bool) else None,
         seed=seed if type(seed) is int and abs(seed) < 2**63 else None,
     ), ParallelismConfig(strategy_name=stated.word("strategy_name"), gradient_accumulation_steps=accumulation, **spread)
+
+
+_PRODUCTS = (
+    ("num_gpus", "data_parallel_size", *(f"{kind}_parallel_size" for kind in _SPREAD[:3])),
+    ("global_batch_size", "micro_batch_size", "gradient_accumulation_steps", "data_parallel_size"),
+    ("tokens_per_step", "global_batch_size", "sequence_length"),
+)
+
+
+def contradictions(sizes: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a warning for each known size that can't be the product of its parts."""
+    for whole, *parts in _PRODUCTS:
+        known = [name for name in parts if sizes.get(name)]
+        product = math.prod(sizes[name] for name in known)
+        if (size := sizes.get(whole)) and (size % product or (known == parts and size != product)):
+            text = f"{whole} {size} and {' × '.join(f'{name} {sizes[name]}' for name in known)} can't both be true"
+            yield text.replace("num_gpus", "number of GPUs").replace("_", " ")
 
 
 def shape_of(stated: LoggedValues) -> ModelConfig:

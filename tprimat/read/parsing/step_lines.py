@@ -13,7 +13,7 @@ from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, peaks, set_times, set_windows
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
-from tprimat.read.parsing.text import Line, Stamp
+from tprimat.read.parsing.text import Line, Stamp, first_stamp
 from tprimat.read.parsing.torn import TornLines
 from tprimat.read.parsing.values import (
     LoggedValues,
@@ -111,9 +111,10 @@ class StepReader(abc.ABC):
         options_in(line.text, line.number, pending.stated, bare=False)
 
     def hear(self, line: Line) -> None:
-        """Read what happens around the records; before the first one, events alone."""
+        """Read what happens around the records; before the first one, times and events alone."""
         around = self.sorter.pending
         (around if self.recognised else around.events).feed(line.number, line.text)
+        around.first_stamp = around.first_stamp or first_stamp(line.text[:400])
 
     def cut_off(self, step: int, line: Line) -> bool:
         """Return whether the file ends in a line without values, which is of a step then."""

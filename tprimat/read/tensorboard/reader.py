@@ -19,7 +19,7 @@ from tprimat.read.megatron import times as megatron_times
 from tprimat.read.megatron.line import Kind
 from tprimat.read.megatron.line import Record as MegatronRecord
 from tprimat.read.megatron.run import TIMING as MEGATRON_TIMING
-from tprimat.read.parsing.options import options_in, state_hparams, state_model_config
+from tprimat.read.parsing.options import COMPUTED, options_in, state_hparams, state_model_config
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, folder_of
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, timer
@@ -285,11 +285,7 @@ def _state_batch(sizes: Mapping[int, float], scalars: Mapping[str, list[Point]],
         used = {samples // steps for steps, samples in advances or first if steps > 0 < samples and not samples % steps}
     requested = stated.count("global_batch_size")
     if len(used) > 1:
-        stated.pop("global_batch_size", None)
-        training.warnings.append(
-            f"global batch size changes during the run ({min(used)} to {max(used)}), so there is no "
-            "throughput in tokens"
-        )
+        state(stated, "global_batch_size", f"{min(used)} to {max(used)}", where, weight=COMPUTED)
     elif used:
         (size,) = used
         if requested and requested != size:
@@ -297,8 +293,7 @@ def _state_batch(sizes: Mapping[int, float], scalars: Mapping[str, list[Point]],
                 f"the arguments request a global batch of {requested}, but every step has {size} by {where} (batch "
                 f"ramp-up); {size} is used"
             )
-            stated.pop("global_batch_size", None)
-        state(stated, "global_batch_size", size, f"{where}: {size}")
+        state(stated, "global_batch_size", size, f"{where}: {size}", weight=COMPUTED)
 
 
 def _set_windows(layout: Layout, columns: Mapping[str, dict[int, float]], training: LoggedTraining, shift: int) -> None:

@@ -100,10 +100,9 @@ class TorchtitanRun(RunBuilder):
                 f"{self.groups} replica groups of one fault-tolerant run print into this log: values are from "
                 "the first group to print each step, and the batch is that of one group"
             )
-        planned = sizes.max_steps
-        if found and planned and found[-1].step < planned and "success" in self.training.around.marks:
+        if found and found[-1].step < (sizes.max_steps or 0) and "success" in self.training.around.marks:
             warnings.append(
-                f"the last printed step is {found[-1].step} of {planned}: torchtitan prints every "
+                f"the last printed step is {found[-1].step} of {sizes.max_steps}: torchtitan prints every "
                 f"{self.stated.count('log_freq') or DEFAULT_LOG_FREQ} steps"
             )
         return records.series(found), [*warnings, *doubts]
@@ -239,19 +238,19 @@ def _set_windows(found: list[Record], interval: int | None, warnings: list[str])
         record.window = window
 
 
-def _derive_times(found: list[Record], sizes: TrainingConfig, tokens: float) -> list[str]:
-    """Set the step times that follow from tps; return warnings.
+STAMPED = 1.25
+"""Times more or fewer tokens than the sizes have that the times of the lines may show: they have saving in them."""
 
-    tokens: of a device and step, as the times of the lines have them, for a log that lacks the sizes; 0.0 if unknown.
-    """
+
+def _derive_times(found: list[Record], sizes: TrainingConfig, stamped: float) -> list[str]:
+    """Set step times by tps; return warnings. `stamped`: tokens of a device and step by the lines' times, or 0.0."""
     batch, sequence, world = sizes.global_batch_size, sizes.sequence_length, sizes.num_gpus
     rated = [record for record in found if record.native.get(RATE)]
     if not rated:
         return ["no step times: the lines have no tps"] if found else []
     known = {"the global batch size": batch, "the sequence length": sequence, "the number of GPUs": world}
     lacking = ", ".join(name for name, value in known.items() if not value)
-    if batch and sequence and world:
-        tokens = batch * sequence / world
+    tokens = batch * sequence / world if batch and sequence and world else stamped
     for record in rated if tokens else ():
         record.put("seconds", round(tokens / record.native[RATE], 9))
     if lacking and tokens:
@@ -260,7 +259,7 @@ def _derive_times(found: list[Record], sizes: TrainingConfig, tokens: float) -> 
     if lacking:
         why = f"the log lacks {lacking} to compute them from tps; printed rates are in native_metrics"
         return [f"no step times: torchtitan prints none, and {why}"]
-    return [
-        f"step times computed as batch × sequence length / (tps × GPUs) ({batch} × {sequence} / (tps × "
-        f"{world})), to the precision of the printed tps"
-    ]
+    times = f"batch × sequence length / (tps × GPUs) ({batch} × {sequence} / (tps × {world}))"
+    doubt = f"{tokens:,.0f} tokens per step and GPU and {stamped:,.0f} by tps and the time stamps can't both be true"
+    doubts = [] if not stamped or tokens / STAMPED <= stamped <= tokens * STAMPED else [doubt]
+    return [f"step times computed as {times}, to the precision of the printed tps", *doubts]
