@@ -332,6 +332,7 @@ VALUES: dict[str, Callable[[Run], str | None]] = {
     "power_cap": _power_cap,
     "cpu_threads": lambda run: text_of(run.environment.cpu_threads) if run.platform == "cpu" else None,
     "numa_balancing": _numa_balancing,
+    "host_cpu": lambda run: None if run.platform == "cpu" else text_of(run.environment.cpu),
     "environment_settings": _environment_settings,
 }
 """Functions that rows name as their value."""

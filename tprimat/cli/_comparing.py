@@ -14,7 +14,7 @@ from tprimat import console
 from tprimat.analysis.efficiency import Options
 from tprimat.catalog import prices
 from tprimat.cli.options.compare import PRECISIONS
-from tprimat.compare import Comparison, cost
+from tprimat.compare import COPIES, Comparison, cost
 from tprimat.errors import UsageError
 from tprimat.log_import import load as loader
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
@@ -68,8 +68,8 @@ def load(
 
 
 def show_unread(notes: Sequence[str]) -> None:
-    """Print the notes on skipped logs."""
-    for note in (each for each in notes if loader.UNREAD in each):
+    """Print the notes on skipped logs, and on copies that are compared."""
+    for note in (each for each in notes if loader.UNREAD in each or COPIES in each):
         console.error(f"note: {note}")
 
 

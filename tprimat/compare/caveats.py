@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import statistics
 import textwrap
@@ -20,44 +21,13 @@ from tprimat.settings.rows import NOT_CONFIGURED
 from tprimat.text import counted, join_names, plain
 
 CODES = (
-    "contradiction",
-    "precision-unknown",
-    "throttled",
-    "shared",
-    "disturbed",
-    "device-errors",
-    "slow-device",
-    "precision-differs",
-    "settings-differ",
-    "at-power-cap",
-    "compile-time",
-    "precision-source",
-    "model-source",
-    "gpu-source",
-    "timer-differs",
-    "clock-differs",
-    "tuning-differs",
-    "bf16-emulated",
-    "incomplete",
-    "speed-changed",
-    "unlike-blocks",
-    "slow-start",
-    "unlike-sessions",
-    "steps-cut",
-    "order-of-runs",
-    "unlike-variables",
-    "unlike-runs",
-    "few-runs",
-    "batch-differs",
-    "no-steady-state",
-    "drift",
-    "outlier",
-    "configuration-differs",
-    "not-reported",
-    "training-differs",
-    "synthetic-data",
-    "tuning",
-)
+    "contradiction", "precision-unknown", "throttled", "shared", "disturbed", "device-errors", "slow-device",
+    "precision-differs", "settings-differ", "at-power-cap", "compile-time", "precision-source", "model-source",
+    "gpu-source", "timer-differs", "clock-differs", "tuning-differs", "bf16-emulated", "incomplete", "speed-changed",
+    "unlike-blocks", "slow-start", "unlike-sessions", "steps-cut", "order-of-runs", "unlike-variables", "unlike-runs",
+    "few-runs", "batch-differs", "no-steady-state", "drift", "outlier", "configuration-differs", "not-reported",
+    "training-differs", "synthetic-data", "tuning",
+)  # fmt: skip
 """Codes of caveats, by their effect on the decision."""
 
 EVENTS = {
@@ -94,8 +64,9 @@ BREAK_S, SURE = 600.0, 0.01
 _ELSEWHERE = ("global batch", "step timer scope", "clock")
 """Settings that have a caveat of their own if they matter."""
 
-OUTLIER_SHARE = 0.01
-"""Share of a run's steady time that one record may take beyond the median before it is named."""
+OUTLIER_SHARE, HELD_SHARE = 0.01, 0.1
+"""Share of a run's steady time that one record may take beyond the median before it is named; share of a GPU's memory
+that other programs may hold before a run: less is a desktop's, or the system's where the memory is shared."""
 
 OF_ONE = (
     *("throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap"),
@@ -295,6 +266,10 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
                 worst = min(itertools.chain(*found), key=lambda issue: kinds.index(issue.code))
                 more = f" (in {len(found)} of {len(runs)} runs)" if len(runs) > 1 else ""
                 texts.append(f"{system.name}: {worst.sentence}{more}")
+                continue
+            held = max((each.environment.memory_held_by_others_gb or 0.0 for each in runs), default=0.0)
+            if code == "shared" and held > HELD_SHARE * (system.run.gpu_info.total_memory_gb or math.inf):
+                texts.append(f"{system.name}: other programs held {units.gigabytes(held)} of GPU memory at the start")
         if texts:
             yield Caveat(code, "warning", "; ".join(texts))
     at_cap = ((system.name, share) for system in systems if (share := share_at_cap(system)) >= AT_CAP)
@@ -402,10 +377,12 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
 
 
 def incomplete_text(system: SystemResult) -> str:
-    """Return how far a system came that has no complete run; empty for another, whose other runs are not used."""
-    run = system.run
-    if not system.valid_runs or run.status == "complete":
+    """Return how far a system came that has no complete run; of another how many runs broke off, or an empty text."""
+    run, lost = system.run, sum(each.run.status != "complete" for each in system.runs)
+    if not system.valid_runs or not lost:
         return ""
+    if run.status == "complete":
+        return f"{lost} of {counted(len(system.runs), 'run')} did not finish and {'are' if lost > 1 else 'is'} excluded"
     done, planned = max(run.steps, default=0), run.training_config.max_steps or 0
     return f"incomplete ({done:,} of {planned:,} steps)" if 0 < done < planned else "incomplete"
 

@@ -105,10 +105,13 @@ def parted(entries: Sequence[tuple[Run, str]]) -> list[list[tuple[Run, str]]]:
 def measurement(run: Run) -> tuple[object, ...]:
     """Return the identity of a measurement: two runs with the same one are copies, whatever else their files say.
 
-    It includes the timestamp if the run has so few records that two runs may have the same by chance.
+    Many different step times are those of one run. Others, rounded as they are printed, may be equal by chance: with
+    them it has five parts, with losses and session, and the timestamp if they are few.
     """
     count = sum(time is not None for time in run.step_times)
     few, times = count < TELLING_RECORDS, hash(tuple(run.step_times)) if count else run.timeline
+    if len({*run.step_times} - {None}) >= TELLING_RECORDS:
+        return times, None
     return times, hash(tuple(run.loss_values)), run.session, run.round, run.timestamp if few else None
 
 
