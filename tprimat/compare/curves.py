@@ -16,7 +16,9 @@ from typing import Literal
 from tprimat.analysis import projection
 from tprimat.checks.settings import framework, rows_of
 from tprimat.compare import speedup
+from tprimat.compare.caveats import caveats
 from tprimat.compare.cost import efficiencies
+from tprimat.compare.figures import aligned
 from tprimat.compare.result import RATE, Comparison, ModelComparison, Ratio, SystemResult
 from tprimat.compare.systems import device, device_name
 from tprimat.settings.rows import IDENTITY, LEDGER
@@ -34,6 +36,9 @@ _EXPECTED = {"data parallel", "optimizer"} | {
     row.title for row in LEDGER if row.identity or (row.role == "harmless" and row.configured and row.named)
 }
 """Settings that always differ between GPU counts, have their own column, or don't affect speed."""
+
+_OWN = ("precision-unknown", "precision-differs", "timer-differs", "few-runs", "batch-differs")
+"""Codes of the warnings on systems that curves have in other words, or in a column."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,7 +183,8 @@ def _crossovers(found: Sequence[Curve]) -> list[Crossover]:
 
 
 def _curve(comparison: Comparison, model: ModelComparison, name: str, systems: Sequence[SystemResult]) -> Curve:
-    smallest = systems[0]
+    # As two systems are, by one clock and the same steps where all have them.
+    smallest, *_ = systems = aligned(systems)
     sizes = tuple(
         Size(
             system,
@@ -294,6 +300,13 @@ def _batch_text(line: Sequence[SystemResult]) -> str | None:
 
 
 def _notes(sizes: Sequence[Size]) -> Iterable[str]:
+    systems = [size.system for size in sizes]
+    for caveat in caveats(systems, ()):
+        if caveat.code == "no-steady-state" or (caveat.severity == "warning" and caveat.code not in _OWN):
+            yield caveat.text
+    clocks = dict.fromkeys(each.summary.clock or "unknown" for system in systems for each in system.valid_runs)
+    if len(clocks) > 1:
+        yield f"step times are measured differently: {' vs '.join(clocks)}"
     single = [size.gpus for size in sizes if len(size.system.speeds) == 1]
     if single:
         unit = "processes" if sizes[0].system.run.platform == "cpu" else "GPUs"
@@ -306,7 +319,7 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
         low, high = min(batches), max(batches)
         spread = f"the global batch changes with the number of GPUs ({low:,} to {high:,})"
         yield f"{spread}; a larger batch may need more samples for the same loss"
-    runs = [size.system.run for size in sizes]
+    runs = [system.run for system in systems]
     changing = []
     for setting, values in rows_of(runs):
         if setting.title not in _EXPECTED and len(set(values)) > 1:
