@@ -12,7 +12,7 @@ from tprimat.compare.caveats import CODES
 from tprimat.report.verdict import report
 from tprimat.results.account import Timing
 from tprimat.results.conditions import Disturbance
-from tprimat.results.run import Environment, Tuning
+from tprimat.results.run import Environment, Source, Tuning
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
 
 AMD = {"device": MI300X, "stack": "rocm"}
@@ -140,6 +140,16 @@ def test_memory_that_other_programs_held(held, total, is_named):
     assert ("shared" in found) is is_named
     if is_named:
         assert found["shared"].text == "8×H100 (BF16): other programs held 8.60 GB of GPU memory at the start"
+
+
+def test_what_the_user_set_unlike_a_log_is_named():
+    source = Source(kind="log", overrides={"global_batch_size": "64, not 32", "gpu": "H100, not A100"})
+    runs = tuple(make_run(step_time=time, source=source) for time in (3.2, 3.3))
+    text = "; ".join(f"8×H100 (BF16): {key} set by the user, unlike its log" for key in ("global batch size", "gpu"))
+    assert caveats(runs, make_run(**AMD))["overridden"].text == text
+    (alone,) = comparison(runs).models[0].groups
+    assert [each.code for each in alone.caveats] == ["overridden"]
+    assert "overridden" not in caveats(make_run(source=Source(kind="log")), make_run(**AMD))
 
 
 def test_what_telemetry_saw_of_other_programs_is_named_alone():

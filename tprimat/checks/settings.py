@@ -200,11 +200,6 @@ def _layers(run: Run) -> str | None:
     return joined(f"{encoders} encoder layers" if encoders else None, own)
 
 
-def _heads(run: Run) -> str | None:
-    shape = run.model_config
-    return joined(text_of(shape.num_attention_heads), text_of(shape.num_query_groups), by="/")
-
-
 def _head_size(run: Run) -> str | None:
     """Return the size of a head if it isn't the width's share of one."""
     shape = run.model_config
@@ -314,7 +309,9 @@ VALUES: dict[str, Callable[[Run], str | None]] = {
     "turbo": _turbo,
     "trainable_parameters": _trainable,
     "layers": _layers,
-    "heads": _heads,
+    "heads": lambda run: joined(
+        text_of(run.model_config.num_attention_heads), text_of(run.model_config.num_query_groups), by="/"
+    ),
     "head_size": _head_size,
     "not_gated": lambda run: "not gated" if run.model_config.gated_ffn is False else None,
     "flops_per_token": _flops_per_token,

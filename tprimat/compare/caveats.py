@@ -22,11 +22,11 @@ from tprimat.text import counted, join_names, plain
 
 CODES = (
     "contradiction", "precision-unknown", "throttled", "shared", "disturbed", "device-errors", "slow-device",
-    "precision-differs", "settings-differ", "at-power-cap", "compile-time", "precision-source", "model-source",
-    "gpu-source", "timer-differs", "clock-differs", "tuning-differs", "bf16-emulated", "incomplete", "speed-changed",
-    "unlike-blocks", "slow-start", "unlike-sessions", "steps-cut", "order-of-runs", "unlike-variables", "unlike-runs",
-    "few-runs", "batch-differs", "no-steady-state", "drift", "outlier", "configuration-differs", "not-reported",
-    "training-differs", "synthetic-data", "tuning",
+    "precision-differs", "settings-differ", "at-power-cap", "compile-time", "overridden", "precision-source",
+    "model-source", "gpu-source", "timer-differs", "clock-differs", "tuning-differs", "bf16-emulated", "incomplete",
+    "speed-changed", "unlike-blocks", "slow-start", "unlike-sessions", "steps-cut", "order-of-runs", "unlike-variables",
+    "unlike-runs", "few-runs", "batch-differs", "no-steady-state", "drift", "outlier", "configuration-differs",
+    "not-reported", "training-differs", "synthetic-data", "tuning",
 )  # fmt: skip
 """Codes of caveats, by their effect on the decision."""
 
@@ -70,7 +70,7 @@ that other programs may hold before a run: less is a desktop's, or the system's 
 
 OF_ONE = (
     *("throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap"),
-    *("bf16-emulated", "unlike-variables"),
+    *("bf16-emulated", "unlike-variables", "overridden", "unlike-sessions"),
 )
 """Codes of what matters to a system that is compared with none, too."""
 
@@ -121,6 +121,10 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
         if guessed := [system for system in systems if any(w.startswith(source) for w in system.run.warnings)]:
             whose = "" if len(guessed) == len(systems) else f" of {join_names([system.name for system in guessed])}"
             yield Caveat(code, "info", text.format(source, whose))
+    read = ((system.name, each.run.source) for system in systems for each in system.valid_runs)
+    given = dict.fromkeys((name, key.replace("_", " ")) for name, source in read if source for key in source.overrides)
+    if fields := [f"{name}: {key} set by the user, unlike its log" for name, key in given]:
+        yield Caveat("overridden", "warning", "; ".join(fields))
     # Of what was measured by the wall time of training the step timer says nothing.
     scopes = {
         system.name: system.run.timing.covers

@@ -307,8 +307,7 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
     clocks = dict.fromkeys(each.summary.clock or "unknown" for system in systems for each in system.valid_runs)
     if len(clocks) > 1:
         yield f"step times are measured differently: {' vs '.join(clocks)}"
-    single = [size.gpus for size in sizes if len(size.system.speeds) == 1]
-    if single:
+    if single := [size.gpus for size in sizes if len(size.system.speeds) == 1]:
         unit = "processes" if sizes[0].system.run.platform == "cpu" else "GPUs"
         where = "every point" if len(single) == len(sizes) else f"{join_names([*map(str, single)])} {unit}"
         yield f"one run at {where}: run-to-run variation unknown"
