@@ -474,3 +474,15 @@ def test_a_power_cap_is_a_system_with_its_name():
     assert counts == {"power cap 700 W": 2, "power cap 400 W": 2}
     (group,) = model.groups
     assert ("settings-differ", "power cap: 700 W vs 400 W") in [(each.code, each.text) for each in group.caveats]
+
+
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
+def test_the_run_that_states_most_of_its_machine_stands_for_a_system(order):
+    """What one run leaves open is known of the others: a difference that it would hide could explain the result."""
+    unknown = make_run(step_time=3.3)
+    known = make_run(environment=Environment(cpu="Xeon"))
+    other = make_run(step_time=3.1, environment=Environment(cpu="EPYC"), label="b")
+    ((group,),) = (model.groups for model in comparison((unknown, known)[order], other).models)
+    (one,) = (system for system in group.systems if len(system.runs) == 2)
+    assert one.run is known
+    assert [each.text for each in group.caveats if each.code == "settings-differ"] == ["host CPU: EPYC vs Xeon"]

@@ -43,18 +43,9 @@ from tprimat.results.run import Run
 from tprimat.text import join_names, plain, suggestion
 
 __all__ = [
-    "Caveat",
-    "Comparison",
-    "Group",
-    "Loaded",
-    "ModelComparison",
-    "Pair",
-    "Ratio",
-    "RunResult",
-    "SettingRow",
-    "SystemResult",
-    "compare",
-]
+    "Caveat", "Comparison", "Group", "Loaded", "ModelComparison", "Pair", "Ratio", "RunResult", "SettingRow",
+    "SystemResult", "compare",
+]  # fmt: skip
 
 
 NOTHING_KNOWN = Options()

@@ -102,6 +102,11 @@ def parted(entries: Sequence[tuple[Run, str]]) -> list[list[tuple[Run, str]]]:
     return list(parts.values())
 
 
+def known_of_machine(run: Run) -> int:
+    """Return how much a run states of what parted() parts runs by."""
+    return sum(own_value(row, run) is not None for row in _MACHINE)
+
+
 def measurement(run: Run) -> tuple[object, ...]:
     """Return the identity of a measurement: two runs with the same one are copies, whatever else their files say.
 
