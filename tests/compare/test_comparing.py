@@ -39,6 +39,7 @@ def entries(*groups):
 
 
 ONE, LATER = make_run(), make_run(timestamp="2026-03-01T00:00:00+00:00", step_time=3.3)
+PART = make_run(steps=40, training_config=ONE.training_config, status="incomplete")
 ROUNDED = msgspec.structs.replace(ONE, step_times=tuple(round(time, 1) for time in ONE.step_times))
 SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
 
@@ -64,6 +65,11 @@ SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
         ([("a", ONE, make_run(gpus=4))], ["a", "a"], [f"a and a {TWICE}"]),
         # Few records may be the same by chance.
         ([("a", make_run(steps=19)), ("b", make_run(steps=19, gpus=4))], ["a", "b"], []),
+        # A log that was read while it was written: the longer run counts, wherever it stands.
+        ([("a", PART), ("b", ONE)], ["b"], [f"b {COPY.format('a')}"]),
+        ([("a", PART), ("b", ONE), ("c", PART)], ["b"], [f"b {COPY.format('a')}", f"c {COPY.format('b')}"]),
+        ([("a", ONE), ("b", PART)], ["a"], [f"b {COPY.format('a')}"]),
+        ([("a", ONE), ("b", make_run(steps=19, training_config=ONE.training_config))], ["a", "b"], []),
         # Another model is another measurement. Other losses and another session are of a copy that was edited, unless
         # the times may be equal by chance.
         ([("a", ONE), ("b", make_run(model="qwen"))], ["a", "b"], []),

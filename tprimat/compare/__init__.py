@@ -49,7 +49,6 @@ __all__ = [
 
 
 NOTHING_KNOWN = Options()
-
 COPIES = (
     "identical step times under different configurations: they are copies of one measurement and cannot be compared"
 )
@@ -148,6 +147,10 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[tuple[Run, str]]
                 if _is_copy(run, earlier[1]):
                     where = f"as {earlier[0]}" if earlier[0] != file.name else "twice"
                     notes.append(f"{file.name} contains the same run {where}; counted once")
+                    if len(run.steps) > len(earlier[1].steps):
+                        # Of a log that was read while it was written the longer run counts.
+                        kept = [(run, file.name) if each is earlier[1] else (each, name) for each, name in kept]
+                        seen[key] = file.name, run
                     continue
                 if key[-1] is None:
                     notes.append(f"{file.name} and {earlier[0]} contain {COPIES}")

@@ -31,9 +31,8 @@ CODES = (
 """Codes of caveats, by their effect on the decision."""
 
 EVENTS = {
-    "throttled": (
-        "thermal", "hardware-slowdown", "power-brake", "power-cap", "clock-setting", "sync-boost", "slower-gpu",
-    ),
+    "throttled":
+        ("thermal", "hardware-slowdown", "power-brake", "power-cap", "clock-setting", "sync-boost", "slower-gpu"),
     "shared": ("gpu-shared", "cpu-quota", "memory-pressure", "io-pressure"),
     "device-errors": ("gpu-lost", "xid", "ecc-uncorrected", "memory-retired", "link-errors", "pcie-narrow"),
 }  # fmt: skip

@@ -110,13 +110,16 @@ def known_of_machine(run: Run) -> int:
 def measurement(run: Run) -> tuple[object, ...]:
     """Return the identity of a measurement: two runs with the same one are copies, whatever else their files say.
 
-    Many different step times are those of one run. Others, rounded as they are printed, may be equal by chance: with
-    them it has five parts, with losses and session, and the timestamp if they are few.
+    The first many different step times are of one run, which may have been read while it was written. Others, rounded
+    as they are printed, may be equal by chance: then it has five parts, with losses, session and, of few, the date.
     """
+    different: set[float | None] = {None}
+    for place, time in enumerate(run.step_times, 1):
+        different.add(time)
+        if len(different) > TELLING_RECORDS:
+            return hash(tuple(run.step_times[:place])), None
     count = sum(time is not None for time in run.step_times)
     few, times = count < TELLING_RECORDS, hash(tuple(run.step_times)) if count else run.timeline
-    if len({*run.step_times} - {None}) >= TELLING_RECORDS:
-        return times, None
     return times, hash(tuple(run.loss_values)), run.session, run.round, run.timestamp if few else None
 
 
