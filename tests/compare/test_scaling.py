@@ -227,3 +227,18 @@ def test_sizes_are_compared_by_one_clock_where_all_have_one():
     assert list(curve.notes) == [BATCHES]
     apart = one(runs(8, 3.2, 8, timing=sampled), runs(16, 3.4, 16, timing=sampled, timeline=blocks(4.0)))
     assert list(apart.notes) == ["step times are measured differently: sampled vs blocks", BATCHES]
+
+
+@pytest.mark.parametrize("are_alike", [True, False])
+def test_curves_on_unlike_clocks_do_not_cross(are_alike):
+    sampled = Timing(kind="sampled", clock="monotonic", covers="a whole step")
+    times = {"timing": sampled, "label": "b"}
+    first = (runs(8, 3.2, 8, timing=sampled), runs(16, 3.3, 16, timing=sampled))
+    second = (runs(8, 3.1, 8, **times), runs(16, 3.25, 16, **times))
+    if not are_alike:
+        second = (runs(8, 3.1, 8, timeline=blocks(4.0), **times), runs(16, 3.25, 16, timeline=blocks(4.1), **times))
+    found = scaling_of(comparison(*first, *second))
+    assert len(found.crossovers) == are_alike
+    text = "step times are measured differently from another curve's: "
+    notes = [note for curve in found.curves for note in curve.notes if note.startswith(text)]
+    assert notes == ([] if are_alike else [f"{text}sampled", f"{text}blocks"])
