@@ -224,7 +224,7 @@ class TestNotes:
     def test_what_a_reader_of_a_speed_must_know(self):
         slowed = Telemetry(samples=50, issues=(TelemetryIssue(code="thermal", text="GPU clock lowered"),))
         config = make_run().training_config
-        broken = make_run(steps=20, status="failed", training_config=config)
+        broken = make_run(step_time=3.3, steps=20, status="failed", training_config=config)
         for runs, note in (
             ((make_run(),), ""),
             ((make_run(telemetry=slowed),), "GPU clock lowered"),
