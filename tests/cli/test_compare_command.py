@@ -12,6 +12,7 @@ from made_runs import HOSTILE, MI300X, failed_run, make_run
 
 from tprimat.cli import run
 from tprimat.errors import ExitStatus
+from tprimat.results.run import Source, SourceFile
 from tprimat.store.store import save
 
 AMD = {"device": MI300X, "stack": "rocm"}
@@ -38,6 +39,21 @@ class TestOutputs:
         assert (results / "comparison_plot.png").read_bytes().startswith(b"\x89PNG")
         report = (results / "comparison_report.md").read_text(encoding="utf-8")
         assert "](comparison_plot.png)" in report
+
+    @pytest.mark.parametrize(("other", "is_told"), [(3.2, True), (3.3, False)])
+    def test_that_copies_are_compared_is_on_the_terminal(self, results, capsys, other, is_told):
+        save(make_run(step_time=other, batch=128), results / "copy")
+        assert run("compare", ["output/nvidia", "output/copy", "--no-plot"]) == ExitStatus.OK
+        assert ("contain identical step times under different" in capsys.readouterr().err) is is_told
+
+    def test_one_log_read_twice_is_not_compared_with_itself(self, results, capsys):
+        source = Source(kind="log", files=(SourceFile(path="a.log", sha256="0" * 64),))
+        for batch in (64, 128):
+            save(make_run(batch=batch, source=source), results / str(batch))
+        assert run("compare", ["output/64", "output/128", "--no-plot"]) == ExitStatus.NOT_COMPARABLE
+        said = capsys.readouterr().out
+        assert "Not compared: " in said
+        assert "are copies of one run" in " ".join(said.split())
 
     def test_results_dir_and_a_name_for_the_picture(self, results, capsys):
         assert run("compare", ["--results-dir", "output/nvidia", "--output", "nvd_compare"]) == ExitStatus.OK
@@ -390,7 +406,7 @@ class TestElectricity:
     def test_the_cost_of_measured_energy(self, results, capsys):
         # 3.6 MJ for 10⁶ tokens are one kWh, and 1000 kWh for 10⁹ tokens.
         energy = {"energy_joules": 3.6e6, "measured_tokens": 1e6}
-        save(make_run(energy_metrics=energy), results / "nvidia")
+        save(make_run(step_time=3.3, energy_metrics=energy), results / "nvidia")
         assert run("efficiency", ["output/nvidia", "--electricity", "0.1", "--pue", "1.2", "--json"]) == ExitStatus.OK
         (table,) = json.loads(capsys.readouterr().out)["results"]
         values = table["columns"][0]["values"]

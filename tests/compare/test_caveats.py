@@ -12,7 +12,8 @@ from tprimat.compare.caveats import CODES
 from tprimat.report.verdict import report
 from tprimat.results.account import Timing
 from tprimat.results.conditions import Disturbance
-from tprimat.results.run import Environment, Tuning
+from tprimat.results.run import Environment, Source, Tuning
+from tprimat.results.telemetry import Telemetry, TelemetryIssue
 
 AMD = {"device": MI300X, "stack": "rocm"}
 START = datetime.datetime(2026, 2, 1, tzinfo=datetime.timezone.utc)
@@ -118,9 +119,43 @@ def test_an_incomplete_run(planned, steps):
     config = msgspec.structs.replace(whole.training_config, max_steps=planned)
     cut = make_run(**AMD, status="incomplete", training_config=config)
     assert caveats(make_run(), cut)["incomplete"].text == f"8×MI300X (BF16): incomplete{steps}"
-    # A run that broke off is not used beside a complete one.
+    # A run that broke off is not used beside a complete one: slow ones may be those that a time limit ends.
     whole = msgspec.structs.replace(whole, training_config=config)
-    assert "incomplete" not in caveats(make_run(), (whole, cut))
+    text = "8×MI300X (BF16): 1 of 2 runs did not finish and is excluded"
+    assert caveats(make_run(), (whole, cut))["incomplete"].text == text
+    again = make_run(**AMD, step_time=3.3, status="failed", training_config=config)
+    text = "8×MI300X (BF16): 2 of 3 runs did not finish and are excluded"
+    assert caveats(make_run(), (whole, cut, again))["incomplete"].text == text
+    assert "incomplete" not in caveats(make_run(), whole)
+
+
+@pytest.mark.parametrize(("held", "total", "is_named"), [(8.6, 85.0, True), (8.5, 85.0, False), (40.0, None, False)])
+def test_memory_that_other_programs_held(held, total, is_named):
+    gpu = msgspec.structs.replace(make_run().gpu_info, total_memory_gb=total)
+    runs = [
+        make_run(step_time=3.1 + each / 1000, gpu_info=gpu, environment=Environment(memory_held_by_others_gb=each))
+        for each in (0.0, held)
+    ]
+    found = caveats(tuple(runs), make_run(**AMD))
+    assert ("shared" in found) is is_named
+    if is_named:
+        assert found["shared"].text == "8×H100 (BF16): other programs held 8.60 GB of GPU memory at the start"
+
+
+def test_what_the_user_set_unlike_a_log_is_named():
+    source = Source(kind="log", overrides={"global_batch_size": "64, not 32", "gpu": "H100, not A100"})
+    runs = tuple(make_run(step_time=time, source=source) for time in (3.2, 3.3))
+    text = "; ".join(f"8×H100 (BF16): {key} set by the user, unlike its log" for key in ("global batch size", "gpu"))
+    assert caveats(runs, make_run(**AMD))["overridden"].text == text
+    (alone,) = comparison(runs).models[0].groups
+    assert [each.code for each in alone.caveats] == ["overridden"]
+    assert "overridden" not in caveats(make_run(source=Source(kind="log")), make_run(**AMD))
+
+
+def test_what_telemetry_saw_of_other_programs_is_named_alone():
+    seen = Telemetry(issues=(TelemetryIssue(code="gpu-shared", text="2 other programs used the GPU"),))
+    run = make_run(environment=Environment(memory_held_by_others_gb=40.0), telemetry=seen)
+    assert caveats(run, make_run(**AMD))["shared"].text == "8×H100 (BF16): 2 other programs used the GPU"
 
 
 @pytest.mark.parametrize(("instructions", "emulated"), [(("avx2",), True), (("avx512_bf16",), False), (None, False)])

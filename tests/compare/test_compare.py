@@ -10,7 +10,7 @@ from made_runs import H100, MI300X, SMALL, comparison, failed_run, make_run, sha
 from tprimat.analysis import summary
 from tprimat.compare import Loaded, compare, figures
 from tprimat.errors import ExitStatus, UsageError
-from tprimat.results.account import Entry
+from tprimat.results.account import Entry, Timing
 from tprimat.results.run import MemoryMetrics, ModelConfig
 
 AMD = {"device": MI300X, "stack": "rocm"}
@@ -129,7 +129,7 @@ class TestSystemsAndModels:
 
     def test_a_peak_is_the_highest_of_the_runs(self):
         runs = [
-            later(make_run(memory_metrics=MemoryMetrics(peak_memory_reserved_gb=peak)), day)
+            later(make_run(step_time=3 + day, memory_metrics=MemoryMetrics(peak_memory_reserved_gb=peak)), day)
             for day, peak in ((1, 40.0), (2, 42.0))
         ]
         system = comparison(tuple(runs)).models[0].systems[0]
@@ -267,6 +267,32 @@ class TestManySystems:
         others = [make_run(label=f"build {index}", step_time=3.0 + 0.1 * index, steps=40) for index in range(5)]
         comparison(longest, *others, reference="longest")
         assert len(calls) == 1
+
+
+def test_runs_of_one_system_are_timed_by_one_clock_where_all_have_one():
+    """A mean over two clocks would be of neither."""
+    blocks = (Entry(kind="training", start=0, duration=270.0, first_step=1, last_step=60),)
+    sampled = make_run(timing=Timing(kind="sampled"))
+    timed = later(make_run(step_time=3.3, timing=sampled.timing, timeline=blocks))
+    only = later(make_run(timing=sampled.timing, timeline=blocks, step_times=(None,) * 60), day=4)
+    for runs, clocks in (
+        ((sampled, timed), ["sampled", "sampled"]),
+        ((timed,), ["blocks"]),
+        ((timed, only), ["blocks", "blocks"]),
+        # One that failed has none.
+        (
+            (
+                failed_run(H100, stack="cuda", training_config=sampled.training_config, timing=sampled.timing),
+                sampled,
+                timed,
+            ),
+            [None, "sampled", "sampled"],
+        ),
+        # None is common.
+        ((sampled, timed, only), ["sampled", "blocks", "blocks"]),
+    ):
+        (system,) = comparison(runs).models[0].systems
+        assert [result.summary.clock for result in system.runs] == clocks
 
 
 class TestCopies:

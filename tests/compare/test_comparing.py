@@ -39,6 +39,8 @@ def entries(*groups):
 
 
 ONE, LATER = make_run(), make_run(timestamp="2026-03-01T00:00:00+00:00", step_time=3.3)
+PART = make_run(steps=40, training_config=ONE.training_config, status="incomplete")
+ROUNDED = msgspec.structs.replace(ONE, step_times=tuple(round(time, 1) for time in ONE.step_times))
 SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
 
 
@@ -50,17 +52,31 @@ SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
         ([("a", ONE), ("b", LATER, ONE)], ["a", "b"], [f"b {COPY.format('a')}"]),
         ([("a", ONE), ("b", ONE), ("c", ONE)], ["a"], [f"b {COPY.format('a')}", f"c {COPY.format('a')}"]),
         ([("a", ONE, ONE)], ["a"], ["a contains the same run twice; counted once"]),
-        ([("a", ONE, msgspec.structs.replace(ONE, timestamp=LATER.timestamp))], ["a", "a"], []),
+        (
+            [("a", ONE, msgspec.structs.replace(ONE, timestamp=LATER.timestamp))],
+            ["a"],
+            ["a contains the same run twice; counted once"],
+        ),
+        # Rounded times may be equal by chance, but not all else.
+        ([("a", ROUNDED, msgspec.structs.replace(ROUNDED, timestamp=LATER.timestamp))], ["a", "a"], []),
+        ([("a", ROUNDED, ROUNDED)], ["a"], ["a contains the same run twice; counted once"]),
         # Of one file with another setup: both stay, with a note where losses say that it is the same one.
         ([("a", ONE), ("b", make_run(gpus=4))], ["a", "b"], [f"b and a {TWICE}"]),
         ([("a", ONE, make_run(gpus=4))], ["a", "a"], [f"a and a {TWICE}"]),
         # Few records may be the same by chance.
         ([("a", make_run(steps=19)), ("b", make_run(steps=19, gpus=4))], ["a", "b"], []),
-        # Another model, other losses, another session are other measurements.
+        # A log that was read while it was written: the longer run counts, wherever it stands.
+        ([("a", PART), ("b", ONE)], ["b"], [f"b {COPY.format('a')}"]),
+        ([("a", PART), ("b", ONE), ("c", PART)], ["b"], [f"b {COPY.format('a')}", f"c {COPY.format('b')}"]),
+        ([("a", ONE), ("b", PART)], ["a"], [f"b {COPY.format('a')}"]),
+        ([("a", ONE), ("b", make_run(steps=19, training_config=ONE.training_config))], ["a", "b"], []),
+        # Another model is another measurement. Other losses and another session are of a copy that was edited, unless
+        # the times may be equal by chance.
         ([("a", ONE), ("b", make_run(model="qwen"))], ["a", "b"], []),
-        ([("a", ONE), ("b", make_run(losses=False))], ["a", "b"], []),
-        ([("a", ONE), ("b", make_run(session="s"))], ["a", "b"], []),
-        ([("a", make_run(session="s", round=1)), ("b", make_run(session="s", round=2))], ["a", "b"], []),
+        ([("a", ONE), ("b", make_run(losses=False))], ["a"], [f"b {COPY.format('a')}"]),
+        ([("a", ONE), ("b", make_run(session="s", round=1))], ["a"], [f"b {COPY.format('a')}"]),
+        ([("a", ROUNDED), ("b", msgspec.structs.replace(ROUNDED, session="s"))], ["a", "b"], []),
+        ([("a", ROUNDED), ("b", msgspec.structs.replace(ROUNDED, loss_values=(None,) * 60))], ["a", "b"], []),
         # Runs without step times are no copies, unless their time line is.
         ([("a", failed_run()), ("b", failed_run())], ["a", "b"], []),
         (

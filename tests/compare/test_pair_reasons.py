@@ -14,7 +14,7 @@ from tprimat.compare.pairs import different_work, pair
 from tprimat.compare.result import SAMPLES_RATE, Pair, Ratio
 from tprimat.compare.windows import sensitivity
 from tprimat.results.account import Timing
-from tprimat.results.run import Environment
+from tprimat.results.run import Environment, Source, SourceFile
 
 TIMED = {"avg_step_time_seconds": value(4.0)}
 
@@ -30,6 +30,10 @@ def of(name="B", rate=100.0, *, timed=True, runs=1, samples=False, findings=(), 
 def apart(*rates, **fields):
     """A system of several runs that no one session measured."""
     return system("B", *(result(rate, make_run(**fields)) for rate in rates), values=TIMED)
+
+
+def read(digest):
+    return {"source": Source(kind="log", files=(SourceFile(path="a.log", sha256=digest * 64),))}
 
 
 BAD = (Finding("info", "w", "fine"), Finding("error", "x", "impossible"))
@@ -99,6 +103,9 @@ UNTIMED = "has no step times"
             of(),
             "B: impossible",
         ),
+        # One log, read twice.
+        (of("A", **read("0")), of(batch=128, **read("0")), "a.json and a.json are copies of one run"),
+        (of("A", **read("0")), of(batch=128, **read("1")), None),
         # Rates that are unknown.
         (of("A", None), of(), "tokens/s/GPU of A is unknown"),
         (of("A"), of(rate=None), "tokens/s/GPU of B is unknown"),

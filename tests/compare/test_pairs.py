@@ -194,7 +194,7 @@ class TestSegments:
 
     def others(self, step_time, **fields):
         return tuple(
-            make_run(steps=120, step_time=step_time, timestamp=f"2026-03-0{day}T00:00:00+00:00", **fields)
+            make_run(steps=120, step_time=step_time + day * 1e-6, timestamp=f"2026-03-0{day}T00:00:00+00:00", **fields)
             for day in (1, 2, 3)
         )
 

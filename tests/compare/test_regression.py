@@ -20,7 +20,7 @@ def runs_of(step_time=3.2, count=5, *, spread=SPREAD, day=1, **fields):
     """Runs whose means spread by some 0.4 %; those of another day are other measurements."""
     return tuple(
         make_run(
-            step_time=step_time * spread[index % len(spread)] * (1 + 1e-7 * day),
+            step_time=step_time * spread[index % len(spread)] * (1 + 1e-7 * day + 1e-9 * (index // len(spread))),
             timestamp=f"2026-03-{day + index:02d}T00:00:00+00:00",
             **fields,
         )

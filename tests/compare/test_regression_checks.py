@@ -753,7 +753,7 @@ class TestWhole:
         assert check.answer != "not comparable"
 
     def test_the_steps_that_both_have(self):
-        before, after = files("old", measured(3.2, 1, steps=80)), files("new", measured(3.2, 9))
+        before, after = files("old", measured(3.2, 1, steps=80)), files("new", measured(3.21, 9))
         (check,) = check_regression(before, after, [SLOWER]).checks
         assert check.basis == "Speeds use steps 4–60, which all runs have."
         assert [each.summary.stop for each in check.pair.baseline.runs] == [60, 60]

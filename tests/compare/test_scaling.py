@@ -10,7 +10,9 @@ from made_runs import H100, MI300X, comparison, make_run
 
 from tprimat.compare.cost import with_prices
 from tprimat.compare.curves import scaling_of
-from tprimat.results.run import ParallelismConfig
+from tprimat.results.account import Entry, Timing
+from tprimat.results.run import Environment, Optimizer, ParallelismConfig
+from tprimat.results.telemetry import Telemetry, TelemetryIssue
 
 AMD = {"device": MI300X, "stack": "rocm"}
 
@@ -190,3 +192,53 @@ def test_a_setting_that_changes_is_shown_with_its_values_of_six_sizes_at_most(co
     (note,) = (note for note in one(*sizes).notes if note.startswith("settings change"))
     values = ", ".join(f"v{place}" for place in range(count))
     assert note == f"settings change with the number of GPUs: kernel{f' ({values})' if has_values else ''}"
+
+
+SLOWED = {"telemetry": Telemetry(samples=50, issues=(TelemetryIssue(code="thermal", text="GPU clock lowered"),))}
+BATCHES = "the global batch changes with the number of GPUs (8 to 16); a larger batch may need more samples for the "
+BATCHES += "same loss"
+
+
+def blocks(step_time: float) -> tuple[Entry, ...]:
+    return (Entry(kind="training", start=0, duration=60 * step_time, first_step=1, last_step=60),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({}, None),
+        (SLOWED, "16×H100 (BF16): GPU clock lowered (in 2 of 2 runs)"),
+        ({"status": "failed"}, "16×H100 (BF16): incomplete"),
+        ({"environment": Environment(memory_held_by_others_gb=40.0)},
+         "16×H100 (BF16): other programs held 40.00 GB of GPU memory at the start"),
+        # What the table shows, or another note.
+        ({"precision": "bf16", "optimizer": Optimizer(name="AdamW")}, None),
+    ],
+)  # fmt: skip
+def test_what_a_size_is_affected_by_is_named_first(changes, note):
+    curve = one(runs(8, 3.2, 8), runs(16, 1.7, 16, **changes))
+    assert list(curve.notes) == [*([note] if note else []), BATCHES]
+
+
+def test_sizes_are_compared_by_one_clock_where_all_have_one():
+    sampled = Timing(kind="sampled", clock="monotonic", covers="a whole step")
+    curve = one(runs(8, 3.2, 8, timing=sampled, timeline=blocks(4.0)), runs(16, 3.4, 16, timeline=blocks(4.0)))
+    assert curve.sizes[1].efficiency.value == pytest.approx(1.0)
+    assert list(curve.notes) == [BATCHES]
+    apart = one(runs(8, 3.2, 8, timing=sampled), runs(16, 3.4, 16, timing=sampled, timeline=blocks(4.0)))
+    assert list(apart.notes) == ["step times are measured differently: sampled vs blocks", BATCHES]
+
+
+@pytest.mark.parametrize("are_alike", [True, False])
+def test_curves_on_unlike_clocks_do_not_cross(are_alike):
+    sampled = Timing(kind="sampled", clock="monotonic", covers="a whole step")
+    times = {"timing": sampled, "label": "b"}
+    first = (runs(8, 3.2, 8, timing=sampled), runs(16, 3.3, 16, timing=sampled))
+    second = (runs(8, 3.1, 8, **times), runs(16, 3.25, 16, **times))
+    if not are_alike:
+        second = (runs(8, 3.1, 8, timeline=blocks(4.0), **times), runs(16, 3.25, 16, timeline=blocks(4.1), **times))
+    found = scaling_of(comparison(*first, *second))
+    assert len(found.crossovers) == are_alike
+    text = "step times are measured differently from another curve's: "
+    notes = [note for curve in found.curves for note in curve.notes if note.startswith(text)]
+    assert notes == ([] if are_alike else [f"{text}sampled", f"{text}blocks"])

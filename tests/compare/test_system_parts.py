@@ -128,14 +128,23 @@ def of(times=TIMES, **fields):
 
 def test_what_a_measurement_is():
     losses = hash(of().loss_values)
-    assert measurement(of()) == (hash(TIMES), losses, "s", 3, None)
-    # Of fewer than twenty times the date counts, too; unknown ones are none.
-    assert measurement(of(TIMES[:20]))[-1] is None
+    assert (
+        measurement(of()) == measurement(of(session="t", round=4, loss_values=(None,) * 30)) == (hash(TIMES[:20]), None)
+    )
+    # The first twenty different ones are enough: a log may have grown.
+    assert measurement(of(TIMES[:20])) == measurement(of())
+    assert measurement(of((None, *TIMES)))[0] == hash((None, *TIMES[:20]))
+    # Of fewer than twenty different ones losses and session count, too.
+    coarse = (*TIMES[:19], *[TIMES[0]] * 11)
+    assert measurement(of(coarse)) == (hash(coarse), losses, "s", 3, None)
+    assert measurement(of((*coarse[:29], TIMES[20]))) == (hash((*coarse[:29], TIMES[20])), None)
+    # Of fewer than twenty the date does; unknown ones are none.
+    assert measurement(of((*TIMES[:19], TIMES[0])))[-1] is None
     assert measurement(of(TIMES[:19]))[-1] == DATED
     assert measurement(of((*TIMES[:19], None)))[-1] == DATED
     block = (Entry(kind="training", start=0, duration=9.0),)
     assert measurement(of((None,) * 30, timeline=block)) == (block, losses, "s", 3, DATED)
-    assert measurement(of(timeline=block))[0] == hash(TIMES)
+    assert measurement(of(timeline=block)) == measurement(of())
 
 
 def test_what_an_occasion_is():
@@ -357,9 +366,9 @@ def test_the_parts_of_a_name_are_in_the_order_of_how_well_they_are_known():
     assert titles[:5] == ["framework", "stack", "precision", "MLPerf", "submitter"]
     assert titles[5:11] == ["software"] * 6
     assert titles[11:15] == ["batch", "batch", "GPU", "platform"]
-    assert titles[-8:-2] == [
+    assert titles[-9:-2] == [
         *("software stack", "compute units"),
-        *("power cap", "GPU partition", "CPU threads", "NUMA balancing"),
+        *("power cap", "GPU partition", "host CPU", "CPU threads", "NUMA balancing"),
     ]
     assert titles[-2:] == ["precision detail", "scale"]
     # Then the settings, each with the parts that it has.
@@ -440,6 +449,8 @@ def capped(watts):
         ([capped(700.0), capped(693.0)], [[0, 1]]),
         ([capped(700.0), capped(692.0)], [[0], [1]]),
         ([make_run(environment=Environment(numa_balancing=each)) for each in (True, False, None)], [[0], [1], [2]]),
+        ([make_run(environment=Environment(cpu=each)) for each in ("EPYC", "Xeon", "EPYC")], [[0, 2], [1]]),
+        ([make_run(environment=Environment(cpu=each)) for each in ("EPYC", None)], [[0, 1]]),
         ([make_run(environment=Environment(gpu_partition=each)) for each in ("SPX/NPS1", "CPX/NPS4")], [[0], [1]]),
         ([make_run(**CPU, environment=Environment(cpu_threads=each)) for each in (8, 8, 16)], [[0, 1], [2]]),
         ([make_run(environment=Environment(settings={"NCCL_ALGO": each})) for each in ("Ring", "Tree")], [[0, 1]]),
@@ -468,3 +479,15 @@ def test_each_power_cap_is_a_system_named_after_it():
     assert counts == {"power cap 700 W": 2, "power cap 400 W": 2}
     (group,) = model.groups
     assert ("settings-differ", "power cap: 700 W vs 400 W") in [(each.code, each.text) for each in group.caveats]
+
+
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
+def test_the_run_that_states_most_of_its_machine_stands_for_a_system(order):
+    """What one run leaves open is known of the others: a difference that it would hide could explain the result."""
+    unknown = make_run(step_time=3.3)
+    known = make_run(environment=Environment(cpu="Xeon"))
+    other = make_run(step_time=3.1, environment=Environment(cpu="EPYC"), label="b")
+    ((group,),) = (model.groups for model in comparison((unknown, known)[order], other).models)
+    (one,) = (system for system in group.systems if len(system.runs) == 2)
+    assert one.run is known
+    assert [each.text for each in group.caveats if each.code == "settings-differ"] == ["host CPU: EPYC vs Xeon"]

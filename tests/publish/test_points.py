@@ -16,6 +16,7 @@ from tprimat.publish import points
 from tprimat.publish.points import OWN, Evidence, address
 from tprimat.publish.record import REJECTED
 from tprimat.results.run import Environment, GpuInfo, ModelConfig, Source, SourceFile
+from tprimat.results.telemetry import Telemetry, TelemetryIssue
 
 ROW = Published(
     publisher="NVIDIA",
@@ -118,6 +119,11 @@ class TestMarks:
         (found,) = own(make_run(source=source))
         assert found.mark == mark
 
+    def test_what_the_user_set_unlike_the_log_is_not_recomputed_from_it(self):
+        source = Source(kind="log", files=(SourceFile(path="a.log"),), overrides={"global_batch_size": "64, not 32"})
+        (found,) = own(make_run(source=source))
+        assert (found.mark, found.note) == ("as published", "global batch size set by the user, unlike its log")
+
     def test_one_run_that_nothing_was_computed_from_marks_the_system(self):
         (found,) = own((make_run(source=Source(kind="live"), step_time=3.2), make_run(step_time=3.21)))
         assert (len(found.rates), found.mark) == (2, "as published")
@@ -212,6 +218,25 @@ class TestFigures:
     def test_one_run_has_no_interval(self):
         (found,) = own(make_run())
         assert (len(found.rates), found.low, found.high) == (1, None, None)
+
+
+class TestNotes:
+    def test_what_a_reader_of_a_speed_must_know(self):
+        slowed = Telemetry(samples=50, issues=(TelemetryIssue(code="thermal", text="GPU clock lowered"),))
+        config = make_run().training_config
+        broken = make_run(step_time=3.3, steps=20, status="failed", training_config=config)
+        for runs, note in (
+            ((make_run(),), ""),
+            ((make_run(telemetry=slowed),), "GPU clock lowered"),
+            ((broken,), "incomplete (20 of 60 steps)"),
+            ((make_run(), broken), "1 of 2 runs did not finish and is excluded"),
+            ((make_run(step_time=3.2), make_run(step_time=4.01)), "runs differ 1.25×"),
+            ((make_run(step_time=3.2), make_run(step_time=3.99)), ""),
+            ((make_run(label="x", environment=Environment(memory_held_by_others_gb=40.0)),),
+             "x; other programs held 40.00 GB of GPU memory at the start"),
+        ):  # fmt: skip
+            (found,) = own(runs)
+            assert found.note == note
 
 
 class TestNames:

@@ -537,3 +537,23 @@ def test_logs_without_step_times_are_all_named_with_what_would_record_them():
         "TrainerBenchmarkCallback to the script of hf_trainer and BenchmarkCallback to" in answer.verdict.next_steps[0]
     )
     assert len(answer.verdict.next_steps) == 1
+
+
+@pytest.mark.parametrize(("session", "advised"), [("s", False), (None, True)])
+def test_runs_that_are_interleaved_need_not_be(session, advised):
+    """Runs of one session take turns in being first: the trend that both follow cancels in their paired interval."""
+
+    def rising(step_time, first, **fields):
+        return tuple(
+            make_run(
+                step_time=step_time * (1 + 0.01 * day),
+                timestamp=f"2026-02-{day + 1:02d}T{(day + first) % 2:02d}:00:00+00:00",
+                session=session,
+                round=day + 1,
+                **fields,
+            )
+            for day in range(8)
+        )
+
+    found = answer(rising(3.2, 0), rising(2.4, 1, **AMD))
+    assert ("interleave the runs of both systems" in found.next_steps) is advised

@@ -200,11 +200,6 @@ def _layers(run: Run) -> str | None:
     return joined(f"{encoders} encoder layers" if encoders else None, own)
 
 
-def _heads(run: Run) -> str | None:
-    shape = run.model_config
-    return joined(text_of(shape.num_attention_heads), text_of(shape.num_query_groups), by="/")
-
-
 def _head_size(run: Run) -> str | None:
     """Return the size of a head if it isn't the width's share of one."""
     shape = run.model_config
@@ -267,11 +262,6 @@ def _letters(value: object) -> str:
     return "".join(letter for letter in str(value).casefold() if letter.isalnum())
 
 
-def _environment_settings(run: Run) -> str | None:
-    settings = sorted(run.environment.settings.items())
-    return text_of(", ".join(f"{name}={value}" for name, value in settings)) if settings else None
-
-
 def _attention(run: Run) -> str | None:
     # The loops of ours write it only if it isn't their default, and always how they compute the loss on a GPU.
     is_default = "chunked_cross_entropy" in run.framework_config
@@ -289,11 +279,6 @@ def _turbo(run: Run) -> str | None:
         return None if is_on is None else "off"
     names = sorted(name for name, used in run.framework_config.items() if name.startswith(prefix) and used)
     return text_of(", ".join(name.removeprefix(prefix) for name in names) or "without kernels")
-
-
-def _numa_balancing(run: Run) -> str | None:
-    is_on = run.environment.numa_balancing
-    return None if is_on is None else "on" if is_on else "off"
 
 
 def _power_cap(run: Run) -> str | None:
@@ -324,15 +309,18 @@ VALUES: dict[str, Callable[[Run], str | None]] = {
     "turbo": _turbo,
     "trainable_parameters": _trainable,
     "layers": _layers,
-    "heads": _heads,
+    "heads": lambda run: joined(
+        text_of(run.model_config.num_attention_heads), text_of(run.model_config.num_query_groups), by="/"
+    ),
     "head_size": _head_size,
     "not_gated": lambda run: "not gated" if run.model_config.gated_ffn is False else None,
     "flops_per_token": _flops_per_token,
     "digest": lambda run: plain(run.data.digest)[:12] if run.data.digest else None,
     "power_cap": _power_cap,
     "cpu_threads": lambda run: text_of(run.environment.cpu_threads) if run.platform == "cpu" else None,
-    "numa_balancing": _numa_balancing,
-    "environment_settings": _environment_settings,
+    "numa_balancing": lambda run: {None: None, True: "on", False: "off"}[run.environment.numa_balancing],
+    "host_cpu": lambda run: None if run.platform == "cpu" else text_of(run.environment.cpu),
+    "environment_settings": lambda run: text_of(", ".join(map("=".join, sorted(run.environment.settings.items())))),
 }
 """Functions that rows name as their value."""
 

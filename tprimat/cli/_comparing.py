@@ -14,7 +14,7 @@ from tprimat import console
 from tprimat.analysis.efficiency import Options
 from tprimat.catalog import prices
 from tprimat.cli.options.compare import PRECISIONS
-from tprimat.compare import Comparison, cost
+from tprimat.compare import COPIES, Comparison, cost
 from tprimat.errors import UsageError
 from tprimat.log_import import load as loader
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
@@ -68,10 +68,10 @@ def load(
 
 
 def show_unread(notes: Sequence[str]) -> None:
-    """Print the notes on skipped logs, and on other skipped files that probably are results."""
+    """Print the notes on skipped logs, on other skipped files that probably are results, and on copies."""
     for note in by_reason(notes):
-        if loader.UNREAD in note or loader.LOST.match(note):
-            console.error(f"{'note' if loader.UNREAD in note else 'warning'}: {note}")
+        if loader.UNREAD in note or COPIES in note or loader.LOST.match(note):
+            console.error(f"{'warning' if loader.LOST.match(note) else 'note'}: {note}")
 
 
 def check(given: GivenValues, names: Sequence[str | Path], *inputs: Inputs) -> None:

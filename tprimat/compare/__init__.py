@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tprimat import units
+from tprimat.analysis.account import clocks
 from tprimat.analysis.efficiency import Options
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
@@ -42,21 +43,15 @@ from tprimat.results.run import Run
 from tprimat.text import join_names, plain, suggestion
 
 __all__ = [
-    "Caveat",
-    "Comparison",
-    "Group",
-    "Loaded",
-    "ModelComparison",
-    "Pair",
-    "Ratio",
-    "RunResult",
-    "SettingRow",
-    "SystemResult",
-    "compare",
-]
+    "Caveat", "Comparison", "Group", "Loaded", "ModelComparison", "Pair", "Ratio", "RunResult", "SettingRow",
+    "SystemResult", "compare",
+]  # fmt: skip
 
 
 NOTHING_KNOWN = Options()
+COPIES = (
+    "identical step times under different configurations: they are copies of one measurement and cannot be compared"
+)
 
 
 def compare(
@@ -146,17 +141,20 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[tuple[Run, str]]
             earlier = seen.get(key)
             if timed:
                 seen.setdefault(key, (file.name, run))
-            # Two trainings of one log may have equal times, since logs round them, but they differ in something else.
-            if earlier and (earlier[0] != file.name or not _is_copy(run, earlier[1]) or run == earlier[1]):
+            # Two trainings of one log may have equal times, since logs round them, but they differ in something else,
+            # unless the times alone identify a run.
+            is_same = earlier and (earlier[0] != file.name or key[2:] == (None,) or run == earlier[1])
+            if earlier and (is_same or not _is_copy(run, earlier[1])):
                 if _is_copy(run, earlier[1]):
                     where = f"as {earlier[0]}" if earlier[0] != file.name else "twice"
                     notes.append(f"{file.name} contains the same run {where}; counted once")
+                    if len(run.steps) > len(earlier[1].steps):
+                        # Of a log that was read while it was written the longer run counts.
+                        kept = [(run, file.name) if each is earlier[1] else (each, name) for each, name in kept]
+                        seen[key] = file.name, run
                     continue
                 if key[-1] is None:
-                    notes.append(
-                        f"{file.name} and {earlier[0]} contain identical step times under different configurations: "
-                        "they are copies of one measurement and cannot be compared"
-                    )
+                    notes.append(f"{file.name} and {earlier[0]} contain {COPIES}")
             kept.append((run, file.name))
             if (own := occasion(run)) is not None:
                 name, twin = seen.setdefault(own, (file.name, run))
@@ -212,7 +210,10 @@ def _system_result(system: System, runs: Sequence[tuple[Run, str]], sample_lengt
     per_sample = bool(sample_lengths) and (
         first.framework == "mlperf" or sample_lengths == {None, first.training_config.sequence_length or 0}
     )
-    summaries = [summarize(run) for run, _ in runs]
+    # A mean over two clocks would be of neither.
+    offered = [each for run, _ in runs if (each := clocks(run))]
+    clock = next((clock for clock in [*offered, ()][0] if all(clock in each for each in offered)), None)
+    summaries = [summarize(run, clock) for run, _ in runs]
     timed = [summary.performance.avg_step_time_seconds is not None for summary in summaries]
     complete = [run.status == "complete" and has for (run, _), has in zip(runs, timed, strict=True)]
     # A run that broke off says less than one that ended, and is only used if there is none.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import statistics
 import textwrap
@@ -20,50 +21,18 @@ from tprimat.settings.rows import NOT_CONFIGURED
 from tprimat.text import counted, join_names, plain
 
 CODES = (
-    "contradiction",
-    "precision-unknown",
-    "throttled",
-    "shared",
-    "disturbed",
-    "device-errors",
-    "slow-device",
-    "precision-differs",
-    "settings-differ",
-    "at-power-cap",
-    "compile-time",
-    "precision-source",
-    "model-source",
-    "gpu-source",
-    "timer-differs",
-    "clock-differs",
-    "tuning-differs",
-    "bf16-emulated",
-    "incomplete",
-    "speed-changed",
-    "unlike-blocks",
-    "slow-start",
-    "unlike-sessions",
-    "steps-cut",
-    "order-of-runs",
-    "unlike-variables",
-    "unlike-runs",
-    "few-runs",
-    "batch-differs",
-    "no-steady-state",
-    "drift",
-    "outlier",
-    "configuration-differs",
-    "not-reported",
-    "training-differs",
-    "synthetic-data",
-    "tuning",
-)
+    "contradiction", "precision-unknown", "throttled", "shared", "disturbed", "device-errors", "slow-device",
+    "precision-differs", "settings-differ", "at-power-cap", "compile-time", "overridden", "precision-source",
+    "model-source", "gpu-source", "timer-differs", "clock-differs", "tuning-differs", "bf16-emulated", "incomplete",
+    "speed-changed", "unlike-blocks", "slow-start", "unlike-sessions", "steps-cut", "order-of-runs", "unlike-variables",
+    "unlike-runs", "few-runs", "batch-differs", "no-steady-state", "drift", "outlier", "configuration-differs",
+    "not-reported", "training-differs", "synthetic-data", "tuning",
+)  # fmt: skip
 """Codes of caveats, by their effect on the decision."""
 
 EVENTS = {
-    "throttled": (
-        "thermal", "hardware-slowdown", "power-brake", "power-cap", "clock-setting", "sync-boost", "slower-gpu",
-    ),
+    "throttled":
+        ("thermal", "hardware-slowdown", "power-brake", "power-cap", "clock-setting", "sync-boost", "slower-gpu"),
     "shared": ("gpu-shared", "cpu-quota", "memory-pressure", "io-pressure"),
     "device-errors": ("gpu-lost", "xid", "ecc-uncorrected", "memory-retired", "link-errors", "pcie-narrow"),
 }  # fmt: skip
@@ -94,12 +63,13 @@ BREAK_S, SURE = 600.0, 0.01
 _ELSEWHERE = ("global batch", "step timer scope", "clock")
 """Settings that have a caveat of their own if they matter."""
 
-OUTLIER_SHARE = 0.01
-"""Share of a run's steady time that one record may take beyond the median before it is named."""
+OUTLIER_SHARE, HELD_SHARE = 0.01, 0.1
+"""Share of a run's steady time that one record may take beyond the median before it is named; share of a GPU's memory
+that other programs may hold before a run: less is a desktop's, or the system's where the memory is shared."""
 
 OF_ONE = (
     *("throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap"),
-    *("bf16-emulated", "unlike-variables", "unlike-runs"),
+    *("bf16-emulated", "unlike-variables", "overridden", "unlike-sessions", "unlike-runs"),
 )
 """Codes of what matters to a system that is compared with none, too."""
 
@@ -150,6 +120,10 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
         if guessed := [system for system in systems if any(w.startswith(source) for w in system.run.warnings)]:
             whose = "" if len(guessed) == len(systems) else f" of {join_names([system.name for system in guessed])}"
             yield Caveat(code, "info", text.format(source, whose))
+    read = ((system.name, each.run.source) for system in systems for each in system.valid_runs)
+    given = dict.fromkeys((name, key.replace("_", " ")) for name, source in read if source for key in source.overrides)
+    if fields := [f"{name}: {key} set by the user, unlike its log" for name, key in given]:
+        yield Caveat("overridden", "warning", "; ".join(fields))
     # Of what was measured by the wall time of training the step timer says nothing.
     scopes = {
         system.name: system.run.timing.covers
@@ -295,6 +269,10 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
                 worst = min(itertools.chain(*found), key=lambda issue: kinds.index(issue.code))
                 more = f" (in {len(found)} of {len(runs)} runs)" if len(runs) > 1 else ""
                 texts.append(f"{system.name}: {worst.sentence}{more}")
+                continue
+            held = max((each.environment.memory_held_by_others_gb or 0.0 for each in runs), default=0.0)
+            if code == "shared" and held > HELD_SHARE * (system.run.gpu_info.total_memory_gb or math.inf):
+                texts.append(f"{system.name}: other programs held {units.gigabytes(held)} of GPU memory at the start")
         if texts:
             yield Caveat(code, "warning", "; ".join(texts))
     at_cap = ((system.name, share) for system in systems if (share := share_at_cap(system)) >= AT_CAP)
@@ -403,10 +381,12 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
 
 
 def incomplete_text(system: SystemResult) -> str:
-    """Return how far a system came that has no complete run; empty for another, whose other runs are not used."""
-    run = system.run
-    if not system.valid_runs or run.status == "complete":
+    """Return how far a system came that has no complete run; of another how many runs broke off, or an empty text."""
+    run, lost = system.run, sum(each.run.status != "complete" for each in system.runs)
+    if not system.valid_runs or not lost:
         return ""
+    if run.status == "complete":
+        return f"{lost} of {counted(len(system.runs), 'run')} did not finish and {'are' if lost > 1 else 'is'} excluded"
     done, planned = max(run.steps, default=0), run.training_config.max_steps or 0
     return f"incomplete ({done:,} of {planned:,} steps)" if 0 < done < planned else "incomplete"
 

@@ -16,7 +16,9 @@ from typing import Literal
 from tprimat.analysis import projection
 from tprimat.checks.settings import framework, rows_of
 from tprimat.compare import speedup
+from tprimat.compare.caveats import caveats
 from tprimat.compare.cost import efficiencies
+from tprimat.compare.figures import aligned
 from tprimat.compare.result import RATE, Comparison, ModelComparison, Ratio, SystemResult
 from tprimat.compare.systems import device, device_name
 from tprimat.settings.rows import IDENTITY, LEDGER
@@ -34,6 +36,9 @@ _EXPECTED = {"data parallel", "optimizer"} | {
     row.title for row in LEDGER if row.identity or (row.role == "harmless" and row.configured and row.named)
 }
 """Settings that always differ between GPU counts, have their own column, or don't affect speed."""
+
+_OWN = ("precision-unknown", "precision-differs", "timer-differs", "few-runs", "batch-differs")
+"""Codes of the warnings on systems that curves have in other words, or in a column."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,10 +148,13 @@ def scaling_of(comparison: Comparison) -> Scaling:
         shown = {id(system) for line in sized for system in line}
         alone = [line[0] for line in lines if len(line) == 1]
         notes += [f"{model.title}, {system.name} is not shown: measured at one GPU count only" for system in alone]
-        dropped = len(usable) - len(shown) - len(alone)
-        if dropped:
+        if dropped := len(usable) - len(shown) - len(alone):
             notes.append(f"{model.title}: {counted(dropped, 'slower configuration')} at the same GPU count not shown")
         found += [_curve(comparison, model, name, line) for name, line in zip(_names(sized), sized, strict=True)]
+    measured = [" vs ".join(_clocks(curve.sizes)) for curve in found]
+    for place in range(len(found)) if len({*measured}) > 1 else ():
+        note = f"step times are measured differently from another curve's: {measured[place]}"
+        found[place] = dataclasses.replace(found[place], notes=(note, *found[place].notes))
     if uncounted:
         whose = "1 system doesn't state its" if uncounted == 1 else f"{uncounted} systems don't state their"
         how = "--num-gpus FILE=N, where FILE is a part of a log's path, once per GPU count"
@@ -158,7 +166,7 @@ def _crossovers(found: Sequence[Curve]) -> list[Crossover]:
     """Compare each two curves of one model and sequence length whose sizes overlap."""
     results = []
     for one, other in itertools.combinations(found, 2):
-        if one.model is not other.model or _length(one) != _length(other):
+        if one.model is not other.model or _length(one) != _length(other) or _clocks(one.sizes) != _clocks(other.sizes):
             continue
         low = max(one.sizes[0].gpus, other.sizes[0].gpus)
         high = min(one.sizes[-1].gpus, other.sizes[-1].gpus)
@@ -178,7 +186,8 @@ def _crossovers(found: Sequence[Curve]) -> list[Crossover]:
 
 
 def _curve(comparison: Comparison, model: ModelComparison, name: str, systems: Sequence[SystemResult]) -> Curve:
-    smallest = systems[0]
+    # As two systems are, by one clock and the same steps where all have them.
+    smallest, *_ = systems = aligned(systems)
     sizes = tuple(
         Size(
             system,
@@ -197,8 +206,7 @@ def _curve(comparison: Comparison, model: ModelComparison, name: str, systems: S
 def _nodes(system: SystemResult) -> int | None:
     run = system.run
     # Results name the machines of a training on several ones.
-    several = len(run.environment.nodes)
-    return several or (1 if run.source is not None and run.source.kind == "live" else None)
+    return len(run.environment.nodes) or (1 if run.source is not None and run.source.kind == "live" else None)
 
 
 def _key(system: SystemResult) -> tuple[object, ...]:
@@ -220,17 +228,13 @@ def _lines(systems: Sequence[SystemResult]) -> list[list[SystemResult]]:
     strong, weak = (
         [line for group in _by(systems, batch) if len(line := _fastest(group)) > 1] for batch in (_batch, _per_gpu)
     )
-    better = max((strong, weak), key=lambda lines: (sum(map(len, lines)), -len(lines)))
-    return better or [_fastest(systems)]
+    return max((strong, weak), key=lambda lines: (sum(map(len, lines)), -len(lines))) or [_fastest(systems)]
 
 
 def _fastest(systems: Iterable[SystemResult]) -> list[SystemResult]:
     """Return the fastest system of each size, the smallest size first."""
-    best: dict[int, SystemResult] = {}
-    for system in systems:
-        known = best.setdefault(system.count or 0, system)
-        if (system.value(RATE) or 0) > (known.value(RATE) or 0):
-            best[system.count or 0] = system
+    fastest_first = sorted(systems, key=lambda system: system.value(RATE) or 0, reverse=True)
+    best = {system.count or 0: system for system in reversed(fastest_first)}
     return [best[count] for count in sorted(best)]
 
 
@@ -294,8 +298,13 @@ def _batch_text(line: Sequence[SystemResult]) -> str | None:
 
 
 def _notes(sizes: Sequence[Size]) -> Iterable[str]:
-    single = [size.gpus for size in sizes if len(size.system.speeds) == 1]
-    if single:
+    systems = [size.system for size in sizes]
+    for caveat in caveats(systems, ()):
+        if caveat.code == "no-steady-state" or (caveat.severity == "warning" and caveat.code not in _OWN):
+            yield caveat.text
+    if len(_clocks(sizes)) > 1:
+        yield f"step times are measured differently: {' vs '.join(_clocks(sizes))}"
+    if single := [size.gpus for size in sizes if len(size.system.speeds) == 1]:
         unit = "processes" if sizes[0].system.run.platform == "cpu" else "GPUs"
         where = "every point" if len(single) == len(sizes) else f"{join_names([*map(str, single)])} {unit}"
         yield f"one run at {where}: run-to-run variation unknown"
@@ -303,10 +312,9 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
         yield "precision is unknown and may differ between GPU counts"
     batches = [size.batch for size in sizes if size.batch is not None]
     if len(set(batches)) > 1:
-        low, high = min(batches), max(batches)
-        spread = f"the global batch changes with the number of GPUs ({low:,} to {high:,})"
+        spread = f"the global batch changes with the number of GPUs ({min(batches):,} to {max(batches):,})"
         yield f"{spread}; a larger batch may need more samples for the same loss"
-    runs = [size.system.run for size in sizes]
+    runs = [system.run for system in systems]
     changing = []
     for setting, values in rows_of(runs):
         if setting.title not in _EXPECTED and len(set(values)) > 1:
@@ -314,6 +322,10 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
             changing.append(f"{setting.title} ({', '.join(shown)})" if len(shown) <= 6 else setting.title)
     if changing:
         yield f"settings change with the number of GPUs: {'; '.join(changing)}"
+
+
+def _clocks(sizes: Sequence[Size]) -> dict[str, None]:
+    return dict.fromkeys(each.summary.clock or "unknown" for size in sizes for each in size.system.valid_runs)
 
 
 def _length(curve: Curve) -> int | None:

@@ -9,6 +9,7 @@ from tprimat.checks.settings import same_known_shape, shape_conflict
 from tprimat.compare import speedup, windows
 from tprimat.compare.result import UNLIKE, Pair, SystemResult
 from tprimat.compare.speedup import RATE
+from tprimat.compare.systems import measurement
 from tprimat.results.run import Run
 from tprimat.text import plain
 
@@ -23,6 +24,7 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         or next((f"{each.name}: {each.exclusion.text}" for each in (baseline, system) if each.exclusion), None)
         or _unlike_runs(baseline)
         or _unlike_runs(system)
+        or _same_run(baseline, system)
         or _other_configuration(config_diff, mode)
         or _no_ratio(baseline, system)
     )
@@ -46,6 +48,19 @@ def _unlike_runs(system: SystemResult) -> str | None:
     if system.spread < UNLIKE or system.is_one_session:
         return None
     return f"{system.name} has runs that differ {system.spread:.3g}×, so they are not of one configuration"
+
+
+def _same_run(*systems: SystemResult) -> str | None:
+    """Return that a log was read twice, with other values of the user, and is compared with itself; else None."""
+    one, other = (
+        {
+            (measurement(run), frozenset(file.sha256 for file in run.source.files)): each.file
+            for each in system.valid_runs
+            if (run := each.run).source and run.source.files
+        }
+        for system in systems
+    )
+    return next((f"{one[key]} and {other[key]} are copies of one run" for key in one if key in other), None)
 
 
 def _other_configuration(config_diff: ConfigDiff, mode: Mode) -> str | None:

@@ -18,7 +18,7 @@ from tprimat.catalog.prices import Price
 from tprimat.checks import Finding, Severity
 from tprimat.checks.compute import ConfigDiff, Mode
 from tprimat.checks.training import TrainingMatch
-from tprimat.compare.systems import System
+from tprimat.compare.systems import System, known_of_machine
 from tprimat.errors import ExitStatus
 from tprimat.results.account import Clock
 from tprimat.results.result_file import Loaded as Loaded
@@ -165,10 +165,10 @@ class SystemResult(System):
         """The runs that the figures are of."""
         return tuple(result for result in self.runs if result.is_valid)
 
-    @property
+    @functools.cached_property
     def run(self) -> Run:
-        """A run that stands for the setup, which all runs of a system share."""
-        return (self.valid_runs or self.runs)[0].run
+        """The run that states most of its machine: it stands for the setup, which all runs of a system share."""
+        return max((result.run for result in self.valid_runs or self.runs), key=known_of_machine)
 
     @property
     def per_sample(self) -> bool:

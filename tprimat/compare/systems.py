@@ -101,11 +101,22 @@ def parted(entries: Sequence[tuple[Run, str]]) -> list[list[tuple[Run, str]]]:
     return list(parts.values())
 
 
+def known_of_machine(run: Run) -> int:
+    """Return how much a run states of what parted() parts runs by."""
+    return sum(own_value(row, run) is not None for row in _MACHINE)
+
+
 def measurement(run: Run) -> tuple[object, ...]:
     """Return the identity of a measurement: two runs with the same one are copies, whatever else their files say.
 
-    It includes the timestamp if the run has so few records that two runs may have the same by chance.
+    The first many different step times are of one run, which may have been read while it was written. Others, rounded
+    as they are printed, may be equal by chance: then it has five parts, with losses, session and, of few, the date.
     """
+    different: set[float | None] = {None}
+    for place, time in enumerate(run.step_times, 1):
+        different.add(time)
+        if len(different) > TELLING_RECORDS:
+            return hash(tuple(run.step_times[:place])), None
     count = sum(time is not None for time in run.step_times)
     few, times = count < TELLING_RECORDS, hash(tuple(run.step_times)) if count else run.timeline
     return times, hash(tuple(run.loss_values)), run.session, run.round, run.timestamp if few else None

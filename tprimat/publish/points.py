@@ -19,7 +19,8 @@ from tprimat.catalog import gpus as hardware
 from tprimat.catalog import models, published
 from tprimat.catalog.published import Published
 from tprimat.compare import Loaded, SystemResult, systems_of, title_of
-from tprimat.compare.result import RATE
+from tprimat.compare.caveats import caveats, incomplete_text
+from tprimat.compare.result import DOUBTFUL_SPREAD, RATE
 from tprimat.compare.systems import short_device
 from tprimat.compare.target import benchmark, target
 from tprimat.log_import.bundle import ENDINGS
@@ -173,10 +174,14 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
     count = flops_per_token(shape, config.sequence_length) if shape and config.sequence_length else None
     # Only a log of MLPerf says who submits; in any other result the word would be anybody's.
     submitter = run.framework_config.get("submitter") if benchmark(run) else None
-    notes = [_public(run.label), "too short to have a steady speed" if system.is_unsettled else None]
+    notes = [run.label, "too short to have a steady speed" if system.is_unsettled else None, incomplete_text(system)]
+    notes += [
+        each.text.removeprefix(f"{system.name}: ") for each in caveats([system], ()) if each.severity == "warning"
+    ]
+    notes += [f"runs differ {system.spread:.2f}×"] if system.spread >= DOUBTFUL_SPREAD else []
     sources = [result.run.source for result in system.runs]
-    # Steps are computed from if they were measured here, or come from named logs.
-    is_read = all(source and (source.kind == "live" or source.files) for source in sources)
+    # Steps are computed from if they were measured here, or come from named logs that say what the values rest on.
+    is_read = all(each and (each.kind == "live" or (each.files and not each.overrides)) for each in sources)
     return Point(
         publisher=_short(f"{submitter} in MLPerf") if submitter else OWN,
         gpu=_gpu(run),
@@ -201,7 +206,7 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
         high=high,
         mark="rejected" if finding else "recomputed from the log" if is_read else "as published",
         reason=_short(finding.text) if finding else "",
-        note="; ".join(_short(each) for each in notes if each),
+        note="; ".join(_public(each) for each in notes if each),
         source=_files(system),
     )
 

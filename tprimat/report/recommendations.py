@@ -120,7 +120,7 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
         runs = max(needed)
         text = f"about {runs} runs of each system are needed to confirm this difference"
         yield "few-runs", f"{text}: ./benchmark.py --runs {runs}"
-    if "order-of-runs" in codes:
+    if "order-of-runs" in codes and any(ratio.method != "paired" for ratio in ratios):
         yield "order-of-runs", "interleave the runs of both systems"
     for text in _equal_batches(compared):
         yield "batch-differs", text
