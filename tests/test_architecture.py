@@ -59,7 +59,7 @@ FRAMEWORK_ROWS = {
 """Tables of frameworks and their defaults, from which options and their help are made: data, no behaviour."""
 LONGEST_FILE = 450
 """Lines; one that passes some 300 has probably found a second job."""
-MOST_LINES = 64_980
+MOST_LINES = 65_010
 """Lines of tprimat/: a change that needs more raises this, and its commit states what the lines are for."""
 PLACES = {
     "attention": (

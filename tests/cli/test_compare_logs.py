@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
 import shutil
@@ -31,10 +32,12 @@ def titan(gpu: str, gib: float, tps: float, steps: int = 30, *, sequence_length:
         "[rank-0/8][titan] 2026-01-01 00:00:03,000 - root - INFO - Trainer is initialized with local batch size 2, "
         f"global batch size 16, gradient accumulation steps 1, {length}total steps {steps}",
     ]
+    # Of 4,096 tokens per step and GPU.
+    start = datetime.datetime(2026, 1, 1, 0, 1)
     lines += [
-        f"[rank-0/8][titan] 2026-01-01 00:{n // 60 + 1:02}:{n % 60:02},000 - root - INFO - step: {n:2}  "
-        f"loss: {12 - n / 10 + tps / 9999:.4f}  grad_norm: 1.5  memory: 31.0GiB(25%)  tps: {tps + n % 3:,.0f}  "
-        "tflops: 300.0  mfu: 30%"
+        f"[rank-0/8][titan] {start + datetime.timedelta(seconds=n * 4096 / tps):%Y-%m-%d %H:%M:%S,%f} - root - INFO - "
+        f"step: {n:2}  loss: {12 - n / 10 + tps / 9999:.4f}  grad_norm: 1.5  memory: 31.0GiB(25%)  "
+        f"tps: {tps + n % 3:,.0f}  tflops: 300.0  mfu: 30%"
         for n in range(1, steps + 1)
     ]
     return "\n".join(lines) + "\n"
