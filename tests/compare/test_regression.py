@@ -415,6 +415,27 @@ class TestRefusals:
         assert found.status == ExitStatus.NOT_COMPARABLE
         assert "its run failed (out of memory)" in found.checks[0].text
 
+    @pytest.mark.parametrize(
+        ("failed", "is_refused"), [((4, 0), False), ((0, 4), False), ((5, 0), True), ((0, 5), True)]
+    )
+    def test_runs_that_all_failed_pass_no_check_however_fast(self, failed, is_refused):
+        error = {"status": "failed", "status_reason": "RuntimeError: NCCL\nerror"}
+        sides = [
+            tuple(msgspec.structs.replace(run, **error) if n < count else run for n, run in enumerate(runs_of(day=day)))
+            for day, count in zip((1, 11), failed, strict=True)
+        ]
+        check = one(sides[:1], sides[1:])
+        if is_refused:
+            kind = "baseline" if failed[0] else "candidate"
+            assert check.answer == "not comparable"
+            assert check.text == f"every run of the {kind} failed (RuntimeError: NCCL error)"
+        else:
+            assert check.answer != "not comparable"
+
+    def test_runs_that_are_incomplete_are_compared(self):
+        cut = tuple(msgspec.structs.replace(run, status="incomplete") for run in runs_of(day=11))
+        assert one([runs_of()], [cut]).answer == "within"
+
     def test_implausible_results_are_status_4(self):
         found = checked([runs_of()], [runs_of(0.5, day=11)])
         assert (found.checks[0].answer, found.status) == ("implausible", ExitStatus.IMPLAUSIBLE)

@@ -253,6 +253,11 @@ def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: s
         is_unknown = None in batches and not exclusions and all(each.metric.unit == "s" for each in thresholds)
         text = "steps may differ in work: global batch unknown" if is_unknown else matched.reason or "no values"
         return [dataclasses.replace(check, answer=answer, text=text)]
+    for kind, system in (("baseline", matched.baseline), ("candidate", matched.system)):
+        # The steps before a failure have a speed, but a program that fails passes no check.
+        if all(result.run.status == "failed" for result in system.runs):
+            reason = f" ({plain(system.run.status_reason, 120)})" if system.run.status_reason else ""
+            return [dataclasses.replace(check, text=f"every run of the {kind} failed{reason}")]
     return [_check(check, matched, each, steps) for each in thresholds]
 
 
