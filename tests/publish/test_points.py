@@ -232,6 +232,9 @@ class TestNotes:
             ((make_run(), broken), "1 of 2 runs did not finish and is excluded"),
             ((make_run(step_time=3.2), make_run(step_time=4.01)), "runs differ 1.25×"),
             ((make_run(step_time=3.2), make_run(step_time=3.99)), ""),
+            # In one session the caveat says so.
+            (tuple(make_run(step_time=2.2 + round, session="s", round=round) for round in (1, 2)),
+             "runs of 8×H100 (BF16) differ 1.31×"),
             ((make_run(label="x", environment=Environment(memory_held_by_others_gb=40.0)),),
              "x; other programs held 40.00 GB of GPU memory at the start"),
         ):  # fmt: skip

@@ -178,7 +178,8 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
     notes += [
         each.text.removeprefix(f"{system.name}: ") for each in caveats([system], ()) if each.severity == "warning"
     ]
-    notes += [f"runs differ {system.spread:.2f}×"] if system.spread >= DOUBTFUL_SPREAD else []
+    if system.spread >= DOUBTFUL_SPREAD and not system.is_one_session:
+        notes.append(f"runs differ {system.spread:.2f}×")
     sources = [result.run.source for result in system.runs]
     # Steps are computed from if they were measured here, or come from named logs that say what the values rest on.
     is_read = all(each and (each.kind == "live" or (each.files and not each.overrides)) for each in sources)
