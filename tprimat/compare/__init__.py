@@ -52,6 +52,7 @@ NOTHING_KNOWN = Options()
 COPIES = (
     "identical step times under different configurations: they are copies of one measurement and cannot be compared"
 )
+"""In the note on two files that hold one measurement under two configurations."""
 
 
 def compare(

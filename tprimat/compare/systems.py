@@ -109,8 +109,9 @@ def known_of_machine(run: Run) -> int:
 def measurement(run: Run) -> tuple[object, ...]:
     """Return the identity of a measurement: two runs with the same one are copies, whatever else their files say.
 
-    The first many different step times are of one run, which may have been read while it was written. Others, rounded
-    as they are printed, may be equal by chance: then it has five parts, with losses, session and, of few, the date.
+    Step times up to the 20th different one identify a run, also one that was read while it was written: then the
+    identity is their hash and None. Fewer may be equal by chance, since logs round them: then losses, session, round
+    and, if there are few records, the timestamp belong to it.
     """
     different: set[float | None] = {None}
     for place, time in enumerate(run.step_times, 1):
