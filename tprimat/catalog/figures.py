@@ -84,7 +84,7 @@ class Figure:
 _NUMBER = r"([\d,]{0,15}\d\.?\d{0,15}(?:e[+-]?\d{1,3})?)"
 _CELL = re.compile(rf"[~≈]?{_NUMBER}\s{{0,9}}(k|m|b|t|ms|s|%)?(?:/\S+)?(?:\s{{0,9}}\(.*\))?", re.IGNORECASE)
 _RATIO = re.compile(rf"{_NUMBER}\s*[x×]\b.*")
-_LENGTH = re.compile(r"(?i)\bseq\w{0,9}[ _-]?len\w{0,9}\D{1,4}([\d,]{1,15})")
+_LENGTH = re.compile(r"(?i)\bseq\w{0,9}[ _-]?len\w{0,9}\D{1,4}(\d[\d,]{0,14})")
 _SCALES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "ms": 1e-3}
 _HEADINGS = {
     "gpu": r"gpu|gpu (key|name|type|model)|system|accelerator|device|hardware|platform",
@@ -196,7 +196,7 @@ def _figure(line: int, table: int, cells: Iterable[tuple[str, str, str]], contex
             if field != "model" or not models.recognize(fields.get(field, "")):
                 fields[field] = value
         elif ratio := _RATIO.fullmatch(cell.strip()):
-            fields["ratio"] = float(ratio[1])
+            fields["ratio"] = float(ratio[1].replace(",", ""))
     fields = {**context, **fields}
     for pattern, names in _NOTES.items():
         if found := re.search(pattern, fields.get("note", "")):
