@@ -961,6 +961,19 @@ def test_x9_a_ratio_with_a_comma_is_read():
     assert figure.ratio == 1200
 
 
+@pytest.mark.parametrize(
+    ("cell", "value"), [("1e18", 1e18), ("1.1e18", 0), ("1e-18", 1e-18), ("0.9e-18", 0), ("1e999", 0), ("0", 0)]
+)
+@pytest.mark.parametrize("heading", ["step time", "tokens/s/GPU", "TFLOP/s/GPU", "GPUs", "MFU", "seq len", "samples/s"])
+def test_x9_a_figure_that_no_training_has_is_missing(heading, cell, value):
+    headings = [heading, *({"tokens/s/GPU", "step time", "GBS", "model", "GPU"} - {heading})]
+    known = {"tokens/s/GPU": "100", "step time": "2", "GBS": "8", "model": "Llama 3.1 8B", "GPU": "H100"}
+    cells = [cell, *(known[each] for each in headings[1:])]
+    rows = figures(f"| {' | '.join(headings)} |\n{'|---' * 5}{'|---' * (len(headings) - 5)}|\n| {' | '.join(cells)} |\n")
+    assert audit(rows)
+    assert value in dataclasses.asdict(rows[0]).values()
+
+
 @pytest.mark.skipif(not (SHARED / "cases" / "4").is_dir(), reason="the small cases do not lie beside this clone")
 def test_x9_the_case_is_read():
     text = (SHARED / "cases" / "4" / "e_audit_sequence_length.md").read_text(encoding="utf-8")
