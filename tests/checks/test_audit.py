@@ -957,7 +957,9 @@ def test_x9_a_line_that_says_no_length_has_none(said, length):
 
 
 def test_x9_a_ratio_with_a_comma_is_read():
-    (figure, _) = figures("| model | GPU | tokens/s/GPU |\n|---|---|---|\n| a | H100 | 1,200x more |\n| a | H100 | 7 |\n")
+    (figure, _) = figures(
+        "| model | GPU | tokens/s/GPU |\n|---|---|---|\n| a | H100 | 1,200x more |\n| a | H100 | 7 |\n"
+    )
     assert figure.ratio == 1200
 
 
@@ -969,7 +971,9 @@ def test_x9_a_figure_that_no_training_has_is_missing(heading, cell, value):
     headings = [heading, *({"tokens/s/GPU", "step time", "GBS", "model", "GPU"} - {heading})]
     known = {"tokens/s/GPU": "100", "step time": "2", "GBS": "8", "model": "Llama 3.1 8B", "GPU": "H100"}
     cells = [cell, *(known[each] for each in headings[1:])]
-    rows = figures(f"| {' | '.join(headings)} |\n{'|---' * 5}{'|---' * (len(headings) - 5)}|\n| {' | '.join(cells)} |\n")
+    rows = figures(
+        f"| {' | '.join(headings)} |\n{'|---' * 5}{'|---' * (len(headings) - 5)}|\n| {' | '.join(cells)} |\n"
+    )
     assert audit(rows)
     assert value in dataclasses.asdict(rows[0]).values()
 
