@@ -295,10 +295,14 @@ def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
     elif figure.task == "lora" and (twin := _full_twin(figure, per_token, others)):
         text = "it counts LoRA as full training"
         yield Finding("warning", "formula", said, (f"{text}: the same per token as {twin}, which is no LoRA",))
-    elif best.convention is conventions.OWN and not best.further and shape.num_mtp_layers:
-        if others.mtp[_group(figure)[-1], figure.task] > 0:
-            text = "its TFLOP/s leaves out multi-token prediction, which most rows of this model count"
-            yield Finding("info", "convention", text)
+    elif (
+        best.convention is conventions.OWN
+        and not best.further
+        and shape.num_mtp_layers
+        and others.mtp[_group(figure)[-1], figure.task] > 0
+    ):
+        text = "its TFLOP/s leaves out multi-token prediction, which most rows of this model count"
+        yield Finding("info", "convention", text)
 
 
 def _full_twin(figure: Figure, per_token: float, others: _Others) -> str | None:

@@ -138,7 +138,7 @@ def _marked(content: bytes, page: Path, report: Report, arguments: argparse.Name
     That is another one if one of its inputs is none of this one, nor in a directory of this one.
     """
     paths = [Path(_link(Path(name), page.parent)) for name in arguments.results or [arguments.results_dir]]
-    inputs = [[sha256(str(each).encode()).hexdigest()[:16] for each in (path, *path.parents)] for path in paths]
+    inputs = [[sha256(os.fsencode(each)).hexdigest()[:16] for each in (path, *path.parents)] for path in paths]
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         _, mark, rest = read_plain(page).decode("utf-8", "replace").rpartition("<!-- compared: ")
         earlier = json.loads(rest.partition(" -->")[0]) if mark else {"inputs": [], "systems": []}

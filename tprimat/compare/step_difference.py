@@ -248,7 +248,7 @@ class Explanation:
 
 
 def traced(run: Run, name: str) -> Traced | None:
-    """Return a run with a trace as one of the two; None without one, or if its steps take no time, as in a damaged one."""
+    """Return a run with a trace as one of the two; None without one, and if its steps take no time: it is damaged."""
     if run.trace is None or sum(step.seconds for step in run.trace.steps) < SHORTEST_STEP * (len(run.trace.steps) or 1):
         return None
     return Traced(name, run.trace, gpus.match(run.gpu_info).gpu)

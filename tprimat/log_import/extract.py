@@ -27,7 +27,7 @@ from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing.events import Moment
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import json_object, number
-from tprimat.results.result_file import without_secrets
+from tprimat.results.result_file import readable, without_secrets
 from tprimat.results.run import MODEL_FROM_DIRECTORY, PLATFORMS, STACKS, VENDORS, GpuInfo, ModelConfig, Run
 from tprimat.settings.rows import SETTINGS
 from tprimat.units import GB, GIB
@@ -166,7 +166,7 @@ def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
         except ValueError as error:
             raise start_record.not_one(path, error) from error
         run = run if run.gpu_info.device_name else with_inferred_gpu(run)
-        run = msgspec.structs.replace(run, warnings=(*run.warnings, *doubts))
+        run = readable(msgspec.structs.replace(run, warnings=(*run.warnings, *doubts)))
         completed_runs.append(dataclasses.replace(each, run=run))
     return completed_runs
 
@@ -209,7 +209,9 @@ def imported(
     )
     lines = {name: value.line for name, value in parsed.stated.items()}
     # What is no log of lines, such as a W&B file, comes unredacted.
-    run = without_secrets(completed(_checked(with_system(run, Path(logs[0].path)), given, logs[0].name), given))
+    run = readable(
+        without_secrets(completed(_checked(with_system(run, Path(logs[0].path)), given, logs[0].name), given))
+    )
     run = mlperf_system.inferred(run, Path(logs[0].path).absolute())
     return ImportedRun(
         title, _with_directory_model(run, logs[0].path), parsed.notes, lines, structured, parsed.resumed, parsed.began
