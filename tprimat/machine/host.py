@@ -82,6 +82,9 @@ def installed_version(package: str) -> str | None:
 
 def vendor_library(name: str) -> Any | None:
     """Import pynvml or amdsmi; None if it isn't installed or can't load the vendor's library."""
+    # amdsmi looks for its library in the current directory too, which may be that of somebody's logs.
+    if os.path.lexists("libamd_smi.so"):
+        return None
     rocm = str(Path(os.environ.get("ROCM_PATH", "/opt/rocm"), ROCM_LIBRARIES))
     sys.path.append(rocm)
     try:
