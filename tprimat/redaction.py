@@ -8,71 +8,23 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from tprimat.secret_forms import ISSUED_FORMS, REMOVED, SECRET_FORMS
 from tprimat.text import counted
 
-REMOVED = "[removed]"
-
-_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(?<![A-Z])KEY(?![A-Z])", re.IGNORECASE)
+_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(?<![A-Z])(?:KEY|PW|PWD)(?![A-Z])", re.IGNORECASE)
 """Names of environment variables that are never recorded, whatever their value."""
 
-
-def _named(word: str, owners: str) -> str:
-    """Return a pattern for a setting whose name ends in a word, behind that of an owner or not, and for its value."""
-    behind = "|".join(rf"(?<={owner})|(?<={owner}[-_. ])" for owner in owners.split())
-    upper = rf"(?-i:(?<=_){word.upper()}(?![A-Za-z]))"
-    any_name = rf"{word}(?![a-z]){_IS}({_RANDOM}|{_OPAQUE})|(?<=-){word}[ \t]+{_QUOTE}({_RANDOM}|{_OPAQUE})"
-    return rf"(?:{behind}){word}(?![a-z]){_SET}|{upper}{_IS}({_VALUE})|{any_name}"
-
-
-_QUOTE = r"(?:\\*[\"'])?"
-# API_KEY=…, "api_key": "…", api_key ..... …, ("api_key", "…"), | api_key | … |
-_IS = rf"{_QUOTE}(?:[ \t]*(?:[=-]>|[=:|│┃]|\.{{3,99}})[ \t]*|(?<=[\"']),\s*(?=\\*[\"'])){_QUOTE}"
-_NOTHING = r"(?:none|null|true|false)\b"
-# No number, which may be one of tokens, no word for nothing, and not the next option.
-_VALUE = rf"(?![-+]?[\d.,]+(?:e[-+]?\d+)?(?![\w+/=.-])|{_NOTHING}|--)[\w.~+/=@!%^&*#?:-]{{8,}}"
-_SET = rf"(?:{_IS}({_VALUE})|[ \t]+{_QUOTE}((?=[^\s\"',]{{0,99}}\d){_VALUE}))"
-# What nobody writes by hand: long, with digits and letters of both cases, or hexadecimal.
-_MIXED = "".join(rf"(?=[\w+/=-]{{0,99}}{each})" for each in (r"\d", "[a-z]", "[A-Z]")) + r"[\w+/=-]{16,}"
-_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-_RANDOM = rf"(?-i:{_MIXED}|[0-9a-f]{{32,}}\b|{_UUID}\b)"
-# Letters and digits in one another, in a name that nobody gives.
-_OPAQUE = r"(?=[\w.~%-]{0,40}?(?=\d{0,40}[a-z])(?=[a-z]{0,40}\d)[a-z0-9]{16})[\w.~%+/=:-]{16,}"
-_PASSWORD = rf"(?!{re.escape(REMOVED)}|{_NOTHING})(?:(?<=[\"'])[^\"'\n\\]+|(?:[^\s\"',;)\]}}\\]|\\u00\w\w)+)"
-_KEYS = "access account api auth deploy encryption license master private secret service shared signing storage wandb"
-_TOKENS = "access api auth bot deploy github gitlab hf hub job oauth personal private refresh security session wandb"
-
-_RULES = {
-    # Marks in lower case, one of which the pattern begins with: the pattern, whose last group is the secret.
-    "hf_|api_org_": r"(?<![a-z0-9])((?:hf|api_org)_[a-z0-9]{16,})",
-    "ghp_|gho_|ghu_|ghs_|ghr_|github_pat_": r"(?<![a-z0-9])((?:gh[pousr]|github_pat)_\w{16,})",
-    "glpat-|nvapi-|xox": r"(?<![a-z0-9])((?:glpat|nvapi|xox[a-z])-[\w-]{8,})",
-    "sk-": r"(?<![a-z0-9])(sk-(?=[\w-]{0,99}\d)[\w-]{16,})",
-    # Google, AWS, Alibaba, Artifactory, a web token, Databricks, Azure, Telegram.
-    "aiza": r"(?<![a-z0-9])(?-i:(AIza[\w-]{20,}))",
-    "akia|asia|abia|acca|absk|ltai": r"(?<![a-z0-9])(?-i:((?:A[KS]IA|ABIA|ACCA|ABSK|LTAI)[\w+/=]{12,}))",
-    "akcp|cmvm|eyj|zxlk": r"(?<![a-z0-9])(?-i:((?:AKCp|cmVmd|ZXlK)[\w+/=]{16,}|eyJ[\w-]{8,}(?:\.[\w-]*)*))",
-    "dapi": r"(?<![a-z0-9])(dapi[0-9a-f]{32})",
-    "q~": r"(?-i:([\w.~-]{3}\dQ~[\w.~-]{31,40}))",
-    ":aa": r"(?<=\d):(?-i:(AA[\w-]{33}))",
-    "hooks.slack.com/|webhook": r"(?:hooks\.slack\.com/|webhook(?:\.office\.com/webhookb2|s)/)([\w./@-]{20,})",
-    "cookie": r"cookie\\?[\"']?:[ \t]+([^\r\n]{8,})",
-    "curl": r"curl\b[^\n]{0,200}?[ \t](?:-u|--user)[ \t=]*[\"']?[^\s:\"']{1,99}:([^\s\"']+)",
-    "key": _named("key", _KEYS),
-    "token": _named("token", _TOKENS),
-    "auth": rf"auth(?:orization)?{_IS}(?:(?:basic|bearer|token)[ \t]+({_VALUE})|({_RANDOM}))",
-    "bearer": rf"bearer[ \t]+({_VALUE})",
-    "secret|cred": rf"(?:secret|cred(?:ential|s))[\w-]{{0,30}}{_SET}",
-    "pass": rf"pass(?:w\w{{0,9}}|phrase|(?<=_pass)(?![a-z]))(?:{_IS}|[ \t]+(?=\S{{6}})(?=\S{{0,30}}\d))({_PASSWORD})",
-    "pwd": rf"pwd{_IS}(?![/~.]|[a-z]:)({_PASSWORD})",
-    "sig": rf"sig(?:nature)?{_IS}([\w%+/=-]{{40,}}|{_RANDOM})",
-    "://": r"://([^\s/@:]*:[^\s/@]+|(?<=https://)[^\s/@:]{8,})@",
-    "login": r"login\b[^\n]{0,80}?[ \t](?:-p[ \t]*(\S+)|((?=[\w-]{0,99}\d)(?=[\w-]{0,99}[a-z])[\w-]{20,}))",
-    "-----begin": r"-----begin [a-z ]{0,20}private key(?: block)?-----((?:\\n|[\sa-z0-9+/=])+)",
-}
+_RULES = [(form.marks, form.pattern) for form in SECRET_FORMS]
+_ISSUED_BY = {prefix: form.pattern for form in ISSUED_FORMS for prefix in form.prefixes.split()}
+_PREFIXES = tuple(_ISSUED_BY)
+_WHOLE_WORD = "|".join(form.pattern for form in ISSUED_FORMS if not form.prefixes)
+# ＡＰＩ＿ＫＥＹ＝ in letters as wide as Chinese ones.
+_NARROW = {0xFEE0 + code: code for code in range(0x21, 0x7F)}
 
 
 @functools.cache
@@ -81,11 +33,11 @@ def _compiled(rule: str) -> re.Pattern[str]:
     return re.compile(rule, re.IGNORECASE | re.MULTILINE)
 
 
-def _matches(text: str, rules: Mapping[str, str]) -> Iterator[re.Match[str]]:
+def _matches(text: str, rules: Iterable[tuple[str, str]]) -> Iterator[re.Match[str]]:
     """Yield where the rules match. Each begins with one of its marks, or some of _BEFORE characters earlier."""
     # As long as the text: only of this letter the small one has two characters.
     lower = text.replace("İ", "I").lower()
-    for marks, rule in rules.items():
+    for marks, rule in rules:
         for mark in marks.split("|"):
             before, at, done = _BEFORE.get(mark, 0), lower.find(mark), 0
             while at >= 0:
@@ -112,34 +64,162 @@ def _replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
 
 
 def redacted(text: str) -> str:
-    """Return a text without the secrets in it; its lines stay as many."""
-    found = [*(match.span(match.lastindex or 0) for match in _matches(text, _RULES)), *_prefixed(text)]
-    return _replaced(text, [(start, end, REMOVED) for start, end in found])
+    """Return a text without the secrets in it; its lines stay as many.
+
+    A figure of a step is none: forward_pass: 123.4 stays, and of --db-pass 1234 the number goes.
+    """
+    plain = text if text.isascii() else text.translate(_NARROW)
+    spans = [*_of_forms(plain), *_issued(plain), *_key_bodies(plain), *_columns(plain), *_kubernetes(plain)]
+    # JSON stays JSON: what stood there without quotes was a number.
+    quote = re.compile(r"[\"']:[ ]?\Z")
+    return _replaced(
+        text,
+        [
+            (start, end, f'"{REMOVED}"' if quote.search(plain, max(0, start - 3), start) else REMOVED)
+            for start, end in spans
+        ],
+    )
 
 
-_LONG = re.compile(r"[_.~-]([A-Za-z0-9]{20,})")
-_ISSUED = re.compile(
+def redacted_start(text: str, length: int) -> str:
+    """Return the start of a text without secrets; one that is cut first would not be known."""
+    return redacted(text[: 4 * length])[:length]
+
+
+def _of_forms(text: str) -> Iterator[tuple[int, int]]:
+    for match in _matches(text, _RULES):
+        start, end = match.span(match.lastindex or 0)
+        if match.lastgroup != "drawn" or _is_drawn(text[start:end]):
+            yield start, end
+            yield from _continued(text, end)
+
+
+_BELOW = re.compile(r"\\*[\"']?[ \t]*(\\?)\r?\n(?:[^\n]{0,80}?[\])|:>][ \t])?[ \t]*([\w+/.-]{4,}={0,2})\\*[\"']?[ \t]*(?=\\?\r?$)", re.MULTILINE)
+
+
+def _continued(text: str, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the lines with which a secret goes on: base64 that is folded, or continued with a backslash."""
+    while (match := _BELOW.match(text, end)) and (match[1] or match[2].endswith("=") or _is_drawn(match[2])):
+        yield match.span(2)
+        end = match.end()
+
+
+def _is_drawn(word: str) -> bool:
+    """Return whether a program drew a word: aB3xK9qP2mZ7, while Llama3InstructBase has longer parts."""
+    longest = max(re.findall(r"[A-Za-z0-9]+", word), key=len, default="")
+    parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", longest)
+    most = 4.0 if longest.lower() == longest or longest.upper() == longest else 3.0
+    return len(longest) >= 8 and not longest.isdigit() and len(longest) <= most * len(parts)
+
+
+# A word of letters and digits in one another, or a long one, behind a sign.
+_LONG = re.compile(r"[_.~=-](?:(?=[A-Za-z]{0,15}\d)(?=\d{0,15}[A-Za-z])[A-Za-z0-9]{10}|[A-Za-z0-9]{20})[A-Za-z0-9]*")
+_ISSUER = re.compile(
     r"(?<![\w./~-])(?!\w*(?:sha|md5|commit|hash|digest|rev|uuid))[A-Za-z][A-Za-z0-9]{0,23}"
     r"(?:[_.~-][A-Za-z0-9]{1,12}){0,3}[_.~-]\Z"
 )
+_WORD_BEFORE = re.compile(r"[\w.~=-]{0,60}\Z")
+_REST_OF_WORD = re.compile(r"[\w.~+/=-]*")
 
 
-def _prefixed(text: str) -> Iterator[tuple[int, int]]:
+def _issued(text: str) -> Iterator[tuple[int, int]]:
     """Yield where a word is that nobody writes by hand, behind its issuer's letters: dop_v1_…, glrt-…, npm_…, SG.…."""
+    done = 0
     for match in _LONG.finditer(text):
-        (start, end), word = match.span(1), match[1]
-        # The name of a kernel has words and sizes: fmhaSm100aKernel_Bfloat16PagedKvCausalPersistentContext, 128x64.
-        if re.search(r"\dx\d+x\d|\d\dx\d\d", word) or len(re.findall("[A-Z][a-z]{3}", word)) > 3:
+        begin, word = match.start() + 1, match[0][1:]
+        if begin < done:
             continue
-        changes = len(re.findall(r"\d+|[A-Za-z]+", word)) if len(word) >= 24 else 0
-        if (changes > 6 or re.fullmatch(_RANDOM, word)) and _ISSUED.search(text, max(0, start - 60), start):
-            rest = re.compile(r"[\w.~+/=-]*").match(text, end)
-            yield start, rest.end() if rest else end
+        done = _REST_OF_WORD.match(text, begin).end()  # type: ignore[union-attr]
+        before = _WORD_BEFORE.search(text, max(0, begin - 60), begin)
+        at = before.start() if before else begin
+        at += before[0].rfind("=", 0, -1) + 1 if before and not before[0].startswith("_gitlab") else 0
+        if text.startswith(_PREFIXES, at):
+            for prefix in [each for each in _PREFIXES if text.startswith(each, at)]:
+                found = _compiled(f"(?-i:{_ISSUED_BY[prefix]})").match(text, at + len(prefix))
+                if found and (found.lastgroup != "drawn" or _is_drawn(found[0])):
+                    yield at + len(prefix), max(found.end(), done)
+        elif found := _compiled(f"(?-i:{_WHOLE_WORD})").match(text, at):
+            yield found.span()
+        # The name of a kernel has words and sizes: fmhaSm100aKernel_Bfloat16PagedKvCausalPersistentContext, 128x64.
+        elif len(word) >= 24 and not word.isalpha() and not re.search(r"\dx\d+x\d|\d\dx\d\d|^[0-9a-f]+$", word) and _is_drawn(word):
+            if len(re.findall("[A-Z][a-z]{3}", word)) <= 3 and _ISSUER.search(text, max(0, begin - 60), begin):
+                yield begin, done
+
+
+_KEY_BEGINS = re.compile(r"----[- ]BEGIN[ A-Z0-9]{0,40} PRIVATE KEY(?: BLOCK)?(?:-----| ----)|Private-Lines: \d+")
+_KEY_ENDS = re.compile(r"---[- ]END|Private-MAC|---[- ]BEGIN")
+_KEY_LINE = re.compile(r"(?:^|[\s|>:\"'])([A-Za-z0-9+/]+={0,2})(?:\\n)*[\"',]*[ \t]*\r?\Z")
+MOST_KEY_LINES = 400
+
+
+def _key_bodies(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the lines of private keys, behind prefixes and below headers such as Proc-Type, or escaped in one line."""
+    at = 0
+    while match := _KEY_BEGINS.search(text, at):
+        at = match.end()
+        for number in range(MOST_KEY_LINES):
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+            line = text[at:end]
+            last = _KEY_ENDS.search(line)
+            if number == 0 and (body := re.match(r"(?:\\+[nr]|[\w+/=:, .-])+?(?=\\*[\"']|-----|\r?$)", line)) and body[0].strip(" \\nr"):
+                yield at, at + body.end()
+            elif last is None and (found := _KEY_LINE.search(line)):
+                is_last = bool(_KEY_ENDS.search(text, end, min(len(text), end + 200))) and not found[1].isdigit()
+                if len(found[1]) >= 16 or found[1].endswith("=") or found[1] == line.strip() or is_last:
+                    yield at + found.start(1), at + found.end(1)
+            at = end + 1 if last is None else at + last.start()
+            if last or end == len(text):
+                break
+
+
+_COLUMNS = "api_key|apikey|password|passwd|secret|access_token|auth_token|private_key"
+_COLUMN = re.compile(rf"[\"']?(?:[\w .-]{{0,40}}[_ .-])?(?:{_COLUMNS})[\"']?", re.IGNORECASE)
+_HEADER = re.compile(r"[\"']?[A-Za-z][\w .-]{0,60}[\"']?(?:([,;\t])[\"']?[A-Za-z][\w .-]{0,60}[\"']?){1,60}")
+
+
+def _columns(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the cells below the header of a column that has secrets."""
+    done = 0
+    for name in re.compile(_COLUMNS, re.IGNORECASE).finditer(text):
+        end = text.find("\n", name.end())
+        header = text[text.rfind("\n", 0, name.start()) + 1 : end].rstrip("\r") if done <= name.start() < end else ""
+        if len(header) > 4_000 or not (row := _HEADER.fullmatch(header)):
+            continue
+        places = [place for place, each in enumerate(header.split(row[1])) if _COLUMN.fullmatch(each.strip())]
+        while places and 0 <= end < len(text) - 1:
+            at, end = end + 1, text.find("\n", end + 1)
+            cells = text[at : end if end >= 0 else len(text)].split(row[1])
+            if len(cells) != header.count(row[1]) + 1:
+                break
+            for place in places:
+                begin, cell = at + sum(len(each) + 1 for each in cells[:place]), cells[place].rstrip("\r")
+                shown = cell.strip("\"' ")
+                if len(shown) > 3 and not re.fullmatch(rf"[-+\d.e%]+|{re.escape(REMOVED)}|none|null", shown, re.IGNORECASE):
+                    yield begin + cell.index(shown), begin + cell.index(shown) + len(shown)
+            done = at
+
+
+_OBJECT = re.compile(r"\bkind[\"']?:[ \t]*[\"']?Secret\b")
+_DATA = re.compile(r"\b(?:stringData|data)[\"']?:[ \t]*\{?")
+_PAIR = re.compile(r"[\w.-]{1,99}[\"']?:[ \t]*[\"']?([\w+/=-]{8,})")
+
+
+def _kubernetes(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the values of a Secret, whose data may stand before its kind and after it."""
+    for found in _OBJECT.finditer(text):
+        begin = max(text.rfind("\n---", 0, found.start()), found.start() - 4_000, 0)
+        end = text.find("\n---", found.end(), found.end() + 4_000)
+        for data in _DATA.finditer(text, begin, end if end >= 0 else found.end() + 4_000):
+            stop = re.compile(r"\}|\b(?:kind|metadata|type|immutable|apiVersion)\b|\Z").search(text, data.end())
+            for pair in _PAIR.finditer(text, data.end(), stop.start() if stop else data.end()):
+                yield pair.span(1)
 
 
 def is_secret(name: str, value: str) -> bool:
     """Return whether a variable of the environment may hold a secret, by its name or by its value."""
-    return bool(_NAME.search(name) or re.search(r"[0-9a-fA-F]{32}", value)) or redacted(value) != value
+    stated = f"{name}={value}"
+    return bool(_NAME.search(name) or re.search(r"[0-9a-fA-F]{32}", value)) or redacted(stated) != stated
 
 
 INCLUDE_HOST = "TPRIMAT_INCLUDE_HOST"
@@ -169,7 +249,7 @@ _USER = r"(?P<user>[A-Za-z_][\w.-]{0,99})"
 _STATED = r"\\?[\"']?\s{0,40}(?:[=:]|\.{3,60})\s{0,9}\\?[\"']?"
 _PART = r"[\w.+@%=~-]{1,255}"
 _LONGEST = 300
-_BEFORE = {"q~": 4, "] nccl": _LONGEST, "@": 100, ":\\": 1, "::": 40}
+_BEFORE = {"q~": 4, "-us": 32, "] nccl": _LONGEST, "@": 100, ":\\": 1, "::": 40}
 """How many characters before its mark a rule may begin, where that isn't its beginning."""
 _FORMS = {
     # Marks in lower case; the groups of the pattern say what is named.
@@ -191,6 +271,8 @@ _FORMS = {
     "wandb": rf"wandb(?:[-_](?:entity|username)(?:{_STATED}|\s{{1,9}})|\.ai/){_USER}",
     "logged in as": rf"logged in as:? {_USER}(?: \((?P<user2>[\w.-]{{1,99}})\))?",
     "ssh ": rf"(?<![a-z])ssh (?:-\S{{1,99}} ){{0,9}}{_USER}@{_HOST}",
+    # An address with an account: ssh://ada@gpu17.
+    "ssh://|sftp://|scp://|rsync://": rf"\w+://(?:{_USER}@)?{_HOST}",
     # A shell's prompt, an account on a machine; an e-mail address.
     "@": rf"(?<![\w.+/@-])(?:{_USER}@(?:{_HOST}:(?=[~/])|(?={_IPV4}))"
         r"|(?P<email>\w[\w.+-]{0,99}@[A-Za-z][\w-]{0,99}(?:\.[\w-]{1,99}){1,9}))",
@@ -218,8 +300,8 @@ _BEFORE_VERSION = (
 )
 _PRIVATE = r"10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|169\.254\.|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\."
 _NO_MACHINE = r"(?:0|127|255|22[4-9]|23\d)\."
-MOST_HOSTS = 10_000
-"""Machines of one range in brackets that are looked for."""
+MOST_NAMES, MOST_RANGES = 10_000, 100
+"""Names, and beginnings of names with a number, that are looked for in the rest of a text."""
 
 
 def _names_in(text: str) -> Iterable[tuple[int, int, str, str]]:
@@ -234,7 +316,7 @@ def _names_in_short(text: str) -> tuple[tuple[int, int, str, str], ...]:
 
 
 def _find_names(text: str) -> Iterator[tuple[int, int, str, str]]:
-    for match in (*_matches(text, _FORMS), *_compiled(_NUMBERS).finditer(text)):
+    for match in (*_matches(text, _FORMS.items()), *_compiled(_NUMBERS).finditer(text)):
         for group, name in match.groupdict().items():
             if name is not None and not _NOBODY.fullmatch(name) and ("." not in name or _may_be(group, match)):
                 yield *match.span(group), group.rstrip("2"), name
@@ -252,13 +334,18 @@ def _may_be(group: str, match: re.Match[str]) -> bool:
     return any(signs) or _compiled(_BEFORE_ADDRESS).search(before) is not None
 
 
-def _machines(text: str) -> Iterator[str]:
-    """Yield the names in a list with commas, and ranges of numbers in brackets: gpu-[17-18,20],login1."""
-    for name, numbers in re.findall(r"([A-Za-z][\w.-]*)(?:\[([\d,-]+)\])?", text):
-        for first, _, last in (part.partition("-") for part in numbers.split(",")):
-            most = int(first or 0) + MOST_HOSTS
-            for number in range(int(first or 0), min(int(last or first or 0), most) + 1):
-                yield f"{name}{number:0{len(first)}}" if first else name
+_LISTED = re.compile(r"([A-Za-z][\w.-]*)(?:\[([\d,-]+)\])?")
+
+
+def _machines(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the names in a list with commas, and first and last number of ranges behind one: gpu-[17-18,20],login1.
+
+    A range is not expanded: [1-99999] in a hundred places would be ten million names.
+    """
+    for name, numbers in _LISTED.findall(text):
+        for part in numbers.split(","):
+            first, _, last = part.partition("-")
+            yield name, first, last or first
 
 
 class Names:
@@ -276,6 +363,8 @@ class Names:
         self.number, self.keeps_devices = number, True
         self._kept = {*_COMMON.split(), *map(str.lower, kept)}
         self._known: dict[str, str] = {}
+        self._words: set[str] = set()
+        self._ranges: dict[tuple[str, int], tuple[int, int]] = {}
         self._domains: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
         self._given: dict[str, dict[str, str]] = collections.defaultdict(dict)
@@ -288,29 +377,52 @@ class Names:
     def learn(self, text: str, kind: str = "") -> str:
         """Collect the names in a text, or one of a kind, to replace them wherever they are; return the text."""
         for each, name in [(kind, text)] if kind else [found[2:] for found in _names_in(text)]:
-            if each in ("host", "hosts", "user", "address"):
-                for one in _machines(name) if each == "hosts" else (name.strip("."),):
-                    self._learn(each.rstrip("s") if each == "hosts" else each, one)
+            if each in ("host", "user", "address"):
+                self._learn(each, name.strip("."))
+            for one, first, last in _machines(name) if each == "hosts" else ():
+                if not first:
+                    self._learn("host", one)
+                elif (one, len(first)) in self._ranges or len(self._ranges) < MOST_RANGES:
+                    # Ranges of one name become one: h[1-3,7-9] is looked for as h1 to h9.
+                    low, high = self._ranges.get((one, len(first)), (int(first), int(first)))
+                    self._ranges[one, len(first)] = min(low, int(first)), max(high, int(last))
+        self._pattern = None
         return text
 
     def _learn(self, kind: str, name: str) -> None:
         short, _, domain = name.partition(".") if kind == "host" else (name, "", "")
-        self._domains.update([domain] if "." in domain else [])
+        if "." in domain and len(self._domains) < MOST_RANGES:
+            self._domains.add(domain)
         # The short form of a machine's name that is a word may be one.
         for each in (name, short) if re.search(r"\d", short) else (name,):
-            if len(each) > 2 and each.lower() not in self._kept and not _NOBODY.fullmatch(each):
+            each = each.strip("._-")
+            is_name = len(each) > 2 and each.lower() not in self._kept and not _NOBODY.fullmatch(each)
+            if is_name and len(self._known) < MOST_NAMES:
                 self._known.setdefault(each, kind)
-        self._pattern = None
+                self._words.add(_WORDS.match(each)[0])  # type: ignore[index]
 
     def text(self, text: str) -> str:
         """Return a text with pseudonyms; its lines stay as many."""
         spans = [(start, end, self.pseudonym(name, kind)) for start, end, kind, name in _names_in(text)]
+        spans += [(start, end, self.pseudonym(text[start:end])) for start, end in self._known_in(text)]
         if self._pattern is None:
-            any_name = [re.escape(name) for name in sorted(self._known, key=len, reverse=True)]
-            any_name += [rf"[A-Za-z][\w-]*\.{re.escape(domain)}" for domain in self._domains]
-            self._pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(any_name) or '(?!)'})(?![A-Za-z0-9])")
+            domains = "|".join(map(re.escape, self._domains)) or "(?!)"
+            self._pattern = re.compile(rf"(?<![A-Za-z0-9])[A-Za-z][\w-]{{0,99}}\.(?:{domains})(?![A-Za-z0-9])")
         found = self._pattern.finditer(text)
         return _replaced(text, [*spans, *((*each.span(), self.pseudonym(each[0])) for each in found)])
+
+    def _known_in(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where known names are, the longest that begins with a word, and those of ranges: any number is as fast."""
+        for word in _WORDS.finditer(text) if self._words else ():
+            if word[0] in self._words:
+                start = word.start()
+                ends = [each.end() for each in itertools.islice(_WORDS.finditer(text, start, start + 250), 8)]
+                end = next((end for end in reversed(ends) if text[start:end] in self._known), None)
+                if end:
+                    yield start, end
+        for (name, digits), (low, high) in self._ranges.items():
+            number = re.compile(rf"(?<![A-Za-z0-9]){re.escape(name)}(\d{{{digits},18}})(?![A-Za-z0-9])")
+            yield from (each.span() for each in number.finditer(text) if low <= int(each[1]) <= high)
 
     def path(self, text: str) -> str:
         """Return words with tabs between them, of which some may be paths, relative or without directories."""
@@ -336,6 +448,7 @@ class Names:
         return given.get(name) or given.setdefault(name, fixed.get(kind, f"{kind}-{len(given) + 1}"))
 
 
+_WORDS = re.compile(r"[^\W_]+")
 _TITLES = {"address": "IP address", "mac": "MAC address", "email": "e-mail address"}
 
 
