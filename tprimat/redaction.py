@@ -19,11 +19,12 @@ from tprimat.text import counted
 _NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(?<![A-Z])(?:KEY|PW|PWD)(?![A-Z])", re.IGNORECASE)
 """Names of environment variables that are never recorded, whatever their value."""
 
-_RULES = [(form.marks, form.pattern) for form in SECRET_FORMS]
+_RULES = [(mark, form.pattern) for form in SECRET_FORMS for mark in form.marks.split("|")]
 _ISSUED_BY = {prefix: form.pattern for form in ISSUED_FORMS for prefix in form.prefixes.split()}
 _PREFIXES = tuple(_ISSUED_BY)
 _WHOLE_WORD = "|".join(form.pattern for form in ISSUED_FORMS if not form.prefixes)
 # ＡＰＩ＿ＫＥＹ＝ in letters as wide as Chinese ones.
+_WIDE = re.compile("[\uff01-\uff5e]")
 _NARROW = {0xFEE0 + code: code for code in range(0x21, 0x7F)}
 
 
@@ -33,23 +34,29 @@ def _compiled(rule: str) -> re.Pattern[str]:
     return re.compile(rule, re.IGNORECASE | re.MULTILINE)
 
 
+def _lower(text: str) -> str:
+    """Return a text in small letters, as long as it is: only of this letter the small one has two characters."""
+    return text.replace("İ", "I").lower()
+
+
 def _matches(text: str, rules: Iterable[tuple[str, str]]) -> Iterator[re.Match[str]]:
-    """Yield where the rules match. Each begins with one of its marks, or some of _BEFORE characters earlier."""
-    # As long as the text: only of this letter the small one has two characters.
-    lower = text.replace("İ", "I").lower()
-    for marks, rule in rules:
-        for mark in marks.split("|"):
-            before, at, done = _BEFORE.get(mark, 0), lower.find(mark), 0
-            while at >= 0:
-                end = at + len(mark)
-                if before:
-                    match = _compiled(rule).search(text, max(done, at - before), end + _LONGEST)
-                else:
-                    match = _compiled(rule).match(text, at)
-                if match:
-                    yield match
-                    end = done = max(end, match.end())
-                at = lower.find(mark, end)
+    """Yield where rules match. Each begins with its mark, in lower case, or some of _BEFORE characters earlier."""
+    lower = _lower(text)
+    for mark, rule in rules:
+        at = lower.find(mark)
+        if at < 0:
+            continue
+        before, done, pattern = _BEFORE.get(mark, 0), 0, _compiled(rule)
+        while at >= 0:
+            end = at + len(mark)
+            if before:
+                match = pattern.search(text, max(done, at - before), end + _LONGEST)
+            else:
+                match = pattern.match(text, at)
+            if match:
+                yield match
+                end = done = max(end, match.end())
+            at = lower.find(mark, end)
 
 
 def _replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
@@ -68,17 +75,17 @@ def redacted(text: str) -> str:
 
     A figure of a step is none: forward_pass: 123.4 stays, and of --db-pass 1234 the number goes.
     """
-    plain = text if text.isascii() else text.translate(_NARROW)
-    spans = [*_of_forms(plain), *_issued(plain), *_key_bodies(plain), *_columns(plain), *_kubernetes(plain)]
+    plain = text.translate(_NARROW) if not text.isascii() and _WIDE.search(text) else text
+    spans = [*_of_forms(plain), *_issued(plain)]
+    spans += _key_bodies(plain) if "PRIVATE KEY" in plain or "Private-Lines" in plain else ()
+    spans += _kubernetes(plain) if "Secret" in plain else ()
+    spans += _columns(plain)
     # JSON stays JSON: what stood there without quotes was a number.
-    quote = re.compile(r"[\"']:[ ]?\Z")
-    return _replaced(
-        text,
-        [
-            (start, end, f'"{REMOVED}"' if quote.search(plain, max(0, start - 3), start) else REMOVED)
-            for start, end in spans
-        ],
-    )
+    new = ((*span, f'"{REMOVED}"' if _UNQUOTED.search(plain, max(0, span[0] - 3), span[0]) else REMOVED) for span in spans)
+    return _replaced(text, new) if spans else text
+
+
+_UNQUOTED = re.compile(r"[\"']:[ ]?\Z")
 
 
 def redacted_start(text: str, length: int) -> str:
@@ -148,7 +155,7 @@ def _issued(text: str) -> Iterator[tuple[int, int]]:
 
 _KEY_BEGINS = re.compile(r"----[- ]BEGIN[ A-Z0-9]{0,40} PRIVATE KEY(?: BLOCK)?(?:-----| ----)|Private-Lines: \d+")
 _KEY_ENDS = re.compile(r"---[- ]END|Private-MAC|---[- ]BEGIN")
-_KEY_LINE = re.compile(r"(?:^|[\s|>:\"'])([A-Za-z0-9+/]+={0,2})(?:\\n)*[\"',]*[ \t]*\r?\Z")
+_KEY_LINE = re.compile(r"(?:^|[\s|>:\"'])(=?[A-Za-z0-9+/]+={0,2})(?:\\n)*[\"',]*[ \t]*\r?\Z")
 MOST_KEY_LINES = 400
 
 
@@ -173,30 +180,29 @@ def _key_bodies(text: str) -> Iterator[tuple[int, int]]:
                 break
 
 
-_COLUMNS = "api_key|apikey|password|passwd|secret|access_token|auth_token|private_key"
-_COLUMN = re.compile(rf"[\"']?(?:[\w .-]{{0,40}}[_ .-])?(?:{_COLUMNS})[\"']?", re.IGNORECASE)
+_COLUMNS = ("api_key", "apikey", "password", "passwd", "secret", "access_token", "auth_token", "private_key")
+_COLUMN = re.compile(rf"[\"']?(?:[\w .-]{{0,40}}[_ .-])?(?:{'|'.join(_COLUMNS)})[\"']?", re.IGNORECASE)
 _HEADER = re.compile(r"[\"']?[A-Za-z][\w .-]{0,60}[\"']?(?:([,;\t])[\"']?[A-Za-z][\w .-]{0,60}[\"']?){1,60}")
+_NO_CELL = re.compile(rf"[-+\d.e%]*|{re.escape(REMOVED)}|none|null|.{{1,3}}", re.IGNORECASE)
 
 
 def _columns(text: str) -> Iterator[tuple[int, int]]:
     """Yield the cells below the header of a column that has secrets."""
     done = 0
-    for name in re.compile(_COLUMNS, re.IGNORECASE).finditer(text):
+    for name in _matches(text, [(mark, mark) for mark in _COLUMNS] if "\n" in text else ()):
         end = text.find("\n", name.end())
         header = text[text.rfind("\n", 0, name.start()) + 1 : end].rstrip("\r") if done <= name.start() < end else ""
-        if len(header) > 4_000 or not (row := _HEADER.fullmatch(header)):
-            continue
-        places = [place for place, each in enumerate(header.split(row[1])) if _COLUMN.fullmatch(each.strip())]
-        while places and 0 <= end < len(text) - 1:
+        row = _HEADER.fullmatch(header) if len(header) < 4_000 else None
+        while row and 0 <= end < len(text) - 1:
             at, end = end + 1, text.find("\n", end + 1)
             cells = text[at : end if end >= 0 else len(text)].split(row[1])
             if len(cells) != header.count(row[1]) + 1:
                 break
-            for place in places:
-                begin, cell = at + sum(len(each) + 1 for each in cells[:place]), cells[place].rstrip("\r")
-                shown = cell.strip("\"' ")
-                if len(shown) > 3 and not re.fullmatch(rf"[-+\d.e%]+|{re.escape(REMOVED)}|none|null", shown, re.IGNORECASE):
-                    yield begin + cell.index(shown), begin + cell.index(shown) + len(shown)
+            for title, cell in zip(header.split(row[1]), cells, strict=True):
+                shown = cell.strip("\"' \r")
+                if _COLUMN.fullmatch(title.strip()) and not _NO_CELL.fullmatch(shown):
+                    yield at + cell.index(shown), at + cell.index(shown) + len(shown)
+                at += len(cell) + 1
             done = at
 
 
@@ -285,6 +291,7 @@ _FORMS = {
     "::": r"(?<![\w:.])(?P<address>(?=fe[89ab]|f[cdf]|[23][0-9a-f]{3}:)"
         r"(?:[0-9a-f]{1,4}:){1,7}(?::[0-9a-f]{1,4}){1,7})(?![\w:])",
 }  # fmt: skip
+_NAMING = [(mark, form) for marks, form in _FORMS.items() for mark in marks.split("|")]
 # What has no mark. Four numbers are a version too: only those with a sign of it are an address.
 _NUMBERS = (
     rf"(?<![\w.])(?P<address>{_IPV4})(?!\w|\.\w)|(?<![\w:])(?P<mac>[0-9a-f]{{2}}(?::[0-9a-f]{{2}}){{5}})(?![\w:])"
@@ -316,7 +323,7 @@ def _names_in_short(text: str) -> tuple[tuple[int, int, str, str], ...]:
 
 
 def _find_names(text: str) -> Iterator[tuple[int, int, str, str]]:
-    for match in (*_matches(text, _FORMS.items()), *_compiled(_NUMBERS).finditer(text)):
+    for match in (*_matches(text, _NAMING), *_compiled(_NUMBERS).finditer(text)):
         for group, name in match.groupdict().items():
             if name is not None and not _NOBODY.fullmatch(name) and ("." not in name or _may_be(group, match)):
                 yield *match.span(group), group.rstrip("2"), name

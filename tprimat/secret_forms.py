@@ -57,7 +57,7 @@ _NEXT_LINE = r"[ \t]*\r?\n(?:[^\n]{0,80}?[\])|:>][ \t])?"
 _IS = "|".join(
     (
         # {"name": "API_KEY", "value": "…"}, also on two lines, and <name>api.key</name><value>…
-        rf"(?:,?[ \t]*|{_NEXT_LINE}[ \t]*)\\*[\"']?\bvalue\\*[\"']?[ \t]*[:=][ \t]*|</name>\s{{0,40}}<value>",
+        rf",?(?:[ \t]*|{_NEXT_LINE}[ \t]*)\\*[\"']?\bvalue\\*[\"']?[ \t]*[:=][ \t]*|</name>\s{{0,40}}<value>",
         # api_key: >-  and the value on the next line, alone and farther to the right.
         rf"[ \t]*:[ \t]*(?:[>|][-+\d]{{0,2}})?{_NEXT_LINE}[ \t]+(?=\S{{1,9999}}[ \t]*\r?$)",
         # api_key: str = "…"
@@ -70,7 +70,7 @@ _IS = "|".join(
 )
 _IS = rf"(?:{_QUOTE}(?:{_IS})(?:secretstr\()?{_QUOTE})"
 _BLANK = rf"[ \t]+{_QUOTE}"
-_NOTHING = rf"{re.escape(REMOVED)}|(?:none|null|nil|true|false|unset|undefined)\b|\$\{{?[A-Za-z_]+\}}?(?!\w)|\*{{3}}|--"
+_NOTHING = rf"{re.escape(REMOVED)}|(?:none|null|nil|true|false|unset|undefined)\b|\$\{{?[A-Za-z_]+\}}?(?!\w)|\*{{3}}|--|secretstr\(|optional\b"
 # No number, which may be one of tokens, no word for nothing, and not the next option.
 _VALUE = rf"(?![-+]?[\d.,]+(?:e[-+]?\d+)?(?![\w+/=.-])|{_NOTHING})[\w.~+/=@!%^&*#?:-]{{8,}}"
 _SET = rf"(?:{_IS}({_VALUE})|{_BLANK}((?=[^\s\"',]{{0,99}}\d){_VALUE}))"
@@ -99,7 +99,7 @@ _USERS = (
 def _behind(word: str, owners: str, signs: str = "[-_. ]") -> str:
     """Return a pattern for a word behind that of an owner: API_KEY, api-key, apiKey."""
     before = "|".join(rf"(?<={owner}{signs})" for owner in owners.split())
-    return rf"(?:{before}){word}"
+    return rf"(?<=[\w. -])(?:{before}){word}"
 
 
 def _named(word: str) -> str:
@@ -126,10 +126,10 @@ SECRET_FORMS = (
     SecretForm("password", "passw|passphrase|passcode|contrase",
         r"(?:passw(?:or[dt]|d)|passphrase|passcode|contrase[nñ]a)s?(?:[-_]?(?:hash|\d))?"
         rf"(?:(?:{_IS}|(?<=-password){_BLANK}|(?<=-passwd){_BLANK}){_PASSWORD}"
-        rf"|[ \t]+(?=\S{{6}})(?=\S{{0,30}}\d)(?=\S{{0,30}}[a-z]){_PASSWORD})",
+        rf"|[ \t]+(?=[^\s=<>\"']{{6}})(?=[^\s=<>]{{0,30}}\d)(?=[^\s=<>]{{0,30}}[a-z]){_PASSWORD})",
         "DB_PASSWORD=«hunter2»", 'password_loss: 0.5 | password: 0.25 | "password": 3', _KEYWORDS),
     SecretForm("pass of a user", "pass",
-        rf"(?:{_behind('pass', _USERS)}|{_behind('pass', _USERS, '')})(?![a-z_-])(?:{_IS}|{_BLANK}(?=\S{{0,30}}\d)){_PASSWORD}"
+        rf"(?:{_behind('pass', _USERS)}|{_behind('pass', _USERS, '')})(?![a-z_-])(?:{_IS}|{_BLANK}(?!-)(?=\S{{0,30}}\d)){_PASSWORD}"
         rf"|(?<=-db-)pass[ =](\d+)|(?-i:(?<=_)PASS){_IS}{_PASSWORD}|(?<=_)pass{_IS}(?P<drawn>(?=[a-z0-9]{{8}})\w{{8,}})",
         "train.py --db-pass «1234»", "forward_pass: 123.4 ms, fwd_pass=12.3ms, num_pass=2, two_pass: on, N_PASS=12", _KEYWORDS),
     SecretForm("pw", "pw",
@@ -167,7 +167,7 @@ SECRET_FORMS = (
         "+ wandb login «<hex:40>»", "login successful for user ada on this machine", "logs"),
     SecretForm("sshpass", "sshpass", rf"sshpass[ \t]+-p[ \t]*{_WORD}",
         "sshpass -p «hunter2» ssh gpu", "sshpass -f file ssh gpu", "logs"),
-    SecretForm("user and password of a command", " -u | --user", rf"[ ](?:-u|--user(?:name)?)[ =]\S{{1,99}}[ ]+(?-i:-p)[ \t]*{_WORD}",
+    SecretForm("user and password of a command", " -u | --user", rf"[ ](?:-u|--user(?:name)?)[ =]\S{{1,99}}[ ]+(?-i:-p)[ \t]*(?![\d:]+(?!\w)){_WORD}",
         "push -u ada -p «letmein99»", "docker run -u 1000 -v x", "logs"),
     SecretForm("client of a database", "mysql|maria|snowsql|mongo|redis-cli|ldap",
         rf"(?:(?:mysql|maria)\w*\b[^\n|;]{{0,200}}?[ ](?-i:-p)|snowsql\b[^\n|;]{{0,200}}?[ ](?-i:-p)[ ]?"
@@ -177,7 +177,7 @@ SECRET_FORMS = (
     SecretForm("pipe into a login", "echo|printf",
         rf"(?:echo|printf)[ \t]+(?:-n[ \t]+)?{_WORD}{_QUOTE}[ \t]*\|[^\n|]{{0,99}}?(?:--\w+-stdin|login|sudo -S)",
         "echo «hunter2» | docker login --password-stdin", "echo step 5 | tee -a log", "logs"),
-    SecretForm("openssl", "pass:", rf"(?:(?<=-pass )|(?<=-passin )|(?<=-passout ))pass:({_ANYTHING})",
+    SecretForm("openssl", "pass:", rf"(?:(?<=-pass )|(?<=-passin )|(?<=-passout ))pass:((?!{_NOTHING}){_ANYTHING})",
         "openssl enc -pass pass:«hunter2»", "first pass: 12 of 12", "logs"),
     SecretForm("wandb", "wandb", r"wandb[^\w\n]{1,40}([0-9a-f]{40})\b",
         "│ wandb │ «<hex:40>» │", "wandb version 0.17.0", "logs"),
@@ -186,8 +186,6 @@ SECRET_FORMS = (
     # Words that are known by their own letters.
     SecretForm("Hugging Face", "hf_|api_org_", r"(?<![a-z0-9])((?:hf|api_org)_[a-z0-9]{16,})",
         "using «hf_<mixed:34>»", "hf_model_name, hf_<TOKEN>", "gitleaks huggingface-access-token"),
-    SecretForm("GitHub", "ghp_|gho_|ghu_|ghs_|ghr_|github_pat_", r"(?<![a-z0-9])((?:gh[pousr]|github_pat)_\w{16,})",
-        "using «ghp_<mixed:36>»", "ghp_runner", "gitleaks github-pat"),
     SecretForm("GitLab, NGC, Slack", "glpat-|nvapi-|xox|xapp-", r"(?<![a-z0-9])((?:glpat|nvapi|xox[a-z]|xapp)-[\w-]{8,})",
         "using «glpat-<mixed:20>»", "xoxo-x", "gitleaks gitlab-pat, slack-bot-token"),
     SecretForm("OpenAI, Anthropic", "sk-",
@@ -238,6 +236,7 @@ ISSUED_FORMS = tuple(
         ("Flutterwave", "FLWSECK_TEST- FLWPUBK_TEST-", r"[\w-]{12,}", "FLWSECK_TEST-«<lower:32>-X»", "FLWPUBK_TEST-x", "gitleaks flutterwave-secret-key"),
         ("Fly", "fo1_ fm1a_ fm1r_ fm2_", _REST, "fo1_«<mixed:43>»", "fm2_x", "gitleaks flyio-access-token"),
         ("Frame.io", "fio-u-", _REST, "fio-u-«<mixed:64>»", "fio-u-x", "gitleaks frameio-api-token"),
+        ("GitHub", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", r"\w{16,}", "cloning with ghp_«<mixed:36>»", "ghp_runner_of_10", "gitleaks github-pat"),
         ("GitLab", "glrt- gldt- glft- glsoat- glcbt- glimt- glptt- glagent- gloas- glffct- _gitlab_session=", _REST, "glrt-«<mixed:20>»", "glrt-x", "gitleaks gitlab-runner-authentication-token"),
         ("GoCardless", "live_ test_", r"(?P<drawn>[\w=-]{40,})", "live_«<mixed:40>»", "test_time_between_eval_and_checkpoint_2_of_3_runs_ends", "gitleaks gocardless-api-token"),
         ("Google OAuth", "ya29. GOCSPX-", _REST, "ya29.«<mixed:60>»", "ya29.x", "gitleaks gcp-api-key"),

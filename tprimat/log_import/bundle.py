@@ -291,20 +291,25 @@ def log_names(run: Run) -> frozenset[str]:
 
 def _redacted(content: bytes) -> bytes:
     """Return a text in any encoding that has the letters of ASCII, without secrets."""
-    return redacted(content.decode("latin-1")).encode("latin-1")
+    return redacted(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def _copy(log: Path) -> bytes:
     """Return a log as far as it is read, decompressed and without secrets, its lines in UTF-8.
 
-    Raises TensorPrimatError for one that can't be read, and for one of a binary format with a secret in it.
+    Raises TensorPrimatError for one that can't be read, for one of a binary format with a secret in it, and for one
+    that would read otherwise: a figure may never be lost.
     """
     content = b"".join(Log(str(log)).chunks())
     if read.file_format_of(content[: read.HEAD]) is None:
         text = decoded(content)
         # Colors, which may stand before a value, stay if they hide nothing.
         shown = clean(text)
-        return (text if (changed := redacted(shown)) == shown else changed).encode("utf-8", "replace")
+        changed = redacted(shown)
+        whole, copy = text.encode("utf-8", "replace"), changed.encode("utf-8", "replace")
+        if changed != shown and _values(whole) != _values(copy):
+            raise UnreadableError(log, "reads otherwise without its apparent secrets", heading="unreadable-file")
+        return whole if changed == shown else copy
     changed_bytes = _redacted(content)
     if changed_bytes != content and b"\0" in content:
         raise UnreadableError(log, "a binary file with apparent secrets", heading="unreadable-file")
