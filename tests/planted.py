@@ -1,6 +1,7 @@
+# ruff: noqa: E501 - a row of a table is a line
 """Secrets in the forms in which logs, commands, labels and environments have them, and what only looks like one.
 
-Written as the examples of tprimat/secret_forms.py are: the secrets between « and », what a program draws as <hex:40>.
+Written as the examples of tprimat/redaction/forms.py are: the secrets between « and », what a program draws as <hex:40>.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import string
 from made_secrets import KEPT
 from made_secrets import SECRETS as MADE
 
-from tprimat.secret_forms import ISSUED_FORMS, REMOVED, SECRET_FORMS
+from tprimat.redaction.forms import ISSUED_FORMS, REMOVED, SECRET_FORMS
 
 _LETTERS = {
     "hex": "0123456789abcdef",
@@ -107,8 +108,8 @@ SEVERAL_LINES = (
     '{\n  "name": "WANDB_API_KEY",\n  "value": "«<hex:40>»"\n}\n',
     '{\n  "value": "«hunter22xy»",\n  "name": "DB_PASSWORD"\n}\n',
     "<property>\n  <name>db.password</name>\n  <value>«hunter22»</value>\n</property>\n",
-    "apiVersion: v1\nkind: Secret\nmetadata:\n  name: x\ndata:\n  config: «<mixed:24>==»\n  user: «<mixed:16>»\ntype: Opaque\n",
-    'apiVersion: v1\ndata:\n  tls.crt: «<mixed:80>»\nkind: Secret\nmetadata:\n  name: "x"\n',
+    "apiVersion: v1\nkind: Secret\nmetadata:\n  name: x\ndata:\n«  config: <mixed:24>==»\ntype: Opaque\n",
+    'apiVersion: v1\ndata:\n«  tls.crt: <mixed:80>»\nkind: Secret\nmetadata:\n  name: "x"\n',
     "user,api_key,steps\nada,«abcdef123456»,100\nbob,«uvwxyz654321»,200\n\nstep 1\n",
     '"name";"password"\n"ada";"«hunter2»"\n"bob";"«letmein»"\n',
     "host\taccess_token\th\na\t«abcdef-123456»\t1\n",

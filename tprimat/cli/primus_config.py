@@ -60,7 +60,9 @@ def _show(training: PrimusTraining, *, is_outcome: bool) -> None:
         "model": run.model,
         "precision": training.precision,
         "num_gpus": training.num_gpus,
-        "settings": {name: {"value": _public(name, each.value), "set_by": each.text} for name, each in sorted(settings.items())},
+        "settings": {
+            name: {"value": _public(name, each.value), "set_by": each.text} for name, each in sorted(settings.items())
+        },
         "training_config": run.training_config.known(),
         "parallelism_config": run.parallelism_config.known(),
         "arguments": without_secrets(list(training.arguments)),

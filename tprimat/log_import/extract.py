@@ -212,9 +212,8 @@ def imported(
     # What readers get is parsed with its secrets: no figure may be lost.
     run = without_secrets(completed(_checked(with_system(run, Path(logs[0].path)), given, logs[0].name), given))
     run = mlperf_system.inferred(run, Path(logs[0].path).absolute())
-    return ImportedRun(
-        title, _with_directory_model(run, logs[0].path), without_secrets(parsed.notes), lines, structured, parsed.resumed, parsed.began
-    )
+    run, notes = _with_directory_model(run, logs[0].path), without_secrets(parsed.notes)
+    return ImportedRun(title, run, notes, lines, structured, parsed.resumed, parsed.began)
 
 
 def _with_directory_model(run: Run, path: str) -> Run:

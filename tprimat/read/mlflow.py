@@ -99,8 +99,9 @@ def _csv(part: InputFile, _beside: object) -> list[ParsedLog]:
     if not points:
         raise ValueError("no row has the columns of its header")
     runs = {run: tracked.trainings_of(_rows(iter(each))) for run, each in points.items()}
+    labels = {run: redacted_start(run, 80) if len(runs) > 1 else None for run in runs}
     return [
-        tracked.parsed(training, "mlflow", "CSV export", lines=False, label=redacted_start(run, 80) if len(runs) > 1 else None)
+        tracked.parsed(training, "mlflow", "CSV export", lines=False, label=labels[run])
         for run, trainings in runs.items()
         for training in trainings
     ]

@@ -75,7 +75,8 @@ def described(line: Line | None, examples: Mapping[str, str]) -> str:
         return ""
     names = formats(line.text, examples)
     nearest = f"; the nearest formats are {', '.join(names)}" if names else ""
-    return f"; line {line.number} looks like a step, “{plain(redacted_start(line.text.strip(), _LONGEST), 100)}”{nearest}"
+    shown = plain(redacted_start(line.text.strip(), _LONGEST), 100)
+    return f"; line {line.number} looks like a step, “{shown}”{nearest}"
 
 
 def _words(lines: Iterable[str]) -> Iterable[str]:

@@ -2,8 +2,8 @@
 
 A log that reaches us was colored for a terminal, went through torchrun, Slurm, docker or
 kubectl, was pasted into a chat (which eats escape bytes), was saved by PowerShell as UTF-16, or
-is cut off. What comes out of here is the text that the training wrote, with its secrets: what is kept of it is redacted.
-Knows no log format.
+is cut off. What comes out of here is the text that the training wrote. Knows no log format. Secrets are still in it, so
+that no figure is lost: what is kept of it is redacted.
 """
 
 from __future__ import annotations

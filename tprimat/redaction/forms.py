@@ -1,4 +1,5 @@
-"""The forms of secrets in text, a row each. Data alone: tprimat/redaction.py looks for them.
+# ruff: noqa: E501 - a row of a table is a line
+"""The forms of secrets in text, a row each. Data alone: secrets.py looks for them.
 
 Which kinds there are is known from gitleaks (config/gitleaks.toml at b58d3f10) and detect-secrets (plugins at 5e141933),
 whose rule a row names as its source; the source "logs" stands for what logs and commands of trainings have besides. The
@@ -53,17 +54,17 @@ class IssuedForm(NamedTuple):
 
 _QUOTE = r"(?:\\*[\"'`])?"
 # The end of a line, and the prefix of the next one, such as [rank0] or 12:00:01 |, if a launcher sets any.
-_NEXT_LINE = r"[ \t]*\r?\n(?:[^\n]{0,80}?[\])|:>][ \t])?"
+_NEXT_LINE = r"[ \t]{0,60}\r?\n(?:[^\n]{0,80}?[\])|:>][ \t])?"
 _IS = "|".join(
     (
         # {"name": "API_KEY", "value": "…"}, also on two lines, and <name>api.key</name><value>…
-        rf",?(?:[ \t]*|{_NEXT_LINE}[ \t]*)\\*[\"']?\bvalue\\*[\"']?[ \t]*[:=][ \t]*|</name>\s{{0,40}}<value>",
+        rf",?(?:[ \t]{{0,60}}|{_NEXT_LINE}[ \t]{{0,60}})\\*[\"']?\bvalue\\*[\"']?[ \t]{{0,60}}[:=][ \t]{{0,60}}|</name>\s{{0,40}}<value>",
         # api_key: >-  and the value on the next line, alone and farther to the right.
-        rf"[ \t]*:[ \t]*(?:[>|][-+\d]{{0,2}})?{_NEXT_LINE}[ \t]+(?=\S{{1,9999}}[ \t]*\r?$)",
+        rf"[ \t]{{0,60}}:[ \t]{{0,60}}(?:[>|][-+\d]{{0,2}})?{_NEXT_LINE}[ \t]{{1,60}}(?=\S{{1,9999}}[ \t]{{0,60}}\r?$)",
         # api_key: str = "…"
-        r"[ \t]*:[ \t]*(?:str|string|secretstr)[ \t]*=[ \t]*",
+        r"[ \t]{0,60}:[ \t]{0,60}(?:str|string|secretstr)[ \t]{0,60}=[ \t]{0,60}",
         # API_KEY=…, "api_key": "…", api_key ..... …, | api_key | …, <apiKey>…, os.environ["API_KEY"] = "…"
-        r"\]?[ \t]*(?:[=-]>|:?={1,3}|:|[|│┃]|\.{3,99})[ \t]*|>(?=[^\s<])",
+        r"\]?[ \t]{0,60}(?:[=-]>|:?={1,3}|:|[|│┃]|\.{3,99}(?!\.))[ \t]{0,60}|>(?=[^\s<])",
         # ("api_key", "…")
         r"(?<=[\"'`]),\s{0,20}(?=\\*[\"'`](?!value))",
     )
@@ -86,6 +87,7 @@ _FIGURE = (
 _ANYTHING = r"(?:(?<=[\"'`])[^\"'`\n\\]+|(?:[^\s\"'`,;)\]}\\<]|<(?!/)|\\u00\w\w)+)"
 _PASSWORD = rf"((?!{_FIGURE}|{_NOTHING}){_ANYTHING})"
 _WORD = rf"{_QUOTE}((?!{_NOTHING}|-|<){_ANYTHING})"
+_PAIRS = r"[^\n:]{0,60}[ ][\w.-]{1,99}:[ ]\S{4,}(?:\n[^\n:]{0,60}[ ][\w.-]{1,99}:[ ]\S{4,9999})*"
 _OWNERS = (
     "access account api app auth bot client deploy deployment encryption github gitlab hf hmac hub job jwt license master"
     " oauth personal private refresh secret security service session shared signing ssh storage subscription wandb"
@@ -113,105 +115,115 @@ def _named(word: str) -> str:
 
 
 _KEYWORDS = "gitleaks generic-api-key, detect-secrets KeywordDetector"
-SECRET_FORMS = (
-    # What a setting, an option, a variable, a cell of a table or an element is called.
-    SecretForm("key", "key", _named("key"),
-        'WANDB_API_KEY="«<hex:40>»"', "tokenizer_key: meta-llama/Llama-3.1-8B-Instruct", _KEYWORDS),
-    SecretForm("token", "token", _named("token"),
-        "hub_token: «abcd-1234-efgh»", "token: 1234567890123 | eos_token: <|endoftext|>", _KEYWORDS),
-    SecretForm("secret", "secret|cred",
-        r"(?:secret|cred(?:ential|s))(?![\w-]{0,30}(?:name|ref|path|file|type|class|count|version|dir))[\w-]{0,30}"
-        rf"(?:{_SET}|(?-i:(?<=SECRET)=){_DIGITS})",
-        "CLIENT_SECRET=«abc-def-ghi-jkl»", "secret_name: training-credentials-2024", _KEYWORDS),
-    SecretForm("password", "passw|passphrase|passcode|contrase",
-        r"(?:passw(?:or[dt]|d)|passphrase|passcode|contrase[nñ]a)s?(?:[-_]?(?:hash|\d))?"
-        rf"(?:(?:{_IS}|(?<=-password){_BLANK}|(?<=-passwd){_BLANK}){_PASSWORD}"
-        rf"|[ \t]+(?=[^\s=<>\"']{{6}})(?=[^\s=<>]{{0,30}}\d)(?=[^\s=<>]{{0,30}}[a-z]){_PASSWORD})",
-        "DB_PASSWORD=«hunter2»", 'password_loss: 0.5 | password: 0.25 | "password": 3', _KEYWORDS),
-    SecretForm("pass of a user", "pass",
-        rf"(?:{_behind('pass', _USERS)}|{_behind('pass', _USERS, '')})(?![a-z_-])(?:{_IS}|{_BLANK}(?!-)(?=\S{{0,30}}\d)){_PASSWORD}"
-        rf"|(?<=-db-)pass[ =](\d+)|(?-i:(?<=_)PASS){_IS}{_PASSWORD}|(?<=_)pass{_IS}(?P<drawn>(?=[a-z0-9]{{8}})\w{{8,}})",
-        "train.py --db-pass «1234»", "forward_pass: 123.4 ms, fwd_pass=12.3ms, num_pass=2, two_pass: on, N_PASS=12", _KEYWORDS),
-    SecretForm("pw", "pw",
-        rf"(?!(?<![;\w])(?-i:PWD)\b)(?<!(?-i:OLD))(?:pwd|(?<![a-z])pw)(?![a-z])(?:{_IS}|(?<=-pw){_BLANK}|(?<=-pwd){_BLANK})"
-        rf"(?![/~.]|[a-z]:){_PASSWORD}",
-        "train.py --pw=«hunter2»", "PWD=runs OLDPWD=/srv/x pwd: ~/runs pwd: 12.5", _KEYWORDS),
-    SecretForm("personal access token", "pat", rf"(?-i:(?<=_)PAT){_IS}{_DRAWN}",
-        "AZURE_DEVOPS_EXT_PAT=«<lower:52>»", "DATA_PAT=train_20240101_*.jsonl", "gitleaks generic-api-key"),
-    SecretForm("authorization", "auth",
-        rf"auth(?:orization)?{_IS}(?:(?:basic|bearer|token)[ \t]+({_VALUE})|{_HEX}|{_DRAWN})|(?-i:(?<=[A-Z]_)AUTH=){_PASSWORD}",
-        "'Authorization': 'Basic «<mixed:30>»'", "author: someone use_auth=true USE_AUTH=1", "gitleaks curl-auth-header"),
-    SecretForm("bearer", "bearer", rf"bearer[ \t]+({_VALUE})",
-        "Bearer «<mixed:30>»", "bearer of news", "gitleaks curl-auth-header"),
-    SecretForm("digest", "response=", r"response=\\*[\"']?([0-9a-f]{32})",
-        'Digest username="ada", response="«<hex:32>»"', "response=ok", "logs"),
-    SecretForm("cookie", "cookie", r"cookie\\?[\"']?:[ \t]+(?:(?<=\": )\"([^\"\n]{8,})|([^\s\"'=]{1,99}=[^\r\n]{4,}))",
-        "> Cookie: «session=abcdef123456; theme=dark»", '"cookie": 4, "loss": 2.5, "time": 0.25', "gitleaks gitlab-session-cookie"),
-    SecretForm("signature", "sig", rf"sig(?:nature)?{_IS}(?:([\w%+/=-]{{40,}})|{_HEX})",
-        "X-Amz-Signature=«<hex:64>»", "signature: (int, str)", "detect-secrets KeywordDetector"),
-    SecretForm("value before its name", "value",
-        rf"value\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']((?!{_FIGURE}|{_NOTHING})[^\"'\\\n]{{4,}})\\*[\"'],?\s{{0,20}}\\*[\"']?(?:name|key)"
-        r"\\*[\"']?[ \t]*[:=][ \t]*\\*[\"'][\w.-]{0,60}(?:passw|secret|token\b|(?:api|access|private)[-_]?key)",
-        '{"value": "«hunter22xy»", "name": "DB_PASSWORD"}', '{"value": "cosine", "name": "schedule"}', "gitleaks nuget-config-password"),
-    # Programs and addresses that take one.
-    SecretForm("user and password of an address", "://", r"://([^\s/@:]*:[^\s/@]+|(?<=https://)[^\s/@:]{8,})@",
-        "git clone https://«ada:pw-1»@git.example.com/x", "tcp://10.0.0.1:29500 ssh://git@example.com/x", "detect-secrets BasicAuthDetector"),
-    SecretForm("parameter of an address", "?|&",
-        r"[?&](?:amp;)?(?:[\w-]{0,30}[-_])?(?:token|key|sig|signature|jwt|passw(?:or)?d|pwd?|secret|auth|session)="
-        rf"(?!{_NOTHING}|\d+(?!\w))([^\s&\"'`#<>]{{8,}})",
-        "https://h.example.com/?token=«abcDEF123456»", "https://h.example.com/?token=none&key=1", "gitleaks generic-api-key"),
-    SecretForm("curl", "curl", r"curl\b[^\n]{0,200}?[ \t](?:-u|--user)[ \t=]*[\"']?[^\s:\"']{1,99}:([^\s\"']+)",
-        "curl -s -u ada:«letmein99» https://api.example.com", "curl -o ada:x https://example.com", "gitleaks curl-auth-user"),
-    SecretForm("login", "login",
-        r"login\b[^\n]{0,80}?[ \t](?:-p[ \t]*(\S+)|((?=[\w-]{0,99}\d)(?=[\w-]{0,99}[a-z])[\w-]{20,}))",
-        "+ wandb login «<hex:40>»", "login successful for user ada on this machine", "logs"),
-    SecretForm("sshpass", "sshpass", rf"sshpass[ \t]+-p[ \t]*{_WORD}",
-        "sshpass -p «hunter2» ssh gpu", "sshpass -f file ssh gpu", "logs"),
-    SecretForm("user and password of a command", " -u | --user", rf"[ ](?:-u|--user(?:name)?)[ =]\S{{1,99}}[ ]+(?-i:-p)[ \t]*(?![\d:]+(?!\w)){_WORD}",
-        "push -u ada -p «letmein99»", "docker run -u 1000 -v x", "logs"),
-    SecretForm("client of a database", "mysql|maria|snowsql|mongo|redis-cli|ldap",
-        rf"(?:(?:mysql|maria)\w*\b[^\n|;]{{0,200}}?[ ](?-i:-p)|snowsql\b[^\n|;]{{0,200}}?[ ](?-i:-p)[ ]?"
-        rf"|mongo\w*\b[^\n|;]{{0,200}}?[ ](?-i:-p)[ ]?|redis-cli\b[^\n|;]{{0,200}}?[ ]-a[ ]?"
-        rf"|ldap\w+[ ][^\n|;]{{0,200}}?[ ](?-i:-w)[ ]?){_WORD}",
-        "mysql -u ada -p«hunter2» runs", "mysql -P 3306 -p runs", "logs"),
-    SecretForm("pipe into a login", "echo|printf",
-        rf"(?:echo|printf)[ \t]+(?:-n[ \t]+)?{_WORD}{_QUOTE}[ \t]*\|[^\n|]{{0,99}}?(?:--\w+-stdin|login|sudo -S)",
-        "echo «hunter2» | docker login --password-stdin", "echo step 5 | tee -a log", "logs"),
-    SecretForm("openssl", "pass:", rf"(?:(?<=-pass )|(?<=-passin )|(?<=-passout ))pass:((?!{_NOTHING}){_ANYTHING})",
-        "openssl enc -pass pass:«hunter2»", "first pass: 12 of 12", "logs"),
-    SecretForm("wandb", "wandb", r"wandb[^\w\n]{1,40}([0-9a-f]{40})\b",
-        "│ wandb │ «<hex:40>» │", "wandb version 0.17.0", "logs"),
-    SecretForm("webhook", "hooks.slack.com/|webhook", r"(?:hooks\.slack\.com/|webhook(?:\.office\.com/webhookb2|s)/)([\w./@-]{20,})",
-        "https://hooks.slack.com/«services/T01ABCDEF/B02ABCDEF/<mixed:24>»", "webhooks/none", "gitleaks slack-webhook-url, microsoft-teams-webhook"),
-    # Words that are known by their own letters.
-    SecretForm("Hugging Face", "hf_|api_org_", r"(?<![a-z0-9])((?:hf|api_org)_[a-z0-9]{16,})",
-        "using «hf_<mixed:34>»", "hf_model_name, hf_<TOKEN>", "gitleaks huggingface-access-token"),
-    SecretForm("GitLab, NGC, Slack", "glpat-|nvapi-|xox|xapp-", r"(?<![a-z0-9])((?:glpat|nvapi|xox[a-z]|xapp)-[\w-]{8,})",
-        "using «glpat-<mixed:20>»", "xoxo-x", "gitleaks gitlab-pat, slack-bot-token"),
-    SecretForm("OpenAI, Anthropic", "sk-",
-        r"(?<![a-z0-9])(sk-(?:(?:proj|svcacct|admin|ant-[a-z]+\d*|or-v1|lf)-(?=[\w-]{0,99}\d)[\w-]{16,}|(?=[a-z]{0,99}\d)[a-z0-9]{16,}))",
-        "using «sk-proj-<mixed:40>»", "sk-h100-8x-llama3-bf16-20240101", "gitleaks openai-api-key, anthropic-api-key"),
-    SecretForm("Google", "aiza|1//0", r"(?<![a-z0-9])(?-i:(AIza[\w-]{20,}|1//0[\w-]{20,}))",
-        "using «AIza<mixed:35>»", "1//0 of it", "gitleaks gcp-api-key"),
-    SecretForm("AWS, Alibaba", "akia|asia|abia|acca|absk|a3t|ltai",
-        r"(?<![a-z0-9])(?-i:((?:A[KS]IA|ABIA|ACCA|ABSK|A3T[A-Z0-9]|LTAI)[\w+/=]{12,}))",
-        "AWS_ACCESS_KEY_ID: «AKIA<upper:16>»", "in asia, of ACCA", "gitleaks aws-access-token, alibaba-access-key-id"),
-    SecretForm("web token, Artifactory", "akcp|cmvm|eyj|zxlk",
-        r"(?<![a-z0-9])(?-i:((?:AKCp|cmVmd|ZXlK)[\w+/=]{16,}|eyJ[\w-]{8,}(?:\.[\w-]*)*))",
-        "session «eyJ<mixed:20>.eyJ<mixed:40>.<mixed:40>»", "eyJ", "gitleaks jwt, artifactory-api-key"),
-    SecretForm("Databricks", "dapi", r"(?<![a-z0-9])(dapi[0-9a-f]{32})",
-        "using «dapi<hex:32>»", "dapi: 3", "gitleaks databricks-api-token"),
-    SecretForm("Azure", "q~", r"(?-i:([\w.~-]{3}\dQ~[\w.~-]{31,40}))",
-        "using «<mixed:3>8Q~<mixed:34>»", "q~1", "gitleaks azure-ad-client-secret"),
-    SecretForm("Telegram", ":aa", r"(?<=\d):(?-i:(AA[\w-]{33}))",
-        "bot 123456789:«AA<mixed:33>» answers", "12:AA", "gitleaks telegram-bot-api-token"),
-    SecretForm("Twilio", "sk|ac", r"(?<![a-z0-9])(?-i:((?:SK|AC)[0-9a-f]{32}))(?![a-z0-9])",
-        "using «SK<hex:32>»", "SKU 12", "gitleaks twilio-api-key"),
-    SecretForm("Mailchimp", "-us", r"(?<![\w-])([0-9a-f]{32}-us\d{1,2})\b",
-        "using «<hex:32>-us12»", "a-us1", "gitleaks mailchimp-api-key"),
-    SecretForm("EasyPost, GitLab runner, ClickHouse", "ezak|eztk|gr1348941|4b1d",
-        r"(?<![a-z0-9])(?-i:(EZ[AT]K[A-Za-z0-9]{40,}|GR1348941[\w-]{20}|4b1d[A-Za-z0-9]{38}\b))",
-        "using «EZAK<mixed:54>»", "4b1d2c", "gitleaks easypost-api-token, gitlab-rrt, clickhouse-cloud-api-secret-key"),
+SECRET_FORMS = tuple(
+    SecretForm(*row)
+    for row in (
+        # What a setting, an option, a variable, a cell of a table or an element is called.
+        ("key", "key", _named("key"),
+            'WANDB_API_KEY="«<hex:40>»"', "tokenizer_key: meta-llama/Llama-3.1-8B-Instruct", _KEYWORDS),
+        ("token", "token", _named("token"),
+            "hub_token: «abcd-1234-efgh»", "token: 1234567890123 | eos_token: <|endoftext|>", _KEYWORDS),
+        ("secret", "secret|cred",
+            r"(?:secret|cred(?:ential|s))(?![\w-]{0,30}(?:name|ref|path|file|type|class|count|version|dir))[\w-]{0,30}"
+            rf"(?:{_SET}|(?-i:(?<=SECRET)=){_DIGITS})",
+            "CLIENT_SECRET=«abc-def-ghi-jkl»", "secret_name: training-credentials-2024", _KEYWORDS),
+        ("password", "passw|passphrase|passcode|contrase",
+            r"(?:passw(?:or[dt]|d)|passphrase|passcode|contrase[nñ]a)s?(?:[-_]?(?:hash|\d))?"
+            rf"(?:(?:{_IS}|(?<=-password){_BLANK}|(?<=-passwd){_BLANK}){_PASSWORD}"
+            rf"|[ \t]+(?=[^\s=<>\"']{{6}})(?=[^\s=<>]{{0,30}}\d)(?=[^\s=<>]{{0,30}}[a-z]){_PASSWORD})",
+            "DB_PASSWORD=«hunter2»", 'password_loss: 0.5 | password: 0.25 | "password": 3', _KEYWORDS),
+        ("pass of a user", "pass",
+            rf"(?:{_behind('pass', _USERS)}|{_behind('pass', _USERS, '')})(?![a-z_-])(?:{_IS}|{_BLANK}(?!-)(?=\S{{0,30}}\d)){_PASSWORD}"
+            rf"|(?<=-db-)pass[ \t=](\d+)|(?-i:(?<=_)PASS){_IS}{_PASSWORD}|(?<=_)pass{_IS}(?P<drawn>(?=[a-z0-9]{{8}})\w{{8,}})",
+            "train.py --db-pass «1234»", "forward_pass: 123.4 ms, fwd_pass=12.3ms, num_pass=2, two_pass: on, N_PASS=12", _KEYWORDS),
+        ("pw", "pw",
+            rf"(?!(?<![;\w])(?-i:PWD)\b)(?<!(?-i:OLD))(?:pwd|(?<![a-z])pw)(?![a-z])(?:{_IS}|(?<=-pw){_BLANK}|(?<=-pwd){_BLANK})"
+            rf"(?![/~.]|[a-z]:){_PASSWORD}",
+            "train.py --pw=«hunter2»", "PWD=runs OLDPWD=/srv/x pwd: ~/runs pwd: 12.5", _KEYWORDS),
+        ("personal access token", "pat", rf"(?-i:(?<=_)PAT){_IS}{_DRAWN}",
+            "AZURE_DEVOPS_EXT_PAT=«<lower:52>»", "DATA_PAT=train_20240101_*.jsonl", "gitleaks generic-api-key"),
+        ("authorization", "auth",
+            rf"auth(?:orization)?{_IS}(?:(?:basic|bearer|token)[ \t]+({_VALUE})|{_HEX}|{_DRAWN})|(?-i:(?<=[A-Z]_)AUTH=){_PASSWORD}",
+            "'Authorization': 'Basic «<mixed:30>»'", "author: someone use_auth=true USE_AUTH=1", "gitleaks curl-auth-header"),
+        ("bearer", "bearer", rf"bearer[ \t]+({_VALUE})",
+            "Bearer «<mixed:30>»", "bearer of news", "gitleaks curl-auth-header"),
+        ("digest", "response=", r"response=\\*[\"']?([0-9a-f]{32})",
+            'Digest username="ada", response="«<hex:32>»"', "response=ok", "logs"),
+        ("cookie", "cookie", r"cookie\\?[\"']?:[ \t]+(?:(?<=\": )\"([^\"\n]{8,})|([^\s\"'=]{1,99}=[^\r\n]{4,}))",
+            "> Cookie: «session=abcdef123456; theme=dark»", '"cookie": 4, "loss": 2.5, "time": 0.25', "logs"),
+        ("session", "_session=", r"_session=([0-9a-f]{32})",
+            "_gitlab_session=«<hex:32>»", "new_session=1", "gitleaks gitlab-session-cookie"),
+        ("signature", "sig", rf"sig(?:nature)?{_IS}(?:([\w%+/=-]{{40,}})|{_HEX})",
+            "X-Amz-Signature=«<hex:64>»", "signature: (int, str)", "detect-secrets KeywordDetector"),
+        ("value before its name", "value",
+            rf"value\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']((?!{_FIGURE}|{_NOTHING})[^\"'\\\n]{{4,}})\\*[\"'],?\s{{0,20}}\\*[\"']?(?:name|key)"
+            r"\\*[\"']?[ \t]*[:=][ \t]*\\*[\"'][\w.-]{0,60}(?:passw|secret|token\b|(?:api|access|private)[-_]?key)",
+            '{"value": "«hunter22xy»", "name": "DB_PASSWORD"}', '{"value": "cosine", "name": "schedule"}', "gitleaks nuget-config-password"),
+        # Blocks of lines: of a private key only what stands in one line with its beginning.
+        ("private key", "-----begin", r"-----begin [a-z0-9 ]{0,40}private key(?: block)?-----((?:\\+[nr]|[\w+/=:, .-])+?)(?=\\*[\"']|-----|\r?$)",
+            '"-----BEGIN PRIVATE KEY-----«\\n<mixed:64>\\n»-----END PRIVATE KEY-----"', "-----BEGIN CERTIFICATE-----", "gitleaks private-key, detect-secrets PrivateKeyDetector"),
+        ("Kubernetes", "kind:", rf"kind:[ ]?secret\b[^\0]{{0,400}}?data:[ ]?\n({_PAIRS})", "kind: Secret\ndata:\n«  config: <mixed:24>»\ntype: Opaque", "kind: Secret", "gitleaks kubernetes-secret-yaml"),
+        ("Kubernetes", "data:", rf"data:[ ]?\n({_PAIRS})(?=(?:[^\n]{{0,200}}\n){{0,3}}?[^\n]{{0,60}}kind:[ ]?secret\b)", "data:\n«  config: <mixed:24>»\nkind: Secret", "data:\n  a: abc\nkind: ConfigMap", "gitleaks kubernetes-secret-yaml"),
+        # Programs and addresses that take one.
+        ("user and password of an address", "://", r"://([^\s/@:]*:[^\s/@]+|(?<=https://)[^\s/@:]{8,})@",
+            "git clone https://«ada:pw-1»@git.example.com/x", "tcp://10.0.0.1:29500 ssh://git@example.com/x", "detect-secrets BasicAuthDetector"),
+        ("parameter of an address", "?|&",
+            r"[?&](?:amp;)?(?:[\w-]{0,30}[-_])?(?:token|key|sig|signature|jwt|passw(?:or)?d|pwd?|secret|auth|session)="
+            rf"(?!{_NOTHING}|\d+(?!\w))([^\s&\"'`#<>]{{8,}})",
+            "https://h.example.com/?token=«abcDEF123456»", "https://h.example.com/?token=none&key=1", "gitleaks generic-api-key"),
+        ("curl", "curl", r"curl\b[^\n]{0,200}?[ \t](?:-u|--user)[ \t=]*[\"']?[^\s:\"']{1,99}:([^\s\"']+)",
+            "curl -s -u ada:«letmein99» https://api.example.com", "curl -o ada:x https://example.com", "gitleaks curl-auth-user"),
+        ("login", "login",
+            r"login\b[^\n]{0,80}?[ \t](?:-p[ \t]*(\S+)|((?=[\w-]{0,99}\d)(?=[\w-]{0,99}[a-z])[\w-]{20,}))",
+            "+ wandb login «<hex:40>»", "login successful for user ada on this machine", "logs"),
+        ("sshpass", "sshpass", rf"sshpass[ \t]+-p[ \t]*{_WORD}",
+            "sshpass -p «hunter2» ssh gpu", "sshpass -f file ssh gpu", "logs"),
+        ("user and password of a command", "-u|--user", rf"(?<=[ \t])(?:-u|--user(?:name)?)[ \t=]\S{{1,99}}[ \t]+(?-i:-p)[ \t]*(?![\d:]+(?!\w)){_WORD}",
+            "push -u ada -p «letmein99»", "docker run -u 1000 -v x", "logs"),
+        ("client of a database", "mysql|maria|snowsql|mongo|redis-cli|ldap",
+            rf"(?:(?:mysql|maria)\w{{0,20}}\b[^\n|;]{{0,200}}?[ \t](?-i:-p)|snowsql\b[^\n|;]{{0,200}}?[ \t](?-i:-p)[ \t]?"
+            rf"|mongo\w{{0,20}}\b[^\n|;]{{0,200}}?[ \t](?-i:-p)[ \t]?|redis-cli\b[^\n|;]{{0,200}}?[ \t]-a[ \t]?"
+            rf"|ldap\w{{1,20}}[ \t][^\n|;]{{0,200}}?[ \t](?-i:-w)[ \t]?){_WORD}",
+            "mysql -u ada -p«hunter2» runs", "mysql -P 3306 -p runs", "logs"),
+        ("pipe into a login", "echo|printf",
+            rf"(?:echo|printf)[ \t]+(?:-n[ \t]+)?{_WORD}{_QUOTE}[ \t]*\|[^\n|]{{0,99}}?(?:--\w+-stdin|login|sudo -S)",
+            "echo «hunter2» | docker login --password-stdin", "echo step 5 | tee -a log", "logs"),
+        ("openssl", "pass:", rf"(?:(?<=-pass )|(?<=-passin )|(?<=-passout ))pass:((?!{_NOTHING}){_ANYTHING})",
+            "openssl enc -pass pass:«hunter2»", "first pass: 12 of 12", "logs"),
+        ("wandb", "wandb", r"wandb[^\w\n]{1,40}([0-9a-f]{40})\b",
+            "│ wandb │ «<hex:40>» │", "wandb version 0.17.0", "logs"),
+        ("webhook", "hooks.slack.com/|webhook", r"(?:hooks\.slack\.com/|webhook(?:\.office\.com/webhookb2|s)/)([\w./@-]{20,})",
+            "https://hooks.slack.com/«services/T01ABCDEF/B02ABCDEF/<mixed:24>»", "webhooks/none", "gitleaks slack-webhook-url, microsoft-teams-webhook"),
+        # Words that are known by their own letters.
+        ("Hugging Face", "hf_|api_org_", r"(?<![a-z0-9])((?:hf|api_org)_[a-z0-9]{16,})",
+            "using «hf_<mixed:34>»", "hf_model_name, hf_<TOKEN>", "gitleaks huggingface-access-token"),
+        ("GitLab, NGC, Slack", "glpat-|nvapi-|xox|xapp-", r"(?<![a-z0-9])((?:glpat|nvapi|xox[a-z]|xapp)-[\w-]{8,})",
+            "using «glpat-<mixed:20>»", "xoxo-x", "gitleaks gitlab-pat, slack-bot-token"),
+        ("OpenAI, Anthropic", "sk-",
+            r"(?<![a-z0-9])(sk-(?:(?:proj|svcacct|admin|ant-[a-z]+\d*|or-v1|lf)-(?=[\w-]{0,99}\d)[\w-]{16,}|(?=[a-z]{0,99}\d)[a-z0-9]{16,}))",
+            "using «sk-proj-<mixed:40>»", "sk-h100-8x-llama3-bf16-20240101", "gitleaks openai-api-key, anthropic-api-key"),
+        ("Google", "aiza|1//0", r"(?<![a-z0-9])(?-i:(AIza[\w-]{20,}|1//0[\w-]{20,}))",
+            "using «AIza<mixed:35>»", "1//0 of it", "gitleaks gcp-api-key"),
+        ("AWS, Alibaba", "akia|asia|abia|acca|absk|a3t|ltai",
+            r"(?<![a-z0-9])(?-i:((?:A[KS]IA|ABIA|ACCA|ABSK|A3T[A-Z0-9]|LTAI)[\w+/=]{12,}))",
+            "AWS_ACCESS_KEY_ID: «AKIA<upper:16>»", "in asia, of ACCA", "gitleaks aws-access-token, alibaba-access-key-id"),
+        ("web token, Artifactory", "akcp|cmvm|eyj|zxlk",
+            r"(?<![a-z0-9])(?-i:((?:AKCp|cmVmd|ZXlK)[\w+/=]{16,}|eyJ[\w-]{8,}(?:\.[\w-]*)*))",
+            "session «eyJ<mixed:20>.eyJ<mixed:40>.<mixed:40>»", "eyJ", "gitleaks jwt, artifactory-api-key"),
+        ("Databricks", "dapi", r"(?<![a-z0-9])(dapi[0-9a-f]{32})",
+            "using «dapi<hex:32>»", "dapi: 3", "gitleaks databricks-api-token"),
+        ("Azure", "q~", r"(?-i:([\w.~-]{3}\dQ~[\w.~-]{31,40}))",
+            "using «<mixed:3>8Q~<mixed:34>»", "q~1", "gitleaks azure-ad-client-secret"),
+        ("Telegram", ":aa", r"(?<=\d):(?-i:(AA[\w-]{33}))",
+            "bot 123456789:«AA<mixed:33>» answers", "12:AA", "gitleaks telegram-bot-api-token"),
+        ("Twilio", "sk|ac", r"(?<![a-z0-9])(?-i:((?:SK|AC)[0-9a-f]{32}))(?![a-z0-9])",
+            "using «SK<hex:32>»", "SKU 12", "gitleaks twilio-api-key"),
+        ("Mailchimp", "-us", r"(?<![\w-])([0-9a-f]{32}-us\d{1,2})\b",
+            "using «<hex:32>-us12»", "a-us1", "gitleaks mailchimp-api-key"),
+        ("EasyPost, GitLab runner, ClickHouse", "ezak|eztk|gr1348941|4b1d",
+            r"(?<![a-z0-9])(?-i:(EZ[AT]K[A-Za-z0-9]{40,}|GR1348941[\w-]{20}|4b1d[A-Za-z0-9]{38}\b))",
+            "using «EZAK<mixed:54>»", "4b1d2c", "gitleaks easypost-api-token, gitlab-rrt, clickhouse-cloud-api-secret-key"),
+    )
 )  # fmt: skip
 """By name, by program or by letters of their own that stand anywhere. Keep the marks few: each is looked for in all."""
 
@@ -237,7 +249,7 @@ ISSUED_FORMS = tuple(
         ("Fly", "fo1_ fm1a_ fm1r_ fm2_", _REST, "fo1_«<mixed:43>»", "fm2_x", "gitleaks flyio-access-token"),
         ("Frame.io", "fio-u-", _REST, "fio-u-«<mixed:64>»", "fio-u-x", "gitleaks frameio-api-token"),
         ("GitHub", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", r"\w{16,}", "cloning with ghp_«<mixed:36>»", "ghp_runner_of_10", "gitleaks github-pat"),
-        ("GitLab", "glrt- gldt- glft- glsoat- glcbt- glimt- glptt- glagent- gloas- glffct- _gitlab_session=", _REST, "glrt-«<mixed:20>»", "glrt-x", "gitleaks gitlab-runner-authentication-token"),
+        ("GitLab", "glrt- gldt- glft- glsoat- glcbt- glimt- glptt- glagent- gloas- glffct-", _REST, "glrt-«<mixed:20>»", "glrt-x", "gitleaks gitlab-runner-authentication-token"),
         ("GoCardless", "live_ test_", r"(?P<drawn>[\w=-]{40,})", "live_«<mixed:40>»", "test_time_between_eval_and_checkpoint_2_of_3_runs_ends", "gitleaks gocardless-api-token"),
         ("Google OAuth", "ya29. GOCSPX-", _REST, "ya29.«<mixed:60>»", "ya29.x", "gitleaks gcp-api-key"),
         ("Grafana", "glc_ glsa_", _REST, "glsa_«<mixed:32>_<hex:8>»", "glc_x", "gitleaks grafana-service-account-token"),
@@ -269,7 +281,7 @@ ISSUED_FORMS = tuple(
         ("Scalingo", "tk-us-", _REST, "tk-us-«<mixed:48>»", "tk-us-x", "gitleaks scalingo-api-token"),
         ("SendGrid, Brevo", "SG. xkeysib-", _REST, "SG.«<mixed:22>.<mixed:43>»", "SG.x", "gitleaks sendgrid-api-token, detect-secrets SendGridDetector"),
         ("Sentry", "sntrys_ sntryu_", _REST, "sntryu_«<hex:64>»", "sntrys_x", "gitleaks sentry-user-token"),
-        ("SettleMint", "sm_aat_ sm_pat_ sm_sat_", r"(?=[A-Za-z]*\d)[A-Za-z0-9]{16}", "sm_pat_«<mixed:16>»", "sm_pat_x", "gitleaks settlemint-personal-access-token"),
+        ("SettleMint", "sm_aat_ sm_pat_ sm_sat_", r"(?=[A-Za-z]*\d)[A-Za-z0-9]{16}", "sm_pat_«a1<mixed:14>»", "sm_pat_x", "gitleaks settlemint-personal-access-token"),
         ("Shippo", "shippo_live_ shippo_test_", _REST, "shippo_live_«<hex:40>»", "shippo_test_x", "gitleaks shippo-api-token"),
         ("Shopify", "shpat_ shpca_ shppa_ shpss_", _REST, "shpat_«<hex:32>»", "shpat_x", "gitleaks shopify-access-token"),
         ("Sonar, Sourcegraph", "squ_ sqp_ sqa_ sgp_", _REST, "squ_«<hex:40>»", "sqa_x", "gitleaks sonar-api-token, sourcegraph-access-token"),

@@ -1,8 +1,4 @@
-"""Secrets and names in text that others wrote: the one list of their forms. Secrets are removed, names replaced.
-
-A log has a secret if somebody passes it on a command line, or prints the environment or a configuration. It names
-machines, users, directories and addresses all the time; what leaves a machine has pseudonyms for them.
-"""
+"""Names of machines, users, places and addresses in text that others wrote: pseudonyms stand for them."""
 
 from __future__ import annotations
 
@@ -11,222 +7,10 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
-from tprimat.secret_forms import ISSUED_FORMS, REMOVED, SECRET_FORMS
+from tprimat.redaction.matching import LONGEST, compiled, matches, replaced
 from tprimat.text import counted
-
-_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(?<![A-Z])(?:KEY|PW|PWD)(?![A-Z])", re.IGNORECASE)
-"""Names of environment variables that are never recorded, whatever their value."""
-
-_RULES = [(mark, form.pattern) for form in SECRET_FORMS for mark in form.marks.split("|")]
-_ISSUED_BY = {prefix: form.pattern for form in ISSUED_FORMS for prefix in form.prefixes.split()}
-_PREFIXES = tuple(_ISSUED_BY)
-_WHOLE_WORD = "|".join(form.pattern for form in ISSUED_FORMS if not form.prefixes)
-# ＡＰＩ＿ＫＥＹ＝ in letters as wide as Chinese ones.
-_WIDE = re.compile("[\uff01-\uff5e]")
-_NARROW = {0xFEE0 + code: code for code in range(0x21, 0x7F)}
-
-
-@functools.cache
-def _compiled(rule: str) -> re.Pattern[str]:
-    """Return the pattern of a rule, compiled if its mark is met: a --help meets none."""
-    return re.compile(rule, re.IGNORECASE | re.MULTILINE)
-
-
-def _lower(text: str) -> str:
-    """Return a text in small letters, as long as it is: only of this letter the small one has two characters."""
-    return text.replace("İ", "I").lower()
-
-
-def _matches(text: str, rules: Iterable[tuple[str, str]]) -> Iterator[re.Match[str]]:
-    """Yield where rules match. Each begins with its mark, in lower case, or some of _BEFORE characters earlier."""
-    lower = _lower(text)
-    for mark, rule in rules:
-        at = lower.find(mark)
-        if at < 0:
-            continue
-        before, done, pattern = _BEFORE.get(mark, 0), 0, _compiled(rule)
-        while at >= 0:
-            end = at + len(mark)
-            if before:
-                match = pattern.search(text, max(done, at - before), end + _LONGEST)
-            else:
-                match = pattern.match(text, at)
-            if match:
-                yield match
-                end = done = max(end, match.end())
-            at = lower.find(mark, end)
-
-
-def _replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
-    """Return a text with others in place of parts of it, of which some may lie in others; its lines stay as many."""
-    shown = 0
-    parts = []
-    for start, end, new in sorted(spans, key=lambda span: (span[0], -span[1])):
-        if start >= shown:
-            parts += [text[shown:start], new, "\n" * text.count("\n", start, end)]
-        shown = max(shown, end)
-    return "".join((*parts, text[shown:]))
-
-
-def redacted(text: str) -> str:
-    """Return a text without the secrets in it; its lines stay as many.
-
-    A figure of a step is none: forward_pass: 123.4 stays, and of --db-pass 1234 the number goes.
-    """
-    plain = text.translate(_NARROW) if not text.isascii() and _WIDE.search(text) else text
-    spans = [*_of_forms(plain), *_issued(plain)]
-    spans += _key_bodies(plain) if "PRIVATE KEY" in plain or "Private-Lines" in plain else ()
-    spans += _kubernetes(plain) if "Secret" in plain else ()
-    spans += _columns(plain)
-    # JSON stays JSON: what stood there without quotes was a number.
-    new = ((*span, f'"{REMOVED}"' if _UNQUOTED.search(plain, max(0, span[0] - 3), span[0]) else REMOVED) for span in spans)
-    return _replaced(text, new) if spans else text
-
-
-_UNQUOTED = re.compile(r"[\"']:[ ]?\Z")
-
-
-def redacted_start(text: str, length: int) -> str:
-    """Return the start of a text without secrets; one that is cut first would not be known."""
-    return redacted(text[: 4 * length])[:length]
-
-
-def _of_forms(text: str) -> Iterator[tuple[int, int]]:
-    for match in _matches(text, _RULES):
-        start, end = match.span(match.lastindex or 0)
-        if match.lastgroup != "drawn" or _is_drawn(text[start:end]):
-            yield start, end
-            yield from _continued(text, end)
-
-
-_BELOW = re.compile(r"\\*[\"']?[ \t]*(\\?)\r?\n(?:[^\n]{0,80}?[\])|:>][ \t])?[ \t]*([\w+/.-]{4,}={0,2})\\*[\"']?[ \t]*(?=\\?\r?$)", re.MULTILINE)
-
-
-def _continued(text: str, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the lines with which a secret goes on: base64 that is folded, or continued with a backslash."""
-    while (match := _BELOW.match(text, end)) and (match[1] or match[2].endswith("=") or _is_drawn(match[2])):
-        yield match.span(2)
-        end = match.end()
-
-
-def _is_drawn(word: str) -> bool:
-    """Return whether a program drew a word: aB3xK9qP2mZ7, while Llama3InstructBase has longer parts."""
-    longest = max(re.findall(r"[A-Za-z0-9]+", word), key=len, default="")
-    parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", longest)
-    most = 4.0 if longest.lower() == longest or longest.upper() == longest else 3.0
-    return len(longest) >= 8 and not longest.isdigit() and len(longest) <= most * len(parts)
-
-
-# A word of letters and digits in one another, or a long one, behind a sign.
-_LONG = re.compile(r"[_.~=-](?:(?=[A-Za-z]{0,15}\d)(?=\d{0,15}[A-Za-z])[A-Za-z0-9]{10}|[A-Za-z0-9]{20})[A-Za-z0-9]*")
-_ISSUER = re.compile(
-    r"(?<![\w./~-])(?!\w*(?:sha|md5|commit|hash|digest|rev|uuid))[A-Za-z][A-Za-z0-9]{0,23}"
-    r"(?:[_.~-][A-Za-z0-9]{1,12}){0,3}[_.~-]\Z"
-)
-_WORD_BEFORE = re.compile(r"[\w.~=-]{0,60}\Z")
-_REST_OF_WORD = re.compile(r"[\w.~+/=-]*")
-
-
-def _issued(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where a word is that nobody writes by hand, behind its issuer's letters: dop_v1_…, glrt-…, npm_…, SG.…."""
-    done = 0
-    for match in _LONG.finditer(text):
-        begin, word = match.start() + 1, match[0][1:]
-        if begin < done:
-            continue
-        done = _REST_OF_WORD.match(text, begin).end()  # type: ignore[union-attr]
-        before = _WORD_BEFORE.search(text, max(0, begin - 60), begin)
-        at = before.start() if before else begin
-        at += before[0].rfind("=", 0, -1) + 1 if before and not before[0].startswith("_gitlab") else 0
-        if text.startswith(_PREFIXES, at):
-            for prefix in [each for each in _PREFIXES if text.startswith(each, at)]:
-                found = _compiled(f"(?-i:{_ISSUED_BY[prefix]})").match(text, at + len(prefix))
-                if found and (found.lastgroup != "drawn" or _is_drawn(found[0])):
-                    yield at + len(prefix), max(found.end(), done)
-        elif found := _compiled(f"(?-i:{_WHOLE_WORD})").match(text, at):
-            yield found.span()
-        # The name of a kernel has words and sizes: fmhaSm100aKernel_Bfloat16PagedKvCausalPersistentContext, 128x64.
-        elif len(word) >= 24 and not word.isalpha() and not re.search(r"\dx\d+x\d|\d\dx\d\d|^[0-9a-f]+$", word) and _is_drawn(word):
-            if len(re.findall("[A-Z][a-z]{3}", word)) <= 3 and _ISSUER.search(text, max(0, begin - 60), begin):
-                yield begin, done
-
-
-_KEY_BEGINS = re.compile(r"----[- ]BEGIN[ A-Z0-9]{0,40} PRIVATE KEY(?: BLOCK)?(?:-----| ----)|Private-Lines: \d+")
-_KEY_ENDS = re.compile(r"---[- ]END|Private-MAC|---[- ]BEGIN")
-_KEY_LINE = re.compile(r"(?:^|[\s|>:\"'])(=?[A-Za-z0-9+/]+={0,2})(?:\\n)*[\"',]*[ \t]*\r?\Z")
-MOST_KEY_LINES = 400
-
-
-def _key_bodies(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the lines of private keys, behind prefixes and below headers such as Proc-Type, or escaped in one line."""
-    at = 0
-    while match := _KEY_BEGINS.search(text, at):
-        at = match.end()
-        for number in range(MOST_KEY_LINES):
-            end = text.find("\n", at)
-            end = len(text) if end < 0 else end
-            line = text[at:end]
-            last = _KEY_ENDS.search(line)
-            if number == 0 and (body := re.match(r"(?:\\+[nr]|[\w+/=:, .-])+?(?=\\*[\"']|-----|\r?$)", line)) and body[0].strip(" \\nr"):
-                yield at, at + body.end()
-            elif last is None and (found := _KEY_LINE.search(line)):
-                is_last = bool(_KEY_ENDS.search(text, end, min(len(text), end + 200))) and not found[1].isdigit()
-                if len(found[1]) >= 16 or found[1].endswith("=") or found[1] == line.strip() or is_last:
-                    yield at + found.start(1), at + found.end(1)
-            at = end + 1 if last is None else at + last.start()
-            if last or end == len(text):
-                break
-
-
-_COLUMNS = ("api_key", "apikey", "password", "passwd", "secret", "access_token", "auth_token", "private_key")
-_COLUMN = re.compile(rf"[\"']?(?:[\w .-]{{0,40}}[_ .-])?(?:{'|'.join(_COLUMNS)})[\"']?", re.IGNORECASE)
-_HEADER = re.compile(r"[\"']?[A-Za-z][\w .-]{0,60}[\"']?(?:([,;\t])[\"']?[A-Za-z][\w .-]{0,60}[\"']?){1,60}")
-_NO_CELL = re.compile(rf"[-+\d.e%]*|{re.escape(REMOVED)}|none|null|.{{1,3}}", re.IGNORECASE)
-
-
-def _columns(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the cells below the header of a column that has secrets."""
-    done = 0
-    for name in _matches(text, [(mark, mark) for mark in _COLUMNS] if "\n" in text else ()):
-        end = text.find("\n", name.end())
-        header = text[text.rfind("\n", 0, name.start()) + 1 : end].rstrip("\r") if done <= name.start() < end else ""
-        row = _HEADER.fullmatch(header) if len(header) < 4_000 else None
-        while row and 0 <= end < len(text) - 1:
-            at, end = end + 1, text.find("\n", end + 1)
-            cells = text[at : end if end >= 0 else len(text)].split(row[1])
-            if len(cells) != header.count(row[1]) + 1:
-                break
-            for title, cell in zip(header.split(row[1]), cells, strict=True):
-                shown = cell.strip("\"' \r")
-                if _COLUMN.fullmatch(title.strip()) and not _NO_CELL.fullmatch(shown):
-                    yield at + cell.index(shown), at + cell.index(shown) + len(shown)
-                at += len(cell) + 1
-            done = at
-
-
-_OBJECT = re.compile(r"\bkind[\"']?:[ \t]*[\"']?Secret\b")
-_DATA = re.compile(r"\b(?:stringData|data)[\"']?:[ \t]*\{?")
-_PAIR = re.compile(r"[\w.-]{1,99}[\"']?:[ \t]*[\"']?([\w+/=-]{8,})")
-
-
-def _kubernetes(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the values of a Secret, whose data may stand before its kind and after it."""
-    for found in _OBJECT.finditer(text):
-        begin = max(text.rfind("\n---", 0, found.start()), found.start() - 4_000, 0)
-        end = text.find("\n---", found.end(), found.end() + 4_000)
-        for data in _DATA.finditer(text, begin, end if end >= 0 else found.end() + 4_000):
-            stop = re.compile(r"\}|\b(?:kind|metadata|type|immutable|apiVersion)\b|\Z").search(text, data.end())
-            for pair in _PAIR.finditer(text, data.end(), stop.start() if stop else data.end()):
-                yield pair.span(1)
-
-
-def is_secret(name: str, value: str) -> bool:
-    """Return whether a variable of the environment may hold a secret, by its name or by its value."""
-    stated = f"{name}={value}"
-    return bool(_NAME.search(name) or re.search(r"[0-9a-fA-F]{32}", value)) or redacted(stated) != stated
-
 
 INCLUDE_HOST = "TPRIMAT_INCLUDE_HOST"
 """The environment variable that --include-host sets to 1, for this command and the trainings that it starts."""
@@ -254,9 +38,6 @@ _HOST = r"(?P<host>[A-Za-z][\w.-]{0,250})"
 _USER = r"(?P<user>[A-Za-z_][\w.-]{0,99})"
 _STATED = r"\\?[\"']?\s{0,40}(?:[=:]|\.{3,60})\s{0,9}\\?[\"']?"
 _PART = r"[\w.+@%=~-]{1,255}"
-_LONGEST = 300
-_BEFORE = {"q~": 4, "-us": 32, "] nccl": _LONGEST, "@": 100, ":\\": 1, "::": 40}
-"""How many characters before its mark a rule may begin, where that isn't its beginning."""
 _FORMS = {
     # Marks in lower case; the groups of the pattern say what is named.
     "[node-": rf"\[NODE-[\d?]{{1,6}}\({_HOST}\)",
@@ -313,7 +94,7 @@ MOST_NAMES, MOST_RANGES = 10_000, 100
 
 def _names_in(text: str) -> Iterable[tuple[int, int, str, str]]:
     """Return the names in a text: where each begins and ends, of what kind it is, and the name."""
-    return _names_in_short(text) if len(text) < _LONGEST else _find_names(text)
+    return _names_in_short(text) if len(text) < LONGEST else _find_names(text)
 
 
 @functools.lru_cache(1 << 12)
@@ -323,7 +104,7 @@ def _names_in_short(text: str) -> tuple[tuple[int, int, str, str], ...]:
 
 
 def _find_names(text: str) -> Iterator[tuple[int, int, str, str]]:
-    for match in (*_matches(text, _NAMING), *_compiled(_NUMBERS).finditer(text)):
+    for match in (*matches(text, _NAMING), *compiled(_NUMBERS).finditer(text)):
         for group, name in match.groupdict().items():
             if name is not None and not _NOBODY.fullmatch(name) and ("." not in name or _may_be(group, match)):
                 yield *match.span(group), group.rstrip("2"), name
@@ -335,10 +116,10 @@ def _may_be(group: str, match: re.Match[str]) -> bool:
         return True
     name, start, end, text = match[group], *match.span(group), match.string
     before = text[max(0, start - 60) : start]
-    if _compiled(_NO_MACHINE).match(name) or _compiled(_BEFORE_VERSION).search(before):
+    if compiled(_NO_MACHINE).match(name) or compiled(_BEFORE_VERSION).search(before):
         return False
-    signs = _compiled(_PRIVATE).match(name), re.match(r"[:<]\d", text[end : end + 2])
-    return any(signs) or _compiled(_BEFORE_ADDRESS).search(before) is not None
+    signs = compiled(_PRIVATE).match(name), re.match(r"[:<]\d", text[end : end + 2])
+    return any(signs) or compiled(_BEFORE_ADDRESS).search(before) is not None
 
 
 _LISTED = re.compile(r"([A-Za-z][\w.-]*)(?:\[([\d,-]+)\])?")
@@ -416,10 +197,10 @@ class Names:
             domains = "|".join(map(re.escape, self._domains)) or "(?!)"
             self._pattern = re.compile(rf"(?<![A-Za-z0-9])[A-Za-z][\w-]{{0,99}}\.(?:{domains})(?![A-Za-z0-9])")
         found = self._pattern.finditer(text)
-        return _replaced(text, [*spans, *((*each.span(), self.pseudonym(each[0])) for each in found)])
+        return replaced(text, [*spans, *((*each.span(), self.pseudonym(each[0])) for each in found)])
 
     def _known_in(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield where known names are, the longest that begins with a word, and those of ranges: any number is as fast."""
+        """Yield where known names are, the longest that begins with a word, and those of ranges."""
         for word in _WORDS.finditer(text) if self._words else ():
             if word[0] in self._words:
                 start = word.start()
