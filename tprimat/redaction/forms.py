@@ -84,7 +84,7 @@ _FIGURE = (
     r"[-+]?(?:\d[\d,]*\.\d*|\.\d+|\d{1,3})(?:e[-+]?\d{1,3})?[a-zµ%]{0,3}(?:/[a-z]{1,9}){0,2}(?![\w@!#$^&*+=-])"
     r"|[-+]?(?:nan|inf)\b"
 )
-_ANYTHING = r"(?:(?<=[\"'`])[^\"'`\n\\]+|(?:[^\s\"'`,;)\]}\\<]|<(?!/)|\\u00\w\w)+)"
+_ANYTHING = r"(?:(?<=[\"'`])[^\"'`\n\t\\]+|(?:[^\s\"'`,;)\]}\\<]|<(?!/)|\\u00\w\w)+)"
 _PASSWORD = rf"((?!{_FIGURE}|{_NOTHING}){_ANYTHING})"
 _WORD = rf"{_QUOTE}((?!{_NOTHING}|-|<){_ANYTHING})"
 _PAIRS = r"[^\n:]{0,60}[ ][\w.-]{1,99}:[ ]\S{4,}(?:\n[^\n:]{0,60}[ ][\w.-]{1,99}:[ ]\S{4,9999})*"
@@ -149,7 +149,7 @@ SECRET_FORMS = tuple(
             "Bearer «<mixed:30>»", "bearer of news", "gitleaks curl-auth-header"),
         ("digest", "response=", r"response=\\*[\"']?([0-9a-f]{32})",
             'Digest username="ada", response="«<hex:32>»"', "response=ok", "logs"),
-        ("cookie", "cookie", r"cookie\\?[\"']?:[ \t]+(?:(?<=\": )\"([^\"\n]{8,})|([^\s\"'=]{1,99}=[^\r\n]{4,}))",
+        ("cookie", "cookie", r"cookie\\?[\"']?:[ \t]+(?:(?<=\": )\"([^\"\n]{8,})|([^\s\"'=]{1,99}=[^\r\n\t\"']{4,}))",
             "> Cookie: «session=abcdef123456; theme=dark»", '"cookie": 4, "loss": 2.5, "time": 0.25', "logs"),
         ("session", "_session=", r"_session=([0-9a-f]{32})",
             "_gitlab_session=«<hex:32>»", "new_session=1", "gitleaks gitlab-session-cookie"),
