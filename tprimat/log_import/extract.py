@@ -209,10 +209,10 @@ def imported(
         source=msgspec.structs.replace(run.source, overrides=overrides, files=tuple(log.source_file() for log in logs)),
     )
     lines = {name: value.line for name, value in parsed.stated.items()}
-    # What readers get is parsed with its secrets: no figure may be lost.
-    run = without_secrets(completed(_checked(with_system(run, Path(logs[0].path)), given, logs[0].name), given))
+    run = completed(_checked(with_system(run, Path(logs[0].path)), given, logs[0].name), given)
     run = mlperf_system.inferred(run, Path(logs[0].path).absolute())
-    run, notes = _with_directory_model(run, logs[0].path), without_secrets(parsed.notes)
+    # Parsed with its secrets, so that no figure is lost; kept without them.
+    run, notes = without_secrets((_with_directory_model(run, logs[0].path), parsed.notes))
     return ImportedRun(title, run, notes, lines, structured, parsed.resumed, parsed.began)
 
 
