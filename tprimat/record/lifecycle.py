@@ -374,7 +374,7 @@ class Recording:
             saved += f" (now {written.runs} runs)" if written and written.runs > 1 else ""
             console.echo([*console.end(self.platform, run, summary), saved, console.RULE])
             events = (issue.sentence for issue in run.telemetry.issues if issue.severity == "warning")
-            warnings = dict.fromkeys((*run.warnings, *summary.warnings, *events))
+            warnings = dict.fromkeys((*run.sentences, *summary.warnings, *events))
             messages = [*(f"warning: {warning}" for warning in warnings), *messages]
         if messages:
             console.echo(messages, to_errors=True)
