@@ -19,6 +19,7 @@ from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Stamp, first_stamp, lines
 from tprimat.read.parsing.values import flat, json_object, whole
 from tprimat.results.account import Timing
+from tprimat.results.outcome import ending_of, outcome_of
 from tprimat.text import plain
 
 VALUES = {
@@ -192,7 +193,7 @@ def _built(training: LoggedTraining, named: Mapping[str, str]) -> ParsedLog:
         shift=shift,
         rate=None,
         unknown={"step_times": f"no step times: {option} takes them as time, time_ms or elapsed"},
-        fixed_status=("incomplete", f"{ends}; {option} reads neither the planned steps nor a normal end"),
+        fixed=outcome_of(ending_of(), f"{ends}; {option} reads neither the planned steps nor a normal end"),
     ).reading()
 
 
