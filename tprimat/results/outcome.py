@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from tprimat.results.ending import Ending, EndingKind
-from tprimat.results.run import Status
+from tprimat.results.run import Run, Status
 
 STATUS: dict[EndingKind, Status] = {
     "finished": "complete",
@@ -52,7 +54,6 @@ def ending_of(
     ended: bool = False,
     asked: Cause | None = None,
     cause: Cause | None = None,
-    growing: bool = False,
 ) -> Ending:
     """Return how a training ended.
 
@@ -65,7 +66,6 @@ def ending_of(
         ended: whether its source says that it came to a regular end.
         asked: a limit that the user asked for, or early stopping, that ended it.
         cause: what is known to have ended it otherwise.
-        growing: whether its source goes on.
     """
     if ended or (planned and done >= planned):
         return Ending(kind="finished", cause=asked and asked.text, line=asked and asked.line)
@@ -73,7 +73,14 @@ def ending_of(
         return Ending(kind=cause.kind, cause=cause.text, line=cause.line)
     if asked is not None:
         return Ending(kind="finished", cause=asked.text, line=asked.line)
-    return Ending(kind="running" if growing else "cut_off", cause=cause and cause.text, line=cause and cause.line)
+    return Ending(kind="cut_off", cause=cause and cause.text, line=cause and cause.line)
+
+
+def going_on(run: Run) -> Run:
+    """Return a run whose source is still written: what ends without a cause has not ended."""
+    if run.ending is None or run.ending.kind != "cut_off":
+        return run
+    return msgspec.structs.replace(run, ending=msgspec.structs.replace(run.ending, kind="running"))
 
 
 def outcome_of(ending: Ending, reason: str | None = None) -> Outcome:

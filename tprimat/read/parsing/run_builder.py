@@ -238,7 +238,9 @@ class RunBuilder:
     def outcome(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> Outcome:
         """Return how it ended; may add warnings."""
         if self.ended is True:
-            return outcome_of(ending_of(ended=True))
+            causes = self.training.around.causes
+            warnings += records.afterwards(causes.cause())
+            return outcome_of(ending_of(ended=True, asked=causes.asked))
         done = series["steps"][-1] if series["steps"] else None
         return records.outcome(self.training, planned, done, warnings, self.cause)
 
