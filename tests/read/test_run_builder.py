@@ -13,8 +13,8 @@ from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.text import Stamp
 from tprimat.read.parsing.values import LoggedValues, state
 from tprimat.results.account import Entry, Timing
-from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP
 from tprimat.results.ending import Ending
+from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP
 from tprimat.results.outcome import outcome_of
 from tprimat.results.run import (
     Data,

@@ -84,7 +84,14 @@ class TestWandbRun:
 
     @pytest.mark.parametrize(
         ("code", "rows", "kind"),
-        [(0, 30, "finished"), (1, 30, "finished"), (None, 30, "finished"), (1, 29, "failed"), (None, 29, "cut_off")],
+        [
+            (0, 999, "finished"),
+            (1, 999, "finished"),
+            (None, 999, "finished"),
+            (0, 20, "finished"),
+            (1, 20, "failed"),
+            (None, 20, "cut_off"),
+        ],
     )
     def test_e1_the_end(self, wandb, code, rows, kind):
         run = only(wandb(made_files.wandb_run(made_files.wandb_rows()[:rows], exit_code=code)))
