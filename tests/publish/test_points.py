@@ -228,7 +228,7 @@ class TestNotes:
         for runs, note in (
             ((make_run(),), ""),
             ((make_run(telemetry=slowed),), "GPU clock lowered"),
-            ((broken,), "incomplete (20 of 60 steps)"),
+            ((broken,), "failed (20 of 60 steps)"),
             ((make_run(), broken), "1 of 2 runs did not finish and is excluded"),
             ((make_run(step_time=3.2), make_run(step_time=4.01)), "runs differ 1.25×"),
             ((make_run(step_time=3.2), make_run(step_time=3.99)), ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 from pathlib import Path
 
@@ -75,6 +76,7 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
         options=options,
         fail_on_inconclusive=arguments.fail_on_inconclusive,
     )
+    check = dataclasses.replace(check, is_partial=bool(baseline.errors or candidate.errors))
     status = baseline.status(candidate.status(check.status))
     if arguments.json:
         values = {"headline": report.verdict(check), **json_values.regression_values(check), "status": int(status)}

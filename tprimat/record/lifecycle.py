@@ -307,6 +307,7 @@ class Recording:
             status=outcome.status,
             status_reason=outcome.reason,
             warnings=tuple(filter(None, dict.fromkeys(warnings))),
+            notes=tuple(self.recorder.notes),
             memory_metrics=memory,
             environment=msgspec.structs.replace(setup.environment, nodes=machines),
             preflight=self._preflight,

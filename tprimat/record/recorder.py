@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from tprimat.notes import Note
 from tprimat.record.clocks import Clock
 from tprimat.record.wall_time import Pause
 from tprimat.results.account import EntryKind
@@ -75,7 +76,7 @@ class Recorder:
 
     Attributes:
         records: so far.
-        warnings: doubts about the times.
+        warnings, notes: doubts about the times; what was not finite.
         laps: of steps in which lap() was called, the time from the step's start to there, s.
         waits: by the last step of each record, how long its steps waited for data, s; none if the loop shows none.
         ends: by step, the time from the start to its end, pauses included, s.
@@ -85,6 +86,7 @@ class Recorder:
     def __init__(self, clock: Clock, sink: Callable[[Record], None] | None = None, *, takes_laps: bool = True) -> None:
         self.records: list[Record] = []
         self.warnings: list[str] = []
+        self.notes: list[Note] = []
         self.laps: list[float] = []
         self.waits: dict[int, float] = {}
         self.ends: dict[int, float] = {}
@@ -202,9 +204,12 @@ class Recorder:
             else:
                 self._drop_marks(f"the device did not answer within {timeout_s:g} s")
         self._running = False
-        for what, steps in self._not_finite.items():
-            if steps:
-                self.warnings.append(f"{what} not finite (NaN or infinite) in {format_steps(steps)}")
+        losses, norms = self._not_finite.values()
+        if losses:
+            fields = {"steps": format_steps(losses), "first": losses[0], "last": losses[-1]}
+            self.notes.append(Note("loss-not-finite", fields))
+        if norms:
+            self.warnings.append(f"gradient norm not finite (NaN or infinite) in {format_steps(norms)}")
         self._position = None
 
     def _drop_marks(self, reason: str) -> None:

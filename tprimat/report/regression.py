@@ -110,12 +110,13 @@ def _next_step(found: RegressionCheck) -> str:
         return check.advice
     systems = (check.pair.baseline, check.pair.system)
     if check.answer in ("implausible", "not comparable"):
-        if failed := [each for each in systems if all(result.run.status == "failed" for result in each.runs)]:
+        if failed := [each for each in systems if each.has_failed]:
             return f"repeat the runs of {_own_name(failed[0].name)}: ./benchmark.py --retry-failed"
         steps = recommendations.next_steps(Group(systems, systems[0], (check.pair,), ()))
         return next(iter(steps), "measure the same workload twice: ./benchmark.py --match RESULT")
     if check.answer == "within":
-        return "keep the candidate's results as the next baseline"
+        kept = "keep the candidate's results as the next baseline"
+        return "pass files that can be read: not all of them could be" if found.is_partial else kept
     if check.threshold and check.threshold.metric.name == LOSS:
         return "compare the loss curves in the report: ./compare_results.py BASELINE CANDIDATE"
     if changed := list(_changes(check.pair)):
