@@ -83,6 +83,7 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
         timeline=times,
         status=other.status,
         status_reason=other.status_reason,
+        ending=other.ending,
         source=msgspec.structs.replace(one.source, files=(*one.source.files, *other.source.files)),
         notes=(*notes, *other.notes),
         warnings=tuple(dict.fromkeys((

@@ -30,6 +30,7 @@ from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, 
 from tprimat.log_import.inputs import STANDARD_INPUT, Chunks, Log, is_handed_over, read_small
 from tprimat.read import mapped
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile
+from tprimat.results.outcome import going_on
 from tprimat.store.history import files_below
 from tprimat.text import is_binary
 
@@ -264,7 +265,10 @@ def read_source(source: LogSource, given: GivenValues = NOTHING_GIVEN) -> Outcom
     Errors that a user can fix are returned as the reason, not raised.
     """
     try:
-        return _read(source, given)
+        runs = _read(source, given)
+        if source.growing:
+            runs = [dataclasses.replace(each, run=going_on(each.run)) for each in runs]
+        return runs
     except TensorPrimatError as error:
         return error.problem, error.hint, error.heading
     except ModuleNotFoundError as error:

@@ -151,7 +151,7 @@ def read_log(
 def _completed(run: Run, framework: Framework, request: Request, machine: Machine, *, complete: bool) -> Run:
     """Return a log's Run with what the log leaves open and the machine or the request knows."""
     requested = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
-    status, reason = of_log(run, request.steps, succeeded=complete)
+    outcome = of_log(run, request.steps, succeeded=complete)
     changes: dict[str, Any] = {
         **{name: getattr(request, name) for name in ("framework", "model", "scale", "label")},
         "platform": run.platform or request.platform,
@@ -161,8 +161,9 @@ def _completed(run: Run, framework: Framework, request: Request, machine: Machin
         "gpu_info": run.gpu_info.over(msgspec.structs.replace(machine.gpu_info, device_count=request.num_gpus)),
         "environment": run.environment.over(machine.environment),
         "data": run.data.over(Data(kind=framework.data)),
-        "status": status,
-        "status_reason": reason,
+        "status": outcome.status,
+        "status_reason": outcome.reason,
+        "ending": outcome.ending,
     }
     return msgspec.structs.replace(run, **changes)
 

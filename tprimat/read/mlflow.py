@@ -23,6 +23,7 @@ from tprimat.read.parsing.options import state_config
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of, each_of
 from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import number, whole
+from tprimat.results.outcome import Cause
 
 _LINE = re.compile(rb"\d{13} [-+\w.]{1,40} \d{1,18}(?: [^\r\n]*)?(?:\r?\n|$)")
 _ENTRY = re.compile(r"^(\w{1,40}): '?([^'\n]{0,200}?)'?\s*$", re.MULTILINE)
@@ -77,7 +78,7 @@ def _folder(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Par
     if meta.get("status") in ("3", "FINISHED"):
         known["ended"] = True
     elif ending := _ENDINGS.get(meta.get("status", "")):
-        known["fixed_status"] = ("incomplete", f"MLflow recorded the run as {ending}")
+        known["cause"] = Cause("failed" if ending == "failed" else "stopped", f"MLflow recorded the run as {ending}")
     known["timestamp"] = utc((number(meta.get("start_time")) or 0.0) / 1e3)
     trainings = tracked.trainings_of(_rows(_points(parts)))
     for training in trainings:

@@ -23,7 +23,7 @@ from tprimat.record.clocks import Clock, DeviceClock, DeviceScalars, HostClock, 
 from tprimat.record.device import platform_of, restrict_to_devices
 from tprimat.record.journal import Journal, Update
 from tprimat.record.memory import DeviceMemory, Memory, ProcessMemory
-from tprimat.record.outcome import TERMINATED, Outcome, of_exception
+from tprimat.record.outcome import RUNNING, TERMINATED, of_exception
 from tprimat.record.ranks import Process
 from tprimat.record.recorder import Record, Recorder, Values, series
 from tprimat.record.scalars import StepValues
@@ -32,6 +32,7 @@ from tprimat.record.telemetry.timeline import Timeline
 from tprimat.record.wall_time import timeline
 from tprimat.results.account import Entry, Timing
 from tprimat.results.conditions import Preflight
+from tprimat.results.outcome import Outcome
 from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Run
 from tprimat.store import preflight, store
 from tprimat.units import round_figure
@@ -278,7 +279,7 @@ class Recording:
         """Return the run so far without steps and memory, for the journal."""
         world_size = self.process.world_size
         gathered = ranks.Gathered(()) if world_size == 1 else ranks.alone((), world_size, ranks.BEFORE_THE_END)
-        run = self._run(Outcome("incomplete"), gathered)
+        run = self._run(RUNNING, gathered)
         return msgspec.structs.replace(run, memory_metrics=MemoryMetrics())
 
     def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:
@@ -306,6 +307,7 @@ class Recording:
             timestamp=self._timestamp,
             status=outcome.status,
             status_reason=outcome.reason,
+            ending=outcome.ending,
             warnings=tuple(filter(None, dict.fromkeys(warnings))),
             notes=tuple(self.recorder.notes),
             memory_metrics=memory,

@@ -15,7 +15,7 @@ import msgspec
 from tprimat.errors import TensorPrimatError
 from tprimat.record.folders import JOURNALS
 from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, JournalHeader, Update
-from tprimat.record.outcome import KILLED
+from tprimat.record.outcome import KILLED, RUNNING
 from tprimat.record.process_identity import has_exited, lock
 from tprimat.record.recorder import series
 from tprimat.record.wall_time import Pause, timeline
@@ -100,8 +100,10 @@ def recover(folder: Path, ended: str | None = None) -> list[Recovered]:
     return recovered
 
 
-def read(content: bytes) -> tuple[Run, bool] | None:
+def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
     """Return the Run of a journal, and whether the training itself had finished it; None if nothing was recorded.
+
+    One whose training `is_living` has not ended.
 
     A last line that was cut is skipped, and so is everything after a broken line: a power cut leaves zeros.
 
@@ -141,10 +143,12 @@ def read(content: bytes) -> tuple[Run, bool] | None:
     if setup is None:
         raise ValueError("the journal ends before the configuration")
     setup = _updated(setup, updates)
+    outcome = RUNNING if is_living else KILLED
     run = msgspec.structs.replace(
         setup,
-        status=KILLED.status,
-        status_reason=KILLED.reason,
+        status=outcome.status,
+        status_reason=outcome.reason,
+        ending=outcome.ending,
         warnings=tuple(dict.fromkeys((*setup.warnings, RECOVERED, *warnings))),
         timeline=_timeline(setup, records, pauses),
         **series(records),

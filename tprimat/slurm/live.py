@@ -30,7 +30,7 @@ def _of_journals(job: Job) -> Run | None:
     for path in (job.output_dir / JOURNALS).glob("*.jsonl"):
         # It is being written, or was removed just now.
         with contextlib.suppress(OSError, ValueError):
-            found = recovery.read(path.read_bytes())
+            found = recovery.read(path.read_bytes(), is_living=True)
             if found is not None and found[0].session == job.session:
                 newest.append((path.stat().st_mtime, found[0]))
     return max(newest, key=lambda each: each[0])[1] if newest else None

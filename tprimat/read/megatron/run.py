@@ -17,11 +17,14 @@ from tprimat.read.megatron.training import MegatronTraining
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.placing import Row
+from tprimat.read.parsing.records import afterwards
 from tprimat.read.parsing.remarks import RATE_AGREEMENT, check_stamps, disagreement, missing, spans, unread_labels
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of, timer
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values
+from tprimat.results.ending import Ending
 from tprimat.results.fields import LARGEST_COUNT
-from tprimat.results.run import ModelConfig, ParallelismConfig, Status, TrainingConfig
+from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
+from tprimat.results.run import ModelConfig, ParallelismConfig, TrainingConfig
 from tprimat.units import gib_to_gb
 
 _NATIVE = {
@@ -159,33 +162,39 @@ class MegatronRun(RunBuilder):
         """Return nothing: what else is unknown is among the last remarks."""
         return []
 
-    def status(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> tuple[Status, str | None]:
-        """Return the status and its reason; may add warnings."""
+    def outcome(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> Outcome:
+        """Return how it ended; may add warnings."""
         around, table = self.training.around, self.training.table
-        cause, success = around.causes.reason(), around.marks.get("success")
+        cause, success = around.causes.cause(), around.marks.get("success")
         if not len(table):
+            ending = ending_of(ended=success is not None, cause=cause)
             if success:
-                return "incomplete", (
+                reason = (
                     f"the run completed (line {success}), but the log has no iteration line: import "
                     "logs/pre_trainer/rank-N/debug.log of the last rank, or set stderr_sink_level to DEBUG"
                 )
-            return "failed", cause or "log ends before the first iteration without an error"
+                return Outcome("incomplete", reason, ending)
+            without = "log ends before the first iteration without an error"
+            return Outcome("failed", cause.sentence if cause else without, ending)
         last, requested = table.last, table.latest.planned
         if success and success < max(table.lines):
             success = None
-        if last >= requested or success:
-            if last < requested and around.exited:
-                return "complete", f"{last} of max_steps={requested} steps: Megatron exited {around.exited}"
+        exited = last < requested and success is not None and around.exited
+        asked = Cause("stopped", f"Megatron exited {exited}", success) if exited else None
+        ending = ending_of(last, requested, ended=success is not None, asked=asked, cause=cause)
+        if ending.kind == "finished":
+            if asked is not None:
+                return outcome_of(ending, f"{last} of max_steps={requested} steps: {asked.text}")
             if last < requested:
                 warnings.append(f"stopped early, after iteration {last} of {requested} (line {success})")
-            if around.causes.exit_code:
-                warnings.append(f"the run completed, then: {cause}")
-            return "complete", None
+            warnings += afterwards(cause)
+            return outcome_of(ending)
         ended = f"log ends at iteration {last} of {requested}"
         if self.training.cut_off:
-            return "incomplete", f"{ended}; file truncated within the line of iteration {self.training.cut_off}"
-        end = f": {cause}" if cause else " without an error (killed, still running, or truncated)"
-        return "incomplete", f"{ended}{end}"
+            reason = f"{ended}; file truncated within the line of iteration {self.training.cut_off}"
+            return outcome_of(Ending(kind="cut_off"), reason)
+        end = f": {cause.sentence}" if cause else " without an error (killed, still running, or truncated)"
+        return outcome_of(ending, f"{ended}{end}")
 
     def _memory(self) -> dict[str, float]:
         around, table = self.training.around, self.training.table

@@ -22,6 +22,7 @@ from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.values import LoggedValues
 from tprimat.results.account import Timing
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP
+from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
 from tprimat.results.run import (
     Data,
     Environment,
@@ -34,7 +35,6 @@ from tprimat.results.run import (
     Run,
     SoftwareStack,
     Source,
-    Status,
     TrainingConfig,
 )
 from tprimat.results.trace import Trace
@@ -56,7 +56,7 @@ timer = functools.partial(Timing, kind="timer", over_ranks="rank 0")
 class RunBuilder:
     """Builder of the Run of one training whose source is read completely.
 
-    A log format whose records or endings need more overrides series(), status() or unknowns().
+    A log format whose records or endings need more overrides series(), outcome() or unknowns().
 
     Attributes:
         framework, log_format: as in a result.
@@ -75,7 +75,8 @@ class RunBuilder:
         settings: further settings of the training, in the framework's own names.
         unknown: why something is unknown, by the field's name; a warning if it stays so.
         ended: whether the source says that the training was done; None: records and marks tell.
-        fixed_status: status and reason if the source isn't a log of a training at all.
+        cause: of its end, if the source records that beside its lines.
+        fixed: its end, if the source isn't a log of a training at all.
         timestamp: if the source states it otherwise than by the first time in it.
         shape: of the model, if it isn't among the statements.
         label: what the source itself calls this side.
@@ -101,7 +102,8 @@ class RunBuilder:
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     unknown: dict[str, str] = dataclasses.field(default_factory=dict)
     ended: bool | None = None
-    fixed_status: tuple[Status, str | None] | None = None
+    cause: Cause | None = None
+    fixed: Outcome | None = None
     timestamp: str | None = None
     shape: ModelConfig | None = None
     label: str | None = None
@@ -141,7 +143,7 @@ class RunBuilder:
         for name, words in _SIZES.items():
             if (span := stated.word(name)) and name not in known:
                 warnings.append(f"{words} changes during the run ({span}): no throughput in tokens")
-        status, reason = self.fixed_status or self.status(sizes.max_steps, series, warnings)
+        outcome = self.fixed or self.outcome(sizes.max_steps, series, warnings)
         timestamp = self.started(warnings)
         warnings += self.remarks
         rows = list(self.rows(series))
@@ -157,8 +159,9 @@ class RunBuilder:
         series["native_metrics"] = {**_finite(self.figures), **series["native_metrics"]}
         stack = stated.word("software_stack")
         return Run(
-            status=status,
-            status_reason=reason,
+            status=outcome.status,
+            status_reason=outcome.reason,
+            ending=outcome.ending,
             platform=platform_of(stated),
             framework=self.framework,
             model=model,
@@ -237,11 +240,14 @@ class RunBuilder:
             warnings.append("the source doesn't state the GPU's name")
         return warnings + [why for name, why in self.unknown.items() if name not in (*_SIZES, "step_times")]
 
-    def status(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> tuple[Status, str | None]:
-        """Return the status and its reason; may add warnings."""
+    def outcome(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> Outcome:
+        """Return how it ended; may add warnings."""
         if self.ended is True:
-            return "complete", None
-        return records.status(self.training, planned, series["steps"][-1] if series["steps"] else None)
+            causes = self.training.around.causes
+            warnings += records.afterwards(causes.cause())
+            return outcome_of(ending_of(ended=True, asked=causes.asked))
+        done = series["steps"][-1] if series["steps"] else None
+        return records.outcome(self.training, planned, done, warnings, self.cause)
 
     def started(self, warnings: list[str]) -> str | None:
         """Return when the training began, with its offset; None, and a warning, if that is unknown."""
