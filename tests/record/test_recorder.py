@@ -252,7 +252,7 @@ def test_values_that_are_not_finite_are_named_and_left_out(clock):
     recorder.finish()
     assert [record.loss for record in recorder.records] == [2.5] + 7 * [None]
     fields = {"steps": "steps 2, 3, 4, 5, 6 and 2 more", "first": 2, "last": 8}
-    assert recorder.notes == [Note("loss-not-finite", fields)]
+    assert recorder.notes == (Note("loss-not-finite", fields),)
     assert recorder.warnings == [
         "gradient norm not finite (NaN or infinite) in steps 1, 2, 3, 4, 5 and 3 more",
     ]

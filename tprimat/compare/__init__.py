@@ -19,7 +19,7 @@ from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
 from tprimat.catalog.prices import fitting_names
 from tprimat.checks.compute import Mode
-from tprimat.checks.endings import ending_of
+from tprimat.checks.endings import how_ended
 from tprimat.checks.settings import shape_conflict
 from tprimat.compare import precision
 from tprimat.compare.figures import system_result
@@ -223,7 +223,7 @@ def _system_result(system: System, runs: Sequence[tuple[Run, str]], sample_lengt
     # A run that broke off says less than one that finished, and one that failed less than that: each kind is used only
     # if there is none of the better ones.
     ranks = [
-        _UNTIMED if summary.performance.avg_step_time_seconds is None else _RANKS.get(ending_of(run).kind, _BROKEN_OFF)
+        _UNTIMED if summary.performance.avg_step_time_seconds is None else _RANKS.get(how_ended(run).kind, _BROKEN_OFF)
         for (run, _), summary in zip(runs, summaries, strict=True)
     ]
     best = min(ranks)

@@ -13,7 +13,7 @@ from tprimat import units
 from tprimat.analysis.intervals import welch
 from tprimat.analysis.summary import CUT, NAMED_WARM_UP, OVER_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
-from tprimat.checks.endings import diverged_at, is_finished
+from tprimat.checks.endings import is_finished, not_finite
 from tprimat.compare.figures import AT_CAP, longest_step_share, share_at_cap, trained_seconds
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.results.fields import COMPILE_TIME
@@ -23,11 +23,11 @@ from tprimat.text import counted, join_names, plain
 
 CODES = (
     "contradiction", "loss-not-finite", "incomplete", "precision-unknown", "throttled", "shared", "disturbed",
-    "device-errors", "slow-device", "precision-differs", "settings-differ", "at-power-cap", "compile-time", "overridden", "precision-source",
-    "model-source", "gpu-source", "timer-differs", "clock-differs", "tuning-differs", "bf16-emulated",
-    "speed-changed", "unlike-blocks", "slow-start", "unlike-sessions", "steps-cut", "order-of-runs", "unlike-variables",
-    "unlike-runs", "few-runs", "batch-differs", "no-steady-state", "drift", "outlier", "configuration-differs",
-    "not-reported", "training-differs", "synthetic-data", "tuning",
+    "device-errors", "slow-device", "precision-differs", "settings-differ", "at-power-cap", "compile-time",
+    "overridden", "precision-source", "model-source", "gpu-source", "timer-differs", "clock-differs",
+    "tuning-differs", "bf16-emulated", "speed-changed", "unlike-blocks", "slow-start", "unlike-sessions", "steps-cut",
+    "order-of-runs", "unlike-variables", "unlike-runs", "few-runs", "batch-differs", "no-steady-state", "drift",
+    "outlier", "configuration-differs", "not-reported", "training-differs", "synthetic-data", "tuning",
 )  # fmt: skip
 """Codes of caveats, by their effect on the decision."""
 
@@ -401,11 +401,11 @@ def incomplete_text(system: SystemResult) -> str:
 
 def not_finite_text(system: SystemResult) -> str:
     """Return from which step on the loss of a system is NaN or infinite; empty if it never is."""
-    steps = [step for each in system.runs if (step := diverged_at(each.run)) is not None]
-    if not steps:
+    found = [span for each in system.runs if (span := not_finite(each.run))]
+    if not found:
         return ""
-    runs = f" in {len(steps)} of {len(system.runs)} runs" if len(system.runs) > 1 else ""
-    return f"loss is not a number from step {min(steps):,} on{runs}"
+    runs = f" in {len(found)} of {len(system.runs)} runs" if len(system.runs) > 1 else ""
+    return f"loss is not a number from step {min(found)[0]:,} on{runs}"
 
 
 def _sessions_text(system: SystemResult) -> str:

@@ -12,7 +12,7 @@ from tprimat.analysis.account import account as account_of
 from tprimat.analysis.account import common_clock
 from tprimat.analysis.summary import OVER_BLOCKS, WITHHELD, summarize, typical_block_text
 from tprimat.checks import physics, training
-from tprimat.checks.endings import ending_of, is_finished
+from tprimat.checks.endings import how_ended, is_finished
 from tprimat.compare.result import RATE, SAMPLES_RATE, MetricValue, RunResult, SystemResult
 from tprimat.compare.systems import System
 from tprimat.results.account import Clock
@@ -163,7 +163,7 @@ def _summarized(
 
 
 def _status_text(result: RunResult) -> str:
-    outcome = "failed" if ending_of(result.run).kind == "failed" else "is incomplete"
+    outcome = "failed" if how_ended(result.run).kind == "failed" else "is incomplete"
     reason = f": {result.run.status_reason}" if result.run.status_reason else ""
     return f"a run {outcome}{reason}; it is {'used' if result.is_valid else 'excluded'}"
 

@@ -17,7 +17,7 @@ from tprimat.catalog import gpus
 from tprimat.catalog.prices import Price
 from tprimat.checks import Finding, Severity
 from tprimat.checks.compute import ConfigDiff, Mode
-from tprimat.checks.endings import cause_of, ending_of, is_finished
+from tprimat.checks.endings import cause_of, how_ended, is_finished
 from tprimat.checks.training import TrainingMatch
 from tprimat.compare.systems import System, known_of_machine
 from tprimat.errors import ExitStatus
@@ -127,7 +127,7 @@ class SystemResult(System):
     @property
     def has_failed(self) -> bool:
         """Whether every run of it failed."""
-        return all(ending_of(result.run).kind == "failed" for result in self.runs)
+        return all(how_ended(result.run).kind == "failed" for result in self.runs)
 
     @property
     def cause(self) -> str:

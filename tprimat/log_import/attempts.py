@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from tprimat.analysis.account import blocks
-from tprimat.checks.endings import diverged_at
+from tprimat.checks.endings import not_finite
 from tprimat.log_import.extract import ImportedRun
 from tprimat.read.parsing import timeline
 from tprimat.results.account import Entry
@@ -71,7 +71,8 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
         warning for run in (one, other) for warning in run.warnings if not warning.startswith(("lost: ", "log begins"))
     ]
     # What a later attempt repeated is over.
-    is_repeated = (diverged_at(one) or 0) >= other.steps[0]
+    span = not_finite(one)
+    is_repeated = span is not None and span[0] >= other.steps[0]
     notes = [note for note in one.notes if not (is_repeated and note.code == "loss-not-finite")]
     cost = timeline.lost(times)
     assert one.source is not None

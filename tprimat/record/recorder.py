@@ -76,7 +76,7 @@ class Recorder:
 
     Attributes:
         records: so far.
-        warnings, notes: doubts about the times; what was not finite.
+        warnings: doubts about the times.
         laps: of steps in which lap() was called, the time from the step's start to there, s.
         waits: by the last step of each record, how long its steps waited for data, s; none if the loop shows none.
         ends: by step, the time from the start to its end, pauses included, s.
@@ -86,7 +86,6 @@ class Recorder:
     def __init__(self, clock: Clock, sink: Callable[[Record], None] | None = None, *, takes_laps: bool = True) -> None:
         self.records: list[Record] = []
         self.warnings: list[str] = []
-        self.notes: list[Note] = []
         self.laps: list[float] = []
         self.waits: dict[int, float] = {}
         self.ends: dict[int, float] = {}
@@ -108,6 +107,14 @@ class Recorder:
     def started_s(self) -> float:
         """The start on the host's clock, s."""
         return self._started_ns / 1e9
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """The note on steps whose loss is NaN or infinite; none for none."""
+        steps = self._not_finite["loss"]
+        if not steps:
+            return ()
+        return (Note("loss-not-finite", {"steps": format_steps(steps), "first": steps[0], "last": steps[-1]}),)
 
     @property
     def paused(self) -> bool:
@@ -204,11 +211,7 @@ class Recorder:
             else:
                 self._drop_marks(f"the device did not answer within {timeout_s:g} s")
         self._running = False
-        losses, norms = self._not_finite.values()
-        if losses:
-            fields = {"steps": format_steps(losses), "first": losses[0], "last": losses[-1]}
-            self.notes.append(Note("loss-not-finite", fields))
-        if norms:
+        if norms := self._not_finite["gradient norm"]:
             self.warnings.append(f"gradient norm not finite (NaN or infinite) in {format_steps(norms)}")
         self._position = None
 
