@@ -100,6 +100,13 @@ class Check:
         return (self.change - self.threshold.limit) * (-1 if self.threshold.falls else 1)
 
 
+EMPTY = Check("all results", None, None, "not comparable", "the baseline contains no result", advice=CHOOSE)
+FIRST = dataclasses.replace(
+    EMPTY, answer="within", text="all runs finished", advice="keep the candidate's results as the first baseline"
+)
+"""What is said if nothing is checked: with a baseline, and without one."""
+
+
 @dataclasses.dataclass(frozen=True)
 class RegressionCheck:
     """All checks, setup by setup.
@@ -144,7 +151,8 @@ def check_regression(
 ) -> RegressionCheck:
     """Compare candidates with baselines of the same model and setup; machine and software may differ.
 
-    Thresholds are those of threshold.parse(). See compare() for the other arguments.
+    Thresholds are those of threshold.parse(). Without a baseline the answer is whether the candidate can become one.
+    See compare() for the other arguments.
     """
     remarks = list(notes)
     if all(each.metric.name != RATE for each in thresholds):
@@ -179,17 +187,15 @@ def check_regression(
             checked.add(id(other))
     for title, systems in after.items():
         new = [system for system in systems if id(system) not in checked]
-        if new:
+        if new and baseline:
             remarks.append(f"{title}: no baseline for {', '.join(system.name for system in new)}; skipped")
         checks += _of_new(title, new)
     compared = {system.name: system for each in pairs for system in (each.baseline, each.system)}
     remarks += [f"{name}: {found.text}" for name, system in compared.items() for found in contradictions(system)]
     if not checks:
-        text = "the baseline contains no result"
-        checks.append(Check("all results", None, None, "not comparable", text, advice=CHOOSE))
-    return RegressionCheck(
-        tuple(_decided(checks)), tuple(pairs), tuple(dict.fromkeys(map(plain, remarks))), fail_on_inconclusive
-    )
+        checks.append(EMPTY if baseline else FIRST)
+    told = tuple(dict.fromkeys(map(plain, remarks)))
+    return RegressionCheck(tuple(_decided(checks)), tuple(pairs), told, fail_on_inconclusive)
 
 
 def _comparable(systems: Sequence[SystemResult]) -> Sequence[SystemResult]:
