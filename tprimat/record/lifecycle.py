@@ -258,7 +258,7 @@ class Recording:
             self._journal.add(pause=self.recorder.pauses[self._journalled])
             self._journalled += 1
         self._journal.step(record)
-        if record.loss is None and any(note.fields["first"] == record.step for note in self.recorder.notes):
+        if self.recorder.not_finite["loss"] == [record.step]:
             # In the journal's lines a loss that is not a number looks like none.
             self._journal.add(run=self._run_so_far())
         if record.step - record.window > self.first_step and record.seconds is not None:

@@ -24,7 +24,7 @@ from tprimat.frameworks.transformers.description import NAME, describe, sizes_of
 from tprimat.record import outcome
 from tprimat.record.options import Benchmark
 from tprimat.record.ranks import Process
-from tprimat.record.recorder import Record, format_steps
+from tprimat.record.recorder import Record
 from tprimat.record.scalars import LOSS, NORM
 from tprimat.results.fields import LARGEST_VALUE
 from tprimat.results.outcome import Outcome
@@ -81,7 +81,6 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         self._norm = self._loss_doubt = None
         self._losses: list[Any] = []
         self._logged: dict[str, dict[int, float]] = {"loss": {}, "grad_norm": {}}
-        self._not_finite: dict[str, list[int]] = {"loss": [], "grad_norm": []}
         strategy = str(args.logging_strategy).rpartition(".")[2].lower()
         self._each_step_is_logged = args.logging_steps == 1 and strategy == "steps"
         recording = self._begin(
@@ -151,7 +150,7 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
                         if abs(value) <= LARGEST_VALUE:
                             values[state.global_step] = value
                         else:
-                            self._not_finite[name].append(state.global_step)
+                            self._recorder.not_finite[name].append(state.global_step)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Write the result."""
@@ -210,11 +209,7 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
 
     def warnings(self) -> list[str]:
         """Return what is doubtful of the losses and of the batch."""
-        warnings = [
-            f"{what} not finite (NaN or infinite) in {format_steps(steps)}"
-            for what, steps in zip((LOSS, NORM), self._not_finite.values(), strict=True)
-            if steps and self._each_step_is_logged
-        ]
+        warnings = []
         if self._loss_doubt is not None:
             instead = ": losses from the Trainer's log are used" if self._each_step_is_logged else ""
             warnings.append(f"the model's losses differ from the training loss: {self._loss_doubt}{instead}")
