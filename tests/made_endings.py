@@ -227,6 +227,31 @@ def log(form: str, ending: str = "complete", *, step_time: float = 2.0, prefix: 
     return "".join(f"{prefix}{line}" for line in "".join(said).splitlines(keepends=True))
 
 
+_LIMITS = {
+    "megatron": "Megatron exited after 10.0 minutes",
+    "nemo": "Time limit reached. Elapsed time is 0:10:00",
+    "olmo": "Run canceled due to time limit reached",
+}
+"""What a log says of the limit that its user asked for. The Trainer of Hugging Face says nothing of it."""
+
+
+def right(form: str, ending: str) -> Ended:
+    """Return what is right of the log of a format that ends in this way."""
+    if ending == "own limit" and form in _LIMITS:
+        return ENDINGS[ending]._replace(cause=_LIMITS[form], has_line=True)
+    return ENDINGS[ending]
+
+
+def head(form: str) -> str:
+    """Return what a log of a format has before its first step."""
+    return _FORMS[form].head(PLANNED)
+
+
+def step_line(form: str, step: int) -> str:
+    """Return what a complete log of a format has of a step."""
+    return _FORMS[form].step(step, PLANNED, seconds_of(step), f"{2 + 8 / (step + 1):.4f}")
+
+
 RECORDERS = ("record()", "BenchmarkCallback", "TrainerBenchmarkCallback")
 
 TERMINATED = "terminated (SIGTERM)"

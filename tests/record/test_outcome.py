@@ -44,7 +44,7 @@ def trainer(**fields):
     ],
 )
 def test_how_a_training_came_to_its_end(fields, status, reason):
-    assert outcome.of_trainer(trainer(**fields)) == (status, reason)
+    assert outcome.of_trainer(trainer(**fields))[:2] == (status, reason)
 
 
 class OutOfMemoryError(RuntimeError):
@@ -75,11 +75,13 @@ class SIGTERMException(SystemExit):
         ),
         (KeyboardInterrupt(), "incomplete", "interrupted (Ctrl-C)"),
         (SIGTERMException(), "incomplete", "terminated (SIGTERM)"),
-        (SystemExit(3), "incomplete", "the program exited: SystemExit: 3"),
+        (SystemExit(3), "failed", "the program exited: SystemExit: 3"),
+        (SystemExit(0), "incomplete", "the program exited: SystemExit: 0"),
+        (SystemExit(), "incomplete", "the program exited: SystemExit"),
     ],
 )
 def test_what_an_exception_means(exception, status, reason):
-    assert outcome.of_exception(exception, terminated=False) == (status, reason)
+    assert outcome.of_exception(exception, terminated=False)[:2] == (status, reason)
 
 
 OUT_OF_MEMORY = (
@@ -121,7 +123,7 @@ OTHER_ERRORS = (
 def test_out_of_memory_has_many_classes(text):
     assert outcome.is_out_of_memory(text)
     assert outcome.is_out_of_memory(RuntimeError(text))
-    _, reason = outcome.of_exception(RuntimeError(text), terminated=False)
+    _, reason, _ = outcome.of_exception(RuntimeError(text), terminated=False)
     assert reason.startswith("out of memory: RuntimeError: ")
     # The line that says so, behind whatever says it.
     assert outcome.is_out_of_memory(reason.removeprefix("out of memory: "))
@@ -134,11 +136,11 @@ def test_what_only_names_memory_is_another_error(text):
 
 def test_whatever_is_raised_after_a_sigterm_is_its_doing():
     for exception in (RuntimeError("pipe"), KeyboardInterrupt()):
-        assert outcome.of_exception(exception, terminated=True) == ("incomplete", "terminated (SIGTERM)")
+        assert outcome.of_exception(exception, terminated=True)[:2] == ("incomplete", "terminated (SIGTERM)")
 
 
 def test_a_reason_has_an_end():
-    _, reason = outcome.of_exception(ValueError("x" * 10_000), terminated=False)
+    _, reason, _ = outcome.of_exception(ValueError("x" * 10_000), terminated=False)
     assert len(reason) == outcome.LONGEST_REASON
 
 
@@ -191,7 +193,7 @@ def of_steps(*steps, **fields):
     ],
 )
 def test_a_log_and_its_process_together(run, succeeded, expected):
-    assert outcome.of_log(run, 3, succeeded=succeeded) == expected
+    assert outcome.of_log(run, 3, succeeded=succeeded)[:2] == expected
 
 
 def test_only_what_the_parent_ended_has_its_reason():

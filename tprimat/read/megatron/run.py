@@ -21,7 +21,6 @@ from tprimat.read.parsing.records import afterwards
 from tprimat.read.parsing.remarks import RATE_AGREEMENT, check_stamps, disagreement, missing, spans, unread_labels
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of, timer
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values
-from tprimat.results.ending import Ending
 from tprimat.results.fields import LARGEST_COUNT
 from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
 from tprimat.results.run import ModelConfig, ParallelismConfig, TrainingConfig
@@ -191,8 +190,9 @@ class MegatronRun(RunBuilder):
             return outcome_of(ending)
         ended = f"log ends at iteration {last} of {requested}"
         if self.training.cut_off:
-            reason = f"{ended}; file truncated within the line of iteration {self.training.cut_off}"
-            return outcome_of(Ending(kind="cut_off"), reason)
+            return outcome_of(
+                ending_of(), f"{ended}; file truncated within the line of iteration {self.training.cut_off}"
+            )
         end = f": {cause.sentence}" if cause else " without an error (killed, still running, or truncated)"
         return outcome_of(ending, f"{ended}{end}")
 

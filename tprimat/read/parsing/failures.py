@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Literal
 
 from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.text import without_prefixes
@@ -64,6 +63,7 @@ _STOPPED = re.compile(
     # SIGHUP, SIGINT, SIGTERM, and SIGUSR1 and SIGUSR2, by which a scheduler says that time is running out.
     r"|(?:got signal: |Received |on signal |Signal |exitcode: -)(?:1|2|10|12|15)\b|SIG(?:HUP|INT|TERM|USR[12])\b"
     r"|KeyboardInterrupt|^(?:\S+: line \d+: +)?(?:\d+ +)?Terminated|: Terminated|TensorPrimat: interrupted"
+    r"|exited with code (?:-2|-15|130|143)\b"
 )
 """What is no failure among the causes: a scheduler's limit, or that somebody has ended the training from outside."""
 
@@ -87,9 +87,6 @@ _DECISIVE = re.compile(r"\bCRITICAL\b|\bTensorPrimat: ")
 _LOGGER = re.compile(r"\[rank-\d+/\d+\]|\[NODE-")
 _CHAINED = re.compile(r"The above exception was the direct cause|During handling of the above exception")
 _EXIT_CODE = re.compile(r"(?:exited with code|with exit code|finished .{0,300}\(code|return code =) (-?\d+)")
-_STOP_CODES = (-15, -2, 130, 143)
-"""Exit codes of a process that SIGINT or SIGTERM ended."""
-
 _SOMEBODY_ELSES = re.compile(r"^\s*(?:Traceback \(|File \"|\[|[WEI]\d{4} |={3,}|-{3,}|[A-Za-z_.]+Error\b|\s)")
 
 LONGEST_REASON = 300
@@ -141,7 +138,6 @@ class FailureReasons:
     def __init__(self) -> None:
         self.exit_code: int | None = None
         self.asked: Cause | None = None
-        self._exit_line: int | None = None
         self._found: dict[str, tuple[int, str]] = {}
         self._chained = False
         self._closed = False
@@ -153,7 +149,9 @@ class FailureReasons:
             self._continue(text)
         kind, found = _cause_in(text)
         if kind == "exit code":
-            self.exit_code, self._exit_line = int(found), number
+            self.exit_code = int(found)
+            if self.exit_code:
+                self._found[kind] = number, f"the launcher exited with code {found}"
         elif kind == "asked":
             self.asked = Cause("stopped", found, number)
         elif kind == "chained":
@@ -183,22 +181,16 @@ class FailureReasons:
     def cause(self) -> Cause | None:
         """Return what ended the training, or None if it is unknown."""
         found = self._found
-        kind: Literal["failed", "stopped"]
         # A signal from outside that came before any exception is the cause of it.
         ended = sorted((found[kind] for kind in ("exception", "signal") if kind in found), key=lambda each: each[0])
         severe = next(filter(None, (found.get("grave"), *ended)), None)
-        if severe is not None:
-            return Cause("stopped" if _STOPPED.search(severe[1]) else "failed", severe[1], severe[0])
-        logged, report = found.get("logged"), found.get("report")
-        if logged is not None:
+        logged, last = found.get("logged"), found.get("exit code") or found.get("report")
+        if severe is None and logged is not None and last is None and not _DECISIVE.search(logged[1]):
             # Frameworks go on after most of what they log as an error.
-            ends = report or self.exit_code or _DECISIVE.search(logged[1])
-            kind = "stopped" if _STOPPED.search(logged[1]) else "failed"
-            return Cause(kind if ends else None, logged[1], logged[0])
-        if self.exit_code:
-            kind = "stopped" if self.exit_code in _STOP_CODES else "failed"
-            return Cause(kind, f"the launcher exited with code {self.exit_code}", self._exit_line)
-        return None if report is None else Cause("failed", report[1], report[0])
+            return Cause(None, logged[1], logged[0])
+        if (cause := severe or logged or last) is None:
+            return None
+        return Cause("stopped" if _STOPPED.search(cause[1]) else "failed", cause[1], cause[0])
 
     def _keep(self, kind: str, number: int, text: str, *, replace: bool = False) -> None:
         if kind in self._found and not replace:

@@ -11,7 +11,6 @@ from tprimat.read.parsing.events import Events, told_by
 from tprimat.read.parsing.failures import FailureReasons, may_name_a_cause
 from tprimat.read.parsing.text import NO_YEAR, Stamp, first_stamp
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, name_and_unit, number, summary_values
-from tprimat.results.ending import Ending
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP
 from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
 
@@ -318,16 +317,12 @@ def outcome(
         is_short = ending.cause is not None and planned and step < planned
         return outcome_of(ending, f"{step} of max_steps={planned} steps: {ending.cause}" if is_short else None)
     if training.cut_off is not None:
-        reason = f"log ends at step {step}{of}; file truncated within the next record"
-        return outcome_of(Ending(kind="cut_off"), reason)
+        return outcome_of(ending_of(), f"log ends at step {step}{of}; file truncated within the next record")
     if known is not None:
         return outcome_of(ending, known.text)
-    if cause is not None:
-        return outcome_of(ending, f"log ends at step {step}{of}: {cause.sentence}")
-    if planned:
-        why = "without an error (killed, still running, or truncated)"
-        return outcome_of(ending, f"log ends at step {step} of {planned} {why}")
-    return outcome_of(ending, f"log ends at step {step}; neither the planned steps nor a normal end are logged")
+    without = " without an error (killed, still running, or truncated)"
+    why = without if planned else "; neither the planned steps nor a normal end are logged"
+    return outcome_of(ending, f"log ends at step {step}{of}{f': {cause.sentence}' if cause else why}")
 
 
 def afterwards(cause: Cause | None) -> list[str]:
