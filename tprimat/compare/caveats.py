@@ -382,6 +382,11 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             yield Caveat(code, "warning", "; ".join(texts))
 
 
+def doubt(system: SystemResult) -> str:
+    """Return why a system passes no check however fast it is; empty if all its runs finished with finite losses."""
+    return "; ".join(filter(None, (incomplete_text(system), not_finite_text(system))))
+
+
 def incomplete_text(system: SystemResult) -> str:
     """Return how far a system came of which no run finished, of another how many did not, and the first cause.
 

@@ -17,7 +17,7 @@ from tprimat.analysis.efficiency import Options
 from tprimat.analysis.intervals import Difference, Method
 from tprimat.checks.compute import Mode
 from tprimat.compare import NOTHING_KNOWN, Loaded, Pair, SystemResult, compare, precision, speedup
-from tprimat.compare.caveats import contradictions, incomplete_text, not_finite_text
+from tprimat.compare.caveats import contradictions, doubt
 from tprimat.compare.figures import aligned, system_result
 from tprimat.compare.loss import losses
 from tprimat.compare.pairs import pair
@@ -189,7 +189,9 @@ def check_regression(
         new = [system for system in systems if id(system) not in checked]
         if new and baseline:
             remarks.append(f"{title}: no baseline for {', '.join(system.name for system in new)}; skipped")
-        checks += _of_new(title, new)
+        checks += [
+            Check(title, None, system.name, *answer, advice=RETRY) for system in new if (answer := _of_new(system))[1]
+        ]
     compared = {system.name: system for each in pairs for system in (each.baseline, each.system)}
     remarks += [f"{name}: {found.text}" for name, system in compared.items() for found in contradictions(system)]
     if not checks:
@@ -270,7 +272,7 @@ def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: s
         # The steps before a failure have a speed, but a program that fails passes no check.
         if system.has_failed:
             return [dataclasses.replace(check, text=_failed(kind, system))]
-    doubts = [f"{kind}: {text}" for kind, system in sides.items() if (text := _doubt(system))]
+    doubts = [f"{kind}: {text}" for kind, system in sides.items() if (text := doubt(system))]
     check = dataclasses.replace(check, doubt="; ".join(doubts))
     if matched.ratio is None:
         exclusions = [system.exclusion for system in (matched.baseline, matched.system) if system.exclusion is not None]
@@ -283,23 +285,13 @@ def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: s
     return [_check(check, matched, each, steps) for each in thresholds]
 
 
-def _of_new(title: str, systems: Sequence[SystemResult]) -> Iterator[Check]:
-    """Yield a check of each candidate without a baseline that can't become one."""
-    for system in systems:
-        check = Check(title, None, system.name, "inconclusive", _doubt(system), advice=RETRY)
-        if system.has_failed:
-            yield dataclasses.replace(check, answer="not comparable", text=_failed("candidate", system))
-        elif check.text:
-            yield check
+def _of_new(system: SystemResult) -> tuple[Answer, str]:
+    """Return why a candidate without a baseline can't become one, with an empty text if it can."""
+    return ("not comparable", _failed("candidate", system)) if system.has_failed else ("inconclusive", doubt(system))
 
 
 def _failed(kind: str, system: SystemResult) -> str:
     return f"every run of the {kind} failed{f' ({system.cause})' if system.cause else ''}"
-
-
-def _doubt(system: SystemResult) -> str:
-    """Return why a system passes no check however fast it is; empty if all its runs finished with finite losses."""
-    return "; ".join(filter(None, (incomplete_text(system), not_finite_text(system))))
 
 
 def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Check:

@@ -12,7 +12,6 @@ from tprimat.analysis.intervals import level
 from tprimat.catalog.prices import Price
 from tprimat.checks.settings import agree
 from tprimat.compare import Comparison
-from tprimat.compare.caveats import incomplete_text, not_finite_text
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.systems import device
 from tprimat.report.blocks import Block, Document, Headline, Paragraph, Table, notes
@@ -69,15 +68,6 @@ def micro_batches(comparison: Comparison) -> list[str]:
             if fits is not None:
                 notes.append(f"{model.title}, {one.name}: a micro-batch of up to {fits} sequences fits ({why})")
     return notes
-
-
-def doubts(comparison: Comparison) -> list[str]:
-    """Return which systems have runs that did not finish, or a loss that is not a number."""
-    found = []
-    for system in (system for model in comparison.models for system in model.systems):
-        texts = incomplete_text(system), not_finite_text(system)
-        found += [f"{system.name}: {text}" for text in texts if text]
-    return found
 
 
 def document(tables: Sequence[EfficiencyTable], remarks: Sequence[str]) -> Document:

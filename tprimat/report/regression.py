@@ -47,9 +47,10 @@ def verdict(found: RegressionCheck) -> str:
         check = next(check for check in found.checks if check.answer == first)
         return f"{text}: {_change(check)}, threshold {check.threshold}; {_WORDS[failed[0].answer][1]}: {failed[0].text}"
     (check,) = found.checks
+    title = "Inconclusive: not every run is usable" if check.text and check.text == check.doubt else _WORDS[first][0]
     if check.threshold is None or check.change is None:
-        return _WORDS[first][0]
-    return f"{_WORDS[first][0]} ({_change(check)}, threshold {check.threshold}, {runs_text(check)})"
+        return title
+    return f"{title} ({_change(check)}, threshold {check.threshold}, {runs_text(check)})"
 
 
 def _setups(found: RegressionCheck) -> set[tuple[str, str | None, str | None]]:
