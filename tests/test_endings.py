@@ -138,7 +138,6 @@ class TestCauses:
             "mpirun detected that one or more processes exited with non-zero status, thus causing the job to end.",
             "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",
             "=>> PBS: job killed: mem 9kb exceeded limit 8kb",
-            "Traceback (most recent call last):",
             "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. ",
         ],
     )

@@ -19,7 +19,7 @@ HINTS = (
     "oom-kill", "out of memory", "egmentation fault", "No space left", "KeyboardInterrupt", "exited with code",
     "finished", "slurmstepd", "Killed", "Aborted", "Terminated", "core dumped", "SIG", "Xid", "atchdog", "OOM",
     "amdgpu", "what():", "Illegal instruction", "exit code", "exitcode: ", "eartbeat", "reempt", "PREEMPT", "TERM_",
-    "PBS: job killed", "victed", "DeadlineExceeded", "return code", "non-zero", "Traceback (", "Signaling Trainer",
+    "PBS: job killed", "victed", "DeadlineExceeded", "return code", "non-zero", "Signaling Trainer",
     "Run cancel",
 )  # fmt: skip
 """A line without any of these is not looked at more closely."""
@@ -76,7 +76,6 @@ _ASKED = re.compile(
 _CONSEQUENCE = re.compile(r"closing signal|RendezvousConnectionError|BrokenPipeError|ConnectionReset")
 _REPORT = re.compile(
     r"^(?:\S+\.)?ChildFailedError\b|failed \(exitcode: [1-9]|non-zero (?:exit (?:code|status)|status)\b"
-    r"|^Traceback \(most recent call last\)"
 )
 """Tells that a process failed, not why."""
 
