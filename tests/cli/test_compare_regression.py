@@ -264,8 +264,8 @@ class TestGitHub:
         first, second = capsys.readouterr().out.splitlines()
         assert first == "::error title=Error,file=none%25%2C::none%25,: no such file or directory"
         assert second.startswith("::warning ")
-        assert check("--baseline", "none", "--candidate", folders["same"], "--format", "github") == ExitStatus.USAGE
-        assert capsys.readouterr().out == "::error title=Error,file=none::none: no such file or directory\n"
+        assert check("--baseline", "absent", "--candidate", folders["same"], "--format", "github") == ExitStatus.USAGE
+        assert capsys.readouterr().out == "::error title=Error,file=absent::absent: no such file or directory\n"
 
     def test_a_hostile_name_gives_no_command(self, tmp_path, capsys, monkeypatch):
         monkeypatch.chdir(tmp_path)
