@@ -217,7 +217,8 @@ class TestCauses:
 
     @pytest.mark.parametrize("form", FORMATS)
     def test_e3_a_failure_after_the_last_step_is_a_note(self, form):
-        run = run_of(f"{made_endings.log(form, 'complete')}RuntimeError: the process group is gone\n")
+        error = "RuntimeError: the process group is gone\ntorchrun exited with code 1\n"
+        run = run_of(f"{made_endings.log(form, 'complete')}{error}")
         assert kind_of(run) == ("finished", "complete")
         assert [warning for warning in run.warnings if warning.startswith("the run completed, then: line ")]
 

@@ -195,7 +195,7 @@ class TestConsole:
     def test_a_crash_is_told(self):
         log = self.SETUP + "{'loss': 1.5, 'learning_rate': 1e-05, 'epoch': 0.67}\n"
         (run,) = runs_of_text(log + "Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory.\n")
-        assert run.status == "incomplete"
+        assert (run.status, run.ending.kind) == ("failed", "failed")
         assert "OutOfMemoryError" in run.status_reason
 
     def test_prose_with_a_dictionary_of_something_else_is_no_training(self):

@@ -421,9 +421,9 @@ class TestStatus:
         run = single(lines(steps(300.0, 100.0), Setup(planned=9)))
         assert (run.status, "2 of 9" in run.status_reason) == ("incomplete", True)
 
-    def test_a_crash_on_the_way_is_incomplete_with_its_cause(self):
+    def test_a_crash_on_the_way_is_failed_with_its_cause(self):
         run = single([*lines(steps(300.0, 100.0), Setup(planned=9)), "[rank3]: RuntimeError: the data ended"])
-        assert run.status == "incomplete"
+        assert (run.status, run.ending.kind) == ("failed", "failed")
         assert "RuntimeError: the data ended" in run.status_reason
 
     def test_an_error_that_was_survived_is_no_cause(self):

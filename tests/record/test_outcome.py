@@ -44,7 +44,42 @@ def trainer(**fields):
     ],
 )
 def test_how_a_training_came_to_its_end(fields, status, reason):
-    assert outcome.of_trainer(trainer(**fields))[:2] == (status, reason)
+    ended = outcome.of_trainer(trainer(**fields))
+    assert ended[:2] == (status, reason)
+    assert ended.ending.kind == ("finished" if status == "complete" else "cut_off")
+
+
+@pytest.mark.parametrize(
+    ("callback", "kind"),
+    [
+        ({"time_remaining": lambda: 0.001}, "cut_off"),
+        ({"time_remaining": lambda: None}, "cut_off"),
+        ({"time_remaining": lambda: 0.0}, "finished"),
+        ({"stopped_epoch": 0}, "cut_off"),
+        ({"stopped_epoch": 1}, "finished"),
+    ],
+)
+@pytest.mark.parametrize("planned", [-1, 100])
+def test_e1_a_stop_that_was_asked_for(callback, kind, planned):
+    callbacks = [types.SimpleNamespace(), types.SimpleNamespace(**callback)]
+    ended = outcome.of_trainer(trainer(max_steps=planned, should_stop=True, callbacks=callbacks))
+    assert (ended.ending.kind, ended.status == "complete") == (kind, kind == "finished")
+
+
+@pytest.mark.parametrize(
+    ("status", "end", "kind"),
+    [
+        (-signal.SIGKILL, {}, "failed"),
+        (-signal.SIGSEGV, {}, "failed"),
+        (-signal.SIGTERM, {}, "stopped"),
+        (-signal.SIGTERM, {"overdue": True}, "failed"),
+        (1, {}, "failed"),
+        (1, {"interrupted": True}, "stopped"),
+    ],
+)
+def test_e1_the_end_of_a_process(status, end, kind):
+    ended = outcome.of_process(status, **{"interrupted": False, "overdue": False, **end})
+    assert (ended.ending.kind, ended.ending.cause) == (kind, ended.reason)
 
 
 class OutOfMemoryError(RuntimeError):

@@ -113,9 +113,9 @@ def _asked_stop(trainer: Any) -> str | None:
     for callback in getattr(trainer, "callbacks", ()):
         if getattr(callback, "stopped_epoch", 0):
             return "early stopping"
-        remaining = getattr(callback, "time_remaining", None)
-        left = remaining() if callable(remaining) else None
-        if left is not None and left <= 0:
+        # Lightning's Timer, which max_time adds.
+        remaining = getattr(callback, "time_remaining", lambda: None)()
+        if remaining is not None and remaining <= 0:
             return "max_time was reached"
     return None
 

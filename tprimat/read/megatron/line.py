@@ -238,8 +238,7 @@ def _record(
     for segment in text[begin:end].split("|"):
         name, colon, _ = segment.partition(":")
         value, begin = begin + len(name) + 1, begin + len(segment) + 1
-        # Some versions print "iteration(ms)".
-        name = " ".join(name.lower().replace("(", " (").split())
+        name = " ".join(name.lower().replace("(", " (").split())  # also of "iteration(ms)"
         label = _BY_NAME.get(name) if colon else None
         if label is None:
             if name not in _LEFT_OUT and _UNREAD.fullmatch(name) and _PAIR.fullmatch(text, value, begin - 1):

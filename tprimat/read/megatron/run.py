@@ -186,7 +186,7 @@ class MegatronRun(RunBuilder):
                 return outcome_of(ending, f"{last} of max_steps={requested} steps: {asked.text}")
             if last < requested:
                 warnings.append(f"stopped early, after iteration {last} of {requested} (line {success})")
-            warnings += afterwards(cause)
+            warnings += afterwards(around.causes)
             return outcome_of(ending)
         ended = f"log ends at iteration {last} of {requested}"
         if self.training.cut_off:

@@ -313,7 +313,7 @@ def outcome(
         return Outcome("failed", cause.sentence if cause else "log ends before the first step without an error", ending)
     of = f" of {planned}" if planned else ""
     if ending.kind == "finished":
-        warnings += afterwards(cause)
+        warnings += afterwards(around.causes, known)
         is_short = ending.cause is not None and planned and step < planned
         return outcome_of(ending, f"{step} of max_steps={planned} steps: {ending.cause}" if is_short else None)
     if training.cut_off is not None:
@@ -325,6 +325,7 @@ def outcome(
     return outcome_of(ending, f"log ends at step {step}{of}{f': {cause.sentence}' if cause else why}")
 
 
-def afterwards(cause: Cause | None) -> list[str]:
-    """Return a warning of what failed once a training had done its steps."""
+def afterwards(causes: FailureReasons, known: Cause | None = None) -> list[str]:
+    """Return a warning of what failed once a training had done its steps, if its launcher or its source says so."""
+    cause = known or (causes.cause() if causes.exit_code else None)
     return [f"the run completed, then: {cause.sentence}"] if cause is not None and cause.kind == "failed" else []

@@ -244,7 +244,7 @@ class RunBuilder:
         """Return how it ended; may add warnings."""
         if self.ended is True:
             causes = self.training.around.causes
-            warnings += records.afterwards(causes.cause())
+            warnings += records.afterwards(causes)
             return outcome_of(ending_of(ended=True, asked=causes.asked))
         done = series["steps"][-1] if series["steps"] else None
         return records.outcome(self.training, planned, done, warnings, self.cause)
