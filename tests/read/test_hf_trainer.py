@@ -183,7 +183,7 @@ class TestConsole:
     def test_not_a_number(self):
         (run,) = runs_of_text("{'loss': nan, 'grad_norm': inf, 'learning_rate': 1e-05, 'epoch': 0.1}\n")
         assert (run.loss_values, run.grad_norms) == ((None,), (None,))
-        assert any("not a number" in warning for warning in run.warnings)
+        assert any("not a number" in warning for warning in run.sentences)
 
     def test_evaluations_and_two_trainings(self):
         one = "{'loss': 1.0, 'learning_rate': 1e-05, 'epoch': 0.5}\n{'eval_loss': 0.9, 'eval_runtime': 3.0}\n"

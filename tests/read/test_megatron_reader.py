@@ -30,7 +30,7 @@ def single(written: list[str]) -> Run:
 
 
 def said(run: Run, words: str) -> str:
-    return next((warning for warning in run.warnings if words in warning), "")
+    return next((warning for warning in run.sentences if words in warning), "")
 
 
 def test_a_line_torn_by_a_requeue_gives_no_time():
@@ -474,7 +474,7 @@ class TestFigures:
         )
         run = single(written)
         assert run.loss_values == (2.5, None, None, 2.5)
-        assert "iteration 2" in said(run, "not a number")
+        assert "step 2" in said(run, "not a number")
         assert "iteration 3" in said(run, "skipped")
 
     def test_zero_learning_rate_and_gradient_norm_are_figures(self):

@@ -165,7 +165,7 @@ def at(seconds: float) -> Stamp:
     [
         ([], []),
         ([record(1), record(2), record(3)], []),
-        ([record(1), record(2, loss=None, not_finite=("loss",)), record(3)], ["loss is not a number at step 2"]),
+        ([record(1), record(2, loss=None, not_finite=("loss",)), record(3)], []),
         ([record(1), record(2, loss=None), record(3)], ["no loss printed at step 2"]),
         ([record(1, loss=None), record(2, loss=None)], []),
         ([record(1), record(2, seconds=None), record(3)], ["no step time printed at step 2"]),
@@ -200,7 +200,6 @@ def test_warnings_of_a_training_in_their_order():
         "w",
         "restarted 2 more times",
         "c",
-        "loss is not a number at step 7",
         "gradient norm is not finite at step 7",
         "no loss printed at step 5",
         "1 label not read: x",

@@ -13,6 +13,7 @@ from tprimat import units
 from tprimat.analysis.intervals import welch
 from tprimat.analysis.summary import CUT, NAMED_WARM_UP, OVER_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
+from tprimat.checks.endings import is_finished, not_finite
 from tprimat.compare.figures import AT_CAP, longest_step_share, share_at_cap, trained_seconds
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.results.fields import COMPILE_TIME
@@ -21,12 +22,12 @@ from tprimat.settings.rows import NOT_CONFIGURED
 from tprimat.text import counted, join_names, plain
 
 CODES = (
-    "contradiction", "precision-unknown", "throttled", "shared", "disturbed", "device-errors", "slow-device",
-    "precision-differs", "settings-differ", "at-power-cap", "compile-time", "overridden", "precision-source",
-    "model-source", "gpu-source", "timer-differs", "clock-differs", "tuning-differs", "bf16-emulated", "incomplete",
-    "speed-changed", "unlike-blocks", "slow-start", "unlike-sessions", "steps-cut", "order-of-runs", "unlike-variables",
-    "unlike-runs", "few-runs", "batch-differs", "no-steady-state", "drift", "outlier", "configuration-differs",
-    "not-reported", "training-differs", "synthetic-data", "tuning",
+    "contradiction", "loss-not-finite", "incomplete", "precision-unknown", "throttled", "shared", "disturbed",
+    "device-errors", "slow-device", "precision-differs", "settings-differ", "at-power-cap", "compile-time",
+    "overridden", "precision-source", "model-source", "gpu-source", "timer-differs", "clock-differs",
+    "tuning-differs", "bf16-emulated", "speed-changed", "unlike-blocks", "slow-start", "unlike-sessions", "steps-cut",
+    "order-of-runs", "unlike-variables", "unlike-runs", "few-runs", "batch-differs", "no-steady-state", "drift",
+    "outlier", "configuration-differs", "not-reported", "training-differs", "synthetic-data", "tuning",
 )  # fmt: skip
 """Codes of caveats, by their effect on the decision."""
 
@@ -68,7 +69,7 @@ OUTLIER_SHARE, HELD_SHARE = 0.01, 0.1
 that other programs may hold before a run: less is a desktop's, or the system's where the memory is shared."""
 
 OF_ONE = (
-    *("throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap"),
+    *("loss-not-finite", "throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap"),
     *("bf16-emulated", "unlike-variables", "overridden", "unlike-sessions", "unlike-runs"),
 )
 """Codes of what matters to a system that is compared with none, too."""
@@ -376,19 +377,40 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             yield Caveat("order-of-runs", "warning", f"{system.name}: {text}")
     if texts := [text for system in systems if (text := _sessions_text(system))]:
         yield Caveat("unlike-sessions", "warning", "; ".join(texts))
-    if texts := [f"{system.name}: {text}" for system in systems if (text := incomplete_text(system))]:
-        yield Caveat("incomplete", "warning", "; ".join(texts))
+    for code, text_of in (("incomplete", incomplete_text), ("loss-not-finite", not_finite_text)):
+        if texts := [f"{system.name}: {text}" for system in systems if (text := text_of(system))]:
+            yield Caveat(code, "warning", "; ".join(texts))
+
+
+def doubt(system: SystemResult) -> str:
+    """Return why a system passes no check however fast it is; empty if all its runs finished with finite losses."""
+    return "; ".join(filter(None, (incomplete_text(system), not_finite_text(system))))
 
 
 def incomplete_text(system: SystemResult) -> str:
-    """Return how far a system came that has no complete run; of another how many runs broke off, or an empty text."""
-    run, lost = system.run, sum(each.run.status != "complete" for each in system.runs)
+    """Return how far a system came of which no run finished, of another how many did not, and the first cause.
+
+    Empty if all runs finished.
+    """
+    lost = [each.run for each in system.runs if not is_finished(each.run)]
     if not system.valid_runs or not lost:
         return ""
-    if run.status == "complete":
-        return f"{lost} of {counted(len(system.runs), 'run')} did not finish and {'are' if lost > 1 else 'is'} excluded"
+    cause = f": {system.cause}" if system.cause else ""
+    if len(lost) < len(system.runs):
+        is_excluded = "are excluded" if len(lost) > 1 else "is excluded"
+        return f"{len(lost)} of {counted(len(system.runs), 'run')} did not finish and {is_excluded}{cause}"
+    run, word = system.run, "failed" if system.has_failed else "incomplete"
     done, planned = max(run.steps, default=0), run.training_config.max_steps or 0
-    return f"incomplete ({done:,} of {planned:,} steps)" if 0 < done < planned else "incomplete"
+    return (f"{word} ({done:,} of {planned:,} steps)" if 0 < done < planned else word) + cause
+
+
+def not_finite_text(system: SystemResult) -> str:
+    """Return from which step on the loss of a system is NaN or infinite; empty if it never is."""
+    found = [span for each in system.runs if (span := not_finite(each.run))]
+    if not found:
+        return ""
+    runs = f" in {len(found)} of {len(system.runs)} runs" if len(system.runs) > 1 else ""
+    return f"loss is not a number from step {min(found)[0]:,} on{runs}"
 
 
 def _sessions_text(system: SystemResult) -> str:

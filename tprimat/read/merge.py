@@ -83,6 +83,7 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
 def fill_gaps(run: Run, other: Run, origin: str) -> Run:
     """Return a run completed from another source of the same training, whose name is `origin` in the warning."""
     changes: dict[str, Any] = {
+        "notes": run.notes or other.notes,
         "native_metrics": {**_aligned_metrics(run, other), **run.native_metrics},
         "breakdown": {**other.breakdown, **run.breakdown},
     }

@@ -258,6 +258,9 @@ class Recording:
             self._journal.add(pause=self.recorder.pauses[self._journalled])
             self._journalled += 1
         self._journal.step(record)
+        if self.recorder.not_finite["loss"] == [record.step]:
+            # In the journal's lines a loss that is not a number looks like none.
+            self._journal.add(run=self._run_so_far())
         if record.step - record.window > self.first_step and record.seconds is not None:
             self._seconds_after_first += record.seconds * record.window
             self._steps_after_first += record.window
@@ -280,7 +283,7 @@ class Recording:
         world_size = self.process.world_size
         gathered = ranks.Gathered(()) if world_size == 1 else ranks.alone((), world_size, ranks.BEFORE_THE_END)
         run = self._run(RUNNING, gathered)
-        return msgspec.structs.replace(run, memory_metrics=MemoryMetrics())
+        return msgspec.structs.replace(run, memory_metrics=MemoryMetrics(), epochs=())
 
     def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:
         setup = result.setup_of(self._options.known, self._shown, self._module, self.machine)
@@ -309,6 +312,7 @@ class Recording:
             status_reason=outcome.reason,
             ending=outcome.ending,
             warnings=tuple(filter(None, dict.fromkeys(warnings))),
+            notes=self.recorder.notes,
             memory_metrics=memory,
             environment=msgspec.structs.replace(setup.environment, nodes=machines),
             preflight=self._preflight,

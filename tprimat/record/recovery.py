@@ -12,6 +12,7 @@ from typing import IO, NamedTuple
 
 import msgspec
 
+from tprimat import files
 from tprimat.errors import TensorPrimatError
 from tprimat.record.folders import JOURNALS
 from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, JournalHeader, Update
@@ -154,6 +155,18 @@ def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
         **series(records),
     )
     return run, False
+
+
+def so_far(path: Path) -> Run | None:
+    """Return the run of a journal whose training goes on, or was killed; None if it has no steps yet.
+
+    Raises OSError and ValueError for what is no journal.
+    """
+    with files.open_plain(path) as file:
+        content = file.read(store.LARGEST_FILE)
+        owner = msgspec.json.decode(content.partition(b"\n")[0], type=JournalHeader).owner
+        found = read(content, is_living=not has_exited(owner, file.fileno()))
+    return found and found[0]
 
 
 def _timeline(setup: Run, records: Sequence[_Record], pauses: Sequence[Pause]) -> tuple[Entry, ...]:

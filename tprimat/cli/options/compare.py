@@ -107,7 +107,8 @@ def add_details(group: argparse._ActionsContainer) -> None:
 
 
 def _add_regression_check(group: argparse._ArgumentGroup) -> None:
-    option(group, "--baseline PATH", "older results, the reference of the check", nargs="+", default=[])
+    text = "older results, the reference of the check; none if there are none yet"
+    option(group, "--baseline PATH", text, nargs="+", default=[])
     option(group, "--candidate PATH", "results to check", nargs="+", default=[])
     text = "fail if throughput drops by more than PCT (default: 0%%, if there is no --threshold)"
     option(group, "--max-slowdown PCT", text)

@@ -24,7 +24,7 @@ from tprimat.frameworks.transformers.description import NAME, describe, sizes_of
 from tprimat.record import outcome
 from tprimat.record.options import Benchmark
 from tprimat.record.ranks import Process
-from tprimat.record.recorder import Record, format_steps
+from tprimat.record.recorder import Record
 from tprimat.record.scalars import LOSS, NORM
 from tprimat.results.fields import LARGEST_VALUE
 from tprimat.results.outcome import Outcome
@@ -81,7 +81,6 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         self._norm = self._loss_doubt = None
         self._losses: list[Any] = []
         self._logged: dict[str, dict[int, float]] = {"loss": {}, "grad_norm": {}}
-        self._not_finite: list[int] = []
         strategy = str(args.logging_strategy).rpartition(".")[2].lower()
         self._each_step_is_logged = args.logging_steps == 1 and strategy == "steps"
         recording = self._begin(
@@ -150,8 +149,8 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
                         value = float(logs[name])
                         if abs(value) <= LARGEST_VALUE:
                             values[state.global_step] = value
-                        elif name == "loss":
-                            self._not_finite.append(state.global_step)
+                        else:
+                            self._recorder.not_finite[name].append(state.global_step)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Write the result."""
@@ -211,8 +210,6 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
     def warnings(self) -> list[str]:
         """Return what is doubtful of the losses and of the batch."""
         warnings = []
-        if self._not_finite and self._each_step_is_logged:
-            warnings.append(f"loss not finite (NaN or infinite) in {format_steps(self._not_finite)}")
         if self._loss_doubt is not None:
             instead = ": losses from the Trainer's log are used" if self._each_step_is_logged else ""
             warnings.append(f"the model's losses differ from the training loss: {self._loss_doubt}{instead}")

@@ -141,6 +141,11 @@ class MegatronRun(RunBuilder):
             "native_metrics": native,
         }, warnings
 
+    def not_finite(self) -> list[int]:
+        """Return the steps whose loss is NaN or infinite."""
+        pairs = zip(self.training.table.iterations, self.training.table.kinds, strict=True)
+        return [iteration for iteration, kind in pairs if "loss" in kind.not_finite]
+
     def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
         table = self.training.table
@@ -243,7 +248,6 @@ def _warn_of_missing(
             warnings.append(words.format(where))
 
     kinds = list(table.kinds)
-    warn("loss is not a number at {}", ("loss" in kind.not_finite for kind in kinds))
     warn("gradient norm is not finite at {}", ("grad_norm" in kind.not_finite for kind in kinds))
     warn("optimizer steps skipped at {}; they count as steps", table.column("skipped"))
     warn("NaN iterations counted at {}", table.column("nans"))

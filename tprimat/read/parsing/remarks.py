@@ -6,6 +6,7 @@ import itertools
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
+from tprimat.notes import Note
 from tprimat.read.parsing.records import LoggedTraining, Record
 
 RATE_AGREEMENT = 0.01
@@ -21,7 +22,6 @@ def warnings_of(training: LoggedTraining) -> list[str]:
         if where := spans((record.step, record.step) for record in those):
             warnings.append(f"{words} at {where}")
 
-    warn("loss is not a number", (each for each in records if "loss" in each.not_finite))
     warn("gradient norm is not finite", (each for each in records if "grad_norm" in each.not_finite))
     warnings += [*check_stamps(_stamped(records)), *_varying_tokens(records)]
     if any(each.loss is not None for each in records):
@@ -31,6 +31,14 @@ def warnings_of(training: LoggedTraining) -> list[str]:
         warn("no step time printed", (each for each in records if each.seconds is None))
     warnings += unread_labels(name for each in records for name in each.unread)
     return warnings + missing([each.step for each in records], [each.window or 1 for each in records])
+
+
+def loss_not_finite(steps: Sequence[int]) -> tuple[Note, ...]:
+    """Return the note on steps whose loss is NaN or infinite, as a Run counts them; none for none."""
+    if not steps:
+        return ()
+    where = spans((step, step) for step in steps)
+    return (Note("loss-not-finite", {"steps": where, "first": steps[0], "last": steps[-1]}),)
 
 
 def missing(steps: Sequence[int], windows: Sequence[int], noun: str = "step", words: str = "no record of") -> list[str]:

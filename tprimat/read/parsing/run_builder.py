@@ -170,6 +170,7 @@ class RunBuilder:
             label=self.label,
             timestamp=timestamp,
             warnings=tuple(dict.fromkeys(warnings)),
+            notes=remarks.loss_not_finite(self.not_finite()),
             source=Source(kind="log", dialect=self.log_format),
             gpu_info=GpuInfo(
                 device_name=stated.word("device_name"),
@@ -220,6 +221,10 @@ class RunBuilder:
         if not self.lines:
             series["lines"] = (None,) * len(found)
         return series, warnings
+
+    def not_finite(self) -> list[int]:
+        """Return the steps whose loss is NaN or infinite, as a Run counts them."""
+        return [each.step + self.shift for each in self.training.ordered() if "loss" in each.not_finite]
 
     def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
         """Return a warning, with the reason, for everything that stays unknown."""
