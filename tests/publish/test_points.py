@@ -19,6 +19,7 @@ from tprimat.publish.record import REJECTED
 from tprimat.results.ending import Ending
 from tprimat.results.run import Environment, GpuInfo, ModelConfig, Source, SourceFile
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
+from tprimat.store import hosts
 
 ROW = Published(
     publisher="NVIDIA",
@@ -337,6 +338,14 @@ class TestPrivacy:
         runs = make_run(step_time=3.2), make_run(step_time=3.3)
         files = [Loaded(f"logs/{at}.txt", f"{at}" * 64, (run,)) for at, run in enumerate(runs)]
         assert [each.point.source for each in points.result_points(files, [])] == ["logs/*"]
+
+    @pytest.mark.parametrize(("before", "is_read"), [(points.LONGEST_READ - 6, True), (points.LONGEST_READ - 5, False)])
+    def test_x3_a_text_is_read_for_names_as_far_as_it_may_be_shown(self, before, is_read, monkeypatch):
+        learned = []
+        monkeypatch.setattr(hosts.Names, "learn", lambda _, text, *kind: kind or learned.append(text) or text)
+        points._public("x" * before + " h0123" + " SLURM_NODELIST=h[1-99999]" * 1000)
+        assert ("h012" in learned[-1]) == is_read
+        assert len(learned[-1]) <= points.LONGEST_READ
 
     def test_hostile_texts_are_one_safe_line(self):
         (found,) = own(make_run(HOSTILE, framework=HOSTILE, label=HOSTILE))

@@ -22,7 +22,7 @@ from tprimat.cli.options import compare as options
 from tprimat.compare import compare
 from tprimat.compare.curves import scaling_of
 from tprimat.errors import ExitStatus, UsageError
-from tprimat.files import write_output
+from tprimat.files import read_plain, write_output
 from tprimat.redaction import relative_words
 from tprimat.report import FORMATS, Plot, Sources, document, efficiency, json_values, scaling, screen, verdict
 from tprimat.report.efficiency import efficiency_tables, micro_batches
@@ -138,9 +138,9 @@ def _marked(content: bytes, page: Path, report: Report, arguments: argparse.Name
     That is another one if one of its inputs is none of this one, nor in a directory of this one.
     """
     paths = [Path(_link(Path(name), page.parent)) for name in arguments.results or [arguments.results_dir]]
-    inputs = [[sha256(str(each).encode()).hexdigest()[:16] for each in (path, *path.parents)] for path in paths]
+    inputs = [[sha256(os.fsencode(each)).hexdigest()[:16] for each in (path, *path.parents)] for path in paths]
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        _, mark, rest = page.read_text(encoding="utf-8", errors="replace").rpartition("<!-- compared: ")
+        _, mark, rest = read_plain(page).decode("utf-8", "replace").rpartition("<!-- compared: ")
         earlier = json.loads(rest.partition(" -->")[0]) if mark else {"inputs": [], "systems": []}
         if any({*each}.isdisjoint(known[0] for known in inputs) for each in earlier["inputs"]):
             systems = "; ".join(map(plain, earlier["systems"][:MOST_REPLACED]))

@@ -31,7 +31,7 @@ from tprimat.results.result_file import ResultFile, encode, without_names, witho
 from tprimat.results.run import SERIES, Run
 from tprimat.store import hosts, store
 from tprimat.store.hosts import Hosts
-from tprimat.text import counted
+from tprimat.text import counted, for_encoding
 
 ENDINGS = (".tar.gz", ".tgz", ".zip")
 MOST_MEMBERS, MOST_VALUES = 10_000, 2_000_000
@@ -284,9 +284,10 @@ def bare(name: str) -> str:
 
 
 def log_names(run: Run) -> frozenset[str]:
-    """Return the names of the logs of a run, without the number that a bundle adds to the second one of a name."""
+    """Return the names of the logs of a run as a bundle is unpacked to, without the number of the second one of a name."""
     files = run.source.files if run.source else ()
-    return frozenset(re.sub(r"^([^.]*?)_\d+(?=\.|$)", r"\1", bare(file.path)) for file in files)
+    names = (place_of(bare(file.path), Path()).name for file in files)
+    return frozenset(re.sub(r"^([^.]*?)_\d+(?=\.|$)", r"\1", name) for name in names)
 
 
 def _redacted(content: bytes) -> bytes:
@@ -360,7 +361,11 @@ def _json_changed(content: bytes, change: Callable[[Any], Any]) -> bytes:
         file = msgspec.json.decode(content, type=ResultFile)
         return content if (changed := change(file)) is file else encode(changed)
     value = msgspec.json.decode(content)
-    return content if (changed := change(value)) is value else msgspec.json.format(msgspec.json.encode(changed), indent=2) + b"\n"
+    return (
+        content
+        if (changed := change(value)) is value
+        else msgspec.json.format(msgspec.json.encode(changed), indent=2) + b"\n"
+    )
 
 
 def _values(content: bytes) -> str:
@@ -408,6 +413,7 @@ def _packed(path: Path, members: dict[str, bytes]) -> bytes:
 
 def _free(name: str, members: dict[str, bytes]) -> str:
     """Return a name that no member has, on systems that ignore case too: results of two directories may share one."""
+    name = for_encoding(name, "utf-8")
     stem, dot, ending = name.partition(".")
     names = itertools.chain([name], (f"{stem}_{number}{dot}{ending}" for number in itertools.count(2)))
     taken = {each.casefold() for each in members}

@@ -28,7 +28,7 @@ from tprimat.read.parsing.events import Moment
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import json_object, number
 from tprimat.redaction import redacted_start
-from tprimat.results.result_file import without_secrets
+from tprimat.results.result_file import readable, without_secrets
 from tprimat.results.run import MODEL_FROM_DIRECTORY, PLATFORMS, STACKS, VENDORS, GpuInfo, ModelConfig, Run
 from tprimat.settings.rows import SETTINGS
 from tprimat.units import GB, GIB
@@ -167,7 +167,7 @@ def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
         except ValueError as error:
             raise start_record.not_one(path, error) from error
         run = run if run.gpu_info.device_name else with_inferred_gpu(run)
-        run = msgspec.structs.replace(run, warnings=(*run.warnings, *doubts))
+        run = readable(msgspec.structs.replace(run, warnings=(*run.warnings, *doubts)))
         completed_runs.append(dataclasses.replace(each, run=run))
     return completed_runs
 
@@ -212,7 +212,7 @@ def imported(
     run = completed(_checked(with_system(run, Path(logs[0].path)), given, logs[0].name), given)
     run = mlperf_system.inferred(run, Path(logs[0].path).absolute())
     # Parsed with its secrets, so that no figure is lost; kept without them.
-    run, notes = without_secrets((_with_directory_model(run, logs[0].path), parsed.notes))
+    run, notes = readable(without_secrets((_with_directory_model(run, logs[0].path), parsed.notes)))
     return ImportedRun(title, run, notes, lines, structured, parsed.resumed, parsed.began)
 
 

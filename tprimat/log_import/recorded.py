@@ -13,8 +13,8 @@ from tprimat.results.run import Run
 
 
 def journals(folder: Path) -> list[Path]:
-    """Return the journals in a directory."""
-    return sorted((folder / JOURNALS).glob(f"*{SUFFIX}"))
+    """Return the journals in a directory of trainings that go on."""
+    return sorted(folder / JOURNALS / name for name in recovery.names(folder) if name.endswith(SUFFIX))
 
 
 def going_on(folder: Path) -> Iterator[tuple[Path, Run]]:

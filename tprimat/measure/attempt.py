@@ -83,7 +83,7 @@ def begin(
 def begun(folder: Path) -> list[Training]:
     """Return the runs that a job has begun, in their order; a torn last line is none."""
     try:
-        lines = (folder / TRAININGS).read_bytes().split(b"\n")
+        lines = files.read_plain(folder / TRAININGS).split(b"\n")
     except OSError:
         return []
     found = []

@@ -37,6 +37,9 @@ OWN = "own results"
 LONGEST = 300
 """Characters of a text from a result."""
 
+LONGEST_READ = 10 * LONGEST
+"""Characters of it that are searched for secrets and names: both are longer than what replaces them."""
+
 _SOURCE = re.compile(r"([\w.-]+/[\w.-]+)/([^@]+)@([0-9a-f]{7,40})(?::(\d+))?")
 _RENDERED = (".md", ".mdx", ".rst")
 """Files of which GitHub shows no lines unless asked to."""
@@ -230,7 +233,7 @@ def _short(text: object) -> str:
 def _public(text: str | None) -> str:
     """Return a text that results keep as it was given, without secrets and names of any form that is known."""
     names = hosts.names(lambda name: name if PSEUDONYM.fullmatch(name) else "node")
-    return _short(redacted(names.text(names.learn(text or ""))))
+    return _short(redacted(names.text(names.learn(plain(text or "", LONGEST_READ)))))
 
 
 def _gpu(run: Run) -> str:

@@ -33,6 +33,7 @@ from tprimat.record.wall_time import timeline
 from tprimat.results.account import Entry, Timing
 from tprimat.results.conditions import Preflight
 from tprimat.results.outcome import Outcome
+from tprimat.results.result_file import readable
 from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Run
 from tprimat.store import preflight, store
 from tprimat.units import round_figure
@@ -126,6 +127,8 @@ class Recording:
         self.path: Path | None = None
         self.measured_until: int | None = None
         self._measured_memory: MemoryMetrics | None = None
+        # A forked child has a copy of the recording, which isn't its own.
+        self._owner = os.getpid()
         self._options = options
         self._module = module
         self._covers = covers
@@ -183,7 +186,7 @@ class Recording:
 
     def epoch_end(self, epoch: dict[str, float | None]) -> None:
         """Journal an epoch that has ended, with the metrics so far unless computing them took too much of the time."""
-        if self._journal.path is None:
+        if self._journal.path is None or os.getpid() != self._owner:
             return
         now, update = time.monotonic(), Update(epoch)
         if now >= self._metrics_due:
@@ -198,7 +201,7 @@ class Recording:
         An end is regular if the training reaches it by itself, as all its processes then do. Only then does this wait
         for the device as long as it takes, and gather the ranks' times.
         """
-        if self.has_ended or self.is_ending:
+        if self.has_ended or self.is_ending or os.getpid() != self._owner:
             return
         self.is_ending = True
         try:
@@ -222,6 +225,8 @@ class Recording:
 
     def discard(self) -> None:
         """Remove all traces of a training that had nothing to do."""
+        if os.getpid() != self._owner:
+            return
         self.sigterm.remove()
         if self.sampler is not None:
             self.sampler.stop()
@@ -252,7 +257,7 @@ class Recording:
 
     def _take(self, record: Record) -> None:
         """Journal a step with its time, and report it if due; a step that doesn't count is only recorded."""
-        if self.measured_until is not None and record.step > self.measured_until:
+        if os.getpid() != self._owner or (self.measured_until is not None and record.step > self.measured_until):
             return
         while self._journalled < len(self.recorder.pauses):
             self._journal.add(pause=self.recorder.pauses[self._journalled])
@@ -324,7 +329,7 @@ class Recording:
         if self.batch_varies:
             one_less = msgspec.structs.replace(run.training_config, global_batch_size=None)
             run = msgspec.structs.replace(run, training_config=one_less)
-        return self._complete(run)
+        return readable(self._complete(run))
 
     def _mean_step(self) -> dict[str, float | None]:
         """Return the mean of this process's measured steps after the first, in parts; empty if no wait is known."""

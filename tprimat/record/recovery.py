@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import time
 from collections.abc import Collection, Sequence
@@ -38,6 +39,9 @@ LEFT_UNNAMED_S = 3600.0
 LONGEST_LINE = 1 << 20
 """Bytes of a journal's first lines: unbuffered, they are read byte by byte."""
 
+_OWN = re.compile(rf"\d+-[0-9a-f]+(?:{re.escape(SUFFIX)}|{re.escape(CLAIMED)}|{re.escape(UNNAMED)})")
+_BEGINNING = b'{"journal":'
+
 _Record = tuple[int, int, float | None, float | None, float | None, float | None]
 
 
@@ -58,9 +62,16 @@ class Recovered(NamedTuple):
 
 
 def names(folder: Path) -> set[str]:
-    """Return the file names of the journals in a directory of results."""
+    """Return the file names of the journals in a directory of results: of plain files with names as Journal gives them.
+
+    Links, pipes and other files there belong to others, and so does what a link of the directory's name leads to.
+    """
+    place = folder / JOURNALS
+    if place.is_symlink():
+        return set()
     try:
-        return {path.name for path in (folder / JOURNALS).iterdir()}
+        with os.scandir(place) as entries:
+            return {each.name for each in entries if _OWN.fullmatch(each.name) and each.is_file(follow_symlinks=False)}
     except OSError:
         return set()
 
@@ -70,7 +81,7 @@ def running(folder: Path, requests: Collection[str]) -> bool:
     for name in names(folder):
         if Path(name).suffix not in (SUFFIX, CLAIMED):
             continue
-        with contextlib.suppress(OSError), (folder / JOURNALS / name).open("rb") as file:
+        with contextlib.suppress(OSError), files.open_plain(folder / JOURNALS / name) as file:
             # The setup is at the beginning, in the second line.
             content = file.read(store.LARGEST_FILE // 1024)
             if any(request.encode() in content for request in requests):
@@ -85,20 +96,28 @@ def recover(folder: Path, ended: str | None = None) -> list[Recovered]:
     machine their owner was: Slurm has ended it.
     """
     recovered = []
-    for path in sorted(folder / JOURNALS / name for name in names(folder)):
+    found = names(folder)
+    for path in sorted(folder / JOURNALS / name for name in found):
         if path.suffix in (SUFFIX, CLAIMED):
             outcome = _recover_one(path, folder, ended)
             if outcome:
                 recovered.append(outcome._replace(journal=path.name))
         elif path.suffix == UNNAMED:
             with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime > LEFT_UNNAMED_S:
+                if time.time() - path.stat().st_mtime > LEFT_UNNAMED_S and _is_begun(path):
                     path.unlink()
     with contextlib.suppress(OSError, TensorPrimatError):
         clear_unfinished(folder)
-    with contextlib.suppress(OSError):
-        (folder / JOURNALS).rmdir()
+    if found:
+        with contextlib.suppress(OSError):
+            (folder / JOURNALS).rmdir()
     return recovered
+
+
+def _is_begun(path: Path) -> bool:
+    """Return whether a file is empty or begins as a journal does: what is left of one whose training was killed."""
+    with files.open_plain(path) as file:
+        return file.read(len(_BEGINNING)) == _BEGINNING[: os.fstat(file.fileno()).st_size]
 
 
 def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
@@ -212,7 +231,8 @@ def _recover_one(path: Path, folder: Path, ended: str | None) -> Recovered | Non
         return None
     try:
         # Whatever lies there: a pipe would be waited for.
-        handle = os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))
+        at_once = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | at_once)
         # Closing the journal, by whatever handle, gives its lock away: this one is kept to the end.
         with os.fdopen(handle, "r+b", buffering=0) as file:
             status = os.fstat(handle)

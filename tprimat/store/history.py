@@ -64,12 +64,19 @@ def keep_in_history(path: Path) -> Path:
 
 def clear_unfinished(folder: Path) -> None:
     """Remove what killed writers have left behind. Raises OSError or UsageError if it can't."""
-    if any(folder.glob(f".*{UNFINISHED}")):
+    if unfinished(folder):
         with files.lock_folder(folder):
             remove_unfinished(folder)
 
 
 def remove_unfinished(folder: Path) -> None:
     """Remove what killed writers have left behind. Takes the lock of the directory, which a writer holds, as given."""
-    for left in (*folder.glob(f".*{UNFINISHED}"), *folder.glob(f"{HISTORY}/.*{UNFINISHED}")):
+    for left in (*unfinished(folder), *unfinished(folder / HISTORY)):
         left.unlink(missing_ok=True)
+
+
+def unfinished(folder: Path) -> list[Path]:
+    """Return what killed writers have left in a directory; nothing of one that is a link in a directory of results."""
+    if folder.name == HISTORY and folder.is_symlink():
+        return []
+    return [each for each in folder.glob(f".*{UNFINISHED}") if each.is_file() and not each.is_symlink()]

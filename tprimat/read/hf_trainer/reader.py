@@ -61,6 +61,8 @@ _STATEMENTS = statements(
         r"\btrainable params: (?P<trainable_parameters>[\d,]{1,19}) \|\| all params: (?P<num_parameters>[\d,]{1,19})",
     ),
 )
+LARGEST_EPOCH = 1e6
+"""No training sees its data more often. Steps are computed with it, which an infinite one would end."""
 _OUTPUT = re.compile(r"\bTrainOutput\(global_step=(\d{1,12})\b")
 
 
@@ -179,7 +181,9 @@ class Reader:
             training.doubles += 1
         else:
             printed = fields.printed_step(values)[0]
-            entry = _Entry(line, values, number(values.get("epoch")), dict(self._bars), printed, stamp=stamp)
+            epoch = number(values.get("epoch"))
+            epoch = epoch if epoch is not None and 0 <= epoch <= LARGEST_EPOCH else None
+            entry = _Entry(line, values, epoch, dict(self._bars), printed, stamp=stamp)
             self._training_of(entry, training).entries.append(entry)
             self._waiting = [*self._waiting[-8:], entry]
 
