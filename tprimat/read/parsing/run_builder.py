@@ -13,8 +13,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
+import msgspec
+
 from tprimat.catalog import gpus, models
-from tprimat.read.parsing import records, remarks, timeline
+from tprimat.notes import Note
+from tprimat.read.parsing import records, remarks, stamps, timeline
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.placing import Row
@@ -145,6 +148,11 @@ class RunBuilder:
         timestamp = self.started(warnings)
         warnings += self.remarks
         rows = list(self.rows(series))
+        told, timing = self.stamps(rows, series), self.timing
+        if told and told.code == stamps.OWN_CLOCK:
+            share = float(str(told.fields["share"]))
+            series["step_times"] = tuple(time and round(time * share, 9) for time in series["step_times"])
+            timing = msgspec.structs.replace(timing, kind="stamps", clock="the time stamps of the log")
         times = timeline.of(rows, self.training.around.events, self.training.again)
         if times and (changed := timeline.clock_change(rows, self.training.around.events)):
             times = ()
@@ -166,6 +174,7 @@ class RunBuilder:
             label=self.label,
             timestamp=timestamp,
             warnings=tuple(dict.fromkeys(warnings)),
+            notes=(told,) if told else (),
             source=Source(kind="log", dialect=self.log_format),
             gpu_info=GpuInfo(
                 device_name=stated.word("device_name"),
@@ -181,7 +190,7 @@ class RunBuilder:
             parallelism_config=spread,
             optimizer=optimizer_of(stated),
             data=Data(kind=stated.word("data")),
-            timing=self.timing,
+            timing=timing,
             framework_config=self.settings,
             memory_metrics=MemoryMetrics(**{name: gb for name, gb in self.memory.items() if 0 <= gb < math.inf}),
             breakdown=_finite(self.breakdown),
@@ -243,6 +252,16 @@ class RunBuilder:
         if self.timestamp or not self.of_training:
             return self.timestamp
         return records.timestamp(self.training.around.first_stamp, warnings)
+
+    def stamps(self, rows: list[tuple[Row, Time, float]], series: Mapping[str, Any]) -> Note | None:
+        """Return what the time stamps of the records have against their printed times; None if nothing."""
+        if self.timing.kind == "stamps" and any(clock == "elapsed" for _, clock, _ in rows):
+            # The one is made of the other.
+            return None
+        printed = zip(series["steps"], series["step_times"], series["window_steps"], strict=True)
+        times = {step: (seconds, 1 if self.timing.kind == "sampled" else window) for step, seconds, window in printed}
+        apart = [*self.training.again, *(mark.line for mark in self.training.around.events.marks)]
+        return stamps.contradiction(rows, times, apart)
 
     def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
