@@ -38,7 +38,7 @@ PRINTED_FLOPS = 0.1
 _TWICE = re.compile(r"can't both be true|^timer mismatch: ")
 """In warnings of a source that says something twice and differently."""
 
-_STAMPS: Mapping[str, tuple[Severity, str]] = {
+STAMPS: Mapping[str, tuple[Severity, str]] = {
     "steps-beyond-stamps": ("error", "own-time"),
     "stamps-are-clock": ("warning", CONTRADICTION),
     "stamps-contradict": ("warning", CONTRADICTION),
@@ -59,7 +59,7 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
         _own_rate(run, summary),
         _own_time(run),
         _own_flops(run),
-        *(Finding(*row, text) for code, row in _STAMPS.items() if (text := run.told(code))),
+        *(Finding(*row, text) for code, row in STAMPS.items() if (text := run.told(code))),
         *(Finding("warning", CONTRADICTION, text) for text in run.warnings if _TWICE.search(text)),
     )
     return tuple(each for each in results if each is not None)
@@ -296,7 +296,7 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     text = f"it reports {shown}, but {declared} in {windows[closest]:.4g} s are {printed / factor:{figure}} {unit}"
     # Who counts no padding prints fewer tokens than are computed; samples may be of a clock without data wait.
     # Where the stamps are the clock, a rate of the printed times is too high, and that is told already.
-    is_told = any(run.told(code) for code in _STAMPS)
+    is_told = any(run.told(code) for code in STAMPS)
     severity: Severity = "error" if factor > 1 and unit == "tokens/s" and not is_told else "warning"
     text += f" ({factor:.3f}× less)" if factor > 1 else "; padding may not be counted" if unit == "tokens/s" else ""
     return Finding(severity, "own-rate", text, explain(run, factor))

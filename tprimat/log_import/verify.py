@@ -5,25 +5,30 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import operator
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from tprimat.analysis.summary import rounded, summarize
+from tprimat.analysis.summary import Summary, rounded, summarize
+from tprimat.catalog import models
 from tprimat.checks import CONTRADICTION, Finding, physics
 from tprimat.errors import UnreadableError
-from tprimat.log_import import bundle, importer, inspection, sources
+from tprimat.log_import import bundle, extract, importer, inspection, sources
+from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.inputs import Log
 from tprimat.log_import.load import keys
+from tprimat.record.console import printed_times
 from tprimat.results.result_file import RecordedRepetition, ResultFile, runs_of
-from tprimat.results.run import SERIES, PerformanceMetrics, Run, Steady
+from tprimat.results.run import SERIES, PerformanceMetrics, Run, Source, Steady
 from tprimat.store import store
 from tprimat.text import plain
 
 _SERIES = ("window_steps", "step_times", "loss_values", "learning_rates", "grad_norms")
 _SECTIONS = (
+    "data",
     "gpu_info",
     "model_config",
     "training_config",
@@ -35,8 +40,14 @@ _SECTIONS = (
 _FIGURES = ("performance_metrics", "steady", "memory_metrics", "energy_metrics", "native_metrics", "breakdown")
 _LISTED = re.compile(r"^  ([0-9a-f]{64})  (\S.*)$", re.MULTILINE)
 """A line of a bundle's README.txt: the SHA-256 of a file, and its name."""
+_ALONE = ("framework", "model", "platform", "scale", "status", "timestamp", "breakdown", "epochs", "profiled_steps")
+"""Fields that are compared as a whole: steps that a profiler slowed down, for example, are left out of the mean."""
+_PLACES = {"gpu": "gpu_info.device_name", "model": "run.model", "model_shape": "model_config"}
+"""Where a result has what the user stated; the rest is in training_config."""
 NO_SPEED = "no-speed"
 """The rule of a finding on a run without a speed to publish."""
+CLAIMED = "claimed-times"
+"""The rule of a finding on step times that the time stamps of their log contradict."""
 MISSING, CHANGED, ADDED = "is missing", "was changed after it was packed", "is not in README.txt"
 """What became of a file since a bundle was packed: the end of a sentence about it."""
 _LARGEST_README = 2 << 20
@@ -112,24 +123,38 @@ def verify(path: Path) -> Verification:
         results = sorted(folder.rglob("results/*.json"))
         if not results:
             raise UnreadableError(path, "no results in it", heading="not-a-result")
-        found, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
-        each_read = [each for _, runs in sources.read_sources(found, 1) if isinstance(runs, list) for each in runs]
-        # What a result was made of lay in one directory or in several, which a bundle doesn't say.
-        merged = importer.merged(each_read, [])
-        logs = [each.run for each in (*each_read, *merged)]
-        packed = (Log(str(each)) for each in folder.rglob("logs/*.gz") if each.is_file())
+        stated = [run for result in results for run in store.read(result)]
+        is_live = any(run.source and run.source.kind == "live" for run in stated)
+        read = functools.cache(functools.partial(_read, folder))
+        merged, _ = read("{}")
+        packed = [Log(str(each)) for each in folder.rglob("logs/*.gz") if each.is_file()]
         hashes = {_sha256(log.chunks()) for log in packed}
-        runs = tuple(each for result in results for each in _verified(result, logs, hashes))
+        lines = ((each.text for each in log.lines()) for log in packed if is_live)
+        consoles = [times for each in lines if (times := printed_times(each))]
+        runs = tuple(
+            each for result in results for each in _verified(result, lambda given: read(given)[1], hashes, consoles)
+        )
         kinds = inspection.kinds(folder)
         foreign = [*(f"{name}: a link, a device or a program" for name in odd)]
         foreign += [f"{name}: {kind}" for name, kind in kinds.items() if kind not in inspection.KINDS]
-        stated = [run for result in results for run in store.read(result)]
         known = {key for run in stated for key in keys(run, is_packed=True)}
-        is_live = any(run.source and run.source.kind == "live" for run in stated)
         extra = [_name(each.run) for each in merged if not is_live and not keys(each.run, is_packed=True) & known]
         counts = {kind: [*kinds.values()].count(kind) for kind in inspection.KINDS}
         private = tuple(inspection.private(folder))
         return Verification(runs, tuple(_changed(folder)), private, tuple(foreign), counts, tuple(extra))
+
+
+def _read(folder: Path, given: str) -> tuple[list[ImportedRun], list[Run]]:
+    """Return the trainings in the logs of a bundle, and all runs in these, with the values of a source.given as JSON.
+
+    What a result was made of lay in one directory or in several, which a bundle doesn't say.
+    """
+    found, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
+    values = extract.GivenValues.read_again(msgspec.json.decode(given)) if given != "{}" else extract.NOTHING_GIVEN
+    outcomes = [runs for _, runs in sources.read_sources(found, 1, values)]
+    each_read = [each for runs in outcomes if isinstance(runs, list) for each in runs]
+    merged = importer.merged(each_read, [])
+    return merged, [each.run for each in (*each_read, *merged)]
 
 
 def _sha256(chunks: Iterable[bytes]) -> str:
@@ -157,7 +182,10 @@ def _changed(folder: Path) -> Iterator[str]:
     yield from (f"{file.relative_to(folder).as_posix()} {ADDED}" for file in sorted(unlisted))
 
 
-def _verified(path: Path, logs: Sequence[Run], hashes: Collection[str]) -> Iterator[VerifiedRun]:
+def _verified(
+    path: Path, logs: Callable[[str], Sequence[Run]], hashes: Collection[str], consoles: Sequence[Mapping[int, float]]
+) -> Iterator[VerifiedRun]:
+    """Yield the runs of a result; `logs` are those that the bundle's logs give with the values of a source.given."""
     runs = store.read(path)
     file: ResultFile | None = None
     try:
@@ -175,27 +203,64 @@ def _verified(path: Path, logs: Sequence[Run], hashes: Collection[str]) -> Itera
         ]
         if file is not None and number == 1:
             compared.append(_top_level(file))
-        log = _log_of(run, logs)
-        if log is not None:
+        source = run.source or Source(kind="log")
+        bare, claims = _log_of(run, logs("{}")), list[Difference]()
+        try:
+            log = _log_of(run, logs(msgspec.json.encode(source.given, order="sorted").decode()))
+        except msgspec.DecodeError:
+            log = None
+        if source.kind == "live":
+            shown = min((list(_on_console(run, summary, each)) for each in consoles), key=len, default=[])
+            compared += shown
+        if bare is not None and log is None:
+            # The importer doesn't take these values for this log.
+            compared.append(Difference("source.given", source.given, None, _name(bare)))
+            log = bare
+        if bare is not None and log is not None:
             compared += _with_log(run, log)
+            for claim, is_wrong in _claimed(source.given, bare, log) if log is not bare else ():
+                (compared if is_wrong else claims).append(claim)
         differences = [each for each in compared if each is not None]
-        files = run.source.files if run.source else ()
-        original = None if log is None else all(file.sha256 in hashes for file in files)
+        original = None if log is None else all(file.sha256 in hashes for file in source.files)
         name = None if log is None else _name(log)
-        every = physics.findings(run, summary)
+        # Who submits can leave out of a result what contradicts it.
+        again = physics.findings(log, summarize(log)) if log else ()
+        every = dict.fromkeys((*physics.findings(run, summary), *again))
         findings = [each for each in every if each.severity in ("error", "unverified") or each.rule == CONTRADICTION]
+        if log is not None and any(map(log.told, physics.STAMPS)):
+            findings.append(Finding("unverified", CLAIMED, "step times are only claimed: the stamps are others"))
         if summary.performance.avg_step_time_seconds is None:
             text = "no speed: the run failed" if run.status == "failed" else "no speed: too few steps"
             findings.append(Finding("unverified", NO_SPEED, text))
-        # The user set another value than the log's. A directory may have named the model, and a copy has none.
-        is_named = _is_model_given(run) or (original is False and log and log.model_config.num_layers)
-        given = {*(run.source.overrides if run.source else ()), *(["model"] if is_named else [])}
-        open_ = [each for each in differences if each.field.partition(".")[2] in given]
-        texts = (f"{each.field}: {each.stored} in the result, {each.recomputed} in {name}" for each in open_)
+        # A result of schema 1 says which values the user set, not to what. A directory may have named the model, and a
+        # copy has none.
+        of_options = {
+            _PLACES.get(each, f"training_config.{each}") for each in source.overrides if each not in source.given
+        }
+        is_named = original is False and "model" not in source.given and log and log.model_config.num_layers
+        of_options |= {"run.model", "run.scale"} if is_named else set()
+        open_ = [each for each in differences if each.field in of_options]
+        texts = (
+            f"{each.field}: {each.stored} in the result, {each.recomputed} in {name}" for each in (*open_, *claims)
+        )
         findings += [Finding("unverified", "override", text) for text in texts]
         differences = [each for each in differences if each not in open_]
-        found = tuple(differences), tuple(findings), _unsupported(run, log) if log else ()
+        found = tuple(differences), tuple(findings), _unsupported(run, bare) if bare else ()
         yield VerifiedRun(path.name, number, name, original, len(compared), *found)
+
+
+def _on_console(run: Run, summary: Summary, printed: Mapping[int, float]) -> Iterator[Difference]:
+    """Yield the step times of a measured run that its console, which shows times by step, says otherwise.
+
+    The slowest of several ranks may have taken longer than the one that prints.
+    """
+    times = {**dict(zip(run.steps, run.step_times, strict=True)), 0: summary.performance.avg_step_time_seconds}
+    for step, shown in printed.items():
+        # It is printed with three decimals; a mean follows from steps of which some may be cut.
+        seconds, rounding = times.get(step) or 0.0, 0.001 if step else 0.001 + 0.01 * shown
+        is_longer = seconds - shown > rounding and run.timing.over_ranks == "one process"
+        if shown - seconds > rounding or is_longer:
+            yield Difference(f"step_times, step {step}" if step else "mean step time", seconds, shown, "its console")
 
 
 def _top_level(file: ResultFile) -> Difference | None:
@@ -224,13 +289,14 @@ def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
         stated = getattr(log, section).known()
         stored = {key: value for key, value in getattr(run, section).known().items() if key in stated}
         yield from _fields(section, stored, stated, name)
-    # A model from the command line may be another name of the shape, which is compared.
-    is_compared = not (log.model_config.num_layers and _is_model_given(run))
-    names = ("framework", "timestamp", "status", *(("model",) if is_compared else ()))
-    stated = {key: value for key in names if (value := getattr(log, key)) is not None}
-    yield from _fields("run", {key: getattr(run, key) for key in stated}, stated, name)
-    stated = {key: value for key, value in log.framework_config.items() if key in run.framework_config}
-    yield from _fields("framework_config", {key: run.framework_config[key] for key in stated}, stated, name)
+    whole = {key: value for key in _ALONE if (value := getattr(log, key)) not in (None, {})}
+    # One model may have several names.
+    if models.find(run.model) and models.find(run.model) is models.find(log.model):
+        del whole["model"]
+    yield from _fields("run", {key: getattr(run, key) for key in whole}, whole, name)
+    for part in ("framework_config", "environment.versions"):
+        stored, stated = (operator.attrgetter(part)(each) for each in (run, log))
+        yield from _fields(part, {key: stored[key] for key in stated if key in stored}, stated, name)
     series = {each: (getattr(run, each), getattr(log, each)) for each in _SERIES}
     for key, values in run.native_metrics.items():
         again, field = log.native_metrics.get(key), f"native_metrics.{key}"
@@ -254,8 +320,23 @@ def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
         yield Difference(f"steps, step {step}", None, step, name)
 
 
-def _is_model_given(run: Run) -> bool:
-    return any(warning.startswith("the model (") for warning in run.warnings)
+def _claimed(given: Mapping[str, bool | int | str], bare: Run, log: Run) -> Iterator[tuple[Difference, bool]]:
+    """Yield what the user stated although the log says something else, each with whether it can't be true.
+
+    Args:
+        given: as in a result.
+        bare: what the log gives without it.
+        log: what it gives with it: a value that needed --override is among its overrides. For a model none is needed
+            where the log has only its shape.
+    """
+    names = {*(log.source.overrides if log.source else ()), *(["model"] if "model" in given and bare.model else ())}
+    values = extract.GivenValues.read_again(given)
+    for name in sorted(names):
+        value, stated = getattr(values, name), extract.stated_by(bare, name)
+        if not extract.agrees(name, value, stated):
+            is_wrong = name == "model" and not values.override and models.denies(value, bare.model_config)
+            shown, own = (each.source if name == "model_shape" else each for each in (value, stated))
+            yield Difference(_PLACES.get(name, f"training_config.{name}"), shown, own, _name(log)), is_wrong
 
 
 def _unsupported(run: Run, log: Run) -> tuple[str, ...]:

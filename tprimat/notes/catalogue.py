@@ -41,8 +41,8 @@ ROWS = {
     ),
     "steps-beyond-stamps": NoteRow(
         "decisive",
-        "the printed times of {steps} steps add up to more than passed between their time stamps, which are {share:.3g}× "
-        "as far apart: one of them is wrong",
+        "the printed times of {steps} steps add up to more than passed between their time stamps ({share:.3g}×): one "
+        "of them is wrong",
     ),
     "stamps-are-clock": NoteRow(
         "decisive",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Iterable
 
 from tprimat.analysis.summary import Summary
 from tprimat.results.run import Environment, GpuInfo, Platform, Run
@@ -36,6 +38,16 @@ def step(platform: Platform, number: int, seconds: float | None, mean: float | N
         f"[{TITLES[platform]}] Step {number:3d} | Time: {_shown(seconds, '{:.3f}s')} | "
         f"Avg: {_shown(mean, '{:.3f}s')} | Memory: {_shown(memory_gb, '{:.2f}GB')}"
     )
+
+
+_PRINTED = re.compile(r"\bStep +(\d{1,9}) \| Time: (\d+\.\d+)s|^(?:Avg Step Time|Step): +(\d+\.\d+) ?(m?)s\b")
+"""A time that step() or end() prints."""
+
+
+def printed_times(lines: Iterable[str]) -> dict[int, float]:
+    """Return the step times that a console shows, s, by step; their mean as that of step 0."""
+    found = (match for line in lines if (match := _PRINTED.search(line[:200])))
+    return {int(each[1] or 0): float(each[2] or each[3]) / (1000 if each[4] else 1) for each in found}
 
 
 def end(platform: Platform, run: Run, summary: Summary) -> list[str]:

@@ -255,13 +255,17 @@ class RunBuilder:
 
     def stamps(self, rows: list[tuple[Row, Time, float]], series: Mapping[str, Any]) -> Note | None:
         """Return what the time stamps of the records have against their printed times; None if nothing."""
-        if self.timing.kind == "stamps" and any(clock == "elapsed" for _, clock, _ in rows):
+        is_elapsed = any(clock == "elapsed" for _, clock, _ in rows)
+        if self.timing.kind == "stamps" and is_elapsed:
             # The one is made of the other.
             return None
         printed = zip(series["steps"], series["step_times"], series["window_steps"], strict=True)
         times = {step: (seconds, 1 if self.timing.kind == "sampled" else window) for step, seconds, window in printed}
         apart = [*self.training.again, *(mark.line for mark in self.training.around.events.marks)]
-        return stamps.contradiction(rows, times, apart)
+        found = stamps.contradiction(rows, times, apart)
+        # A tracker has rows when it likes, and of a user's own column or pattern only the user knows what it is.
+        is_open = found and found.code == stamps.OWN_CLOCK and (is_elapsed or self.framework == "own")
+        return Note(stamps.CONTRADICT, found.fields) if found and is_open else found
 
     def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
