@@ -41,7 +41,7 @@ def told(factor=1.0, *, seconds=1.0, steps=50, resolution=1.0, apart=(), digits=
 
 
 @limits(
-    # 50 steps of 1 s with stamps in whole seconds: 2 s of both ends, 1% of rounding, and a tenth of the steps left out.
+    # 50 steps of 1 s with stamps in whole seconds: 2 s of both ends, 1%, and a tenth of the steps is left out.
     ("x5 longer", told, (1.03, None), (1.1, BEYOND)),
     ("x5 shorter", told, (0.95, None), (0.9, CLOCK)),
     ("x5 longer, of more steps", lambda factor: told(factor, steps=500), (1.012, None), (1.02, BEYOND)),
@@ -49,10 +49,10 @@ def told(factor=1.0, *, seconds=1.0, steps=50, resolution=1.0, apart=(), digits=
     ("x5 shorter, finer stamps", lambda factor: told(factor, resolution=1e-3), (0.982, None), (0.97, CLOCK)),
     ("x5 longer, windows of ten steps", lambda factor: told(factor, window=10), (1.01, None), (1.02, BEYOND)),
     ("x5 steps that decide", lambda steps: told(1.5, steps=steps), (14, CONTRADICT), (15, BEYOND)),
-    ("x5 steps that make the stamps the clock", lambda steps: told(0.5, steps=steps, seconds=9.0), (14, CONTRADICT), (15, CLOCK)),
+    ("x5 steps that change the clock", lambda n: told(0.5, steps=n, seconds=9.0), (14, CONTRADICT), (15, CLOCK)),
     ("x5 groups", lambda steps: told(2.0, steps=steps, seconds=5.0), (2, None), (3, CONTRADICT)),
     # 0.2 s is anything from 0.15 to 0.25 s.
-    ("x5 digits that are printed", lambda digits: told(1.1, seconds=0.19, steps=999, digits=digits), (1, None), (2, BEYOND)),
+    ("x5 printed digits", lambda digits: told(1.1, seconds=0.19, steps=999, digits=digits), (1, None), (2, BEYOND)),
     # A tenth of the groups may be exceptions: pauses that the log is silent about, or a first line that came late.
     ("x5 silent pauses", lambda n: told(at={8 * k: 60 for k in range(n)}, seconds=5.0), (5, None), (6, CONTRADICT)),
     ("x5 lines that come late", lambda n: told(late={0: n}, seconds=5.0, resolution=1e-3), (0.0, None), (4.0, None)),
@@ -67,7 +67,7 @@ def test_x5_lines_that_were_written_at_once_say_nothing(share, code):
     rows = [
         (Row(step, step, 2.0 * (step - step % 4 if step < 100 * share else step)), True, 1.0) for step in range(100)
     ]
-    found = stamps.contradiction(rows, {step: (2.2, 1) for step in range(100)}, ())
+    found = stamps.contradiction(rows, dict.fromkeys(range(100), (2.2, 1)), ())
     assert (found.code if found else None) == code
 
 
@@ -82,11 +82,11 @@ def test_x5_a_pause_that_the_log_tells_of_is_left_out():
 def test_x5_a_clock_that_is_put_back_or_forward_is_no_contradiction():
     assert told(at={25: 3600.0}, seconds=5.0) is None
     rows = [(Row(step, step, 5.0 * step - 3600.0 * (step > 25)), False, 1.0) for step in range(50)]
-    assert stamps.contradiction(rows, {step: (5.0, 1) for step in range(50)}, ()) is None
+    assert stamps.contradiction(rows, dict.fromkeys(range(50), (5.0, 1)), ()) is None
 
 
 def test_x5_records_on_two_clocks_or_with_steps_missing_are_not_compared():
-    times = {step: (9.0, 1) for step in range(60)}
+    times = dict.fromkeys(range(60), (9.0, 1))
     assert (
         stamps.contradiction([(Row(step, step, 5.0 * step), step % 2 == 0, 1.0) for step in range(50)], times, ())
         is None
@@ -116,11 +116,11 @@ def honest(form: str, steps: int = 60) -> str:
     if form == "torchtitan":
         return (
             "[titan] 2026-05-11 02:00:01,000 - root - INFO - Building 1-D device mesh with ['dp_shard'], [8]\n"
-            "[titan] 2026-05-11 02:00:02,000 - root - INFO - Training starts at step 1, with local batch size 1, global "
-            f"batch size 8, sequence length 8192, total steps {steps} (warmup 200)\n"
+            "[titan] 2026-05-11 02:00:02,000 - root - INFO - Training starts at step 1, with local batch size 1, "
+            f"global batch size 8, sequence length 8192, total steps {steps} (warmup 200)\n"
         ) + "".join(
-            f"[titan] 2026-05-11 02:{clock(end, 3)[3:].replace('.', ',')} - root - INFO - step: {step:2}  loss: 9.1  memory: "
-            f"31.0GiB(25%)  tps: {8192 / time:,.0f}  tflops: {400 / time:.2f}  mfu: 40.00%\n"
+            f"[titan] 2026-05-11 02:{clock(end, 3)[3:].replace('.', ',')} - root - INFO - step: {step:2}  loss: 9.1  "
+            f"memory: 31.0GiB(25%)  tps: {8192 / time:,.0f}  tflops: {400 / time:.2f}  mfu: 40.00%\n"
             for step, (time, end) in rows
         )
     if form == "maxtext":
@@ -130,9 +130,9 @@ def honest(form: str, steps: int = 60) -> str:
             for step, (time, end) in rows
         )
     return "".join(
-        f'{{"step": {step}, "epoch": 0, "timestamp": "2026-05-11T02:{clock(end, 3)[3:]}Z", "loss": 2.5, "grad_norm": 1.9, '
-        f'"lr": 1e-05, "mem": 23.1, "tps": {65536 / time:.4f}, "tps_per_gpu": {8192 / time:.4f}, "mfu": 7.2, '
-        f'"num_tokens_per_step": 65536, "num_label_tokens": 8209}}\n'
+        f'{{"step": {step}, "epoch": 0, "timestamp": "2026-05-11T02:{clock(end, 3)[3:]}Z", "loss": 2.5, '
+        f'"grad_norm": 1.9, "lr": 1e-05, "mem": 23.1, "tps": {65536 / time:.4f}, "tps_per_gpu": {8192 / time:.4f}, '
+        f'"mfu": 7.2, "num_tokens_per_step": 65536, "num_label_tokens": 8209}}\n'
         for step, (time, end) in rows
     )
 

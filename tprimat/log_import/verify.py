@@ -50,6 +50,8 @@ CLAIMED = "claimed-times"
 """The rule of a finding on step times that the time stamps of their log contradict."""
 MISSING, CHANGED, ADDED = "is missing", "was changed after it was packed", "is not in README.txt"
 """What became of a file since a bundle was packed: the end of a sentence about it."""
+MOST_STATED = 100
+"""Different sets of stated values in a bundle: its logs are read again for each."""
 _LARGEST_README = 2 << 20
 """Bytes: as many lines as a bundle may have members."""
 
@@ -125,6 +127,8 @@ def verify(path: Path) -> Verification:
             raise UnreadableError(path, "no results in it", heading="not-a-result")
         stated = [run for result in results for run in store.read(result)]
         is_live = any(run.source and run.source.kind == "live" for run in stated)
+        if len({msgspec.json.encode(run.source.given, order="sorted") for run in stated if run.source}) > MOST_STATED:
+            raise UnreadableError(path, "more stated values than logs have", heading="not-a-result")
         read = functools.cache(functools.partial(_read, folder))
         merged, _ = read("{}")
         packed = [Log(str(each)) for each in folder.rglob("logs/*.gz") if each.is_file()]
@@ -150,7 +154,7 @@ def _read(folder: Path, given: str) -> tuple[list[ImportedRun], list[Run]]:
     What a result was made of lay in one directory or in several, which a bundle doesn't say.
     """
     found, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
-    values = extract.GivenValues.read_again(msgspec.json.decode(given)) if given != "{}" else extract.NOTHING_GIVEN
+    values = extract.GivenValues.read_again(msgspec.json.decode(given))
     outcomes = [runs for _, runs in sources.read_sources(found, 1, values)]
     each_read = [each for runs in outcomes if isinstance(runs, list) for each in runs]
     merged = importer.merged(each_read, [])
