@@ -549,7 +549,7 @@ def test_a_contradiction_that_was_found_earlier_is_found_again(warning, told):
     [
         ("stamps-contradict", ("warning", "contradiction")),
         ("stamps-are-clock", ("warning", "contradiction")),
-        ("steps-beyond-stamps", ("error", "own-time")),
+        ("steps-beyond-stamps", ("error", "log-time")),
         ("other", None),
     ],
 )

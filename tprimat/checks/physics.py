@@ -39,7 +39,7 @@ _TWICE = re.compile(r"can't both be true|^timer mismatch: ")
 """In warnings of a source that says something twice and differently."""
 
 STAMPS: Mapping[str, tuple[Severity, str]] = {
-    "steps-beyond-stamps": ("error", "own-time"),
+    "steps-beyond-stamps": ("error", "log-time"),
     "stamps-are-clock": ("warning", CONTRADICTION),
     "stamps-contradict": ("warning", CONTRADICTION),
 }

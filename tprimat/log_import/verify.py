@@ -127,7 +127,7 @@ def verify(path: Path) -> Verification:
             raise UnreadableError(path, "no results in it", heading="not-a-result")
         stated = [run for result in results for run in store.read(result)]
         is_live = any(run.source and run.source.kind == "live" for run in stated)
-        if len({msgspec.json.encode(run.source.given, order="sorted") for run in stated if run.source}) > MOST_STATED:
+        if len({_as_json(run.source.given) for run in stated if run.source}) > MOST_STATED:
             raise UnreadableError(path, "more stated values than logs have", heading="not-a-result")
         read = functools.cache(functools.partial(_read, folder))
         merged, _ = read("{}")
@@ -148,15 +148,22 @@ def verify(path: Path) -> Verification:
         return Verification(runs, tuple(_changed(folder)), private, tuple(foreign), counts, tuple(extra))
 
 
+def _as_json(given: Mapping[str, bool | int | str]) -> str:
+    return msgspec.json.encode(given, order="sorted").decode()
+
+
 def _read(folder: Path, given: str) -> tuple[list[ImportedRun], list[Run]]:
     """Return the trainings in the logs of a bundle, and all runs in these, with the values of a source.given as JSON.
 
-    What a result was made of lay in one directory or in several, which a bundle doesn't say.
+    There are none for values that can't be. What a result was made of lay in one directory or in several, which a
+    bundle doesn't say.
     """
     found, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
-    values = extract.GivenValues.read_again(msgspec.json.decode(given))
-    outcomes = [runs for _, runs in sources.read_sources(found, 1, values)]
-    each_read = [each for runs in outcomes if isinstance(runs, list) for each in runs]
+    try:
+        values = extract.GivenValues.read_again(msgspec.json.decode(given))
+    except msgspec.DecodeError:
+        return [], []
+    each_read = [each for _, runs in sources.read_sources(found, 1, values) if isinstance(runs, list) for each in runs]
     merged = importer.merged(each_read, [])
     return merged, [each.run for each in (*each_read, *merged)]
 
@@ -207,20 +214,17 @@ def _verified(
         ]
         if file is not None and number == 1:
             compared.append(_top_level(file))
-        source = run.source or Source(kind="log")
-        bare, claims = _log_of(run, logs("{}")), list[Difference]()
-        try:
-            log = _log_of(run, logs(msgspec.json.encode(source.given, order="sorted").decode()))
-        except msgspec.DecodeError:
-            log = None
-        if source.kind == "live":
-            shown = min((list(_on_console(run, summary, each)) for each in consoles), key=len, default=[])
-            compared += shown
-        if bare is not None and log is None:
-            # The importer doesn't take these values for this log.
-            compared.append(Difference("source.given", source.given, None, _name(bare)))
-            log = bare
-        if bare is not None and log is not None:
+        source, claims = run.source or Source(kind="log"), list[Difference]()
+        if source.kind == "live" and consoles:
+            against = [[*_on_console(run, summary, each)] for each in consoles]
+            closest = min(against, key=len)
+            compared += closest
+        log = bare = _log_of(run, logs("{}"))
+        if bare is not None:
+            log = _log_of(run, logs(_as_json(source.given))) or bare
+            if source.given and log is bare:
+                # The importer doesn't take these values for this log.
+                compared.append(Difference("source.given", source.given, None, _name(bare)))
             compared += _with_log(run, log)
             for claim, is_wrong in _claimed(source.given, bare, log) if log is not bare else ():
                 (compared if is_wrong else claims).append(claim)
@@ -254,16 +258,14 @@ def _verified(
 
 
 def _on_console(run: Run, summary: Summary, printed: Mapping[int, float]) -> Iterator[Difference]:
-    """Yield the step times of a measured run that its console, which shows times by step, says otherwise.
+    """Yield the step times of a measured run that are shorter than its console, which shows times by step, says.
 
     The slowest of several ranks may have taken longer than the one that prints.
     """
     times = {**dict(zip(run.steps, run.step_times, strict=True)), 0: summary.performance.avg_step_time_seconds}
     for step, shown in printed.items():
-        # It is printed with three decimals; a mean follows from steps of which some may be cut.
-        seconds, rounding = times.get(step) or 0.0, 0.001 if step else 0.001 + 0.01 * shown
-        is_longer = seconds - shown > rounding and run.timing.over_ranks == "one process"
-        if shown - seconds > rounding or is_longer:
+        # It is printed with three decimals; a mean follows from steps of which another version may cut others.
+        if shown - (seconds := times.get(step) or 0.0) > 0.001 + (0.0 if step else 0.01 * shown):
             yield Difference(f"step_times, step {step}" if step else "mean step time", seconds, shown, "its console")
 
 

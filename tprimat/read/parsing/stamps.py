@@ -55,22 +55,19 @@ def contradiction(
         times: the printed mean time of a step, s, and the number of steps of each record, by its step.
         apart: lines between two records whose distance isn't that of steps: starts, evaluations, checkpoints.
     """
-    bounds = sorted(apart)
-    resolution = statistics.median(each for _, _, each in rows) if rows else 0.0
+    if len(rows) <= LEAST_GROUPS:
+        return None
+    bounds, resolution = sorted(apart), statistics.median(each for _, _, each in rows)
     groups: list[tuple[float, float]] = []
-    records = stretches = 0
-    # A printed time of 1.003 s is one from 1.0025 to 1.0035 s, and may be so at every step.
-    known = [seconds for seconds, _ in times.values() if seconds]
-    rounding = 0.5 * 10.0 ** -max((len(f"{each:.9f}".rstrip("0").partition(".")[2]) for each in known), default=0)
-    begin, printed, steps, is_new = math.nan, 0.0, 0, True
+    records = steps = stretches = 0
+    begin, printed, is_new = rows[0][0].at, 0.0, True
     for (before, clock, _), (row, same, _) in itertools.pairwise(rows):
         seconds, window = times.get(row.step, (None, 0))
         is_cut = bisect.bisect_right(bounds, before.line) < bisect.bisect_right(bounds, row.line)
         is_cut = is_cut or clock is None or clock is not same or row.at < before.at
         if is_cut or not seconds or row.step - before.step != window:
-            begin, printed, is_new = math.nan, 0.0, True
+            begin, printed, is_new = row.at, 0.0, True
             continue
-        begin = before.at if math.isnan(begin) else begin
         printed, records, steps = printed + seconds * window, records + 1, steps + window
         if printed >= GROUP * resolution:
             groups.append((printed, row.at - begin))
@@ -81,14 +78,18 @@ def contradiction(
         return None
     groups.sort(key=lambda each: each[0] - each[1])
     exceptions, total = max(1, int(LEFT_OUT * len(groups))), sum(printed for printed, _ in groups)
+    # A printed time of 1.003 s is one from 1.0025 to 1.0035 s, and may be so at every step.
+    digits = max(len(f"{seconds:.9f}".rstrip("0").partition(".")[2]) for seconds, _ in times.values() if seconds)
     # The error of both ends of a stretch; those of several stretches are independent of each other.
-    unsettled = 2 * resolution * math.sqrt(stretches) + rounding * steps + LATE
-    for code, share, kept in ((TOO_LONG, LONGER, groups[:-exceptions]), (OWN_CLOCK, -SHORTER, groups[exceptions:])):
+    unsettled = 2 * resolution * math.sqrt(stretches) + steps * 0.5 * 10.0**-digits + LATE
+    for code, sign, share, kept in (
+        (TOO_LONG, 1, LONGER, groups[:-exceptions]),
+        (OWN_CLOCK, -1, SHORTER, groups[exceptions:]),
+    ):
         printed, passed = (math.fsum(each) for each in zip(*kept, strict=True))
-        if math.copysign(1.0, share) * (printed - passed) > unsettled + abs(share) * total:
-            # Of a few records two may be exceptions; of many, so many exceptions contradict, but don't scale the rest.
-            is_alike = statistics.median(printed - passed for printed, passed in groups) * share > 0
-            if is_alike or records >= DECISIVE:
-                code = code if is_alike and records >= DECISIVE else CONTRADICT
-                return Note(code, {"share": round(passed / printed, 6), "steps": steps})
+        is_alike = statistics.median(printed - passed for printed, passed in groups) * sign > 0
+        # Of a few records two may be exceptions; of many, so many exceptions contradict, but don't scale the rest.
+        if sign * (printed - passed) > unsettled + share * total and (is_alike or records >= DECISIVE):
+            code = code if is_alike and records >= DECISIVE else CONTRADICT
+            return Note(code, {"share": round(passed / printed, 6), "steps": steps})
     return None
