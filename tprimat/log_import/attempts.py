@@ -80,7 +80,7 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
         status=other.status,
         status_reason=other.status_reason,
         source=msgspec.structs.replace(one.source, files=(*one.source.files, *other.source.files)),
-        notes=(*one.notes, *(note for note in other.notes if note not in one.notes)),
+        notes=(*one.notes, *other.notes),
         warnings=tuple(dict.fromkeys((
             *([cost] if cost else []),
             f"{names[1]} goes on after step {later.resumed} of {names[0]}: one training; from step {other.steps[0]} on "

@@ -88,18 +88,20 @@ class GivenValues:
         return [each for each in self.by_file if _comparable(each[0]) in path or _comparable(each[0]) == label]
 
     def stated(self) -> dict[str, bool | int | str]:
-        """Return them as source.given has them: by field, a shape as JSON."""
-        values = {field: value for field in (*_OPTIONS, "override") if (value := getattr(self, field))}
-        shape = self.model_shape
-        return {**values, "model_shape": msgspec.json.encode(shape).decode()} if shape else values
+        """Return them as source.given has them, by field; of a shape its file."""
+        values: dict[str, bool | int | str] = {}
+        for field in (*_OPTIONS, "override"):
+            if value := getattr(self, field):
+                values[field] = value
+        if self.model_shape:
+            values["model_shape"] = self.model_shape.source or "a file"
+        return values
 
     @classmethod
     def read_again(cls, stated: Mapping[str, bool | int | str]) -> GivenValues:
-        """Return the values of a source.given. Raises msgspec.DecodeError for what can't be one."""
-        values: dict[str, Any] = {field: stated[field] for field in _OPTIONS if stated.get(field)}
-        if shape := values.get("model_shape"):
-            values["model_shape"] = msgspec.json.decode(str(shape))
-        return msgspec.convert({**values, "override": bool(stated.get("override")), "trained": True}, cls)
+        """Return the values of a source.given, without a shape. Raises msgspec.ValidationError for wrong types."""
+        values = {field: stated[field] for field in (*_OPTIONS, "override") if field in stated}
+        return msgspec.convert({**values, "model_shape": None, "trained": True}, cls)
 
     def check(self, paths: Iterable[str], runs: Collection[tuple[str, Run]] = ()) -> None:
         """Raise UsageError if a value is for none of these files, or each run (with its file) states another."""

@@ -20,7 +20,7 @@ from tprimat.log_import import bundle, extract, importer, inspection, sources
 from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.inputs import Log
 from tprimat.log_import.load import keys
-from tprimat.record.console import printed_times
+from tprimat.record.console import PRINTED_MEAN
 from tprimat.results.result_file import RecordedRepetition, ResultFile, runs_of
 from tprimat.results.run import SERIES, PerformanceMetrics, Run, Source, Steady
 from tprimat.store import store
@@ -43,7 +43,7 @@ _LISTED = re.compile(r"^  ([0-9a-f]{64})  (\S.*)$", re.MULTILINE)
 _ALONE = ("framework", "model", "platform", "scale", "status", "timestamp", "breakdown", "epochs", "profiled_steps")
 """Fields that are compared as a whole: steps that a profiler slowed down, for example, are left out of the mean."""
 _PLACES = {"gpu": "gpu_info.device_name", "model": "run.model", "model_shape": "model_config"}
-"""Where a result has what the user stated; the rest is in training_config."""
+"""Where a result has an option that isn't in its training_config."""
 NO_SPEED = "no-speed"
 """The rule of a finding on a run without a speed to publish."""
 CLAIMED = "claimed-times"
@@ -133,8 +133,10 @@ def verify(path: Path) -> Verification:
         merged, _ = read("{}")
         packed = [Log(str(each)) for each in folder.rglob("logs/*.gz") if each.is_file()]
         hashes = {_sha256(log.chunks()) for log in packed}
-        lines = ((each.text for each in log.lines()) for log in packed if is_live)
-        consoles = [times for each in lines if (times := printed_times(each))]
+        consoles: list[float] = []
+        for log in packed if is_live else ():
+            shown = (PRINTED_MEAN.match(line.text) for line in log.lines())
+            consoles += (float(each[1]) / (1000 if each[2] else 1) for each in shown if each)
         runs = tuple(
             each for result in results for each in _verified(result, lambda given: read(given)[1], hashes, consoles)
         )
@@ -161,9 +163,12 @@ def _read(folder: Path, given: str) -> tuple[list[ImportedRun], list[Run]]:
     found, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
     try:
         values = extract.GivenValues.read_again(msgspec.json.decode(given))
-    except msgspec.DecodeError:
+    except msgspec.ValidationError:
         return [], []
-    each_read = [each for _, runs in sources.read_sources(found, 1, values) if isinstance(runs, list) for each in runs]
+    each_read: list[ImportedRun] = []
+    for _, runs in sources.read_sources(found, 1, values):
+        if isinstance(runs, list):
+            each_read += runs
     merged = importer.merged(each_read, [])
     return merged, [each.run for each in (*each_read, *merged)]
 
@@ -194,7 +199,7 @@ def _changed(folder: Path) -> Iterator[str]:
 
 
 def _verified(
-    path: Path, logs: Callable[[str], Sequence[Run]], hashes: Collection[str], consoles: Sequence[Mapping[int, float]]
+    path: Path, logs: Callable[[str], Sequence[Run]], hashes: Collection[str], consoles: Sequence[float]
 ) -> Iterator[VerifiedRun]:
     """Yield the runs of a result; `logs` are those that the bundle's logs give with the values of a source.given."""
     runs = store.read(path)
@@ -215,58 +220,49 @@ def _verified(
         if file is not None and number == 1:
             compared.append(_top_level(file))
         source, claims = run.source or Source(kind="log"), list[Difference]()
-        if source.kind == "live" and consoles:
-            against = [[*_on_console(run, summary, each)] for each in consoles]
-            closest = min(against, key=len)
-            compared += closest
+        mean = summary.performance.avg_step_time_seconds
+        # Of several runs each has a console; another version may cut other steps, and three decimals are printed.
+        if source.kind == "live" and mean and consoles and mean < 0.99 * min(consoles) - 0.001:
+            compared.append(Difference("mean step time", mean, min(consoles), "its console"))
         log = bare = _log_of(run, logs("{}"))
         if bare is not None:
             log = _log_of(run, logs(_as_json(source.given))) or bare
             if source.given and log is bare:
                 # The importer doesn't take these values for this log.
                 compared.append(Difference("source.given", source.given, None, _name(bare)))
+            else:
+                claims = [*_claimed(run, bare, log)]
             compared += _with_log(run, log)
-            for claim, is_wrong in _claimed(source.given, bare, log) if log is not bare else ():
-                (compared if is_wrong else claims).append(claim)
         differences = [each for each in compared if each is not None]
         original = None if log is None else all(file.sha256 in hashes for file in source.files)
         name = None if log is None else _name(log)
-        # Who submits can leave out of a result what contradicts it.
-        again = physics.findings(log, summarize(log)) if log else ()
-        every = dict.fromkeys((*physics.findings(run, summary), *again))
-        findings = [each for each in every if each.severity in ("error", "unverified") or each.rule == CONTRADICTION]
-        if log is not None and any(map(log.told, physics.STAMPS)):
-            findings.append(Finding("unverified", CLAIMED, "step times are only claimed: the stamps are others"))
-        if summary.performance.avg_step_time_seconds is None:
-            text = "no speed: the run failed" if run.status == "failed" else "no speed: too few steps"
-            findings.append(Finding("unverified", NO_SPEED, text))
+        findings = _findings(run, summary)
+        if log is not None:
+            # Who submits can leave out of a result what contradicts it.
+            findings += [each for each in _findings(log, summarize(log)) if each not in findings]
         # A result of schema 1 says which values the user set, not to what. A directory may have named the model, and a
         # copy has none.
-        of_options = {
-            _PLACES.get(each, f"training_config.{each}") for each in source.overrides if each not in source.given
-        }
-        is_named = original is False and "model" not in source.given and log and log.model_config.num_layers
-        of_options |= {"run.model", "run.scale"} if is_named else set()
-        open_ = [each for each in differences if each.field in of_options]
-        texts = (
-            f"{each.field}: {each.stored} in the result, {each.recomputed} in {name}" for each in (*open_, *claims)
-        )
-        findings += [Finding("unverified", "override", text) for text in texts]
+        is_named = original is False and log and log.model_config.num_layers
+        of_user = {_place(name) for name in (*source.overrides, *(["model"] if is_named else []))}
+        open_ = [each for each in differences if {each.field, each.field.partition(".")[0]} & of_user]
+        for difference in (*open_, *claims):
+            text = f"{difference.field}: {difference.stored} in the result, {difference.recomputed} in {name}"
+            findings.append(Finding("unverified", "override", text))
         differences = [each for each in differences if each not in open_]
         found = tuple(differences), tuple(findings), _unsupported(run, bare) if bare else ()
         yield VerifiedRun(path.name, number, name, original, len(compared), *found)
 
 
-def _on_console(run: Run, summary: Summary, printed: Mapping[int, float]) -> Iterator[Difference]:
-    """Yield the step times of a measured run that are shorter than its console, which shows times by step, says.
-
-    The slowest of several ranks may have taken longer than the one that prints.
-    """
-    times = {**dict(zip(run.steps, run.step_times, strict=True)), 0: summary.performance.avg_step_time_seconds}
-    for step, shown in printed.items():
-        # It is printed with three decimals; a mean follows from steps of which another version may cut others.
-        if shown - (seconds := times.get(step) or 0.0) > 0.001 + (0.0 if step else 0.01 * shown):
-            yield Difference(f"step_times, step {step}" if step else "mean step time", seconds, shown, "its console")
+def _findings(run: Run, summary: Summary) -> list[Finding]:
+    """Return what is impossible in a run, contradicts itself, or can't be checked."""
+    every = physics.findings(run, summary)
+    findings = [each for each in every if each.severity in ("error", "unverified") or each.rule == CONTRADICTION]
+    if any(map(run.told, physics.STAMPS)):
+        findings.append(Finding("unverified", CLAIMED, "step times are only claimed: the stamps are others"))
+    if summary.performance.avg_step_time_seconds is None:
+        text = "no speed: the run failed" if run.status == "failed" else "no speed: too few steps"
+        findings.append(Finding("unverified", NO_SPEED, text))
+    return findings
 
 
 def _top_level(file: ResultFile) -> Difference | None:
@@ -295,11 +291,13 @@ def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
         stated = getattr(log, section).known()
         stored = {key: value for key, value in getattr(run, section).known().items() if key in stated}
         yield from _fields(section, stored, stated, name)
-    whole = {key: value for key in _ALONE if (value := getattr(log, key)) not in (None, {})}
-    # One model may have several names.
-    if models.find(run.model) and models.find(run.model) is models.find(log.model):
-        del whole["model"]
-    yield from _fields("run", {key: getattr(run, key) for key in whole}, whole, name)
+    for key in _ALONE:
+        stored, stated = getattr(run, key), getattr(log, key)
+        if key == "model" and models.find(stored) is not None and models.find(stored) is models.find(stated):
+            # Two names of one model; what else it states is compared.
+            stored = stated
+        if stated not in (None, {}):
+            yield _compared(f"run.{key}", stored, stated, name)
     for part in ("framework_config", "environment.versions"):
         stored, stated = (operator.attrgetter(part)(each) for each in (run, log))
         yield from _fields(part, {key: stored[key] for key in stated if key in stored}, stated, name)
@@ -326,23 +324,21 @@ def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
         yield Difference(f"steps, step {step}", None, step, name)
 
 
-def _claimed(given: Mapping[str, bool | int | str], bare: Run, log: Run) -> Iterator[tuple[Difference, bool]]:
-    """Yield what the user stated although the log says something else, each with whether it can't be true.
+def _claimed(run: Run, bare: Run, log: Run) -> Iterator[Difference]:
+    """Yield what the user stated although the log, as it is read without that, says something else.
 
-    Args:
-        given: as in a result.
-        bare: what the log gives without it.
-        log: what it gives with it: a value that needed --override is among its overrides. For a model none is needed
-            where the log has only its shape.
+    What needed --override is among the overrides of the log as it is read with it; a model's name may not need it.
     """
-    names = {*(log.source.overrides if log.source else ()), *(["model"] if "model" in given and bare.model else ())}
-    values = extract.GivenValues.read_again(given)
-    for name in sorted(names):
-        value, stated = getattr(values, name), extract.stated_by(bare, name)
-        if not extract.agrees(name, value, stated):
-            is_wrong = name == "model" and not values.override and models.denies(value, bare.model_config)
-            shown, own = (each.source if name == "model_shape" else each for each in (value, stated))
-            yield Difference(_PLACES.get(name, f"training_config.{name}"), shown, own, _name(log)), is_wrong
+    given = extract.GivenValues.read_again(run.source.given if run.source else {})
+    for name in dict.fromkeys((*(log.source.overrides if log.source else ()), "model")):
+        value, stated = getattr(given, name), extract.stated_by(bare, name)
+        if value and stated and not extract.agrees(name, value, stated):
+            yield Difference(_place(name), value, stated, _name(log))
+
+
+def _place(option: str) -> str:
+    """Return where a result has what the user stated."""
+    return _PLACES.get(option, f"training_config.{option}")
 
 
 def _unsupported(run: Run, log: Run) -> tuple[str, ...]:

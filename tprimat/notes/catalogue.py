@@ -41,7 +41,7 @@ ROWS = {
     ),
     "steps-beyond-stamps": NoteRow(
         "decisive",
-        "the printed times of {steps} steps add up to more than passed between their time stamps ({share:.3g}×): one "
+        "the printed times of steps add up to more than passed between their time stamps ({share:.3g}×): one "
         "of them is wrong",
     ),
     "stamps-are-clock": NoteRow(

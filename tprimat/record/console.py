@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
 
 from tprimat.analysis.summary import Summary
 from tprimat.results.run import Environment, GpuInfo, Platform, Run
@@ -40,14 +39,8 @@ def step(platform: Platform, number: int, seconds: float | None, mean: float | N
     )
 
 
-_PRINTED = re.compile(r"\bStep +(\d{1,9}) \| Time: (\d+\.\d+)s|^(?:Avg Step Time|Step): +(\d+\.\d+) ?(m?)s\b")
-"""A time that step() or end() prints."""
-
-
-def printed_times(lines: Iterable[str]) -> dict[int, float]:
-    """Return the step times that a console shows, s, by step; their mean as that of step 0."""
-    found = (match for line in lines if (match := _PRINTED.search(line[:200])))
-    return {int(each[1] or 0): float(each[2] or each[3]) / (1000 if each[4] else 1) for each in found}
+PRINTED_MEAN = re.compile(r"^(?:Avg Step Time|Step): +(\d+\.\d+) ?(m?)s\b", re.MULTILINE)
+"""The mean step time that end() prints, in s or ms."""
 
 
 def end(platform: Platform, run: Run, summary: Summary) -> list[str]:

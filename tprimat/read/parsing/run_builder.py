@@ -148,9 +148,9 @@ class RunBuilder:
         timestamp = self.started(warnings)
         warnings += self.remarks
         rows = list(self.rows(series))
-        told, timing = self.stamps(rows, series), self.timing
-        if told and told.code == stamps.OWN_CLOCK:
-            share = float(str(told.fields["share"]))
+        timing = self.timing
+        code, share = self.stamps(rows, series) or ("", 1.0)
+        if code == stamps.OWN_CLOCK:
             series["step_times"] = tuple(time and round(time * share, 9) for time in series["step_times"])
             timing = msgspec.structs.replace(timing, kind="stamps", clock="the time stamps of the log")
         times = timeline.of(rows, self.training.around.events, self.training.again)
@@ -174,7 +174,7 @@ class RunBuilder:
             label=self.label,
             timestamp=timestamp,
             warnings=tuple(dict.fromkeys(warnings)),
-            notes=(told,) if told else (),
+            notes=(Note(code, {"share": share}),) if code else (),
             source=Source(kind="log", dialect=self.log_format),
             gpu_info=GpuInfo(
                 device_name=stated.word("device_name"),
@@ -253,19 +253,20 @@ class RunBuilder:
             return self.timestamp
         return records.timestamp(self.training.around.first_stamp, warnings)
 
-    def stamps(self, rows: list[tuple[Row, Time, float]], series: Mapping[str, Any]) -> Note | None:
+    def stamps(self, rows: list[tuple[Row, Time, float]], series: Mapping[str, Any]) -> tuple[str, float] | None:
         """Return what the time stamps of the records have against their printed times; None if nothing."""
-        is_elapsed = any(clock == "elapsed" for _, clock, _ in rows)
-        if self.timing.kind == "stamps" and is_elapsed:
+        is_elapsed, kind = any(clock == "elapsed" for _, clock, _ in rows), self.timing.kind
+        if kind == "stamps" and is_elapsed:
             # The one is made of the other.
             return None
         printed = zip(series["steps"], series["step_times"], series["window_steps"], strict=True)
-        times = {step: (seconds, 1 if self.timing.kind == "sampled" else window) for step, seconds, window in printed}
+        times = {step: (seconds, 1 if kind == "sampled" else window) for step, seconds, window in printed}
         apart = [*self.training.again, *(mark.line for mark in self.training.around.events.marks)]
         found = stamps.contradiction(rows, times, apart)
         # A tracker has rows when it likes, and of a user's own column or pattern only the user knows what it is.
-        is_open = found and found.code == stamps.OWN_CLOCK and (is_elapsed or self.framework == "own")
-        return Note(stamps.CONTRADICT, found.fields) if found and is_open else found
+        if found and found[0] == stamps.OWN_CLOCK and (is_elapsed or self.framework == "own"):
+            return stamps.CONTRADICT, found[1]
+        return found
 
     def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""

@@ -13,7 +13,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from tprimat.notes import Note
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.placing import Row
 
@@ -36,7 +35,8 @@ LEFT_OUT = 0.1
 that the log is silent about, such as an evaluation every ten records."""
 
 AT_ONCE = 0.05
-"""Share of its printed time within which the lines of a group were written at once: such stamps say nothing."""
+"""Share of its printed time, and of the mean time between groups, within which the lines of a group were written at
+once: such stamps say nothing. Milliseconds that are read as seconds are far from their stamps, but evenly."""
 
 LONGER, SHORTER = 0.01, 0.02
 """Shares of the printed time that are no contradiction: rates are rounded; printing and barriers take time."""
@@ -47,8 +47,8 @@ LATE = 0.05
 
 def contradiction(
     rows: Sequence[tuple[Row, Time, float]], times: Mapping[int, tuple[float | None, int]], apart: Sequence[int]
-) -> Note | None:
-    """Return what the stamps of records have against their printed times; None if both can be true.
+) -> tuple[str, float] | None:
+    """Return what stamps of records have against their printed times, a code and the quotient; None if nothing.
 
     Args:
         rows: records in the order of the log, each with the clock of its time and the resolution of that, s.
@@ -73,8 +73,10 @@ def contradiction(
             groups.append((printed, row.at - begin))
             stretches += is_new
             begin, printed, is_new = row.at, 0.0, False
-    at_once = sum(passed < AT_ONCE * printed for printed, passed in groups)
-    if len(groups) < LEAST_GROUPS or at_once > LEFT_OUT * len(groups):
+    if len(groups) < LEAST_GROUPS:
+        return None
+    moment = max(LATE, AT_ONCE * statistics.fmean(passed for _, passed in groups))
+    if sum(passed < min(moment, AT_ONCE * printed) for printed, passed in groups) > LEFT_OUT * len(groups):
         return None
     groups.sort(key=lambda each: each[0] - each[1])
     exceptions, total = max(1, int(LEFT_OUT * len(groups))), sum(printed for printed, _ in groups)
@@ -87,9 +89,12 @@ def contradiction(
         (OWN_CLOCK, -1, SHORTER, groups[exceptions:]),
     ):
         printed, passed = (math.fsum(each) for each in zip(*kept, strict=True))
+        if sign * (printed - passed) <= unsettled + share * total:
+            continue
         is_alike = statistics.median(printed - passed for printed, passed in groups) * sign > 0
+        if is_alike and records >= DECISIVE:
+            return code, round(passed / printed, 6)
         # Of a few records two may be exceptions; of many, so many exceptions contradict, but don't scale the rest.
-        if sign * (printed - passed) > unsettled + share * total and (is_alike or records >= DECISIVE):
-            code = code if is_alike and records >= DECISIVE else CONTRADICT
-            return Note(code, {"share": round(passed / printed, 6), "steps": steps})
+        if is_alike or records >= DECISIVE:
+            return CONTRADICT, round(passed / printed, 6)
     return None
