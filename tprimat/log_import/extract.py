@@ -27,6 +27,7 @@ from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing.events import Moment
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import json_object, number
+from tprimat.redaction import redacted_start
 from tprimat.results.result_file import without_secrets
 from tprimat.results.run import MODEL_FROM_DIRECTORY, PLATFORMS, STACKS, VENDORS, GpuInfo, ModelConfig, Run
 from tprimat.settings.rows import SETTINGS
@@ -210,7 +211,7 @@ def imported(
             warnings.append(f"{what} ({value}) is from the command line; the log doesn't state it")
             continue
         place = f"{logs[0].name}:{statement.line}"
-        text = _overriding(given, name, statement.value, place, f" (“{statement.text[:120]}”)")
+        text = _overriding(given, name, statement.value, place, f" (“{redacted_start(statement.text, 120)}”)")
         overrides[name] = f"{text} ({place})"
         warnings.append(f"{what} was overridden: {overrides[name]}")
     run = parsed.run(used)
@@ -226,12 +227,11 @@ def imported(
         ),
     )
     lines = {name: value.line for name, value in parsed.stated.items()}
-    # What is no log of lines, such as a W&B file, comes unredacted.
-    run = without_secrets(completed(_checked(with_system(run, Path(logs[0].path)), given, logs[0].name), given))
+    run = completed(_checked(with_system(run, Path(logs[0].path)), given, logs[0].name), given)
     run = mlperf_system.inferred(run, Path(logs[0].path).absolute())
-    return ImportedRun(
-        title, _with_directory_model(run, logs[0].path), parsed.notes, lines, structured, parsed.resumed, parsed.began
-    )
+    # Parsed with its secrets, so that no figure is lost; kept without them.
+    run, notes = without_secrets((_with_directory_model(run, logs[0].path), parsed.notes))
+    return ImportedRun(title, run, notes, lines, structured, parsed.resumed, parsed.began)
 
 
 def _with_directory_model(run: Run, path: str) -> Run:

@@ -77,7 +77,7 @@ def last_words(log: Path, tail: Iterable[str]) -> list[str]:
     errors: list[str] = []
     with contextlib.suppress(OSError), log.open(encoding="utf-8", errors="replace") as lines:
         errors = list(itertools.islice((line.rstrip("\n") for line in lines if line.startswith("error: ")), TAIL_LINES))
-    return list(dict.fromkeys(map(redacted, [*errors, *tail])))
+    return list(dict.fromkeys(redacted("\n".join([*errors, *tail])).splitlines()))
 
 
 def keep_latest(log: Path, latest: Path) -> None:

@@ -23,6 +23,7 @@ from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.placing import Row
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.values import LoggedValues
+from tprimat.redaction import redacted_start
 from tprimat.results.account import Timing
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP
 from tprimat.results.run import (
@@ -132,7 +133,7 @@ class RunBuilder:
         """Return the Run; values that the user has `given`, by field, take precedence over the source's."""
         stated, errors = self.stated, []
         if (named := stated.word("device_name")) and gpus.is_error(named):
-            errors.append(f"in the place of the GPU's name the source has an error text: {named[:120]}")
+            errors.append(f"in the place of the GPU's name the source has an error text: {redacted_start(named, 120)}")
             del stated["device_name"]
         sizes, spread = self.sizes(given)
         shape = self.shape or shape_of(stated)
