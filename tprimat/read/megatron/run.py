@@ -7,7 +7,7 @@ native_metrics holds, as series: `tokens_per_second_per_gpu`, `tflops_per_gpu`, 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tprimat.catalog import gpus
@@ -18,7 +18,7 @@ from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.placing import Row
 from tprimat.read.parsing.records import afterwards
-from tprimat.read.parsing.remarks import RATE_AGREEMENT, check_stamps, disagreement, missing, spans, unread_labels
+from tprimat.read.parsing.remarks import RATE_AGREEMENT, disagreement, missing, spans, unread_labels
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of, timer
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values
 from tprimat.results.fields import LARGEST_COUNT
@@ -125,7 +125,6 @@ class MegatronRun(RunBuilder):
         warnings = [*training.warnings, *training.many_restarts(), *training.conflicts, *doubts]
         seconds, windows = times.step_times(training, self.fields.count("logging_steps"), warnings)
         _warn_of_missing(table, seconds, windows, warnings)
-        warnings += check_stamps(_stamped(table, seconds, windows))
         _check_rates(table, seconds, sizes, warnings)
         native = {name: table.column(field) for name, field in _NATIVE.items() if table.present(field)}
         if used := native.get("memory_device_used_gb"):
@@ -260,19 +259,6 @@ def _warn_of_missing(
         without = (loss is None and not skip and "loss" not in kind.not_finite for loss, skip, kind in lines)
         warn("no loss printed at {}", without)
     warnings += missing(table.iterations, windows, "iteration", "no line for")
-
-
-def _stamped(
-    table: Table, seconds: Sequence[float | None], windows: Sequence[int]
-) -> Iterator[tuple[float | None, float, float | None]]:
-    """Yield what check_stamps() takes; a gap between two iterations leaves the time of the later one open."""
-    before, clock = 0, None
-    for iteration, at, kind, time, window in zip(
-        table.iterations, table.micros, table.kinds, seconds, windows, strict=True
-    ):
-        known = iteration - before == window and kind.aware is clock
-        before, clock = iteration, kind.aware
-        yield None if clock is None else at / 1e6, kind.resolution, time * window if time and known else None
 
 
 def _check_rates(records: Table, seconds: Sequence[float | None], sizes: TrainingConfig, warnings: list[str]) -> None:

@@ -13,8 +13,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
+import msgspec
+
 from tprimat.catalog import gpus, models
-from tprimat.read.parsing import records, remarks, timeline
+from tprimat.notes import Note
+from tprimat.read.parsing import records, remarks, stamps, timeline
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.placing import Row
@@ -148,6 +151,11 @@ class RunBuilder:
         timestamp = self.started(warnings)
         warnings += self.remarks
         rows = list(self.rows(series))
+        timing = self.timing
+        code, share = self.stamps(rows, series) or ("", 1.0)
+        if code == stamps.OWN_CLOCK:
+            series["step_times"] = tuple(time and round(time * share, 9) for time in series["step_times"])
+            timing = msgspec.structs.replace(timing, kind="stamps", clock="the time stamps of the log")
         times = timeline.of(rows, self.training.around.events, self.training.again)
         if times and (changed := timeline.clock_change(rows, self.training.around.events)):
             times = ()
@@ -170,7 +178,7 @@ class RunBuilder:
             label=self.label,
             timestamp=timestamp,
             warnings=tuple(dict.fromkeys(warnings)),
-            notes=remarks.loss_not_finite(self.not_finite()),
+            notes=(*remarks.loss_not_finite(self.not_finite()), *([Note(code, {"share": share})] if code else ())),
             source=Source(kind="log", dialect=self.log_format),
             gpu_info=GpuInfo(
                 device_name=stated.word("device_name"),
@@ -186,7 +194,7 @@ class RunBuilder:
             parallelism_config=spread,
             optimizer=optimizer_of(stated),
             data=Data(kind=stated.word("data")),
-            timing=self.timing,
+            timing=timing,
             framework_config=self.settings,
             memory_metrics=MemoryMetrics(**{name: gb for name, gb in self.memory.items() if 0 <= gb < math.inf}),
             breakdown=_finite(self.breakdown),
@@ -255,6 +263,21 @@ class RunBuilder:
         if self.timestamp or not self.of_training:
             return self.timestamp
         return records.timestamp(self.training.around.first_stamp, warnings)
+
+    def stamps(self, rows: list[tuple[Row, Time, float]], series: Mapping[str, Any]) -> tuple[str, float] | None:
+        """Return what the time stamps of the records have against their printed times; None if nothing."""
+        is_elapsed, kind = any(clock == "elapsed" for _, clock, _ in rows), self.timing.kind
+        if kind == "stamps" and is_elapsed:
+            # The one is made of the other.
+            return None
+        printed = zip(series["steps"], series["step_times"], series["window_steps"], strict=True)
+        times = {step: (seconds, 1 if kind == "sampled" else window) for step, seconds, window in printed}
+        apart = [*self.training.again, *(mark.line for mark in self.training.around.events.marks)]
+        found = stamps.contradiction(rows, times, apart)
+        # A tracker has rows when it likes, and of a user's own column or pattern only the user knows what it is.
+        if found and found[0] == stamps.OWN_CLOCK and (is_elapsed or self.framework == "own"):
+            return stamps.CONTRADICT, found[1]
+        return found
 
     def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
