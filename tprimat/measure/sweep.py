@@ -7,17 +7,20 @@ import copy
 import dataclasses
 import hashlib
 import itertools
+import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tprimat import console, units
+from tprimat.catalog import gpus
 from tprimat.errors import UsageError
+from tprimat.frameworks import roofline
 from tprimat.frameworks.request import Request
 from tprimat.machine.platforms import Machine
 from tprimat.measure.plan import Plan
 from tprimat.record import recovery
-from tprimat.results.run import Run
+from tprimat.results.run import Data, Run
 from tprimat.store import store
 from tprimat.text import counted
 
@@ -116,6 +119,22 @@ def found(plan: Plan, machine: Machine) -> dict[Key, list[Found]]:
     return runs
 
 
+def result_files(plan: Plan, machine: Machine) -> list[Path]:
+    """Return the result file of each request of a plan, as its runs will write them; parts of a name may be unknown."""
+    requests = [
+        request.to_run(
+            request=digest(request, machine),
+            gpu_info=machine.gpu_info,
+            training_config=request.training_config(num_gpus=request.num_gpus, precision=request.precision),
+            data=Data(seed=request.seed),
+        )
+        for request in plan.requests
+    ]
+    names = [plan.framework_of(request).launcher.result_name(request) for request in plan.requests]
+    places = store.planned_places(requests, plan.output_dir)
+    return [plan.output_dir / name if "{" in name else place for name, place in zip(names, places, strict=True)]
+
+
 def is_done(run: Run, *, retries_failed: bool) -> bool:
     """Return whether a training isn't to be repeated: an interrupted one is, a failed one if that is requested."""
     return run.status == "complete" or (run.status == "failed" and not retries_failed)
@@ -154,4 +173,23 @@ def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]])
     console.current().values["plan"] = values
     console.info(f"plan: {', '.join(parts)}")
     if "seconds_at_most" in values:
-        console.info("(upper bound set by --time-limit; a run that completes its steps ends sooner)")
+        usual = _expected_seconds(plan, left, machine)
+        values |= {"seconds_expected": usual} if usual is not None else {}
+        sooner = "a run that completes its steps ends sooner"
+        if usual is not None:
+            sooner = f"all steps should take about {math.ceil(usual / 60)} min"
+        console.info(f"(upper bound set by --time-limit; {sooner})")
+
+
+def _expected_seconds(plan: Plan, left: Sequence[Request], machine: Machine) -> float | None:
+    """Return roughly how long runs take that complete their steps, with start-up and pauses; None if one is unknown."""
+    gpu = gpus.match(machine.gpu_info).gpu if machine.platform != "cpu" else None
+    threads = machine.environment.cpu_threads or 1
+    total = plan.cooldown_s * (len(left) - 1)
+    for request in left:
+        framework = plan.framework_of(request)
+        seconds = roofline.run_seconds(request, gpu, threads, framework.launcher.start_s)
+        if seconds is None or not framework.embedded:
+            return None
+        total += seconds
+    return total

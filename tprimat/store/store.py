@@ -13,7 +13,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -272,15 +272,46 @@ def withdraw(path: Path, marks: Collection[str]) -> None:
             path.unlink()
 
 
+def planned_places(runs: Iterable[Run], folder: Path) -> list[Path]:
+    """Return the files that runs will be written to, one after the other, as far as their requests tell.
+
+    A run that isn't measured yet has no versions and no times: a file is its own if the runs in it have its request.
+    """
+    planned: dict[Path, tuple[Run, ...]] = {}
+    places = []
+    for run in runs:
+        request = run.request
+        path, _ = _first_place(
+            folder / file_name(run),
+            run,
+            lambda path: planned.get(path) or _runs_in(path),
+            lambda taken: taken[0].request == request,
+        )
+        planned.setdefault(path, (run,))
+        places.append(path)
+    return places
+
+
 def _own_place(usual: Path, run: Run) -> tuple[Path, tuple[Run, ...]]:
     """Return the path of the file of a run's setup, and the runs in it."""
-    path, suffix = with_its_case(usual), ""
-    while taken := _runs_in(path):
+
+    def is_own(taken: tuple[Run, ...]) -> bool:
         # The same log read again, with values that the user adds, is no other configuration.
         again = len(taken) == 1 and taken[0].label == run.label and _same_training(taken[0], run)
         # Two runs of a simulator may print the same times; planned steps are the log's own.
         again = again and taken[0].training_config.max_steps == run.training_config.max_steps
-        if again or all(setup_key(each) == setup_key(run) for each in taken):
+        return again or all(setup_key(each) == setup_key(run) for each in taken)
+
+    return _first_place(usual, run, _runs_in, is_own)
+
+
+def _first_place(
+    usual: Path, run: Run, runs_in: Callable[[Path], tuple[Run, ...]], is_own: Callable[[tuple[Run, ...]], bool]
+) -> tuple[Path, tuple[Run, ...]]:
+    """Return the first path, from the usual one on, that has no runs or whose runs a run may join, and those runs."""
+    path, suffix = with_its_case(usual), ""
+    while taken := runs_in(path):
+        if is_own(taken):
             return path, taken
         suffix += f"_{difference(run, taken[0])}"
         path = with_its_case(usual.with_name(f"{_base(usual)}{suffix}.json"))
