@@ -41,8 +41,8 @@ CARD_BYTES, SPARE, LOGITS_AT_ONCE = 1.06e9, 0.03, 1024
 """Bytes of a card for each GB of its label, the share that no allocation can use, tokens of the loss at a time."""
 
 THREAD_FLOPS, START_ON_CPU_S = 40e9, 10.0
-"""FLOP/s of a CPU's thread in FP32 and the start-up of a run, for a rough duration. A step of the tiny Llama, 8.6 GFLOP,
-takes two threads of an EPYC 69 ms, 1.5 times as fast as this; start-up takes most of a short run."""
+"""FLOP/s of a CPU's thread in FP32 and the start-up of a run, for a rough duration. A step of the tiny Llama,
+8.6 GFLOP, takes two threads of an EPYC 69 ms, 1.5 times as fast as this; start-up takes most of a short run."""
 
 
 class Expected(NamedTuple):

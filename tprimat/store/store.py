@@ -206,7 +206,7 @@ def save(run: Run, folder: Path, summary: Summary | None = None) -> Saved:
 
     Raises UsageError when the directory can't be made or written.
     """
-    return _save(run, folder / file_name(run), summary, lambda path: _own_place(path, run))
+    return _save(run, folder / file_name(run), summary, lambda path: _place(path, run, _has_its_setup))
 
 
 def save_as(run: Run, path: Path, summary: Summary | None = None) -> Saved:
@@ -280,42 +280,35 @@ def planned_places(runs: Iterable[Run], folder: Path) -> list[Path]:
     planned: dict[Path, tuple[Run, ...]] = {}
     places = []
     for run in runs:
-        request = run.request
-        path, _ = _first_place(
-            folder / file_name(run),
-            run,
-            lambda path: planned.get(path) or _runs_in(path),
-            lambda taken: taken[0].request == request,
-        )
-        planned.setdefault(path, (run,))
+        path, taken = _place(folder / file_name(run), run, _has_its_request, planned)
+        planned[path] = taken or (run,)
         places.append(path)
     return places
 
 
-def _own_place(usual: Path, run: Run) -> tuple[Path, tuple[Run, ...]]:
-    """Return the path of the file of a run's setup, and the runs in it."""
-
-    def is_own(taken: tuple[Run, ...]) -> bool:
-        # The same log read again, with values that the user adds, is no other configuration.
-        again = len(taken) == 1 and taken[0].label == run.label and _same_training(taken[0], run)
-        # Two runs of a simulator may print the same times; planned steps are the log's own.
-        again = again and taken[0].training_config.max_steps == run.training_config.max_steps
-        return again or all(setup_key(each) == setup_key(run) for each in taken)
-
-    return _first_place(usual, run, _runs_in, is_own)
-
-
-def _first_place(
-    usual: Path, run: Run, runs_in: Callable[[Path], tuple[Run, ...]], is_own: Callable[[tuple[Run, ...]], bool]
+def _place(
+    usual: Path, run: Run, is_own: Callable[[tuple[Run, ...], Run], bool], planned: Mapping[Path, tuple[Run, ...]] = {}
 ) -> tuple[Path, tuple[Run, ...]]:
     """Return the first path, from the usual one on, that has no runs or whose runs a run may join, and those runs."""
     path, suffix = with_its_case(usual), ""
-    while taken := runs_in(path):
-        if is_own(taken):
+    while taken := planned.get(path) or _runs_in(path):
+        if is_own(taken, run):
             return path, taken
         suffix += f"_{difference(run, taken[0])}"
         path = with_its_case(usual.with_name(f"{_base(usual)}{suffix}.json"))
     return path, ()
+
+
+def _has_its_setup(taken: tuple[Run, ...], run: Run) -> bool:
+    # The same log read again, with values that the user adds, is no other configuration.
+    again = len(taken) == 1 and taken[0].label == run.label and _same_training(taken[0], run)
+    # Two runs of a simulator may print the same times; planned steps are the log's own.
+    again = again and taken[0].training_config.max_steps == run.training_config.max_steps
+    return again or all(setup_key(each) == setup_key(run) for each in taken)
+
+
+def _has_its_request(taken: tuple[Run, ...], run: Run) -> bool:
+    return taken[0].request == run.request
 
 
 def with_its_case(path: Path) -> Path:
