@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import operator
 import re
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -14,7 +15,7 @@ from tprimat.catalog.gpus import read_table
 from tprimat.errors import UsageError
 from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import NEEDED, SHAPE
-from tprimat.text import suggestion
+from tprimat.text import join_names, letters_and_digits, suggestion
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +98,11 @@ def names() -> tuple[str, ...]:
     return tuple(_TRAINED)
 
 
+def full_names() -> tuple[str, ...]:
+    """Return a name of every row that means no other model: llama-3.1-8b instead of llama."""
+    return tuple(model.aliases[0] for model in models())
+
+
 def find(name: str | None) -> Model | None:
     """Return the row of a name in a result, or None; an alias with nothing beside it is such a name, too."""
     lowered = (name or "").lower()
@@ -108,8 +114,29 @@ def by_name(name: str) -> Model:
     """Return the row of a model to train, by what a user typed. Raises UsageError for one that no row has."""
     if (model := find(name.lower())) is not None and model.name in _TRAINED:
         return model
-    hint = suggestion(name.lower(), names(), f"choose from {', '.join(names())}")
+    hint = suggested(name, names(), f"choose from {', '.join(names())}")
     raise UsageError(f"unknown model {name!r}", hint=hint, heading="unknown-model")
+
+
+def trained_name(text: str) -> str:
+    """Return the name of the model that a user typed, such as llama for Llama-3.1-8B; else the text in lower case."""
+    row = find(text.strip())
+    return row.name if row else text.strip().lower()
+
+
+def longer(name: str, known: Iterable[str]) -> list[str]:
+    """Return the names that begin with one: of llama2 these are llama-2-7b, llama-2-13b and llama-2-70b."""
+    return [each for each in known if letters_and_digits(each).startswith(letters_and_digits(name))]
+
+
+def suggested(name: str, known: Sequence[str], otherwise: str) -> str:
+    """Return which of the known names may be meant by one that isn't known; another text if none may be."""
+    key = letters_and_digits(name)
+    if meant := longer(name, known):
+        return f"did you mean {join_names(meant, word='or')}?"
+    # llama2 is no misspelt llama.
+    family = next((each for each in known if each in _TRAINED and key.startswith(each)), None)
+    return f"{otherwise}; {family} is {title(family)}" if family else suggestion(key, known, otherwise)
 
 
 def of_family(name: str | None) -> tuple[str, ...]:

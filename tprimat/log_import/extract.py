@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import re
 import socket
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,6 +29,7 @@ from tprimat.read.parsing.values import json_object, number
 from tprimat.results.result_file import without_secrets
 from tprimat.results.run import MODEL_FROM_DIRECTORY, PLATFORMS, STACKS, VENDORS, GpuInfo, ModelConfig, Run
 from tprimat.settings.rows import SETTINGS
+from tprimat.text import join_names, letters_and_digits
 from tprimat.units import GB, GIB
 
 _NAMES = {"gpu": "GPU", "num_gpus": "number of GPUs"}
@@ -101,10 +101,18 @@ class GivenValues:
                 (option, what), given = _OPTIONS[field], f"{part}={value}" if part else value
                 text = f"{option} {given} is not used: each result or log states {what} itself, with another value"
                 raise UsageError(text, heading="option-against-log", hint="remove the option")
-        named = [self.gpu, *(value for _, field, value in self.by_file if field == "gpu")]
-        for gpu in dict.fromkeys(filter(None, named)):
-            if nearest := gpus.suggested(gpu):
-                console.error(f"note: --gpu {gpu} is not a known GPU; {nearest}")
+        named = (("gpu", self.gpu), ("model", self.model), *((field, value) for _, field, value in self.by_file))
+        for field, name in dict.fromkeys(named):
+            if field == "gpu" and name and (nearest := gpus.suggested(name)):
+                console.error(f"note: --gpu {name} is not a known GPU; {nearest}")
+            if (
+                field == "model"
+                and name
+                and not models.find(name)
+                and (meant := models.longer(name, models.full_names()))
+            ):
+                text = f"--model-name {name} is not a known model; did you mean {join_names(meant, word='or')}?"
+                console.error(f"note: {text}")
 
 
 NOTHING_GIVEN = GivenValues()
@@ -370,7 +378,7 @@ def _agrees(name: str, value: Any, stated: Any) -> bool:
         return bool(rows[0] & rows[1]) or value.lower() in stated.lower()
     row = models.recognize(value)
     # "llama" does not contradict the more specific llama3.2_1B.
-    plain = [re.sub(r"[^a-z0-9]", "", str(each).lower()) for each in (value, stated)]
+    plain = [letters_and_digits(str(each)) for each in (value, stated)]
     return (row is not None and row.name == stated) or (bool(plain[0]) and plain[1].startswith(plain[0]))
 
 

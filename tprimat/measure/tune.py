@@ -136,7 +136,9 @@ class Tuner:
         if reason is None:
             enough_s = total * self._elapsed_s / tried / SEARCH_SHARE
             half = units.duration(SEARCH_SHARE * self._budget_s)
-            reason = f"trials may take half of the budget, {half}; for all of them: --budget {math.ceil(enough_s / 60)}m"
+            reason = (
+                f"trials may take half of the budget, {half}; for all of them: --budget {math.ceil(enough_s / 60)}m"
+            )
         console.note(f"{total - tried} of {counted(total, 'setting')} were not tried: {reason}", weakens=True)
 
     def _candidates(self) -> Iterator[tuple[Candidate, Any]]:

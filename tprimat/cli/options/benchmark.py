@@ -23,6 +23,7 @@ from tprimat.cli.options._training import (
     at_least,
     duration,
     label,
+    model_names,
     names,
     seconds,
 )
@@ -125,7 +126,7 @@ def _named(argv: Sequence[str], option: str) -> list[str] | None:
 
 def _add_setup(most_used: argparse._ArgumentGroup, group: argparse._ArgumentGroup) -> None:
     text = f"train {', '.join(models.names())} or all of these, or encdec (default: all)"
-    option(most_used, "--model NAME", text, type=names(models.names(), "model", others=(encdec.MODEL, "all")))
+    option(most_used, "--model NAME", text, type=model_names(encdec.MODEL, "all"))
     default = f"default: {defaults.PRECISION_ON_GPU}; {defaults.PRECISION_ON_CPU} on a CPU"
     add_setting(most_used, "precision", ", ".join(PRECISIONS), default, type=names(PRECISIONS, "precision"))
     add_setting(most_used, "framework", type=str)
