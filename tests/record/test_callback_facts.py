@@ -387,4 +387,4 @@ def test_on_a_gpu_no_step_waits_and_all_is_read_in_the_end(trainings, callback, 
     out = printed.out.splitlines()
     assert "[CUDA] Step   2 | Time: 0.100s | Avg: 0.100s | Memory: 40.00GB" in out
     assert "[CUDA] Step   4 | Time: 0.100s | Avg: 0.100s | Memory: 40.00GB" in out
-    assert "Peak Memory: 50.00GB" in out
+    assert "Memory:  50.00 GB allocated, peak" in out
