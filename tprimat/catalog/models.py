@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -98,11 +98,6 @@ def names() -> tuple[str, ...]:
     return tuple(_TRAINED)
 
 
-def full_names() -> tuple[str, ...]:
-    """Return a name of every row that means no other model: llama-3.1-8b instead of llama."""
-    return tuple(model.aliases[0] for model in models())
-
-
 def find(name: str | None) -> Model | None:
     """Return the row of a name in a result, or None; an alias with nothing beside it is such a name, too."""
     lowered = (name or "").lower()
@@ -124,19 +119,25 @@ def trained_name(text: str) -> str:
     return row.name if row else text.strip().lower()
 
 
-def longer(name: str, known: Iterable[str]) -> list[str]:
-    """Return the names that begin with one: of llama2 these are llama-2-7b, llama-2-13b and llama-2-70b."""
-    return [each for each in known if letters_and_digits(each).startswith(letters_and_digits(name))]
-
-
 def suggested(name: str, known: Sequence[str], otherwise: str) -> str:
-    """Return which of the known names may be meant by one that isn't known; another text if none may be."""
+    """Return which of the known names may be meant by one that isn't known; another text if none may be.
+
+    Those that begin with it come first: by llama2 llama-2-7b, llama-2-13b or llama-2-70b is meant.
+    """
     key = letters_and_digits(name)
-    if meant := longer(name, known):
-        return f"did you mean {join_names(meant, word='or')}?"
+    if longer := [each for each in known if letters_and_digits(each).startswith(key)]:
+        return f"did you mean {join_names(longer, word='or')}?"
     # llama2 is no misspelt llama.
     family = next((each for each in known if each in _TRAINED and key.startswith(each)), None)
     return f"{otherwise}; {family} is {title(family)}" if family else suggestion(key, known, otherwise)
+
+
+def advice(name: str) -> str:
+    """Return advice on a name that no model has; an empty text for one that a model has."""
+    if find(name) or recognize(name):
+        return ""
+    # The first alias of llama is llama-3.1-8b.
+    return suggested(name, [model.aliases[0] for model in models()], "")
 
 
 def of_family(name: str | None) -> tuple[str, ...]:

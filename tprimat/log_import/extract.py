@@ -29,7 +29,7 @@ from tprimat.read.parsing.values import json_object, number
 from tprimat.results.result_file import without_secrets
 from tprimat.results.run import MODEL_FROM_DIRECTORY, PLATFORMS, STACKS, VENDORS, GpuInfo, ModelConfig, Run
 from tprimat.settings.rows import SETTINGS
-from tprimat.text import join_names, letters_and_digits
+from tprimat.text import letters_and_digits
 from tprimat.units import GB, GIB
 
 _NAMES = {"gpu": "GPU", "num_gpus": "number of GPUs"}
@@ -102,17 +102,11 @@ class GivenValues:
                 text = f"{option} {given} is not used: each result or log states {what} itself, with another value"
                 raise UsageError(text, heading="option-against-log", hint="remove the option")
         named = (("gpu", self.gpu), ("model", self.model), *((field, value) for _, field, value in self.by_file))
+        known = {"gpu": ("GPU", gpus.suggested), "model": ("model", models.advice)}
         for field, name in dict.fromkeys(named):
-            if field == "gpu" and name and (nearest := gpus.suggested(name)):
-                console.error(f"note: --gpu {name} is not a known GPU; {nearest}")
-            if (
-                field == "model"
-                and name
-                and not models.find(name)
-                and (meant := models.longer(name, models.full_names()))
-            ):
-                text = f"--model-name {name} is not a known model; did you mean {join_names(meant, word='or')}?"
-                console.error(f"note: {text}")
+            what, advice = known.get(field, ("", lambda _: ""))
+            if name and (nearest := advice(name)):
+                console.error(f"note: {_OPTIONS[field][0]} {name} is not a known {what}; {nearest}")
 
 
 NOTHING_GIVEN = GivenValues()

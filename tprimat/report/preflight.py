@@ -20,7 +20,12 @@ def document(file: PreflightFile, path: Path) -> Document:
     unknown = dict.fromkeys(f"{name}: {why}" for device in file.devices for name, why in device.unknown.items())
     texts = [*(each.text for each in file.findings), *(f"not measured: {text}" for text in unknown)]
     most = MOST_FINDINGS if len(texts) <= MOST_FINDINGS else MOST_FINDINGS - 1
-    screen = [Headline(_verdict(file), _head(file)), _rates(file), *map(Paragraph, _others(file)), *notes(texts, marks="!", most=most)]
+    screen = [
+        Headline(_verdict(file), _head(file)),
+        _rates(file),
+        *map(Paragraph, _others(file)),
+        *notes(texts, marks="!", most=most),
+    ]
     sizes = [
         [_size(each.bytes), f"{each.seconds * 1e6:,.0f} µs", _figure(each.bus_gb_per_s)] for each in file.all_reduce
     ]

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tprimat.catalog import models
 from tprimat.cli.options._parser import option
 from tprimat.settings.rows import by_key
 from tprimat.text import plain, suggestion
@@ -37,11 +36,6 @@ def names(
         return chosen
 
     return read
-
-
-def model_names(*others: str) -> Callable[[str], tuple[str, ...]]:
-    """Return a reader of models that benchmark.py trains."""
-    return names(models.names(), "model", others=others, name_of=models.trained_name, advice=models.suggested)
 
 
 def at_least(least: int, most: int = 10**18) -> Callable[[str], int]:

@@ -23,7 +23,6 @@ from tprimat.cli.options._training import (
     at_least,
     duration,
     label,
-    model_names,
     names,
     seconds,
 )
@@ -126,7 +125,9 @@ def _named(argv: Sequence[str], option: str) -> list[str] | None:
 
 def _add_setup(most_used: argparse._ArgumentGroup, group: argparse._ArgumentGroup) -> None:
     text = f"train {', '.join(models.names())} or all of these, or encdec (default: all)"
-    option(most_used, "--model NAME", text, type=model_names(encdec.MODEL, "all"))
+    others, name_of, advice = (encdec.MODEL, "all"), models.trained_name, models.suggested
+    read = names(models.names(), "model", others=others, name_of=name_of, advice=advice)
+    option(most_used, "--model NAME", text, type=read)
     default = f"default: {defaults.PRECISION_ON_GPU}; {defaults.PRECISION_ON_CPU} on a CPU"
     add_setting(most_used, "precision", ", ".join(PRECISIONS), default, type=names(PRECISIONS, "precision"))
     add_setting(most_used, "framework", type=str)
