@@ -200,7 +200,7 @@ def imported(
         overrides[name] = f"{text} ({place})"
         warnings.append(f"{what} was overridden: {overrides[name]}")
     run = parsed.run(used)
-    _check_family(used.get("model"), run, given)
+    warnings += _of_family(used.get("model"), run, given)
     assert run.source is not None
     cuts = (f"compressed file read only in part: {log.cut}" for log in logs if log.cut)
     run = msgspec.structs.replace(
@@ -294,7 +294,7 @@ def completed(run: Run, given: GivenValues) -> Run:
     Raises UsageError for a GPU that the run's software doesn't run on, unless `override` is set.
     """
     used = {field: value for field in _OPTIONS if (value := getattr(given, field)) and _stated(run, field) is None}
-    _check_family(used.get("model"), run, given)
+    doubts = _of_family(used.get("model"), run, given)
     if not used:
         return run
     if "gpu" in used and not given.override and gpus.denies(used["gpu"], run.gpu_info.software_stack):
@@ -302,7 +302,7 @@ def completed(run: Run, given: GivenValues) -> Run:
         problem = f"--gpu {used['gpu']}: the training ran on {stack}"
         raise UsageError(problem, heading="option-against-log", hint=_OVERRIDE)
     sizes = {field: value for field, value in used.items() if field in run.training_config.__struct_fields__}
-    config, doubts = run.model_config, list[str]()
+    config = run.model_config
     if shape := used.get("model_shape"):
         own, count = models.parameters(shape), config.num_parameters
         if own and count and not count / models.NAMED_SIZE <= own <= count * models.NAMED_SIZE:
@@ -329,12 +329,18 @@ def completed(run: Run, given: GivenValues) -> Run:
     return _with_machine(run, used.get("gpu"), used.get("precision"))
 
 
-def _check_family(name: str | None, run: Run, given: GivenValues) -> None:
-    """Raise UsageError if only a family's name, given by the user, determines the shape of a run."""
-    shape = given.model_shape or run.model_config
-    if not given.trained and not shape.num_layers and not shape.num_parameters and (meant := models.of_family(name)):
-        text = f"--model-name {name}: a family of models, such as {', '.join(meant[:NEAREST])}"
-        raise UsageError(text, heading="unknown-model", hint="pass the name of one model, or --model-shape")
+def _of_family(name: str | None, run: Run, given: GivenValues) -> list[str]:
+    """Return the warning where only a family's name, given by the user, determines the shape of a run.
+
+    Raises UsageError where the name need not be that of a model that benchmark.py trains.
+    """
+    shape, meant = given.model_shape or run.model_config, models.of_family(name)
+    if shape.num_layers or shape.num_parameters or not meant:
+        return []
+    if given.trained:
+        return [f"{name} is taken for {models.title(name)}: the log doesn't state the model's shape"]
+    text = f"--model-name {name}: a family of models, such as {', '.join(meant[:NEAREST])}"
+    raise UsageError(text, heading="unknown-model", hint="pass the name of one model, or --model-shape")
 
 
 def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
