@@ -68,6 +68,8 @@ page and [{SCHEMA_NAME}]({SCHEMA_NAME}) are generated from the types in `tprimat
   `window_steps` gives the number of steps.
 - **Metrics** (`performance_metrics`) are computed from the series over the steps in `steady`, again each time they are
   shown. In the file they are rounded to 3 decimals, or to 4 significant digits if 3 decimals lose them.
+- **Notes** (`notes`) say what is known or doubted about a run, as a code and its values; `warnings` has the same as
+  sentences. Programs read the codes: sentences change.
 - **Unknown is `null`**, and `warnings` gives the reason. Nothing is guessed, nor filled in from the importing machine.
   Names that end in `_gb` count 10⁹ bytes. JSON has no NaN or infinity: a NaN loss is `null`, with a warning that
   lists the steps.

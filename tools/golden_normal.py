@@ -140,8 +140,10 @@ class Normal:
 
 
 def _result(run: Any) -> Any:
-    """Return a result without its duplicates: a run is listed again among the runs."""
+    """Return a result without its duplicates: a run is listed again among the runs, a warning among the notes."""
     if isinstance(run, dict) and isinstance(run.get("runs"), list):
+        for each in (run, *run["runs"]):
+            each["notes"] = [note for note in each.get("notes") or () if note["code"] != "text"]
         known = {name: value for name, value in run.items() if name != "warnings"}
         for each in run["runs"]:
             each["warnings"] = [text for text in each.get("warnings") or () if text not in run.get("warnings", ())]

@@ -88,9 +88,9 @@ class TestNvdCompare:
         for count, framework in enumerate(("nemo", "lightning", "fsdp", "torchtitan"), 1):
             name = save(make_run(framework=framework), tmp_path / "output").path.name
             assert run("nvd-compare", ["--no-plot"]) == ExitStatus.OK
-            (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  Loaded: "))
-            assert name in line
-            assert line.count(".json") == count
+            loaded = capsys.readouterr().out.partition("  Loaded: ")[2].partition("\n\n")[0]
+            assert name in loaded
+            assert loaded.count(".json") == count
 
     def test_only_nvidia(self, results, capsys):
         run("nvd-compare", ["--verbose"])

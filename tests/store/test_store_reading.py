@@ -91,17 +91,17 @@ def test_a_field_of_another_type_is_one_line_that_names_it(tmp_path, content, wr
     assert refused
 
 
-@pytest.mark.parametrize("version", [2, 99, 2**53])
+@pytest.mark.parametrize("version", [3, 99, 2**53])
 def test_a_newer_version_is_refused_with_what_to_do(tmp_path, content, version):
-    newer = content.replace(b'"schema_version": 1', f'"schema_version": {version}'.encode())
+    newer = content.replace(b'"schema_version": 2', f'"schema_version": {version}'.encode())
     line = refusal(written(tmp_path / "newer.json", newer))
-    assert f"schema version {version}, this one reads up to 1" in line
+    assert f"schema version {version}, this one reads up to 2" in line
     assert "update" in line
 
 
 @pytest.mark.parametrize("version", ["0", "-1", '"1"', "1.5", "true", "9" * 5000])
 def test_a_version_that_is_none_is_refused(tmp_path, content, version):
-    changed = content.replace(b'"schema_version": 1', b'"schema_version": ' + version.encode())
+    changed = content.replace(b'"schema_version": 2', b'"schema_version": ' + version.encode())
     assert "schema_version" in refusal(written(tmp_path / "odd.json", changed))
 
 
@@ -120,7 +120,7 @@ def test_a_version_that_is_none_is_refused(tmp_path, content, version):
         b"\x1f\x8b\x08\x00compressed",
         b"[" * 200_000,
         b'{"a":' * 200_000,
-        b'{"schema_version": 1, "schema_version": 2}',
+        b'{"schema_version": 2, "schema_version": 3}',
         b'{"schema_version": 1, "step_times": [NaN]}',
         b'{"step_times": [1.0, NaN], }',
         b"NaN",

@@ -40,7 +40,7 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
         runs=tuple(results),
         values=values,
         value_warnings=_each_once([*warnings, *(finding.text for finding in findings if finding.severity != "info")]),
-        run_warnings=_each_once([*statuses, *(warning for result in results for warning in result.run.warnings)]),
+        run_warnings=_each_once([*statuses, *(warning for result in results for warning in result.run.sentences)]),
         findings=tuple(findings),
         order=None if _overlap([result.run for result in judged]) else run_order.run_order_trend(rates),
     )

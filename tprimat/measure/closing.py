@@ -109,7 +109,7 @@ def findings(plan: Plan, groups: Sequence[Group]) -> list[str]:
             ended_early = run.status_reason if run.status == "complete" else None
             texts = [
                 *([ended_early.rpartition(": ")[2]] if ended_early else []),
-                *run.warnings,
+                *run.sentences,
                 *(summary.warnings if verbose else ()),
                 *(each.text for each in issues if verbose or each.severity != "info"),
             ]

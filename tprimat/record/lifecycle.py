@@ -382,7 +382,7 @@ class Recording:
             events = (issue.sentence for issue in run.telemetry.issues if issue.severity == "warning")
             # What no step brought is unknown in the result, with the reason: the speed is none the worse for it.
             unknown = self.values.warnings(has_steps=self.step > self.first_step)
-            texts = dict.fromkeys((*events, *summary.warnings, *run.warnings))
+            texts = dict.fromkeys((*events, *summary.warnings, *run.sentences))
             messages = [*console.warnings([each for each in texts if each not in unknown]), *messages]
         if messages:
             console.echo(messages, to_errors=True)

@@ -85,7 +85,7 @@ def run_values(run: Run, path: Path | str | None) -> dict[str, Any]:
         "memory_metrics": run.memory_metrics.known(),
         "account": account_values(run, summary),
         "native_metrics": {name: value for name, value in run.native_metrics.items() if not isinstance(value, tuple)},
-        "warnings": list(dict.fromkeys((*run.warnings, *summary.warnings))),
+        "warnings": list(dict.fromkeys((*run.sentences, *summary.warnings))),
     }
 
 

@@ -6,6 +6,7 @@ History of the schema:
 
     1   first version (2026-11). Files without `schema_version` are those of an earlier tool;
         store/legacy_results.py reads them.
+    2   `notes`, `ending` and `source.given`. `warnings` holds the sentences of the notes.
 """
 
 from __future__ import annotations
@@ -17,16 +18,26 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from tprimat.notes import TEXT, Note
 from tprimat.redaction import Names, redacted, relative_words
 from tprimat.results.account import Entry
 from tprimat.results.fields import Count, doc
 from tprimat.results.run import RECORD_FIELDS, SERIES, SETUP_FIELDS, PerformanceMetrics, Run, RunRecord, Steady
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 LONGEST_SHARED = 1000
 """Steps. Longer series are too large to be kept for others like them."""
 
-FIELD_ORDER = ("schema_version", "status", "status_reason", *SETUP_FIELDS[:5], "timestamp", "warnings")
+FIELD_ORDER = (
+    "schema_version",
+    "status",
+    "status_reason",
+    *SETUP_FIELDS[:5],
+    "timestamp",
+    "ending",
+    "warnings",
+    "notes",
+)
 """What a result file begins with."""
 
 
@@ -75,7 +86,25 @@ def runs_of(file: ResultFile) -> tuple[Run, ...]:
     """Return the runs that a file holds, in the order in which they were made."""
     setup = {name: _shared(getattr(file, name)) for name in SETUP_FIELDS}
     records = ({name: _shared(getattr(each, name)) for name in RECORD_FIELDS} for each in file.runs or (file,))
-    return tuple(Run(**setup, **record) for record in records)
+    return tuple(_without_stored_texts(Run(**setup, **record)) for record in records)
+
+
+def stored_notes(run: Run) -> dict[str, Any]:
+    """Return the fields `warnings` and `notes` of a run as a file has them: every sentence, and every note.
+
+    A warning that has no code yet is a note too, so that a reader of the file needs `notes` alone.
+    """
+    texts = (Note(TEXT, {"text": text}) for text in run.warnings)
+    return {"warnings": run.sentences, "notes": (*run.notes, *texts)}
+
+
+def _without_stored_texts(run: Run) -> Run:
+    """Return a run of a file as it was before stored_notes(); files of schema 1 have no notes."""
+    if not run.notes:
+        return run
+    texts = tuple(str(note.fields.get("text")) for note in run.notes if note.code == TEXT)
+    notes = tuple(note for note in run.notes if note.code != TEXT)
+    return msgspec.structs.replace(run, warnings=texts, notes=notes)
 
 
 def _shared(value: Any) -> Any:
@@ -93,7 +122,7 @@ def _decoded(content: bytes, kind: type) -> Any:
 
 
 def decode(content: bytes) -> tuple[Run, ...]:
-    """Return the runs of a version 1 file.
+    """Return the runs of a file with a schema version.
 
     Raises msgspec.ValidationError or msgspec.DecodeError (both ValueError) whose text names the
     field, when the content has another form.
@@ -119,9 +148,9 @@ def without_secrets(value: Kind) -> Kind:
 
 
 _STATED = (
-    "cpu cpu_instructions dialect digest framework framework_config gpu_info kind label method model model_config name"
-    " optimizer os parallelism_config platform scale schema sha256 status timing tprimat_commit trace training_config"
-    " varied versions"
+    "code cpu cpu_instructions dialect digest framework framework_config gpu_info kind label method model model_config"
+    " name optimizer os parallelism_config platform scale schema sha256 status timing tprimat_commit trace"
+    " training_config varied versions"
 )
 """Fields that name no machine, user or place, but what was trained, on what, and how."""
 

@@ -17,8 +17,11 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
+from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.results.account import Account, Entry, Timing
 from tprimat.results.conditions import Disturbance, Preflight
+from tprimat.results.ending import Ending
 from tprimat.results.fields import (
     LARGEST_VALUE,
     LONGEST_STEP,
@@ -261,6 +264,10 @@ class Source(Section, frozen=True, kw_only=True):
     dialect: Annotated[str | None, doc("log format")] = None
     files: Annotated[tuple[SourceFile, ...], doc("imported files")] = ()
     command: Annotated[tuple[str, ...], doc("command line of the training, if known")] = ()
+    given: Annotated[
+        dict[str, bool | int | str],
+        doc("values that the user stated for the log, by field; nothing else confirms them"),
+    ] = {}
     overrides: Annotated[dict[str, str], doc("values that the user set although the log differs")] = {}
 
 
@@ -329,7 +336,11 @@ class RunRecord(_Series, frozen=True, kw_only=True):
     arguments: Annotated[tuple[str, ...] | None, doc("arguments of the benchmark command that measured the run")] = None
     status: Annotated[Status, doc("whether all requested steps were recorded")] = "complete"
     status_reason: Annotated[str | None, doc("reason, in one sentence")] = None
-    warnings: Annotated[tuple[str, ...], doc("doubtful or unknown values, and why")] = ()
+    ending: Annotated[Ending | None, doc("how the run ended; null in results of schema 1")] = None
+    warnings: Annotated[
+        tuple[str, ...], doc("doubtful or unknown values, and why; in a file, those of `notes` too")
+    ] = ()
+    notes: Annotated[tuple[Note, ...], doc("the same as codes with their values; code `text`: a sentence alone")] = ()
     source: Annotated[Source | None, doc("origin of the run")] = None
     environment: Annotated[Environment, doc("machine and software")] = Environment()
     memory_metrics: Annotated[MemoryMetrics, doc("measured memory")] = MemoryMetrics()
@@ -403,6 +414,11 @@ class Run(RunRecord, frozen=True, kw_only=True):
 
     accountant: ClassVar[Callable[[Run], Account | None] | None] = None
     """Makes the account: analysis.run_account, which knows the warm-up, sets it."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Every warning as a sentence: of the notes, then the texts that have no code."""
+        return tuple(dict.fromkeys((*map(words, self.notes), *self.warnings)))
 
     def account(self) -> Account | None:
         """Return where the wall time went; None if neither the timeline nor the records have a time."""

@@ -31,6 +31,7 @@ from tprimat.results.result_file import (
     ResultFile,
     decode,
     encode,
+    stored_notes,
     without_secrets,
 )
 from tprimat.results.run import RECORD_FIELDS, Run, setup_key
@@ -341,15 +342,15 @@ def as_file(runs: Sequence[Run], known: Mapping[int, Summary] | None = None) -> 
         RecordedRepetition(
             steady=summary.steady,
             performance_metrics=rounded(summary.performance),
-            **{name: getattr(run, name) for name in RECORD_FIELDS},
+            **{**{name: getattr(run, name) for name in RECORD_FIELDS}, **stored_notes(run)},
         )
         for run, summary in zip(runs, summaries, strict=True)
     )
     measured = [index for index, time in enumerate(mean_times) if time] or range(len(runs))
     chosen = measured[stats.median_index([mean_times[index] for index in measured])]
-    warnings = tuple(dict.fromkeys((*runs[chosen].warnings, *summaries[chosen].warnings)))
+    warnings = tuple(dict.fromkeys((*runs[chosen].sentences, *summaries[chosen].warnings)))
     return ResultFile(
-        **{**msgspec.structs.asdict(runs[chosen]), "warnings": warnings},
+        **{**msgspec.structs.asdict(runs[chosen]), **stored_notes(runs[chosen]), "warnings": warnings},
         steady=recorded[chosen].steady,
         performance_metrics=recorded[chosen].performance_metrics,
         runs=recorded,

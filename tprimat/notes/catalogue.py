@@ -1,0 +1,53 @@
+"""The words of notes: a row for each code, and words(), which turns a note into its sentence.
+
+Only what writes for people imports this: a test keeps it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from tprimat.notes import TEXT, Note
+
+Severity = Literal["decisive", "warning", "info"]
+"""Decisive: the result can't be used without it, `!` on the first screen. Warning: shown where there is room.
+Info: it explains."""
+
+
+@dataclasses.dataclass(frozen=True)
+class NoteRow:
+    """What is said about a code.
+
+    Attributes:
+        severity: how much it changes what the result is worth.
+        sentence: with the fields of the note in braces, as str.format() fills them.
+        next_step: what the reader can do, with fields in braces; empty if nothing.
+    """
+
+    severity: Severity
+    sentence: str
+    next_step: str = ""
+
+
+ROWS = {
+    TEXT: NoteRow("warning", "{text}"),
+    "loss-not-finite": NoteRow(
+        "decisive", "loss is not a number at {steps}", "look for the step at which the training diverged"
+    ),
+}
+"""Rows by code."""
+
+
+def words(note: Note) -> str:
+    """Return the sentence of a note, without a full stop.
+
+    A note of a newer version, or one that somebody wrote by hand, may have another code or other fields: it is shown
+    as its code and its values.
+    """
+    if row := ROWS.get(note.code):
+        try:
+            return row.sentence.format_map(note.fields)
+        except (KeyError, ValueError, TypeError):
+            pass
+    return ", ".join([note.code, *(f"{name} {value}" for name, value in note.fields.items())])

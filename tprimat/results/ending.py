@@ -1,0 +1,24 @@
+"""How a run ended. Status says whether all requested steps were recorded; the ending says why no more were."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from tprimat.results.fields import Count, Section, doc
+
+EndingKind = Literal["finished", "failed", "stopped", "cut_off", "running"]
+
+
+class Ending(Section, frozen=True, kw_only=True):
+    """How a run ended, and what in the log or the program says so."""
+
+    kind: Annotated[
+        EndingKind,
+        doc(
+            "finished: all its steps, or a limit that the user asked for; failed: an exception, a signal or an exit "
+            "code; stopped: a limit of the scheduler, or a request from outside; cut_off: the records end without a "
+            "cause; running: it had not ended when it was read"
+        ),
+    ]
+    cause: Annotated[str | None, doc("exception, signal, exit code or limit, in the words of its source")] = None
+    line: Annotated[Count | None, doc("line of the log that states the cause")] = None
