@@ -52,10 +52,11 @@ def test_a_line_is_filled(length, lines):
     ],
 )
 def test_the_time_of_a_plan_includes_the_start_up_of_gpu_runs(monkeypatch, capsys, platform, names, said):
-    requests = [SimpleNamespace(platform=platform, framework=each, time_limit_s=480.0, num_gpus=8) for each in names]
+    requests = [
+        SimpleNamespace(platform=platform, framework=each, time_limit_s=480.0, num_gpus=8, scale="1b") for each in names
+    ]
     requests = (requests * 2)[:2]
     monkeypatch.setattr(sweep, "digest", lambda request, machine: id(request))
-    monkeypatch.setattr(sweep, "_expected_seconds", lambda plan, left, machine: None)
     plan = SimpleNamespace(
         requests=requests,
         order=lambda: [(1, 0), (1, 1)],
@@ -91,9 +92,11 @@ def test_c11_all_commands_are_there_for_who_asks_for_them(monkeypatch, tmp_path,
         assert out.count("tprimat.frameworks.lightning.loop") == 3
 
 
-@pytest.mark.parametrize(("threads", "text"), [(2, "about 1 min"), (1, "about 2 min")])
-def test_c11_the_duration_follows_the_machine(threads, text, monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize(("batch", "minutes"), [(6, 1), (7, 2)])
+def test_c11_the_duration_follows_the_batch(batch, minutes, monkeypatch, tmp_path, capsys):
+    """Two runs start in 20 s, and take 3 s for each sequence of a step of 60 steps each."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(platforms, "detect", lambda: Machine("cpu", GpuInfo(), Environment(cpu_threads=threads)))
-    assert cli.run("benchmark", ["--framework", "lightning", "--dry-run"]) == 0
-    assert text in capsys.readouterr().out
+    monkeypatch.setattr(platforms, "detect", lambda: Machine("cpu", GpuInfo(), Environment(cpu_threads=2)))
+    words = ["--framework", "lightning", "--model", "llama,qwen", "--micro-batch-size", "1"]
+    assert cli.run("benchmark", [*words, "--global-batch-size", str(batch), "--dry-run"]) == 0
+    assert f"about {minutes} min)" in capsys.readouterr().out

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from tprimat import console
@@ -83,16 +83,15 @@ def main(arguments: argparse.Namespace) -> int:
             logs_left = [path for path in packed if str(path) != inputs.STANDARD_INPUT]
             bundle.write_and_report(arguments.bundle, [result.path for result in batch.results], logs_left)
     status = _report(batch)
-    written = {result.path.absolute() for result in batch.results}
-    _list([file for file in there if Path(file.name).absolute() not in written])
+    _list(there, {result.path.absolute() for result in batch.results})
     return status
 
 
-def _list(files: Sequence[Loaded]) -> int:
-    """Print a line for each result that was here before."""
-    for file in files:
-        run = file.runs[0]
-        info(f"Result:  {plain(file.name)}: {plain(run.model or 'model unknown')}, {counted(len(file.runs), 'run')}")
+def _list(files: Sequence[Loaded], written: Collection[Path] = ()) -> int:
+    """Print a line for each result that was here before; those that were written are shown already."""
+    for file in (each for each in files if Path(each.name).absolute() not in written):
+        model = plain(file.runs[0].model or "model unknown")
+        info(f"Result:  {plain(file.name)}: {model}, {counted(len(file.runs), 'run')}")
     return ExitStatus.OK
 
 

@@ -40,10 +40,6 @@ part of a token: autograd's saved tensors, counted on a CPU. An H200 allocates 3
 CARD_BYTES, SPARE, LOGITS_AT_ONCE = 1.06e9, 0.03, 1024
 """Bytes of a card for each GB of its label, the share that no allocation can use, tokens of the loss at a time."""
 
-THREAD_FLOPS, START_ON_CPU_S = 40e9, 10.0
-"""FLOP/s of a CPU's thread in FP32 and the start-up of a run, for a rough duration. A step of the tiny Llama,
-8.6 GFLOP, takes two threads of an EPYC 69 ms, 1.5 times as fast as this; start-up takes most of a short run."""
-
 
 class Expected(NamedTuple):
     """What a GPU should reach in a training.
@@ -112,22 +108,3 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
     time += traffic / bandwidth
     needed = memory(micro, again if recomputes else layers * compiled)
     return Expected(gpu, time, tokens * causal / time / (1e12 * peak), needed, micro, recomputes)
-
-
-def run_seconds(request: Request, gpu: Gpu | None, threads: int, start_s: float) -> float | None:
-    """Return roughly how long a run takes that completes its steps, with its start-up; None where nothing is known.
-
-    Args:
-        request: the training.
-        gpu: the device; None on a CPU.
-        threads: of the CPU.
-        start_s: start-up of a run on a GPU.
-    """
-    if gpu is not None:
-        found = expected(request, gpu)
-        return None if found is None else start_s + request.steps * found.seconds
-    per_token = flops_per_token(shape_of(request), request.sequence_length)
-    if request.platform != "cpu" or request.precision != "fp32" or per_token is None:
-        return None
-    flops = per_token * request.sequence_length * request.global_batch_size
-    return START_ON_CPU_S + request.steps * flops / (threads * THREAD_FLOPS)

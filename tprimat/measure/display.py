@@ -49,8 +49,8 @@ def show(plan: Plan, results: Sequence[Path]) -> None:
         words = _WORD.findall(command)
         first = first or words
         other = [word for word in words if word not in first]
-        is_alike = len(words) == len(first) and [_name(word) for word in words] == [_name(word) for word in first]
-        is_short = number > 1 and is_alike and console.verbosity() is Verbosity.NORMAL
+        is_alike = number > 1 and len(words) == len(first) and all(word.startswith("--") for word in other)
+        is_short = is_alike and console.verbosity() is Verbosity.NORMAL
         place = f"{number}. " if len(plan.requests) > 1 else ""
         title = f"{place}{plan.name_of(request)}: {counted(plan.runs, 'run')}"
         console.info(f"{title}, as 1 with {' '.join(other)}" if is_short else f"\n{title}")
@@ -65,11 +65,6 @@ def show(plan: Plan, results: Sequence[Path]) -> None:
         console.current().values.setdefault("commands", []).append(values)
         console.info(f"result: {result}")
     console.info("\nNothing was run.")
-
-
-def _name(word: str) -> str:
-    """Return a word of a command without the value of an option: --model of --model=llama."""
-    return word.partition("=")[0] if word.startswith("--") else word
 
 
 def _continued(command: str) -> str:

@@ -13,9 +13,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tprimat import console, units
-from tprimat.catalog import gpus
 from tprimat.errors import UsageError
-from tprimat.frameworks import roofline
+from tprimat.frameworks import scales
 from tprimat.frameworks.request import Request
 from tprimat.machine.platforms import Machine
 from tprimat.measure.plan import Plan
@@ -29,6 +28,10 @@ SWEPT = ("num_nodes", "gpus")
 
 STILL_ENDING_S = 40.0
 """How long a training may take to end whose session was killed: twice the grace that it has to write its result."""
+
+START_S, SEQUENCE_S = 10.0, 0.05
+"""Of a run of a tiny model on a CPU: start-up, and a sequence of a step, for a rough duration. Two threads of an EPYC
+take 69 ms for a step of two sequences."""
 
 _OF_A_SESSION = {"output_dir", "node_index", "result_node", "rendezvous", "origins"}
 """Fields of a request that are no part of the configuration: another session has others."""
@@ -121,18 +124,16 @@ def found(plan: Plan, machine: Machine) -> dict[Key, list[Found]]:
 
 def result_files(plan: Plan, machine: Machine) -> list[Path]:
     """Return the result file of each request of a plan, as its runs will write them; parts of a name may be unknown."""
-    requests = [
-        request.to_run(
-            request=digest(request, machine),
-            gpu_info=machine.gpu_info,
-            training_config=request.training_config(num_gpus=request.num_gpus, precision=request.precision),
-            data=Data(seed=request.seed),
+    planned: dict[Path, tuple[Run, ...]] = {}
+    paths = []
+    for request in plan.requests:
+        config = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
+        known = {"request": digest(request, machine), "gpu_info": machine.gpu_info, "data": Data(seed=request.seed)}
+        name = plan.framework_of(request).launcher.result_name(request)
+        paths.append(
+            store.planned_place(plan.output_dir / name, request.to_run(training_config=config, **known), planned)
         )
-        for request in plan.requests
-    ]
-    names = [plan.framework_of(request).launcher.result_name(request) for request in plan.requests]
-    places = store.planned_places(requests, plan.output_dir)
-    return [plan.output_dir / name if "{" in name else place for name, place in zip(names, places, strict=True)]
+    return paths
 
 
 def is_done(run: Run, *, retries_failed: bool) -> bool:
@@ -173,23 +174,8 @@ def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]])
     console.current().values["plan"] = values
     console.info(f"plan: {', '.join(parts)}")
     if "seconds_at_most" in values:
-        usual = _expected_seconds(plan, left, machine)
-        values |= {"seconds_expected": usual} if usual is not None else {}
         sooner = "a run that completes its steps ends sooner"
-        if usual is not None:
+        if all(request.scale == scales.SCALES[0].name and request.platform == "cpu" for request in left):
+            usual = sum(START_S + SEQUENCE_S * request.steps * request.global_batch_size for request in left)
             sooner = f"all steps should take about {math.ceil(usual / 60)} min"
         console.info(f"(upper bound set by --time-limit; {sooner})")
-
-
-def _expected_seconds(plan: Plan, left: Sequence[Request], machine: Machine) -> float | None:
-    """Return roughly how long runs take that complete their steps, with start-up and pauses; None if one is unknown."""
-    gpu = gpus.match(machine.gpu_info).gpu if machine.platform != "cpu" else None
-    threads = machine.environment.cpu_threads or 1
-    total = plan.cooldown_s * (len(left) - 1)
-    for request in left:
-        framework = plan.framework_of(request)
-        seconds = roofline.run_seconds(request, gpu, threads, framework.launcher.start_s)
-        if seconds is None or not framework.embedded:
-            return None
-        total += seconds
-    return total

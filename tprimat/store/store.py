@@ -13,7 +13,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -273,18 +273,14 @@ def withdraw(path: Path, marks: Collection[str]) -> None:
             path.unlink()
 
 
-def planned_places(runs: Iterable[Run], folder: Path) -> list[Path]:
-    """Return the files that runs will be written to, one after the other, as far as their requests tell.
+def planned_place(usual: Path, run: Run, planned: dict[Path, tuple[Run, ...]]) -> Path:
+    """Return the file that a run which isn't measured yet will be written to, after those that are planned; add it.
 
-    A run that isn't measured yet has no versions and no times: a file is its own if the runs in it have its request.
+    It has no versions and no times yet: a file is its own if the runs in it have its request.
     """
-    planned: dict[Path, tuple[Run, ...]] = {}
-    places = []
-    for run in runs:
-        path, taken = _place(folder / file_name(run), run, _has_its_request, planned)
-        planned[path] = taken or (run,)
-        places.append(path)
-    return places
+    path, taken = _place(usual, run, lambda taken, run: taken[0].request == run.request, planned)
+    planned[path] = taken or (run,)
+    return path
 
 
 def _place(
@@ -306,10 +302,6 @@ def _has_its_setup(taken: tuple[Run, ...], run: Run) -> bool:
     # Two runs of a simulator may print the same times; planned steps are the log's own.
     again = again and taken[0].training_config.max_steps == run.training_config.max_steps
     return again or all(setup_key(each) == setup_key(run) for each in taken)
-
-
-def _has_its_request(taken: tuple[Run, ...], run: Run) -> bool:
-    return taken[0].request == run.request
 
 
 def with_its_case(path: Path) -> Path:
