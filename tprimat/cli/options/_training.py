@@ -17,7 +17,6 @@ from tprimat.text import plain, suggestion
 def names(
     known: Sequence[str],
     what: str,
-    *,
     others: Sequence[str] = (),
     name_of: Callable[[str], str] = str.lower,
     advice: Callable[[str, Sequence[str], str], str] = suggestion,

@@ -125,14 +125,14 @@ def _named(argv: Sequence[str], option: str) -> list[str] | None:
 
 def _add_setup(most_used: argparse._ArgumentGroup, group: argparse._ArgumentGroup) -> None:
     text = f"train {', '.join(models.names())} or all of these, or encdec (default: all)"
-    others, name_of, advice = (encdec.MODEL, "all"), models.trained_name, models.suggested
-    read = names(models.names(), "model", others=others, name_of=name_of, advice=advice)
+    read = names(models.names(), "model", (encdec.MODEL, "all"), models.trained_name, models.suggested)
     option(most_used, "--model NAME", text, type=read)
     default = f"default: {defaults.PRECISION_ON_GPU}; {defaults.PRECISION_ON_CPU} on a CPU"
     add_setting(most_used, "precision", ", ".join(PRECISIONS), default, type=names(PRECISIONS, "precision"))
     add_setting(most_used, "framework", type=str)
-    text = "run each configuration N times, interleaved (default: 1)"
-    option(most_used, "--runs N", text, type=at_least(1), default=1)
+    option(
+        most_used, "--runs N", "run each configuration N times, interleaved (default: 1)", type=at_least(1), default=1
+    )
     option(most_used, "--dry-run", "show plan, time and commands; run nothing")
     add_setting(group, "scale", scales.COMMON, type=str)
     add_sizes(group, several_micro_batches=True)
