@@ -39,8 +39,7 @@ def main(arguments: argparse.Namespace) -> int:
     bundle.check(arguments.bundle)
     there: list[Loaded] = []
     if not arguments.paths:
-        own_folders = [folder for folder in (Path(arguments.output_dir), _comparing.OLDEST_FOLDER) if folder.is_dir()]
-        there = store.find(own_folders)[0]
+        there = store.find([*filter(Path.is_dir, (Path(arguments.output_dir), _comparing.OLDEST_FOLDER))])[0]
         where = find_logs.folders(Path.cwd(), Path(arguments.output_dir), REPOSITORY, os.environ)
         found = find_logs.search(models.names(), where, os.environ).logs
         earlier = (Path(parent, name) for parent in (".", "..") for name in find_logs.EARLIER_FOLDERS)

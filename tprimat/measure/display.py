@@ -49,8 +49,8 @@ def show(plan: Plan, results: Sequence[Path]) -> None:
         words = _WORD.findall(command)
         first = first or words
         other = [word for word in words if word not in first]
-        is_alike = number > 1 and len(words) == len(first) and all(word.startswith("--") for word in other)
-        is_short = is_alike and console.verbosity() is Verbosity.NORMAL
+        is_short = number > 1 and len(words) == len(first) and all(word.startswith("--") for word in other)
+        is_short = is_short and console.verbosity() is Verbosity.NORMAL
         place = f"{number}. " if len(plan.requests) > 1 else ""
         title = f"{place}{plan.name_of(request)}: {counted(plan.runs, 'run')}"
         console.info(f"{title}, as 1 with {' '.join(other)}" if is_short else f"\n{title}")

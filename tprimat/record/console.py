@@ -38,11 +38,11 @@ def end(platform: Platform, run: Run, summary: Summary, path: Path | None, runs:
     figures, memory, steady = summary.performance, run.memory_metrics, summary.steady
     reason = f": {plain(run.status_reason)}" if run.status_reason else ""
     lines = [f"Recorded {plain(run.model or 'a training')}: {counted(len(run.steps), 'step')}, {run.status}{reason}"]
+    speed = ""
     if (rate := figures.tokens_per_second_per_gpu) is not None:
-        one = "process" if platform == "cpu" else "GPU"
-        speed = f", {units.number(rate, 0)} tokens/s" + (f" per {one}" if (run.num_gpus or 1) > 1 else "")
-    else:
-        speed = ""
+        speed = f", {units.number(rate, 0)} tokens/s"
+    if speed and (run.num_gpus or 1) > 1:
+        speed += " per process" if platform == "cpu" else " per GPU"
     if figures.avg_step_time_seconds is not None:
         mean = f"mean of steps {steady.first_step} to {steady.last_step}"
         lines.append(f"Step:    {units.seconds(figures.avg_step_time_seconds)}{speed}, {mean}")
@@ -50,15 +50,18 @@ def end(platform: Platform, run: Run, summary: Summary, path: Path | None, runs:
     if platform == "cpu":
         peak, of = memory.peak_memory_process_gb, "of the process"
     lines += [f"Memory:  {units.gigabytes(peak)} {of}, peak"] if peak is not None else []
-    more = f" (now {runs} runs)" if runs > 1 else ""
-    return [*lines, f"Results: {path}{more}" if path else "Results were not saved"]
+    lines.append(f"Results: {path}" if path else "Results were not saved")
+    if runs > 1:
+        lines[-1] += f" (now {runs} runs)"
+    return lines
 
 
 def warnings(texts: list[str]) -> list[str]:
     """Return the lines of warnings, of many the first ones."""
-    shown = texts if len(texts) <= MOST_WARNINGS else texts[: MOST_WARNINGS - 1]
-    left = len(texts) - len(shown)
-    return [*(f"warning: {plain(each)}" for each in shown), *([f"warning: {left} more in the result"] if left else [])]
+    lines = [f"warning: {plain(each)}" for each in texts]
+    if len(lines) > MOST_WARNINGS:
+        lines[MOST_WARNINGS - 1 :] = [f"warning: {len(lines) - MOST_WARNINGS + 1} more in the result"]
+    return lines
 
 
 def echo(lines: list[str], *, to_errors: bool = False) -> None:

@@ -86,9 +86,9 @@ class Parser(argparse.ArgumentParser):
 
     def print_help(self, file: Any = None) -> None:
         """Print the help, which --verbose makes complete."""
-        is_long = self.format_help().count("\n") > LONGEST_HELP
-        if self._explains_all or not is_long or self._action_groups[0].title != MOST_USED:
-            return super().print_help(file)
+        whole = self.format_help()
+        if self._explains_all or whole.count("\n") <= LONGEST_HELP or self._action_groups[0].title != MOST_USED:
+            return self._print_message(whole, file or sys.stdout)
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
@@ -102,8 +102,7 @@ class Parser(argparse.ArgumentParser):
                 formatter.add_text(f"  {' '.join(names)}")
             formatter.end_section()
         formatter.add_text(f"`{self.prog} --help --verbose` explains all of them.")
-        self._print_message(formatter.format_help(), file or sys.stdout)
-        return None
+        return self._print_message(formatter.format_help(), file or sys.stdout)
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError, with the option that an unknown one may stand for."""

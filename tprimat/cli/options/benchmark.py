@@ -53,7 +53,6 @@ EPILOG = """\
   frameworks  {frameworks}
 
 NeMo presets, which set what no option sets:
-
 {presets}
 
 Exit status: 0 success, 2 wrong usage, 3 the --match result cannot be reproduced here, 5 a
@@ -130,9 +129,8 @@ def _add_setup(most_used: argparse._ArgumentGroup, group: argparse._ArgumentGrou
     default = f"default: {defaults.PRECISION_ON_GPU}; {defaults.PRECISION_ON_CPU} on a CPU"
     add_setting(most_used, "precision", ", ".join(PRECISIONS), default, type=names(PRECISIONS, "precision"))
     add_setting(most_used, "framework", type=str)
-    option(
-        most_used, "--runs N", "run each configuration N times, interleaved (default: 1)", type=at_least(1), default=1
-    )
+    text = "run each configuration N times, interleaved (default: 1)"
+    option(most_used, "--runs N", text, type=at_least(1), default=1)
     option(most_used, "--dry-run", "show plan, time and commands; run nothing")
     add_setting(group, "scale", scales.COMMON, type=str)
     add_sizes(group, several_micro_batches=True)
