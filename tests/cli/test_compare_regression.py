@@ -225,6 +225,16 @@ class TestGitHub:
         text = job_summary.read_text(encoding="utf-8")
         assert text.startswith("# from the step before\n### Fail: regression (")
 
+    @pytest.mark.parametrize("side", ["--baseline", "--candidate"])
+    def test_c16_what_cannot_be_true_stands_at_its_own_file(self, side, folders, capsys, tmp_path):
+        wrong = saved(tmp_path / "wrong", 0.5, day=16)
+        other = {"--baseline": "--candidate", "--candidate": "--baseline"}[side]
+        status = check(side, wrong, other, folders["old"], "--max-slowdown", "3%", "--format", "github")
+        assert status == ExitStatus.IMPLAUSIBLE
+        out = capsys.readouterr().out
+        assert re.search(r"file=wrong/[\w.]+json::", out)
+        assert "file=old/" not in out
+
     def test_levels(self, folders, capsys, monkeypatch, tmp_path):
         monkeypatch.delenv("GITHUB_STEP_SUMMARY")
         github = ("--format", "github", "--max-slowdown", "3%")

@@ -89,6 +89,19 @@ def test_a_pause_is_in_no_step_and_what_came_before_it_is(clock):
     assert recorder.warnings == []
 
 
+def test_c16_a_step_time_has_the_digits_of_its_clock(clock):
+    recorder = started(clock)
+    step(recorder, clock, 1, 1.0)
+    clock.advance(0.1)
+    recorder.pause()
+    clock.advance(4.9)
+    recorder.resume()
+    # The two parts are floats, whose sum has digits of its own.
+    step(recorder, clock, 2, 0.224721609)
+    recorder.finish()
+    assert recorder.records[1].seconds == 0.324721609
+
+
 def test_pause_before_the_start_means_nothing(clock):
     recorder = Recorder(clock)
     recorder.pause()

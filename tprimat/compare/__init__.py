@@ -41,7 +41,7 @@ from tprimat.compare.systems import System, device, measurement, name_systems, o
 from tprimat.errors import UsageError
 from tprimat.redaction import shown_paths
 from tprimat.results.run import Run
-from tprimat.text import join_names, plain, suggestion
+from tprimat.text import join_names, letters_and_digits, plain
 
 __all__ = [
     "Caveat", "Comparison", "Group", "Loaded", "ModelComparison", "Pair", "Ratio", "RunResult", "SettingRow",
@@ -182,11 +182,13 @@ def _of_model(files: Sequence[Loaded], model: str) -> list[Loaded]:
     kept = [
         Loaded(file.name, file.sha256, runs)
         for file in files
-        if (runs := tuple(run for run in file.runs if model.casefold() in map(str.casefold, _names(run))))
+        if (
+            runs := tuple(run for run in file.runs if letters_and_digits(model) in map(letters_and_digits, _names(run)))
+        )
     ]
     if not kept:
         there = sorted({_names(run)[0] for file in files for run in file.runs})
-        hint = suggestion(model.casefold(), there, f"available: {', '.join(there)}")
+        hint = models.suggested(model, there, f"available: {', '.join(there)}")
         raise UsageError(f"no results for model {plain(model)!r}", hint=hint, heading="unknown-model")
     return kept
 
@@ -201,8 +203,14 @@ def _model(run: Run) -> str | None:
     return row.name if row else plain(run.model or "") or None
 
 
-def _names(run: Run) -> tuple[str, str, str]:
-    return plain(run.model or "unnamed model"), _model(run) or "", models.title(_model(run))
+def _names(run: Run) -> tuple[str, ...]:
+    """Return what a run's model may be called: its name, that of its row, and its title in full and in short."""
+    model, row = _model(run), models.find(run.model) or models.recognize(run.model or "")
+    title = title_of(model, run)
+    return (
+        *(plain(run.model or "unnamed model"), model or "", title, title.partition(", ")[0], models.title(model)),
+        *((row.title, *row.aliases) if row else ()),
+    )
 
 
 def _sample_lengths(groups: Iterable[Sequence[tuple[Run, str]]]) -> set[int | None]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import re
 import socket
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,6 +30,7 @@ from tprimat.redaction import redacted_start
 from tprimat.results.result_file import readable, without_secrets
 from tprimat.results.run import MODEL_FROM_DIRECTORY, PLATFORMS, STACKS, VENDORS, GpuInfo, ModelConfig, Run
 from tprimat.settings.rows import SETTINGS
+from tprimat.text import letters_and_digits
 from tprimat.units import GB, GIB
 
 _NAMES = {"gpu": "GPU", "num_gpus": "number of GPUs"}
@@ -118,10 +118,12 @@ class GivenValues:
                 (option, what), given = _OPTIONS[field], f"{part}={value}" if part else value
                 text = f"{option} {given} is not used: each result or log states {what} itself, with another value"
                 raise UsageError(text, heading="option-against-log", hint="remove the option")
-        named = [self.gpu, *(value for _, field, value in self.by_file if field == "gpu")]
-        for gpu in dict.fromkeys(filter(None, named)):
-            if nearest := gpus.suggested(gpu):
-                console.error(f"note: --gpu {gpu} is not a known GPU; {nearest}")
+        named = (("gpu", self.gpu), ("model", self.model), *((field, value) for _, field, value in self.by_file))
+        known = {"gpu": ("GPU", gpus.suggested), "model": ("model", models.advice)}
+        for field, name in dict.fromkeys(named):
+            what, advice = known.get(field, ("", lambda _: ""))
+            if name and (nearest := advice(name)):
+                console.error(f"note: {_OPTIONS[field][0]} {name} is not a known {what}; {nearest}")
 
 
 NOTHING_GIVEN = GivenValues()
@@ -215,7 +217,7 @@ def imported(
         overrides[name] = f"{text} ({place})"
         warnings.append(f"{what} was overridden: {overrides[name]}")
     run = parsed.run(used)
-    _check_family(used.get("model"), run, given)
+    warnings += _of_family(used.get("model"), run, given)
     assert run.source is not None
     cuts = (f"compressed file read only in part: {log.cut}" for log in logs if log.cut)
     run = msgspec.structs.replace(
@@ -310,7 +312,7 @@ def completed(run: Run, given: GivenValues) -> Run:
     Raises UsageError for a GPU that the run's software doesn't run on, unless `override` is set.
     """
     used = {field: value for field in _OPTIONS if (value := getattr(given, field)) and stated_by(run, field) is None}
-    _check_family(used.get("model"), run, given)
+    doubts = _of_family(used.get("model"), run, given)
     if not used:
         return run
     if "gpu" in used and not given.override and gpus.denies(used["gpu"], run.gpu_info.software_stack):
@@ -318,7 +320,7 @@ def completed(run: Run, given: GivenValues) -> Run:
         problem = f"--gpu {used['gpu']}: the training ran on {stack}"
         raise UsageError(problem, heading="option-against-log", hint=_OVERRIDE)
     sizes = {field: value for field, value in used.items() if field in run.training_config.__struct_fields__}
-    config, doubts = run.model_config, list[str]()
+    config = run.model_config
     if shape := used.get("model_shape"):
         own, count = models.parameters(shape), config.num_parameters
         if own and count and not count / models.NAMED_SIZE <= own <= count * models.NAMED_SIZE:
@@ -345,12 +347,18 @@ def completed(run: Run, given: GivenValues) -> Run:
     return _with_machine(run, used.get("gpu"), used.get("precision"))
 
 
-def _check_family(name: str | None, run: Run, given: GivenValues) -> None:
-    """Raise UsageError if only a family's name, given by the user, determines the shape of a run."""
-    shape = given.model_shape or run.model_config
-    if not given.trained and not shape.num_layers and not shape.num_parameters and (meant := models.of_family(name)):
-        text = f"--model-name {name}: a family of models, such as {', '.join(meant[:NEAREST])}"
-        raise UsageError(text, heading="unknown-model", hint="pass the name of one model, or --model-shape")
+def _of_family(name: str | None, run: Run, given: GivenValues) -> list[str]:
+    """Return the warning where only a family's name, given by the user, determines the shape of a run.
+
+    Raises UsageError where the name need not be that of a model that benchmark.py trains.
+    """
+    shape, meant = given.model_shape or run.model_config, models.of_family(name)
+    if shape.num_layers or shape.num_parameters or not meant:
+        return []
+    if given.trained:
+        return [f"{name} is taken for {models.title(name)}: the log doesn't state the model's shape"]
+    text = f"--model-name {name}: a family of models, such as {', '.join(meant[:NEAREST])}"
+    raise UsageError(text, heading="unknown-model", hint="pass the name of one model, or --model-shape")
 
 
 def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
@@ -388,7 +396,7 @@ def agrees(name: str, value: Any, stated: Any) -> bool:
         return bool(rows[0] & rows[1]) or value.lower() in stated.lower()
     row = models.recognize(value)
     # "llama" does not contradict the more specific llama3.2_1B.
-    plain = [re.sub(r"[^a-z0-9]", "", str(each).lower()) for each in (value, stated)]
+    plain = [letters_and_digits(str(each)) for each in (value, stated)]
     return (row is not None and row.name == stated) or (bool(plain[0]) and plain[1].startswith(plain[0]))
 
 

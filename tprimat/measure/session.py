@@ -441,7 +441,7 @@ def show(plan: Plan, machine: Machine) -> None:
     """Print what a session would run."""
     display.introduce(plan, machine)
     sweep.introduce(plan, machine, sweep.found(plan, machine) if plan.resumes else {})
-    display.show(plan)
+    display.show(plan, sweep.result_files(plan, machine))
 
 
 def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import io
 import itertools
+import math
 import os
 import statistics
 import time
@@ -111,6 +112,7 @@ class Tuner:
         for candidate, report in self._candidates():
             share = SEARCH_SHARE if best is not None else 1.0
             if since >= PATIENCE or self._elapsed_s > share * self._budget_s:
+                self._note_untried(f"{since} in a row were no faster" if since >= PATIENCE else None)
                 break
             trial = self._try(candidate, report)
             if self.interrupted:
@@ -128,6 +130,17 @@ class Tuner:
                 console.info(f"{line}, fastest so far")
             else:
                 console.debug(line)
+
+    def _note_untried(self, reason: str | None) -> None:
+        """Print how many settings were not tried: for a reason, or as the budget is too short, and which would do."""
+        total, tried = len(self._space.candidates), len(self._tried)
+        if reason is None:
+            enough_s = total * self._elapsed_s / tried / SEARCH_SHARE
+            half = units.duration(SEARCH_SHARE * self._budget_s)
+            reason = (
+                f"trials may take half of the budget, {half}; for all of them: --budget {math.ceil(enough_s / 60)}m"
+            )
+        console.note(f"{total - tried} of {counted(total, 'setting')} were not tried: {reason}", weakens=True)
 
     def _candidates(self) -> Iterator[tuple[Candidate, Any]]:
         """Yield each setting once, with optuna's trial: the untuned one first, then as optuna chooses."""
@@ -202,6 +215,7 @@ class Tuner:
     def _confirm(self, finalists: list[Candidate]) -> Session:
         """Measure the finalists in full, interleaved; fewer of them, or fewer runs, if the budget ends before."""
         runs = self._plan.runs if self._plan.runs > 1 else RUNS
+        wanted = runs * len(finalists)
         left = self._budget_s - self._elapsed_s
 
         def seconds() -> float:
@@ -212,6 +226,8 @@ class Tuner:
         while seconds() > left and len(finalists) > 2:
             # The untuned setting stays: how much the search gained is the point.
             finalists.remove(next(each for each in reversed(finalists) if each.name != self._default.name))
+        if (planned := runs * len(finalists)) < wanted:
+            console.note(f"the budget leaves time for {planned} of {wanted} confirming runs", weakens=True)
         folder = self._folder / "confirmation"
         requests = [self._space.request(each, folder) for each in finalists]
         plan = dataclasses.replace(self._plan, requests=tuple(requests), output_dir=folder, runs=runs)

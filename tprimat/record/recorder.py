@@ -69,6 +69,10 @@ _Position = tuple[_Mark, float, float, "float | None"]
 _LAP, _ASKED, _GIVEN = "lap", "asked for data", "given data"
 
 
+NANOSECONDS = 9
+"""Decimals of a step time, s: no clock is finer, and what a sum of floats adds beyond them was not measured."""
+
+
 class Recorder:
     """Converts step ends to records; `sink` is called with each, in order, as soon as it is known.
 
@@ -244,7 +248,7 @@ class Recorder:
             if grad_norm is not None and not abs(grad_norm) <= LARGEST_VALUE:
                 self.not_finite["grad_norm"].append(step)
                 grad_norm = None
-            time: float | None = seconds / window
+            time: float | None = round(seconds / window, NANOSECONDS)
             if seconds < SHORTEST_STEP * window:
                 time = None
                 self.warnings.append(f"step {step} without a time: the clock did not advance")
