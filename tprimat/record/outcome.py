@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tprimat import units
 from tprimat.results.run import Run, Status
+from tprimat.text import ended
 
 LONGEST_REASON = 400
 
@@ -68,7 +69,7 @@ def of_exception(exception: BaseException, *, terminated: bool) -> Outcome:
     lines = [line.strip() for line in str(exception).splitlines() if line.strip()]
     # Compilers and NCCL say it below their own first line.
     first_line = next(filter(is_out_of_memory, lines), (lines or [""])[0])
-    text = f"{name}: {first_line}"[:LONGEST_REASON] if first_line else name
+    text = ended(f"{name}: {first_line}", LONGEST_REASON) if first_line else name
     if isinstance(exception, (SystemExit, GeneratorExit)):
         return Outcome("incomplete", f"the program exited: {text}")
     if is_out_of_memory(exception):

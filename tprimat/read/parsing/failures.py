@@ -11,6 +11,7 @@ import re
 
 from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.text import without_prefixes
+from tprimat.text import ended
 
 HINTS = (
     "rror", "ERROR", "CRITICAL", "xception", "ignal", "gated repo", "HSA_STATUS", "Memory access fault", "TIME LIMIT",
@@ -124,7 +125,7 @@ class FailureReasons:
     def _keep(self, kind: str, number: int, text: str, *, replace: bool = False) -> None:
         if kind in self._found and not replace:
             return
-        self._found[kind] = (number, text[:LONGEST_REASON])
+        self._found[kind] = (number, ended(text, LONGEST_REASON))
         self._open = kind
 
     def _continue(self, text: str) -> None:
@@ -137,4 +138,4 @@ class FailureReasons:
         if _LOGGER.search(text[: len(text) - len(bare)]) or _LOGGED.search(text):
             return
         if bare.strip() and not _SOMEBODY_ELSES.match(bare):
-            self._found[kind] = (number, f"{message} {bare.strip()}"[:LONGEST_REASON])
+            self._found[kind] = (number, ended(f"{message} {bare.strip()}", LONGEST_REASON))
