@@ -284,7 +284,7 @@ def bare(name: str) -> str:
 
 
 def log_names(run: Run) -> frozenset[str]:
-    """Return the names of the logs of a run as they are unpacked from a bundle, without the number of another of its name."""
+    """Return the names of the logs of a run as a bundle is unpacked to, without the number after equal names."""
     files = run.source.files if run.source else ()
     names = (place_of(bare(file.path), Path()).name for file in files)
     return frozenset(re.sub(r"^([^.]*?)_\d+(?=\.|$)", r"\1", name) for name in names)

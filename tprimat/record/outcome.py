@@ -7,7 +7,7 @@ import signal
 from typing import Any
 
 from tprimat import units
-from tprimat.redaction import redacted
+from tprimat.redaction import redacted_start
 from tprimat.results.ending import Ending, EndingKind
 from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
 from tprimat.results.run import Run
@@ -80,7 +80,7 @@ def of_exception(exception: BaseException, *, terminated: bool) -> Outcome:
     lines = [line.strip() for line in str(exception).splitlines() if line.strip()]
     # Compilers and NCCL say it below their own first line.
     first_line = next(filter(is_out_of_memory, lines), (lines or [""])[0])
-    text = redacted(f"{name}: {first_line}")[:LONGEST_REASON] if first_line else name
+    text = redacted_start(f"{name}: {first_line}", LONGEST_REASON) if first_line else name
     if isinstance(exception, (SystemExit, GeneratorExit)):
         failed = isinstance(exception, SystemExit) and exception.code not in (None, 0)
         return outcome_of(Ending(kind="failed" if failed else "cut_off", cause=text), f"the program exited: {text}")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tprimat.redaction.forms import ISSUED_FORMS, REMOVED, SECRET_FORMS
 from tprimat.redaction.matching import compiled, matches, replaced
+from tprimat.text import ended
 
 _NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(?<![A-Z])(?:KEY|PW|PWD)(?![A-Z])", re.IGNORECASE)
 """Names of environment variables that are never recorded, whatever their value."""
@@ -39,7 +40,7 @@ _UNQUOTED = re.compile(r"[\"']:[ ]?\Z")
 
 def redacted_start(text: str, length: int) -> str:
     """Return the start of a text without secrets; one that is cut first would not be known."""
-    return redacted(text[: 4 * length])[:length]
+    return ended(redacted(text[: 4 * length]), length)
 
 
 def _of_forms(text: str) -> Iterator[tuple[int, int]]:

@@ -10,6 +10,8 @@ from tprimat.cli.options._parser import Parser, add_output_options, option
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4")
 
+PLOT = "comparison_plot.png"
+
 _OLDER_MODES = {"max": "best", "identical": "same"}
 
 DESCRIPTION = """\
@@ -58,11 +60,12 @@ def parser() -> Parser:
     add_output_options(
         parser, quiet="print only the verdict", verbose="show all caveats, settings and warnings", json="print JSON"
     )
+    option(parser, "--all", "show all caveats, systems, next steps and other results, without further details")
     group = parser.add_argument_group("reports and details")
-    text = "directory of the results, the report and the plot (default: the directory with results compared, or output)"
+    text = "directory of the report and the plot, and of the results if no PATH is given (default: output)"
     option(group, "--results-dir DIR", text)
     text = "plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default: comparison_plot.png)"
-    option(group, "--output FILE", text, default="comparison_plot.png")
+    option(group, "--output FILE", text, default=PLOT)
     option(group, "--no-plot", "write no plot")
     text = "best: settings may differ (default); same: fail if any differ"
     choices = tuple(_OLDER_MODES.values())

@@ -160,7 +160,7 @@ def figure(report: Report, *, layout: Layout = "standard") -> Figure:
 def _titles(sheet: Sheet, report: Report) -> None:
     """Write the headline, and below it the certainty and what all systems share."""
     comparison, several = report.comparison, len(report.comparison.models) > 1
-    answers = [(f"{plain(each.model.short_title)}: " if several else "", each) for each in report.answers]
+    answers = [(f"{plain(each.title)}: " if len(report.answers) > 1 else "", each) for each in report.answers]
     points = TITLE_POINTS
     shown = answers[:MOST_HEADLINES]
     certainty = [f"{name}{each.verdict.certainty}" for name, each in shown if each.verdict.certainty]
