@@ -29,7 +29,7 @@ from pathlib import Path
 from tprimat.store import store
 from tprimat.record import progress
 from tprimat.frameworks.request import Request
-from tprimat.results.run import GpuInfo, Run, TrainingConfig
+from tprimat.results.run import Data, GpuInfo, Run, TrainingConfig
 
 request = Request.from_arguments(sys.argv[1:])
 Path("started").open("a").write(f"{request.label or request.num_gpus}\\n")
@@ -48,6 +48,7 @@ for step, each in enumerate(times, 1):
     print(progress.encode(progress.Step(step, request.steps, each, each)), flush=True)
 run = Run(
     platform=request.platform, framework=request.framework, model=request.model, label=request.label,
+    scale=request.scale, data=Data(seed=request.seed),
     timestamp=datetime.datetime.now().astimezone().isoformat(), gpu_info=GpuInfo(device_name="a processor"),
     **progress.given(os.environ),
     status="failed" if memory else "incomplete" if cut else "complete",

@@ -38,7 +38,7 @@ def runnable(text: str) -> str:
 
 
 def plain(text: object, limit: int | None = None) -> str:
-    """Return str(value) as one safe line: no control sequences or markup, truncated at limit."""
+    """Return str(value) as one safe line: no control sequences or markup, cut by ended() at limit."""
     text = str(text)
     # What is printable has none of the categories below but letters, digits, signs and the space.
     if not text.isprintable():
@@ -46,7 +46,16 @@ def plain(text: object, limit: int | None = None) -> str:
         kept = [" " if category in _SPACES else each for each, category in categories if category not in _DROPPED]
         text = "".join(kept)
     line = " ".join(text.split())
-    return line if limit is None or len(line) <= limit else line[: limit - 1].rstrip() + ELLIPSIS
+    return line if limit is None else ended(line, limit)
+
+
+def ended(text: str, limit: int) -> str:
+    """Return text of at most so many characters, cut between two words where it has some: “out of memory on …”."""
+    if len(text) <= limit:
+        return text
+    words = text[: limit - 1].rpartition(" ")[0].rstrip()
+    # A path or a name in one word is cut in the word.
+    return f"{words} {ELLIPSIS}" if 2 * len(words) >= limit else text[: limit - 1].rstrip() + ELLIPSIS
 
 
 def shortened(text: str, limit: int) -> str:
@@ -68,11 +77,11 @@ def capitalized(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def join_names(names: Sequence[str], most: int = 4) -> str:
+def join_names(names: Sequence[str], most: int = 4, word: str = "and") -> str:
     """Return names as a sentence has them: a, b and c; beyond the first ones their number."""
     shown = list(names) if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"]
     comma = "; " if len(shown) > 2 and any(", " in name for name in shown) else ", "
-    return shown[0] if len(shown) == 1 else f"{comma.join(shown[:-1])} and {shown[-1]}"
+    return shown[0] if len(shown) == 1 else f"{comma.join(shown[:-1])} {word} {shown[-1]}"
 
 
 def each_once(texts: Iterable[tuple[str, str]], every: int) -> list[str]:
@@ -99,6 +108,11 @@ def suggestion(name: str, known: Sequence[str], otherwise: str, *, most: int = 1
     if not near:
         return otherwise
     return f"did you mean {near[0]}?" if most == 1 else f"the nearest are {', '.join(near)}"
+
+
+def letters_and_digits(name: str) -> str:
+    """Return a name as names of models and GPUs are compared: llama318b of Llama-3.1-8B and of Llama 3.1 8B."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def is_binary(decoded: str) -> bool:

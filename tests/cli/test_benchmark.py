@@ -653,9 +653,9 @@ def test_end_to_end(tmp_path, repository):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "[1/1] mistral fp32" in done.stdout
-    assert "BENCHMARK COMPLETE" not in done.stdout
+    assert "Recorded llama" not in done.stdout
     (log,) = (tmp_path / "output" / "logs").iterdir()
-    assert "BENCHMARK COMPLETE - Platform: CPU" in log.read_text()
+    assert "Recorded llama: " in log.read_text()
     assert "smoke test only" in done.stdout
     assert "Next:    python3 compare_results.py" in done.stdout
     content = json.loads((tmp_path / "output" / "benchmark_cpu_mistral.json").read_text())

@@ -83,6 +83,15 @@ class TestNvdCompare:
         assert "Fastest step time: Transformers, 2.900 s" in summary
         assert "Performance range: 5,120–5,650 tokens/s/GPU" in summary
 
+    def test_c16_the_loaded_files_are_listed(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        for count, framework in enumerate(("nemo", "lightning", "fsdp", "torchtitan"), 1):
+            name = save(make_run(framework=framework), tmp_path / "output").path.name
+            assert run("nvd-compare", ["--no-plot"]) == ExitStatus.OK
+            loaded = capsys.readouterr().out.partition("  Loaded: ")[2].partition("\n\n")[0]
+            assert name in loaded
+            assert loaded.count(".json") == count
+
     def test_only_nvidia(self, results, capsys):
         run("nvd-compare", ["--verbose"])
         out = capsys.readouterr().out

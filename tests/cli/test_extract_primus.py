@@ -10,9 +10,11 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tprimat.catalog import models
 from tprimat.cli import run
 from tprimat.log_import import inputs
 from tprimat.store import store
@@ -140,14 +142,15 @@ def test_options_fill_what_the_log_leaves_open(extract, core, tmp_path):
     ("name", "near"),
     [("llama", "llama-3.1-8b, llama-2-7b"), ("QWEN", "qwen-2.5-7b, qwen-2.5-14b"), ("mistral", "mistral-7b")],
 )
-def test_a_family_is_answered_with_its_models_where_nothing_states_the_shape(extract, core, name, near, tmp_path):
+def test_a_family_is_answered_with_its_models_where_nothing_states_the_shape(
+    extract, core, name, near, tmp_path, capsys
+):
     (tmp_path / "grep.log").write_text(
         "".join(line for line in core.read_text().splitlines(True) if "elapsed time" in line)
     )
+    assert run("read", [str(tmp_path / "grep.log"), "--model-name", name]) == 2
+    assert f"--model-name {name}: a family of models, such as {near}" in capsys.readouterr().err
     given = ("--log-file", tmp_path / "grep.log", "--sequence-length", 4096, "--num-gpus", 8)
-    status, _, errors = extract(*given, "--model-name", name)
-    assert status == 2
-    assert f"--model-name {name}: a family of models, such as {near}" in errors
     (tmp_path / "shape.json").write_text(json.dumps({"num_layers": 2, "hidden_size": 64}))
     assert extract(*given, "--model-name", name, "--model-shape", tmp_path / "shape.json")[0] == 0
     # A name of its own is none of ours.
@@ -333,3 +336,29 @@ def test_a_real_log_from_start_to_result(extract, samples, truth, tmp_path):
     expected = truth("primus")[name]
     assert sum(read.step_times) == pytest.approx(expected["sum_step_time_s"]["sum"], abs=1e-3)
     assert (read.model, read.scale) == ("llama", "full")
+
+
+BARE = "".join(
+    f" iteration {n:8d}/      20 | consumed samples: {128 * n:12d} | elapsed time per iteration (ms): {5000 + n}.1 | "
+    f"learning rate: 1.0E-05 | global batch size:   128 | lm loss: {10 - n / 10:.6E} |\n"
+    for n in range(1, 21)
+)
+"""Lines without the arguments that Megatron prints above them: the model is whatever the user says."""
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen", "mistral"])
+def test_c16_bare_lines_with_the_name_of_a_family(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("train.log").write_text(BARE, encoding="utf-8")
+    words = ["--log-file", "train.log", "--model-name", name, "--num-gpus", "8", "--sequence-length", "2048"]
+    assert run("extract-primus", words) == 0
+    (path,) = Path("output").glob("*.json")
+    (found,) = store.read(path)
+    assert found.model == name
+    assert models.find(found.model) in models.trained()
+    out = capsys.readouterr().out
+    assert f"the model ({name}) is from the command line" in out
+    assert f"{name} is taken for {models.find(name).title}: the log doesn't state the model's shape" in out
+    # Elsewhere a family's name alone doesn't say which of its models it is.
+    assert run("read", ["train.log", "--model-name", name]) == 2
+    assert "a family of models" in capsys.readouterr().err

@@ -9,8 +9,10 @@ from pathlib import Path
 import msgspec
 import primus_tree
 import pytest
+from fake_framework import fake_framework
 from test_find_logs import log, put
 
+from tprimat import frameworks
 from tprimat.cli import _local_logs, benchmark, run
 from tprimat.cli.options import benchmark as benchmark_options
 from tprimat.machine import platforms
@@ -72,9 +74,25 @@ class TestReads:
         assert "output/training_llama.log" in output
         assert "found by its name, and the model in the log" in output
         assert "no log of mistral (set MISTRAL_LOG=FILE)" in output
-        assert "--framework lightning" in output
+        assert "to measure this machine instead: ./benchmark.py --framework " in output
         names = {path.name for path in (here / "output").glob("*.json")}
         assert len(names) == 2
+
+    @pytest.mark.parametrize(
+        ("usable", "advised"), [(("primus", "lightning"), "primus"), (("fsdp",), "fsdp"), ((), None)]
+    )
+    def test_c16_what_measures_here_is_advised(self, here, machine, capsys, monkeypatch, usable, advised):
+        machine(AMD)
+        rows = [
+            fake_framework(name, reason=None if name in usable else "missing")
+            for name in ("primus", "lightning", "fsdp")
+        ]
+        monkeypatch.setattr(frameworks, "FRAMEWORKS", tuple(rows))
+        put(here / "training_llama.log", log("llama", name="llama3.1_8B"))
+        assert run("benchmark", []) == 0
+        out = " ".join(capsys.readouterr().out.split())
+        advice = f"to measure this machine instead: ./benchmark.py --framework {advised}"
+        assert (advice in out) if advised else ("to measure this machine" not in out)
 
     def test_a_real_log(self, here, machine, samples, capsys):
         machine(CPU)

@@ -1,7 +1,10 @@
 """Help texts follow the tables; where a parser repeats names of a heavier part, they are compared with it."""
 
+import argparse
+import contextlib
 import dataclasses
 import importlib
+import io
 import re
 import shlex
 
@@ -109,3 +112,32 @@ def test_the_other_numbers_of_the_encoder_decoders_help():
         assert words in shown
     assert set(encdec.PRECISIONS) == set(encdec_launch.ENCDEC.precisions)
     assert encdec.MODEL == MODEL
+
+
+def shown_help(command, *words):
+    """What a command prints with --help, in lines."""
+    done = io.StringIO()
+    with contextlib.redirect_stdout(done), pytest.raises(SystemExit) as ended:
+        run(command, [*words])
+    assert ended.value.code == 0
+    return done.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "benchmark"] + ["benchmark"])
+def test_c11_help_is_short_and_names_every_option(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    parser = importlib.import_module(f"tprimat.cli.options.{command.replace('-', '_')}").parser()
+    short, whole = shown_help(command, "--help"), shown_help(command, "--verbose", "--help")
+    assert len(short) <= 60
+    assert "\n".join(whole) + "\n" == parser.format_help()
+    shown = [action for action in parser._actions if action.help != argparse.SUPPRESS and action.option_strings]
+    for action in shown:
+        assert action.option_strings[-1] in " ".join(short).replace(",", " ").split()
+
+
+@pytest.mark.parametrize("words", [["--help", "--verbose"], ["-h", "--verbose"], ["--verbose", "-h"]])
+def test_c11_verbose_explains_every_option(words, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert len(shown_help("benchmark", *words)) > 100
+    (line,) = shown_help("benchmark", "--help")[-1:]
+    assert line == "`tprimat benchmark --help --verbose` explains all of them."

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from made_runs import make_run
+from test_find_logs import log, put
 
 from tprimat.catalog import models
 from tprimat.cli import read as read_command
@@ -644,3 +646,32 @@ def test_an_unknown_gpu_is_used_and_asked_about(tmp_path, capsys, gpu, said):
     written = capsys.readouterr()
     assert written.err == (f"note: --gpu {gpu} is not a known GPU; {said}\n" if said else "")
     assert json.loads(Path(written.out.strip()).read_text())["gpu_info"]["device_name"] == gpu
+
+
+class TestTheListingOfAnalyzeExistingLogs:
+    """C16: without paths it shows event files, profiler reports, logs and the results that are here."""
+
+    @pytest.fixture(autouse=True)
+    def _here(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+
+    @pytest.mark.parametrize("folder", ["output", "benchmark_results"])
+    def test_c16_results_are_listed(self, folder, tmp_path, capsys):
+        path = store.save(make_run(), tmp_path / folder).path
+        assert run("read", []) == 0
+        assert capsys.readouterr().out == f"Result:  {path.relative_to(tmp_path)}: llama, 1 run\n"
+
+    def test_c16_after_the_logs_and_each_once(self, tmp_path, capsys):
+        path = store.save(make_run(), tmp_path / "output").path
+        put(tmp_path / "training_llama.log", log("llama", name="llama3.1_8B"))
+        for _ in range(2):
+            assert run("read", []) == 0
+            lines = capsys.readouterr().out.splitlines()
+            assert lines[-1] == f"Result:  {path.relative_to(tmp_path)}: llama, 1 run"
+            assert sum(line.startswith("Result:") for line in lines) == 1
+
+    def test_c16_with_paths_only_those(self, tmp_path, capsys):
+        store.save(make_run(), tmp_path / "output")
+        put(tmp_path / "training_llama.log", log("llama", name="llama3.1_8B"))
+        assert run("read", ["training_llama.log"]) == 0
+        assert "Result: " not in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -168,3 +169,28 @@ def test_a_broken_file_in_the_folder_is_in_nobodys_way(done):
 def test_wrong_lists(words, capsys):
     assert run("benchmark", words) == ExitStatus.USAGE
     assert words[0] in capsys.readouterr().err
+
+
+def test_c3_a_dry_run_names_the_files_that_the_run_writes(capsys):
+    words = [*WORDS, "--gpus", "1,2", "--json"]
+    assert run("benchmark", [*words, "--dry-run"]) == 0
+    planned = [command["result"] for command in json.loads(capsys.readouterr().out)["commands"]]
+    assert run("benchmark", words) == 0
+    written = [result["path"] for result in json.loads(capsys.readouterr().out)["results"]]
+    assert sorted(set(planned)) == sorted(set(written))
+    assert len(set(planned)) == len(planned) == 4
+
+
+def test_c3_with_results_of_other_settings_in_the_directory(done, capsys):
+    words = ["--model", "llama", "--steps", "60", "--micro-batch-size", "1,2", "--seed", "7", "--dry-run"]
+    assert run("benchmark", words) == 0
+    planned = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("result: ")]
+    there = set(Path("output").glob("*.json"))
+    assert run("benchmark", words[:-1]) == 0
+    assert sorted(planned) == sorted(map(str, set(Path("output").glob("*.json")) - there))
+
+
+def test_c3_with_results_of_the_same_settings_in_the_directory(done, capsys):
+    assert run("benchmark", [*WORDS, "--dry-run"]) == 0
+    planned = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("result: ")]
+    assert sorted(planned) == sorted(map(str, Path("output").glob("*.json")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import timed_framework
 
 from tprimat.cli import run
 from tprimat.errors import ExitStatus
+from tprimat.measure import tune as search_of
 from tprimat.store import store
 
 pytest.importorskip("optuna")
@@ -190,3 +192,48 @@ def test_without_optuna_it_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert tune() == ExitStatus.USAGE
     assert 'pip install "optuna>=4"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("budget", "tried", "needed"),
+    [
+        ("200s", 2, "14m"),
+        ("199s", 1, "14m"),
+        ("13m", 4, None),
+    ],
+)
+def test_c4_a_search_that_the_budget_ends_says_what_was_not_tried_and_how_to_go_on(
+    budget, tried, needed, monkeypatch, capsys
+):
+    """A trial takes 100 s by this clock, and half of the budget is for trials: all four need 800 s."""
+    monkeypatch.setattr(search_of.Tuner, "_elapsed_s", property(lambda self: 100.0 * len(self._tried)))
+    assert tune("--budget", budget) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert document()["tuning"]["trials"] == tried
+    assert ("not tried" in out) == (needed is not None)
+    if needed:
+        assert f"{4 - tried} of 4 settings were not tried: trials may take half of the budget" in out
+        assert f"for all of them: --budget {needed}" in out
+
+
+def test_c4_the_advised_budget_is_enough(monkeypatch, capsys):
+    monkeypatch.setattr(search_of.Tuner, "_elapsed_s", property(lambda self: 100.0 * len(self._tried)))
+    assert tune("--budget", "14m") == 0
+    assert "not tried" not in capsys.readouterr().out
+
+
+def test_c4_a_search_without_a_faster_setting_says_what_was_not_tried(monkeypatch, capsys):
+    monkeypatch.setattr(search_of, "PATIENCE", 1)
+    assert tune() == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"\d of 4 settings were not tried: 1 in a row were no faster", out)
+
+
+@pytest.mark.parametrize(("left", "said"), [(700.0, True), (10_000.0, False)])
+def test_c4_a_confirmation_that_the_budget_shortens_says_so(left, said, monkeypatch, capsys):
+    monkeypatch.setattr(search_of.Tuner, "_elapsed_s", property(lambda self: 1800.0 - left if self._tried else 0.0))
+    monkeypatch.setattr(search_of.Tuner, "_full_run_s", lambda self, candidate: 200.0)
+    monkeypatch.setattr(search_of, "SEARCH_SHARE", 1.0)
+    assert tune() == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert ("the budget leaves time for" in out) == said

@@ -91,7 +91,7 @@ def test_what_is_recorded(trained):
     assert run.optimizer == recipe.hyperparameters(SMALL)
     assert run.data == TokenSource(64, 1234).described(4, 16)
     assert run.source.kind == "live"
-    assert "BENCHMARK COMPLETE" in printed
+    assert "Recorded llama: " in printed
     assert progress.MARK not in printed
 
 

@@ -74,7 +74,7 @@ def test_origins_are_no_part_of_a_training(resolved):
 def test_a_dry_run_states_each_setting_with_its_origin(resolved, framework, shows, tmp_path):
     request = resolved("--seed", "7", framework=framework)
     with console.capture_output(console.Verbosity.JSON, lambda: str) as output:
-        display.show(plan.Plan((by_name(framework),), (request,), tmp_path))
+        display.show(plan.Plan((by_name(framework),), (request,), tmp_path), [tmp_path / "result.json"])
     (shown,) = output.values["commands"]
     settings = shown["settings"]
     assert settings["seed"] == {"value": 7, "set_by": "user"}

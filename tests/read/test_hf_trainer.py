@@ -202,7 +202,7 @@ class TestConsole:
     def test_not_a_number(self):
         (run,) = runs_of_text("{'loss': nan, 'grad_norm': inf, 'learning_rate': 1e-05, 'epoch': 0.1}\n")
         assert (run.loss_values, run.grad_norms) == ((None,), (None,))
-        assert any("not a number" in warning for warning in run.warnings)
+        assert any("not a number" in warning for warning in run.sentences)
 
     def test_evaluations_and_two_trainings(self):
         one = "{'loss': 1.0, 'learning_rate': 1e-05, 'epoch': 0.5}\n{'eval_loss': 0.9, 'eval_runtime': 3.0}\n"
@@ -214,7 +214,7 @@ class TestConsole:
     def test_a_crash_is_told(self):
         log = self.SETUP + "{'loss': 1.5, 'learning_rate': 1e-05, 'epoch': 0.67}\n"
         (run,) = runs_of_text(log + "Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory.\n")
-        assert run.status == "incomplete"
+        assert (run.status, run.ending.kind) == ("failed", "failed")
         assert "OutOfMemoryError" in run.status_reason
 
     def test_prose_with_a_dictionary_of_something_else_is_no_training(self):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tprimat import api
 from tprimat.read.parsing import values
 from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import (
@@ -308,3 +309,34 @@ def test_a_repeated_statement_keeps_its_first_line():
 
 def test_a_statement_weighs_1_by_itself():
     assert LoggedValue(5, 3, "a") == LoggedValue(5, 3, "a", 1)
+
+
+@pytest.mark.parametrize(
+    ("printed", "factor", "value"),
+    [
+        (1537.6, "1e-3", 1.5376),
+        (324.721609, "1e-3", 0.324721609),
+        (1e-05, "1e-3", 1e-08),
+        (0.07, "3600", 252.0),
+        (5000.0, "1e-3", 5.0),
+    ],
+)
+def test_c16_a_change_of_unit_adds_no_digits(printed, factor, value):
+    assert values.times(printed, factor) == value
+
+
+@pytest.mark.parametrize("name", ["step_time_ms", "time_ms"])
+def test_c16_times_of_a_log_have_the_digits_that_it_prints(name, tmp_path):
+    printed = [1537.6, 1026.62, 324.721609, 99.3, 1234.5678, 640.07]
+    path = tmp_path / "log.csv"
+    rows = [f"{step},{time},2.0" for step, time in enumerate(printed, 1)]
+    path.write_text("\n".join([f"step,{name},loss", *rows, ""]), encoding="utf-8")
+    (run,) = api.read_log(path, columns={"step": "step", "time_ms": name, "loss": "loss"})
+    assert [repr(time) for time in run.step_times] == [
+        "1.5376",
+        "1.02662",
+        "0.324721609",
+        "0.0993",
+        "1.2345678",
+        "0.64007",
+    ]

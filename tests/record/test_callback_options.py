@@ -20,7 +20,7 @@ WELL = {
     "micro_batch_size": None,
     "sequence_length": None,
     "model_config": None,
-    "log_every": 10,
+    "log_every": None,
     "label": None,
     "setup": None,
     "quiet": False,

@@ -134,7 +134,7 @@ class TestReading:
         assert not finished
         assert (run.steps, run.window_steps, run.step_times) == ((1, 3), (1, 2), (0.5, None))
         assert (run.loss_values, run.learning_rates, run.grad_norms) == ((2.5, None), (None, 0.001), (1.5, None))
-        assert (run.status, run.status_reason) == outcome.KILLED
+        assert (run.status, run.status_reason, run.ending) == outcome.KILLED
         assert run.warnings == ("a doubt", recovery.RECOVERED)
 
     def test_cut_at_any_byte_it_loses_the_last_line_alone(self):

@@ -155,8 +155,8 @@ class TestWhatIsRecorded:
 
     def test_the_end_tells_how_many_runs_the_file_has(self, record, capsys):
         (path,) = {(recorder := record(quiet=False), trained(recorder))[0].path for _ in range(2)}
-        ends = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Results saved to")]
-        assert ends == [f"Results saved to: {path}", f"Results saved to: {path} (now 2 runs)"]
+        ends = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Results")]
+        assert ends == [f"Results: {path}", f"Results: {path} (now 2 runs)"]
 
     def test_session_and_round_are_those_of_the_command_that_measures(self, record, monkeypatch):
         monkeypatch.setenv(progress.SESSION, "ab12/3")

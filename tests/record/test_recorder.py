@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tprimat.notes import Note
 from tprimat.record.recorder import Recorder, format_steps
 
 
@@ -86,6 +87,19 @@ def test_a_pause_is_in_no_step_and_what_came_before_it_is(clock):
     recorder.finish()
     assert [record.seconds for record in recorder.records] == pytest.approx([1.0, 0.75])
     assert recorder.warnings == []
+
+
+def test_c16_a_step_time_has_the_digits_of_its_clock(clock):
+    recorder = started(clock)
+    step(recorder, clock, 1, 1.0)
+    clock.advance(0.1)
+    recorder.pause()
+    clock.advance(4.9)
+    recorder.resume()
+    # The two parts are floats, whose sum has digits of its own.
+    step(recorder, clock, 2, 0.224721609)
+    recorder.finish()
+    assert recorder.records[1].seconds == 0.324721609
 
 
 def test_pause_before_the_start_means_nothing(clock):
@@ -250,8 +264,9 @@ def test_values_that_are_not_finite_are_named_and_left_out(clock):
         step(recorder, clock, number, 1.0, values=lambda loss=loss: (loss, float("inf")))
     recorder.finish()
     assert [record.loss for record in recorder.records] == [2.5] + 7 * [None]
+    fields = {"steps": "steps 2, 3, 4, 5, 6 and 2 more", "first": 2, "last": 8}
+    assert recorder.notes == (Note("loss-not-finite", fields),)
     assert recorder.warnings == [
-        "loss not finite (NaN or infinite) in steps 2, 3, 4, 5, 6 and 2 more",
         "gradient norm not finite (NaN or infinite) in steps 1, 2, 3, 4, 5 and 3 more",
     ]
 

@@ -6,12 +6,14 @@ import re
 from pathlib import Path
 
 import msgspec
+import pytest
 from made_preflights import device, preflight
 
 from tprimat.console import Verbosity
 from tprimat.preflight.findings import findings
 from tprimat.report import terminal
 from tprimat.report.preflight import document
+from tprimat.results.preflight import Finding
 
 
 def lines(file, verbosity=Verbosity.NORMAL):
@@ -28,7 +30,7 @@ def test_eight_gpus_with_all_that_may_be_found_fit_a_screen():
     shown = lines(file)
     assert len(shown) <= 23  # and a line before
     assert max(map(len, shown)) <= 80
-    assert "  9 more with --verbose" in shown
+    assert "  10 more with --verbose" in shown
     assert len(lines(file, Verbosity.VERBOSE)) > 24 + 8 * 9
 
 
@@ -45,3 +47,20 @@ def test_what_could_not_be_measured_is_there_with_its_reason():
     text = "\n".join(lines(preflight(device(0, unknown={"fp8": "no kernel"}))))
     assert "! not measured: fp8: no kernel" in text
     assert "slowest" not in text
+
+
+@pytest.mark.parametrize(
+    ("devices", "wrong", "verdict"),
+    [
+        ((1.0, 1.0, 1.0), (), "Ready: nothing was found that slows a benchmark"),
+        ((1.0, 1.0, 0.8), (), "Not ready: GPU 2 is slower than the others"),
+        ((1.0, 1.0, 1.0), ("power_cap",), "Usable: 1 finding may slow a benchmark"),
+        ((1.0, 1.0, 1.0), ("power_cap", "cpu_busy"), "Usable: 2 findings may slow a benchmark"),
+        ((1.0, 1.0, 1.0), ("cpu_busy", "wrong_sum"), "Not ready: an all-reduce returned a wrong sum"),
+    ],
+)
+def test_c11_a_preflight_ends_with_a_verdict(devices, wrong, verdict):
+    file = preflight(*(device(index, rate) for index, rate in enumerate(devices)))
+    found = [*findings(file), *(Finding(code=code, text=f"found {code}") for code in wrong)]
+    file = msgspec.structs.replace(file, findings=tuple(found))
+    assert lines(file)[0] == verdict

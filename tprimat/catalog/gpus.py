@@ -26,7 +26,7 @@ from typing import TypeVar
 import msgspec
 
 from tprimat.results.run import GpuInfo
-from tprimat.text import suggestion
+from tprimat.text import ended, letters_and_digits, suggestion
 from tprimat.units import GB, GIB
 
 _Row = TypeVar("_Row")
@@ -263,7 +263,7 @@ def short_name(device_name: str | None) -> str:
     rows = _named(whole)
     whole = rows[0].short_name if len(rows) == 1 else _SAYS_NOTHING.sub("", whole).strip() or name
     label = f"{whole} {part[0]}" if part else whole
-    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1].rstrip() + "…"
+    return ended(label, _LONGEST_LABEL)
 
 
 def suggested(name: str) -> str:
@@ -320,7 +320,14 @@ def cores(architecture: str | None, compute_units: int | None) -> int | None:
 
 def _named(name: str) -> list[Gpu]:
     """Return the rows that a bare name can mean. Patterns match the whole name, never a part."""
-    return [gpu for gpu in gpus() if gpu.name_pattern and re.fullmatch(gpu.name_pattern, name, re.IGNORECASE)]
+    rows = [gpu for gpu in gpus() if gpu.name_pattern]
+    found = [gpu for gpu in rows if re.fullmatch(gpu.name_pattern, name, re.IGNORECASE)]
+    return found or [gpu for gpu in rows if is_called(gpu, name)]
+
+
+def is_called(gpu: Gpu, name: str) -> bool:
+    """Return whether a row's key, title or short name has the letters and digits of a name: H100 SXM of H100-SXM."""
+    return letters_and_digits(name) in map(letters_and_digits, (gpu.key, gpu.title, gpu.short_name))
 
 
 def _match_by_facts(info: GpuInfo) -> Match:

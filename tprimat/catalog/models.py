@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import operator
 import re
+from collections.abc import Sequence
 
 import msgspec
 
@@ -14,7 +15,7 @@ from tprimat.catalog.gpus import read_table
 from tprimat.errors import UsageError
 from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import NEEDED, SHAPE
-from tprimat.text import suggestion
+from tprimat.text import join_names, letters_and_digits, suggestion
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,8 +109,35 @@ def by_name(name: str) -> Model:
     """Return the row of a model to train, by what a user typed. Raises UsageError for one that no row has."""
     if (model := find(name.lower())) is not None and model.name in _TRAINED:
         return model
-    hint = suggestion(name.lower(), names(), f"choose from {', '.join(names())}")
+    hint = suggested(name, names(), f"choose from {', '.join(names())}")
     raise UsageError(f"unknown model {name!r}", hint=hint, heading="unknown-model")
+
+
+def trained_name(text: str) -> str:
+    """Return the name of the model that a user typed, such as llama for Llama-3.1-8B; else the text in lower case."""
+    row = find(text.strip())
+    return row.name if row else text.strip().lower()
+
+
+def suggested(name: str, known: Sequence[str], otherwise: str) -> str:
+    """Return which of the known names may be meant by one that isn't known; another text if none may be.
+
+    Those that begin with it come first: by llama2 llama-2-7b, llama-2-13b or llama-2-70b is meant.
+    """
+    key = letters_and_digits(name)
+    if longer := [each for each in known if letters_and_digits(each).startswith(key)]:
+        return f"did you mean {join_names(longer, word='or')}?"
+    # llama2 is no misspelt llama.
+    family = next((each for each in known if each in _TRAINED and key.startswith(each)), None)
+    return f"{otherwise}; {family} is {title(family)}" if family else suggestion(key, known, otherwise)
+
+
+def advice(name: str) -> str:
+    """Return advice on a name that no model has; an empty text for one that a model has."""
+    if find(name) or recognize(name):
+        return ""
+    # The first alias of llama is llama-3.1-8b.
+    return suggested(name, [model.aliases[0] for model in models()], "")
 
 
 def of_family(name: str | None) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ def parse(
             absent.append(name.strip())
         for each in fitting:
             # A price for a whole name wins over one for a part of it.
-            is_whole = _words(each) == _words(name)
+            is_whole = _letters(each) == _letters(name)
             if each in prices and is_whole == (each in whole):
                 raise UsageError(f"--cost: {each} has two prices", hint="use a longer part of its name", heading=_WRONG)
             if is_whole or each not in prices:
@@ -108,18 +108,19 @@ def is_price(word: str) -> bool:
 
 def fitting_names(name: str, names: Sequence[str], known: Mapping[str, str] | None = None) -> list[str]:
     """Return the systems that a part of a name means: whole names, else names, else by all that is known of them."""
-    whole = [each for each in names if _words(each) == _words(name)]
+    whole = [each for each in names if _letters(each) == _letters(name)]
     return whole or _fitting(name, {each: each for each in names}) or _fitting(name, known or {})
 
 
 def _fitting(name: str, texts: Mapping[str, str]) -> list[str]:
     """Return the systems whose text has a name. Words win over their beginnings.
 
-    B200 is not GB200 and H20 is not H200; MI300 is MI300X.
+    B200 is not GB200 and H20 is not H200; MI300 is MI300X, and H100PCIe is H100 PCIe.
     """
     if not (words := _words(name)).strip():
         return []
-    begin = re.compile(rf"(?<=\s){re.escape(words.strip())}{r'(?![0-9])' if words.strip()[-1:].isdigit() else ''}")
+    spelled = " ?".join(map(re.escape, _letters(name)))
+    begin = re.compile(rf"(?<=\s){spelled}{r'(?![0-9])' if words.strip()[-1:].isdigit() else ''}")
     found = [each for each, text in texts.items() if words in _words(text)]
     return found or [each for each, text in texts.items() if begin.search(_words(text))]
 
@@ -127,7 +128,11 @@ def _fitting(name: str, texts: Mapping[str, str]) -> list[str]:
 def _words(text: str) -> str:
     """Return lower-case words with a space on either side; 8×H100 is two, micro-batch 2 is micro2."""
     parted = re.sub(r"\b([0-9]+)[x×](?=\w)", r"\1 ", text.casefold()).replace("micro-batch ", "micro")
-    return f" {' '.join(re.sub(r'[,()]', ' ', parted).split())} "
+    return f" {' '.join(re.sub(r'[,()_-]', ' ', parted).split())} "
+
+
+def _letters(name: str) -> str:
+    return _words(name).replace(" ", "")
 
 
 def _price(text: str) -> Price:

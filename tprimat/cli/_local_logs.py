@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tprimat import console, units
+from tprimat import console, frameworks, units
 from tprimat.catalog import models
 from tprimat.cli import extract_primus
 from tprimat.console import Verbosity
@@ -51,6 +51,9 @@ def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | No
     if not search.logs:
         return None
     _show(search, requested)
+    here = (each for each in frameworks.FRAMEWORKS if machine.platform in each.automatic_on)
+    if usable := next((each.name for each in here if each.unavailable() is None), None):
+        console.note(f"to measure this machine instead: ./benchmark.py --framework {usable}")
     if options.dry_run:
         for log in search.logs:
             console.summary(plain(log.path))
@@ -64,7 +67,7 @@ def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | No
 
 
 def _show(search: Search, requested: Sequence[str]) -> None:
-    """Print what was found, why, how old it is, what was skipped, and how to measure instead."""
+    """Print what was found, why, how old it is, and what was skipped."""
     console.info("Importing local training logs; nothing is trained:")
     now = time.time()
     for log in search.logs:
@@ -86,7 +89,6 @@ def _show(search: Search, requested: Sequence[str]) -> None:
     if missing:
         variables = " ".join(f"{find_logs.variable(model)}=FILE" for model in missing)
         console.info(f"  no log of {', '.join(missing)} (set {variables})")
-    console.note("to measure this machine instead: ./benchmark.py --framework lightning")
 
 
 def _logs(search: Search, label: str | None) -> Iterator[tuple[str, GivenValues]]:

@@ -49,7 +49,7 @@ def main(options: argparse.Namespace) -> int:
     console.info(terminal.write(report.document(file, path), verbosity=output.verbosity).rstrip())
     for each in file.findings:
         console.warn(each.text)
-    return ExitStatus.SLOWER if file.slow_devices else ExitStatus.OK
+    return ExitStatus.OK if file.is_ready else ExitStatus.SLOWER
 
 
 def _start(options: argparse.Namespace, output_dir: Path) -> PreflightFile:

@@ -8,12 +8,12 @@ import dataclasses
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from tprimat import console
 from tprimat.catalog import models
-from tprimat.cli import _imported
+from tprimat.cli import _comparing, _imported
 from tprimat.cli._arguments import prints_outcome
 from tprimat.console import Verbosity, info
 from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError, UsageError
@@ -22,6 +22,8 @@ from tprimat.log_import import bundle, find_logs, inputs, load, sources
 from tprimat.log_import.extract import GivenValues
 from tprimat.log_import.importer import LogImport
 from tprimat.read import mapped
+from tprimat.results.result_file import Loaded
+from tprimat.store import store
 from tprimat.text import counted, plain, shortened
 
 MOST_SKIPPED = 4
@@ -35,12 +37,16 @@ FULL_ACCOUNT = 3
 def main(arguments: argparse.Namespace) -> int:
     """Read logs and write their results. What can't be read doesn't keep the rest from being read."""
     bundle.check(arguments.bundle)
+    there: list[Loaded] = []
     if not arguments.paths:
+        there = store.find([*filter(Path.is_dir, (Path(arguments.output_dir), _comparing.OLDEST_FOLDER))])[0]
         where = find_logs.folders(Path.cwd(), Path(arguments.output_dir), REPOSITORY, os.environ)
         found = find_logs.search(models.names(), where, os.environ).logs
         earlier = (Path(parent, name) for parent in (".", "..") for name in find_logs.EARLIER_FOLDERS)
         arguments.paths = [str(each) for each in earlier if each.is_dir()]
         arguments.paths += [str(log.path) for log in found]
+        if there and not arguments.paths:
+            return _list(there)
         if not arguments.paths:
             hint = "pass a log file, a directory, or - for stdin"
             text = "no training log of a known model in this directory, output/ or logs/"
@@ -75,7 +81,17 @@ def main(arguments: argparse.Namespace) -> int:
         if arguments.bundle and batch.results:
             logs_left = [path for path in packed if str(path) != inputs.STANDARD_INPUT]
             bundle.write_and_report(arguments.bundle, [result.path for result in batch.results], logs_left)
-    return _report(batch)
+    status = _report(batch)
+    _list(there, {result.path.absolute() for result in batch.results})
+    return status
+
+
+def _list(files: Sequence[Loaded], written: Collection[Path] = ()) -> int:
+    """Print a line for each result that was here before; those that were written are shown already."""
+    for file in (each for each in files if Path(each.name).absolute() not in written):
+        model = plain(file.runs[0].model or "model unknown")
+        info(f"Result:  {plain(file.name)}: {model}, {counted(len(file.runs), 'run')}")
+    return ExitStatus.OK
 
 
 def _unpacked(

@@ -21,6 +21,7 @@ from tprimat.frameworks.primus.resolve import Planner, models_of
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
+from tprimat.measure import sweep
 from tprimat.measure.display import SMOKE_TEST_BELOW, introduce, show
 from tprimat.measure.plan import device_of, plan_for
 from tprimat.measure.session import Session
@@ -54,7 +55,7 @@ def main(options: argparse.Namespace) -> int:
     session = Session(plan_of_session, machine)
     is_ready = session.is_ready()
     if options.dry_run:
-        show(plan_of_session)
+        show(plan_of_session, sweep.result_files(plan_of_session, machine))
     if options.dry_run or not is_ready:
         return ExitStatus.OK if is_ready else ExitStatus.USAGE
     session.run()

@@ -17,7 +17,7 @@ from pathlib import Path
 from tprimat import read
 from tprimat.errors import TensorPrimatError, UnreadableError
 from tprimat.log_import.inputs import Log
-from tprimat.text import counted
+from tprimat.text import counted, letters_and_digits
 
 ENDINGS = re.compile(r"\.(?:log|txt)(?:\.(?:gz|bz2|xz|zst))?$", re.IGNORECASE)
 HEAD_LINES = 20_000
@@ -182,7 +182,7 @@ def _read_head(path: Path) -> _LogProbe:
 
 def belongs(stated: str, model: str) -> bool:
     """Return whether a model named in a log belongs to a family: llama3.2_1B is a Llama."""
-    return model in re.sub(r"[^a-z0-9]", "", stated.lower())
+    return model in letters_and_digits(stated)
 
 
 def _files(where: Mapping[Path, bool]) -> dict[Path, float]:

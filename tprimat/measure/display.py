@@ -37,26 +37,33 @@ NARROWEST_BAR = 10
 """Columns of the bar that moves; the text beside it gives way."""
 
 
-def show(plan: Plan) -> None:
-    """Print what would be run, to the last option; its command is the outcome of a dry run, at any verbosity."""
-    named: set[Path] = set()
-    for number, request in enumerate(plan.requests, 1):
+def show(plan: Plan, results: Sequence[Path]) -> None:
+    """Print what would be run and the result files; the commands are the outcome of a dry run, at any verbosity.
+
+    A command that differs from the first one in values alone, such as --model=qwen, is shown by them.
+    """
+    first: list[str] = []
+    for number, (request, result) in enumerate(zip(plan.requests, results, strict=True), 1):
         framework = plan.framework_of(request)
         command = framework.launcher.launch(request).shell_line()
-        result = plan.output_dir / framework.launcher.result_name(request)
+        words = _WORD.findall(command)
+        first = first or words
+        other = [word for word in words if word not in first]
+        is_short = number > 1 and len(words) == len(first) and all(word.startswith("--") for word in other)
+        is_short = is_short and console.verbosity() is Verbosity.NORMAL
         place = f"{number}. " if len(plan.requests) > 1 else ""
-        console.info(f"\n{place}{plan.name_of(request)}: {counted(plan.runs, 'run')}")
-        console.info(_continued(command))
+        title = f"{place}{plan.name_of(request)}: {counted(plan.runs, 'run')}"
+        console.info(f"{title}, as 1 with {' '.join(other)}" if is_short else f"\n{title}")
+        if not is_short:
+            console.info(_continued(command))
         console.summary(command)
-        is_taken = result in named
-        named.add(result)
         values: dict[str, object] = {"model": request.model, "framework": request.framework, "command": command}
         # A part of the name may not be known before the training.
-        values["result"] = None if "{" in result.name or is_taken else str(result)
+        values["result"] = None if "{" in result.name else str(result)
         settings = {row.request: {"value": value, "set_by": origin} for row, value, origin in _settings(plan, request)}
         values |= {"settings": settings} if settings else {}
         console.current().values.setdefault("commands", []).append(values)
-        console.info(f"result: {result}{' (the shorter name is taken)' if is_taken else ''}")
+        console.info(f"result: {result}")
     console.info("\nNothing was run.")
 
 

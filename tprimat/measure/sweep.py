@@ -7,17 +7,20 @@ import copy
 import dataclasses
 import hashlib
 import itertools
+import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tprimat import console, units
+from tprimat.checks.endings import not_finite
 from tprimat.errors import UsageError
+from tprimat.frameworks import scales
 from tprimat.frameworks.request import Request
 from tprimat.machine.platforms import Machine
 from tprimat.measure.plan import Plan
 from tprimat.record import recovery
-from tprimat.results.run import Run
+from tprimat.results.run import Data, Run
 from tprimat.store import store
 from tprimat.text import counted
 
@@ -26,6 +29,10 @@ SWEPT = ("num_nodes", "gpus")
 
 STILL_ENDING_S = 40.0
 """How long a training may take to end whose session was killed: twice the grace that it has to write its result."""
+
+START_S, SEQUENCE_S = 10.0, 0.05
+"""Of a run of a tiny model on a CPU: start-up, and a sequence of a step, for a rough duration. Two threads of an EPYC
+take 69 ms for a step of two sequences."""
 
 _OF_A_SESSION = {"output_dir", "node_index", "result_node", "rendezvous", "origins"}
 """Fields of a request that are no part of the configuration: another session has others."""
@@ -116,9 +123,28 @@ def found(plan: Plan, machine: Machine) -> dict[Key, list[Found]]:
     return runs
 
 
+def result_files(plan: Plan, machine: Machine) -> list[Path]:
+    """Return the result file of each request of a plan, as its runs will write them; parts of a name may be unknown."""
+    planned: dict[Path, tuple[Run, ...]] = {}
+    paths = []
+    for request in plan.requests:
+        config = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
+        known = {"request": digest(request, machine), "gpu_info": machine.gpu_info, "data": Data(seed=request.seed)}
+        name = plan.framework_of(request).launcher.result_name(request)
+        paths.append(
+            store.planned_place(plan.output_dir / name, request.to_run(training_config=config, **known), planned)
+        )
+    return paths
+
+
 def is_done(run: Run, *, retries_failed: bool) -> bool:
-    """Return whether a training isn't to be repeated: an interrupted one is, a failed one if that is requested."""
-    return run.status == "complete" or (run.status == "failed" and not retries_failed)
+    """Return whether a training isn't to be repeated: an interrupted one is, a failed one if that is requested.
+
+    One whose loss is not a number has failed.
+    """
+    if run.status == "failed" or not_finite(run):
+        return not retries_failed
+    return run.status == "complete"
 
 
 def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]]) -> None:
@@ -154,4 +180,8 @@ def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]])
     console.current().values["plan"] = values
     console.info(f"plan: {', '.join(parts)}")
     if "seconds_at_most" in values:
-        console.info("(upper bound set by --time-limit; a run that completes its steps ends sooner)")
+        sooner = "a run that completes its steps ends sooner"
+        if all(request.scale == scales.SCALES[0].name and request.platform == "cpu" for request in left):
+            usual = sum(START_S + SEQUENCE_S * request.steps * request.global_batch_size for request in left)
+            sooner = f"all steps should take about {math.ceil(usual / 60)} min"
+        console.info(f"(upper bound set by --time-limit; {sooner})")

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import io
 import itertools
+import math
 import os
 import statistics
 import time
@@ -16,6 +17,7 @@ from typing import Any
 import msgspec
 
 from tprimat import console, units
+from tprimat.checks.endings import not_finite
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, TrainingFailedError, missing_package
 from tprimat.frameworks.search_space import Candidate, Space, name_of
@@ -110,6 +112,7 @@ class Tuner:
         for candidate, report in self._candidates():
             share = SEARCH_SHARE if best is not None else 1.0
             if since >= PATIENCE or self._elapsed_s > share * self._budget_s:
+                self._note_untried(f"{since} in a row were no faster" if since >= PATIENCE else None)
                 break
             trial = self._try(candidate, report)
             if self.interrupted:
@@ -127,6 +130,17 @@ class Tuner:
                 console.info(f"{line}, fastest so far")
             else:
                 console.debug(line)
+
+    def _note_untried(self, reason: str | None) -> None:
+        """Print how many settings were not tried: for a reason, or as the budget is too short, and which would do."""
+        total, tried = len(self._space.candidates), len(self._tried)
+        if reason is None:
+            enough_s = total * self._elapsed_s / tried / SEARCH_SHARE
+            half = units.duration(SEARCH_SHARE * self._budget_s)
+            reason = (
+                f"trials may take half of the budget, {half}; for all of them: --budget {math.ceil(enough_s / 60)}m"
+            )
+        console.note(f"{total - tried} of {counted(total, 'setting')} were not tried: {reason}", weakens=True)
 
     def _candidates(self) -> Iterator[tuple[Candidate, Any]]:
         """Yield each setting once, with optuna's trial: the untuned one first, then as optuna chooses."""
@@ -201,6 +215,7 @@ class Tuner:
     def _confirm(self, finalists: list[Candidate]) -> Session:
         """Measure the finalists in full, interleaved; fewer of them, or fewer runs, if the budget ends before."""
         runs = self._plan.runs if self._plan.runs > 1 else RUNS
+        wanted = runs * len(finalists)
         left = self._budget_s - self._elapsed_s
 
         def seconds() -> float:
@@ -211,6 +226,8 @@ class Tuner:
         while seconds() > left and len(finalists) > 2:
             # The untuned setting stays: how much the search gained is the point.
             finalists.remove(next(each for each in reversed(finalists) if each.name != self._default.name))
+        if (planned := runs * len(finalists)) < wanted:
+            console.note(f"the budget leaves time for {planned} of {wanted} confirming runs", weakens=True)
         folder = self._folder / "confirmation"
         requests = [self._space.request(each, folder) for each in finalists]
         plan = dataclasses.replace(self._plan, requests=tuple(requests), output_dir=folder, runs=runs)
@@ -235,11 +252,8 @@ class Tuner:
     def _conclude(self, finalists: Sequence[Candidate], session: Session) -> Path:
         confirmed = []
         for candidate, runs in zip(finalists, session.runs, strict=True):
-            rates = [
-                rate
-                for run, summary in runs
-                if run.status == "complete" and (rate := summary.performance.tokens_per_second_per_gpu)
-            ]
+            summaries = [summary for run, summary in runs if run.status == "complete" and not not_finite(run)]
+            rates = [rate for each in summaries if (rate := each.performance.tokens_per_second_per_gpu)]
             rate = round(statistics.geometric_mean(rates), 3) if rates else None
             confirmed.append(Confirmed(name=candidate.name, runs=len(rates), tokens_per_second_per_gpu=rate))
         best = max(confirmed, key=lambda each: each.tokens_per_second_per_gpu or 0.0)
@@ -306,7 +320,9 @@ def _trial_of(candidate: Candidate, run: Run | None, pruning: _Pruning, seconds:
     median = statistics.median(times[max(1, len(times) // 4) :]) if len(times) > 1 else None
     reason = run.status_reason if run is not None else "no result was written"
     status = "failed"
-    if run is not None and run.status == "complete" and median is not None:
+    if run is not None and not_finite(run):
+        reason = "loss is not a number"
+    elif run is not None and run.status == "complete" and median is not None:
         status, reason = "complete", run.status_reason
     elif pruning.is_pruned:
         status, reason = "pruned", None

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from tprimat.analysis import stats
-from tprimat.results.preflight import SLOW, Finding, PreflightFile, label
+from tprimat.results.preflight import SLOW, WRONG_SUM, Finding, PreflightFile, label
 from tprimat.text import join_names
 
 SLOW_SHARE = 0.05
@@ -76,7 +76,7 @@ def _slow(file: PreflightFile) -> Iterator[Finding]:
 
 def _wrong(file: PreflightFile) -> Iterator[Finding]:
     if sizes := [each.bytes for each in file.all_reduce if not each.is_right]:
-        yield Finding(code="wrong_sum", text=f"an all-reduce of {min(sizes)} bytes returned a wrong sum")
+        yield Finding(code=WRONG_SUM, text=f"an all-reduce of {min(sizes)} bytes returned a wrong sum")
 
 
 def _capped(file: PreflightFile) -> Iterator[Finding]:

@@ -208,8 +208,8 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
         rates=tuple(round_figure(each) or 0.0 for each in system.speeds),
         low=low,
         high=high,
-        mark="rejected" if finding else "recomputed from the log" if is_read else "as published",
-        reason=_short(finding.text) if finding else "",
+        mark="rejected" if finding or system.has_failed else "recomputed from the log" if is_read else "as published",
+        reason=_short(finding.text if finding else incomplete_text(system) if system.has_failed else ""),
         note="; ".join(_public(each) for each in notes if each),
         source=_files(system),
     )

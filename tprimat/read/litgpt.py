@@ -55,18 +55,17 @@ class Reader(StepReader):
             self._incomplete = True
         self._last = iteration
         self._count += 1
-        milliseconds = number(match["milliseconds"])
-        self._iterations[iteration] = None if milliseconds is None else milliseconds / 1e3
+        self._iterations[iteration] = number(match["milliseconds"])
         if not match["ends"] or step < 1:
             return True
         record = Record(step, line.number, window=1)
-        times = [seconds for seconds in self._iterations.values() if seconds is not None]
+        times = [milliseconds for milliseconds in self._iterations.values() if milliseconds is not None]
         first = not self.sorter.trainings and next(iter(self._iterations)) != 1
         if len(times) == len(self._iterations) and not self._incomplete and not first:
-            record.put("seconds", sum(times))
+            record.put("milliseconds", round(sum(times), 6))
             record.put("iterations", len(self._iterations))
         record.put("loss", match["loss"])
-        record.put("iteration_seconds", times[-1] if times else None)
+        record.put("iteration_milliseconds", times[-1] if times else None)
         self.sorter.take(record)
         self._iterations, self._incomplete = {}, False
         return True

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import count, number, state, statements, whole_ratio
+from tprimat.read.parsing.values import count, number, state, statements, times, whole_ratio
 
 _STEP = re.compile(r"\bstep:(\d{1,12}) - ")
 # Values of numpy 2 are printed as such: np.float64(0.5).
@@ -76,7 +76,7 @@ class Reader(StepReader):
             return False
         printed = {metric[1]: metric[2] for metric in _METRIC.finditer(text, head.start())}
         if (scaled := number(printed.pop("train/lr(1e-3)", None))) is not None:
-            printed["train/lr"] = repr(scaled / 1e3)
+            printed["train/lr"] = repr(times(scaled, "1e-3"))
         record = self.new_record(int(head[1]), line.number, printed)
         record.window = 1
         for name, value in printed.items():

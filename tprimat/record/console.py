@@ -1,33 +1,29 @@
-"""Console lines of a training that records itself: start, a line every so many steps, the end."""
+"""Console lines of a training that records itself: what is recorded, steps if requested, what came of it."""
 
 from __future__ import annotations
 
+import re
 import sys
+from pathlib import Path
 
+from tprimat import units
 from tprimat.analysis.summary import Summary
 from tprimat.results.run import Environment, GpuInfo, Platform, Run
+from tprimat.text import counted, plain
 
-WIDTH = 60
-RULE = "=" * WIDTH
 TITLES: dict[Platform, str] = {"nvd": "CUDA", "amd": "ROCm", "cpu": "CPU"}
+MOST_WARNINGS = 2
+"""Lines of warnings; the result has them all."""
 
 
-def start(platform: Platform, gpu_info: GpuInfo, environment: Environment) -> list[str]:
-    """Return the block before the first step."""
-    facts = {
-        "device_count": gpu_info.device_count,
-        "device_name": gpu_info.device_name,
-        "total_memory_gb": gpu_info.total_memory_gb,
-        **({"cpu_threads": environment.cpu_threads} if platform == "cpu" else {}),
-        **({f"{gpu_info.software_stack}_version": gpu_info.software_version} if platform != "cpu" else {}),
-    }
-    return [
-        RULE,
-        f"BENCHMARK START - Platform: {TITLES[platform]}",
-        RULE,
-        *(f"{name}: {'unknown' if value is None else value}" for name, value in facts.items()),
-        RULE,
-    ]
+def start(platform: Platform, gpu_info: GpuInfo, environment: Environment) -> str:
+    """Return the line before the first step."""
+    device = plain(gpu_info.device_name or "unknown device")
+    if platform == "cpu":
+        return f"Recording on {device}, {counted(environment.cpu_threads or 1, 'thread')}"
+    parts = [f"{gpu_info.device_count or 'some'} × {device}", f"{units.gigabytes(gpu_info.total_memory_gb)} each"]
+    parts += [f"{TITLES[platform]} {gpu_info.software_version}"] if gpu_info.software_version else []
+    return f"Recording on {', '.join(parts)}"
 
 
 def step(platform: Platform, number: int, seconds: float | None, mean: float | None, memory_gb: float | None) -> str:
@@ -38,29 +34,39 @@ def step(platform: Platform, number: int, seconds: float | None, mean: float | N
     )
 
 
-def end(platform: Platform, run: Run, summary: Summary) -> list[str]:
-    """Return the block of metrics after the last step, without its last rule."""
-    figures, memory = summary.performance, run.memory_metrics
+PRINTED_MEAN = re.compile(r"^(?:Avg Step Time|Step): +(\d+\.\d+) ?(m?)s\b", re.MULTILINE)
+"""The mean step time that end() prints, in s or ms."""
+
+
+def end(platform: Platform, run: Run, summary: Summary, path: Path | None, runs: int) -> list[str]:
+    """Return what a training came to, after its last step; its result is in a file with so many runs, if in any."""
+    figures, memory, steady = summary.performance, run.memory_metrics, summary.steady
+    reason = f": {plain(run.status_reason)}" if run.status_reason else ""
+    lines = [f"Recorded {plain(run.model or 'a training')}: {counted(len(run.steps), 'step')}, {run.status}{reason}"]
+    speed = ""
+    if (rate := figures.tokens_per_second_per_gpu) is not None:
+        speed = f", {units.number(rate, 0)} tokens/s"
+    if speed and (run.num_gpus or 1) > 1:
+        speed += " per process" if platform == "cpu" else " per GPU"
+    if figures.avg_step_time_seconds is not None:
+        mean = f"mean of steps {steady.first_step} to {steady.last_step}"
+        lines.append(f"Step:    {units.seconds(figures.avg_step_time_seconds)}{speed}, {mean}")
+    peak, of = memory.peak_memory_allocated_gb, "allocated"
     if platform == "cpu":
-        kind, mean, peak = "Process ", memory.avg_memory_process_gb, memory.peak_memory_process_gb
-    else:
-        kind, mean, peak = "", memory.avg_memory_allocated_gb, memory.peak_memory_allocated_gb
-    reason = [f"Reason: {run.status_reason}"] if run.status != "complete" else []
-    rate = figures.tokens_per_second_per_gpu
-    return [
-        RULE,
-        f"BENCHMARK {run.status.upper()} - Platform: {TITLES[platform]}",
-        RULE,
-        *reason,
-        f"Total Steps: {figures.total_steps}",
-        f"Total Time: {_shown(figures.total_time_seconds, '{:.2f}s')}",
-        f"Avg Step Time: {_shown(figures.avg_step_time_seconds, '{:.3f}s')}",
-        f"Throughput: {_shown(figures.steps_per_second, '{:.3f} steps/s')}",
-        *([] if rate is None else [f"Throughput per GPU: {rate:,.1f} tokens/s"]),
-        f"Avg {kind}Memory: {_shown(mean, '{:.2f}GB')}",
-        f"Peak {kind}Memory: {_shown(peak, '{:.2f}GB')}",
-        "",
-    ]
+        peak, of = memory.peak_memory_process_gb, "of the process"
+    lines += [f"Memory:  {units.gigabytes(peak)} {of}, peak"] if peak is not None else []
+    lines.append(f"Results: {path}" if path else "Results were not saved")
+    if runs > 1:
+        lines[-1] += f" (now {runs} runs)"
+    return lines
+
+
+def warnings(texts: list[str]) -> list[str]:
+    """Return the lines of warnings, of many the first ones."""
+    lines = [f"warning: {plain(each)}" for each in texts]
+    if len(lines) > MOST_WARNINGS:
+        lines[MOST_WARNINGS - 1 :] = [f"warning: {len(lines) - MOST_WARNINGS + 1} more in the result"]
+    return lines
 
 
 def echo(lines: list[str], *, to_errors: bool = False) -> None:

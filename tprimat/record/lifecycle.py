@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import os
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from tprimat.record.clocks import Clock, DeviceClock, DeviceScalars, HostClock, 
 from tprimat.record.device import platform_of, restrict_to_devices
 from tprimat.record.journal import Journal, Update
 from tprimat.record.memory import DeviceMemory, Memory, ProcessMemory
-from tprimat.record.outcome import TERMINATED, Outcome, of_exception
+from tprimat.record.outcome import RUNNING, TERMINATED, of_exception
 from tprimat.record.ranks import Process
 from tprimat.record.recorder import Record, Recorder, Values, series
 from tprimat.record.scalars import StepValues
@@ -32,9 +33,11 @@ from tprimat.record.telemetry.timeline import Timeline
 from tprimat.record.wall_time import timeline
 from tprimat.results.account import Entry, Timing
 from tprimat.results.conditions import Preflight
+from tprimat.results.outcome import Outcome
 from tprimat.results.result_file import readable
 from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Run
 from tprimat.store import preflight, store
+from tprimat.text import runnable
 from tprimat.units import round_figure
 
 TIMEOUT_S = 5.0
@@ -42,6 +45,9 @@ TIMEOUT_S = 5.0
 
 METRICS_SHARE = 0.05
 """Of the time of a training: so much may the metrics take that the journal gets at the ends of epochs."""
+
+STEPS_OF_A_LINE = 10
+"""Steps after which memory is read, and a line printed where lines are wanted."""
 
 OnStep = Callable[[int, "int | None", "float | None", "float | None", "float | None", "float | None"], None]
 """Called with (step, steps requested, its time, mean time after the first step, loss, memory); in s and GB."""
@@ -60,7 +66,7 @@ class Options(msgspec.Struct, frozen=True):
     output_dir: Path
     platform: Platform | None = None
     known: Run = Run()
-    log_every: int = 10
+    log_every: int | None = None
     quiet: bool = False
     on_step: OnStep | None = None
 
@@ -161,7 +167,7 @@ class Recording:
         self.step = self.first_step = step
         if self.process.rank == 0:
             self.sampler = Sampler(self.platform, self._trains, with_siblings=self.process.world_size > 1)
-            self._print(console.start(self.platform, self.machine.gpu_info, self.machine.environment))
+            self._print([console.start(self.platform, self.machine.gpu_info, self.machine.environment)])
         self.memory.start()
         self.prepare()
         if self._journal.trouble:
@@ -262,10 +268,13 @@ class Recording:
             self._journal.add(pause=self.recorder.pauses[self._journalled])
             self._journalled += 1
         self._journal.step(record)
+        if self.recorder.not_finite["loss"] == [record.step]:
+            # In the journal's lines a loss that is not a number looks like none.
+            self._journal.add(run=self._run_so_far())
         if record.step - record.window > self.first_step and record.seconds is not None:
             self._seconds_after_first += record.seconds * record.window
             self._steps_after_first += record.window
-        every, on_step = self._options.log_every, self._options.on_step
+        every, on_step = self._options.log_every or STEPS_OF_A_LINE, self._options.on_step
         is_due = record.step // every > (record.step - record.window) // every
         if is_due:
             self.memory.sample()
@@ -273,7 +282,7 @@ class Recording:
             return
         mean = self._seconds_after_first / self._steps_after_first if self._steps_after_first else record.seconds
         memory_gb = self.memory.current_gb()
-        if is_due:
+        if is_due and (self._options.log_every or on_step):
             self._print([console.step(self.platform, record.step, record.seconds, mean, memory_gb)])
         if on_step:
             planned = self._shown.training_config.max_steps or self._options.known.training_config.max_steps
@@ -283,8 +292,8 @@ class Recording:
         """Return the run so far without steps and memory, for the journal."""
         world_size = self.process.world_size
         gathered = ranks.Gathered(()) if world_size == 1 else ranks.alone((), world_size, ranks.BEFORE_THE_END)
-        run = self._run(Outcome("incomplete"), gathered)
-        return msgspec.structs.replace(run, memory_metrics=MemoryMetrics())
+        run = self._run(RUNNING, gathered)
+        return msgspec.structs.replace(run, memory_metrics=MemoryMetrics(), epochs=())
 
     def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:
         setup = result.setup_of(self._options.known, self._shown, self._module, self.machine)
@@ -311,7 +320,9 @@ class Recording:
             timestamp=self._timestamp,
             status=outcome.status,
             status_reason=outcome.reason,
+            ending=outcome.ending,
             warnings=tuple(filter(None, dict.fromkeys(warnings))),
+            notes=self.recorder.notes,
             memory_metrics=memory,
             environment=msgspec.structs.replace(setup.environment, nodes=machines),
             preflight=self._preflight,
@@ -377,12 +388,15 @@ class Recording:
             # At once: a signal may end this process before its loop has ended.
             progress.emit(progress.Saved(str(self.path), store.fingerprint(run)))
         if not self._options.quiet:
-            saved = f"Results saved to: {self.path}" if self.path else "Results were not saved"
-            saved += f" (now {written.runs} runs)" if written and written.runs > 1 else ""
-            console.echo([*console.end(self.platform, run, summary), saved, console.RULE])
+            lines = console.end(self.platform, run, summary, self.path, written.runs if written else 0)
+            if self.path is not None and not progress.is_enabled():
+                lines.append(runnable(f"Next:    tprimat compare {shlex.quote(str(self.path.parent))}"))
+            console.echo(lines)
             events = (issue.sentence for issue in run.telemetry.issues if issue.severity == "warning")
-            warnings = dict.fromkeys((*run.sentences, *summary.warnings, *events))
-            messages = [*(f"warning: {warning}" for warning in warnings), *messages]
+            # What no step brought is unknown in the result, with the reason: the speed is none the worse for it.
+            unknown = self.values.warnings(has_steps=self.step > self.first_step)
+            texts = dict.fromkeys((*events, *summary.warnings, *run.sentences))
+            messages = [*console.warnings([each for each in texts if each not in unknown]), *messages]
         if messages:
             console.echo(messages, to_errors=True)
 

@@ -90,7 +90,7 @@ class LoopRecorder(Benchmark):
         precision_detail: str | None = None,
         model_config: Any = None,
         framework: str = OWN,
-        log_every: int = 10,
+        log_every: int | None = None,
         label: str | None = None,
         setup: Run | None = None,
         quiet: bool = False,

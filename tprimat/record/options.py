@@ -45,7 +45,7 @@ class Benchmark:
         micro_batch_size: int | None = None,
         sequence_length: int | None = None,
         model_config: Any = None,
-        log_every: int = 10,
+        log_every: int | None = None,
         label: str | None = None,
         setup: Run | None = None,
         quiet: bool = False,
@@ -65,7 +65,8 @@ class Benchmark:
             micro_batch_size: sequences per forward pass of one replica.
             sequence_length: tokens per sequence.
             model_config: the model's shape, as a transformers configuration, a ModelConfig or a dict.
-            log_every: a line is printed every so many steps, and memory is read that often if reading it costs.
+            log_every: a line is printed every so many steps, and memory is read that often if reading it costs; None
+                for no lines, and ten steps.
             label: a name for this setup; stored, shown, and added to the file's name.
             setup: a Run without records that holds whatever else the caller knows.
             quiet: print nothing but errors.
@@ -90,7 +91,9 @@ class Benchmark:
             check("model", model, is_one, f"only one of model= and model_name={model_name!r}")
             for name, size in sizes.items():
                 check(name, size, size is None or _is_count(size), "a whole number above zero, or None")
-            check("log_every", log_every, _is_count(log_every), "a whole number above zero")
+            check(
+                "log_every", log_every, log_every is None or _is_count(log_every), "a whole number above zero, or None"
+            )
             check("quiet", quiet, isinstance(quiet, bool), "True or False")
             check("on_step", on_step, on_step is None or callable(on_step), "a callable")
             fits = not (global_batch_size and micro_batch_size and global_batch_size % micro_batch_size)

@@ -17,7 +17,7 @@ from tprimat import files
 from tprimat.errors import TensorPrimatError
 from tprimat.record.folders import JOURNALS
 from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, JournalHeader, Update
-from tprimat.record.outcome import KILLED
+from tprimat.record.outcome import KILLED, RUNNING
 from tprimat.record.process_identity import has_exited, lock
 from tprimat.record.recorder import series
 from tprimat.record.wall_time import Pause, timeline
@@ -120,8 +120,10 @@ def _is_begun(path: Path) -> bool:
         return file.read(len(_BEGINNING)) == _BEGINNING[: os.fstat(file.fileno()).st_size]
 
 
-def read(content: bytes) -> tuple[Run, bool] | None:
+def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
     """Return the Run of a journal, and whether the training itself had finished it; None if nothing was recorded.
+
+    One whose training `is_living` has not ended.
 
     A last line that was cut is skipped, and so is everything after a broken line: a power cut leaves zeros.
 
@@ -161,15 +163,29 @@ def read(content: bytes) -> tuple[Run, bool] | None:
     if setup is None:
         raise ValueError("the journal ends before the configuration")
     setup = _updated(setup, updates)
+    outcome = RUNNING if is_living else KILLED
     run = msgspec.structs.replace(
         setup,
-        status=KILLED.status,
-        status_reason=KILLED.reason,
+        status=outcome.status,
+        status_reason=outcome.reason,
+        ending=outcome.ending,
         warnings=tuple(dict.fromkeys((*setup.warnings, RECOVERED, *warnings))),
         timeline=_timeline(setup, records, pauses),
         **series(records),
     )
     return run, False
+
+
+def so_far(path: Path) -> Run | None:
+    """Return the run of a journal whose training goes on, or was killed; None if it has no steps yet.
+
+    Raises OSError and ValueError for what is no journal.
+    """
+    with files.open_plain(path) as file:
+        content = file.read(store.LARGEST_FILE)
+        owner = msgspec.json.decode(content.partition(b"\n")[0], type=JournalHeader).owner
+        found = read(content, is_living=not has_exited(owner, file.fileno()))
+    return found and found[0]
 
 
 def _timeline(setup: Run, records: Sequence[_Record], pauses: Sequence[Pause]) -> tuple[Entry, ...]:

@@ -13,7 +13,7 @@ from tprimat.report.rates import final_losses, rate_of, rate_unit, untimed
 from tprimat.report.screen import mark, verdicts
 from tprimat.report.verdict import Answer, Report
 from tprimat.results.run import Run
-from tprimat.text import capitalized, plain, shortened
+from tprimat.text import capitalized, join_names, plain, shortened
 
 LONGEST_VALUES = 240
 """Characters of the values of a setting."""
@@ -28,6 +28,7 @@ def document(report: Report) -> Document:
     devices = _each(system.gpu for system in comparison.systems)
     screen: list[Block] = [Heading(1, f"{' and '.join(devices) or 'Unknown GPU'}: framework comparison")]
     screen += [Paragraph(text, DETAIL) for text in _header([system.run for system in comparison.systems])]
+    screen.append(Paragraph(f"Loaded: {join_names([plain(file.name) for file in comparison.files])}", DETAIL))
     details: list[Block] = []
     for model in comparison.models:
         screen.append(Heading(2, model.title))
@@ -79,7 +80,7 @@ def _row(system: SystemResult, loss: str) -> list[str]:
 
 def _summary(answer: Answer) -> Iterator[Block]:
     verdict = answer.verdict
-    yield Headline(verdict.headline, verdict.certainty, answer.model.title)
+    yield Headline(verdict.headline, verdict.certainty, answer.group.title)
     yield from (Paragraph(text, DETAIL) for text in (*verdict.excluded, *_fastest(answer.group)))
     marks = [mark(caveat) for caveat in verdict.caveats]
     yield from notes([caveat.text for caveat in verdict.caveats], "Caveats", marks, MOST_CAVEATS)

@@ -27,10 +27,15 @@ def of_error(error: TensorPrimatError) -> str:
 
 
 def _place(check: Check) -> dict[str, str]:
-    """Return the log of the candidate's first run, with the line of its first steady step; of a live run the result."""
-    results = check.pair and (check.pair.system.valid_runs or check.pair.system.runs)
-    if not results:
+    """Return the log of the candidate's first run, with the line of its first steady step; of a live run the result.
+
+    If the baseline alone is excluded, as its values can't be true, it is the baseline's.
+    """
+    if check.pair is None:
         return {}
+    is_baseline = check.pair.baseline.exclusion is not None and check.pair.system.exclusion is None
+    side = check.pair.baseline if is_baseline else check.pair.system
+    results = side.valid_runs or side.runs
     run, first = results[0].run, results[0].summary.steady.first_step
     logs = run.source.files if run.source else ()
     line = run.lines[run.steps.index(first)] if logs and first in run.steps else None

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from tprimat import units
 from tprimat.catalog import gpus
-from tprimat.report.blocks import Document, Paragraph, Table, notes
+from tprimat.report.blocks import Document, Headline, Paragraph, Table, notes
 from tprimat.results.preflight import PRODUCTS, PreflightFile, label, unit_of
 from tprimat.results.run import GpuInfo
-from tprimat.text import counted, plain
+from tprimat.text import counted, join_names, plain
 
-MOST_FINDINGS = 3
+MOST_FINDINGS = 2
 WIDTH = 80
 
 
@@ -20,12 +20,28 @@ def document(file: PreflightFile, path: Path) -> Document:
     unknown = dict.fromkeys(f"{name}: {why}" for device in file.devices for name, why in device.unknown.items())
     texts = [*(each.text for each in file.findings), *(f"not measured: {text}" for text in unknown)]
     most = MOST_FINDINGS if len(texts) <= MOST_FINDINGS else MOST_FINDINGS - 1
-    screen = [Paragraph(_head(file)), _rates(file), *map(Paragraph, _others(file)), *notes(texts, marks="!", most=most)]
+    screen = [
+        Headline(_verdict(file), _head(file)),
+        _rates(file),
+        *map(Paragraph, _others(file)),
+        *notes(texts, marks="!", most=most),
+    ]
     sizes = [
         [_size(each.bytes), f"{each.seconds * 1e6:,.0f} µs", _figure(each.bus_gb_per_s)] for each in file.all_reduce
     ]
     messages = [Table(["all-reduce", "time", "bus GB/s"], sizes)] if sizes else []
     return Document([*screen, Paragraph(f"Preflight: {path}", "path")], [_devices(file), *messages])
+
+
+def _verdict(file: PreflightFile) -> str:
+    if file.slow_devices:
+        verb = "is" if len(file.slow_devices) == 1 else "are"
+        return f"Not ready: {join_names(file.slow_devices)} {verb} slower than the others"
+    if not file.is_ready:
+        return "Not ready: an all-reduce returned a wrong sum"
+    if file.findings:
+        return f"Usable: {counted(len(file.findings), 'finding')} may slow a benchmark"
+    return "Ready: nothing was found that slows a benchmark"
 
 
 def _head(file: PreflightFile) -> str:

@@ -133,6 +133,11 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(each.device for each in self.findings if each.code == SLOW and each.device))
 
     @property
+    def is_ready(self) -> bool:
+        """Whether no device is slower than the others and no sum is wrong."""
+        return not any(each.code in (SLOW, WRONG_SUM) for each in self.findings)
+
+    @property
     def operations(self) -> list[str]:
         """The operations that at least one device has a rate for, in the order in which they were measured."""
         return list(dict.fromkeys(name for device in self.devices for name in device.rates))
@@ -148,8 +153,8 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.all_reduce, key=lambda each: each.bus_gb_per_s, default=None)
 
 
-SLOW = "slow_device"
-"""The code of a device that is slower than the others."""
+SLOW, WRONG_SUM = "slow_device", "wrong_sum"
+"""The codes of a device that is slower than the others, and of an all-reduce that is wrong."""
 
 PRODUCTS = ("fp32", "tf32", "bf16", "fp16", "fp8")
 COPY, TRIAD, TO_DEVICE, FROM_DEVICE = "copy", "triad", "host to device", "device to host"

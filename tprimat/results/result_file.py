@@ -149,7 +149,7 @@ def without_secrets(value: Kind) -> Kind:
 
 
 def readable(value: Kind) -> Kind:
-    """Return a run, or any value in one, with ? for bytes of names that are no UTF-8; the same object if it has none.
+    """Return a run, or any value in one, with question marks for bytes that are no UTF-8; the same object without such.
 
     Arguments, paths and variables may have them, such as a name in Latin-1. JSON can't.
     """

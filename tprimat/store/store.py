@@ -207,7 +207,7 @@ def save(run: Run, folder: Path, summary: Summary | None = None) -> Saved:
 
     Raises UsageError when the directory can't be made or written.
     """
-    return _save(run, folder / file_name(run), summary, lambda path: _own_place(path, run))
+    return _save(run, folder / file_name(run), summary, lambda path: _place(path, run, _has_its_setup))
 
 
 def save_as(run: Run, path: Path, summary: Summary | None = None) -> Saved:
@@ -273,19 +273,35 @@ def withdraw(path: Path, marks: Collection[str]) -> None:
             path.unlink()
 
 
-def _own_place(usual: Path, run: Run) -> tuple[Path, tuple[Run, ...]]:
-    """Return the path of the file of a run's setup, and the runs in it."""
+def planned_place(usual: Path, run: Run, planned: dict[Path, tuple[Run, ...]]) -> Path:
+    """Return the file that a run which isn't measured yet will be written to, after those that are planned; add it.
+
+    It has no versions and no times yet: a file is its own if the runs in it have its request.
+    """
+    path, taken = _place(usual, run, lambda taken, run: taken[0].request == run.request, planned)
+    planned[path] = taken or (run,)
+    return path
+
+
+def _place(
+    usual: Path, run: Run, is_own: Callable[[tuple[Run, ...], Run], bool], planned: Mapping[Path, tuple[Run, ...]] = {}
+) -> tuple[Path, tuple[Run, ...]]:
+    """Return the first path, from the usual one on, that has no runs or whose runs a run may join, and those runs."""
     path, suffix = with_its_case(usual), ""
-    while taken := _runs_in(path):
-        # The same log read again, with values that the user adds, is no other configuration.
-        again = len(taken) == 1 and taken[0].label == run.label and _same_training(taken[0], run)
-        # Two runs of a simulator may print the same times; planned steps are the log's own.
-        again = again and taken[0].training_config.max_steps == run.training_config.max_steps
-        if again or all(setup_key(each) == setup_key(run) for each in taken):
+    while taken := planned.get(path) or _runs_in(path):
+        if is_own(taken, run):
             return path, taken
         suffix += f"_{difference(run, taken[0])}"
         path = with_its_case(usual.with_name(f"{_base(usual)}{suffix}.json"))
     return path, ()
+
+
+def _has_its_setup(taken: tuple[Run, ...], run: Run) -> bool:
+    # The same log read again, with values that the user adds, is no other configuration.
+    again = len(taken) == 1 and taken[0].label == run.label and _same_training(taken[0], run)
+    # Two runs of a simulator may print the same times; planned steps are the log's own.
+    again = again and taken[0].training_config.max_steps == run.training_config.max_steps
+    return again or all(setup_key(each) == setup_key(run) for each in taken)
 
 
 def with_its_case(path: Path) -> Path:

@@ -23,6 +23,11 @@ OF_TRAININGS = {
 """What the three options do in commands that train."""
 
 
+MOST_USED = "most used"
+LONGEST_HELP = 60
+"""Lines; of a longer help, --help alone explains what is most used and names the rest."""
+
+
 class _Formatter(argparse.HelpFormatter):
     """Fills paragraphs; an indented line keeps its place, and goes on below its last column."""
 
@@ -56,10 +61,12 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--version", action="version", version=f"tprimat {__version__}", help="print the version")
         self._hint = f"{hint}; " if hint else ""
         self._passes = passes
+        self._explains_all = True
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse as argparse does, and keep the words as `argv`."""
         words = list(sys.argv[1:] if args is None else args)
+        self._explains_all = "--verbose" in words
         cut = words.index("--") if self._passes and "--" in words else len(words)
         options = super().parse_args(words[:cut], namespace)
         options.argv = tuple(words[:cut])
@@ -73,9 +80,29 @@ class Parser(argparse.ArgumentParser):
 
     def most_used(self) -> argparse._ArgumentGroup:
         """Return a new group that the help shows first."""
-        group = self.add_argument_group("most used")
+        group = self.add_argument_group(MOST_USED)
         self._action_groups.insert(0, self._action_groups.pop())
         return group
+
+    def print_help(self, file: Any = None) -> None:
+        """Print the help, which --verbose makes complete."""
+        whole = self.format_help()
+        if self._explains_all or whole.count("\n") <= LONGEST_HELP or self._action_groups[0].title != MOST_USED:
+            return self._print_message(whole, file or sys.stdout)
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for group in self._action_groups:
+            shown = (each for each in group._group_actions if each.help != argparse.SUPPRESS and each.option_strings)
+            names = [each.option_strings[-1] for each in shown]
+            formatter.start_section(group.title)
+            if group.title == MOST_USED:
+                formatter.add_arguments(group._group_actions)
+            elif names:
+                formatter.add_text(f"  {' '.join(names)}")
+            formatter.end_section()
+        formatter.add_text(f"`{self.prog} --help --verbose` explains all of them.")
+        return self._print_message(formatter.format_help(), file or sys.stdout)
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError, with the option that an unknown one may stand for."""

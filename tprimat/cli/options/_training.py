@@ -14,17 +14,23 @@ from tprimat.settings.rows import by_key
 from tprimat.text import plain, suggestion
 
 
-def names(known: Sequence[str], what: str, *, others: Sequence[str] = ()) -> Callable[[str], tuple[str, ...]]:
+def names(
+    known: Sequence[str],
+    what: str,
+    others: Sequence[str] = (),
+    name_of: Callable[[str], str] = str.lower,
+    advice: Callable[[str, Sequence[str], str], str] = suggestion,
+) -> Callable[[str], tuple[str, ...]]:
     """Return a reader of names with commas between them; `others` are named in the error, "all" means all known."""
 
     def read(text: str) -> tuple[str, ...]:
         words = [word.strip() for word in text.split(",")]
-        chosen = tuple(dict.fromkeys(word.lower() for word in words))
+        chosen = tuple(dict.fromkeys(map(name_of, words)))
         if "all" in others and chosen == ("all",):
             return tuple(known)
         for word in words:
-            if word.lower() not in known:
-                meant = suggestion(word.lower(), known, f"choose from {', '.join([*known, *others])}")
+            if name_of(word) not in known:
+                meant = advice(word.lower(), known, f"choose from {', '.join([*known, *others])}")
                 raise argparse.ArgumentTypeError(f"unknown {what} {word!r}; {meant}")
         return chosen
 

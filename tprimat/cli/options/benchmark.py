@@ -53,7 +53,6 @@ EPILOG = """\
   frameworks  {frameworks}
 
 NeMo presets, which set what no option sets:
-
 {presets}
 
 Exit status: 0 success, 2 wrong usage, 3 the --match result cannot be reproduced here, 5 a
@@ -125,7 +124,8 @@ def _named(argv: Sequence[str], option: str) -> list[str] | None:
 
 def _add_setup(most_used: argparse._ArgumentGroup, group: argparse._ArgumentGroup) -> None:
     text = f"train {', '.join(models.names())} or all of these, or encdec (default: all)"
-    option(most_used, "--model NAME", text, type=names(models.names(), "model", others=(encdec.MODEL, "all")))
+    read = names(models.names(), "model", (encdec.MODEL, "all"), models.trained_name, models.suggested)
+    option(most_used, "--model NAME", text, type=read)
     default = f"default: {defaults.PRECISION_ON_GPU}; {defaults.PRECISION_ON_CPU} on a CPU"
     add_setting(most_used, "precision", ", ".join(PRECISIONS), default, type=names(PRECISIONS, "precision"))
     add_setting(most_used, "framework", type=str)

@@ -25,7 +25,14 @@ def parser() -> Parser:
     """Return the parser of `convert`."""
     usage = "%(prog)s --model NAME [options] {import,export} SOURCE TARGET"
     parser = Parser("convert", description=DESCRIPTION, usage=usage, epilog=EPILOG)
-    option(parser, "--model NAME", f"set the model: {', '.join(models.names())}", choices=models.names(), required=True)
+    option(
+        parser,
+        "--model NAME",
+        f"set the model: {', '.join(models.names())}",
+        type=models.trained_name,
+        choices=models.names(),
+        required=True,
+    )
     # Optional for argparse alone, which would otherwise miss them before it names a wrong option.
     parser.add_argument(
         "direction", nargs="?", choices=("import", "export"), help="import to NeMo, or export to Hugging Face"

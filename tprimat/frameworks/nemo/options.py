@@ -70,7 +70,7 @@ def device(here: Device, options: argparse.Namespace, notes: list[str]) -> Devic
 def _card(name: str) -> Gpu:
     """Return the row of a card by its short name or its key. Raises UsageError if there is none."""
     cards = [gpu for gpu in gpus.gpus() if gpu.vendor == "NVIDIA"]
-    if exact := [gpu for gpu in cards if name.lower() in (gpu.short_name.lower(), gpu.key.lower(), gpu.title.lower())]:
+    if exact := [gpu for gpu in cards if gpus.is_called(gpu, name)]:
         return exact[0]
     names = list(dict.fromkeys(gpu.short_name for gpu in cards))
     longer = [each for each in names if name.lower() in each.lower()]

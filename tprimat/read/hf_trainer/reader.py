@@ -237,6 +237,9 @@ class Reader:
         resumed = (marks[-1] or 0) if marks else 0
         if resumed and summaries:
             training.warnings.append(fields.resumed_warning(resumed))
+        # The bar of a training that logs every tenth step goes on to the end: 25/25, after a record at step 20.
+        planned = stated.count("max_steps")
+        reached = planned is not None and self._bars.get(planned) == planned and training is self._trainings[-1]
         is_axolotl = self._axolotl or any(key in entry.values for entry in entries for key in fields.AXOLOTL)
         return fields.builder(
             training,
@@ -247,7 +250,7 @@ class Reader:
             if summaries
             else {},
             unknown=unknown,
-            ended=bool(summaries) or None,
+            ended=bool(summaries) or reached or None,
             notes=tuple(notes),
         ).reading()
 
