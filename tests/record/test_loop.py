@@ -81,15 +81,14 @@ print(ours.result.status)
 
 def own_script(folder, repository, script, *arguments: bytes) -> tuple[int, str, list[Run]]:
     """Run a training script of a name that is no UTF-8 text: its status, what it printed, and the runs it recorded."""
-    path = os.path.join(os.fsencode(folder), b"caf\xe9", b"caf\xe9.py")
+    path = folder / os.fsdecode(b"caf\xe9") / os.fsdecode(b"caf\xe9.py")
     try:
-        os.mkdir(os.path.dirname(path))
+        path.parent.mkdir()
     except OSError:
         pytest.skip("this file system takes no such names")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(script)
+    path.write_text(script, encoding="utf-8")
     environment = {**os.environb, b"PYTHONPATH": os.fsencode(repository), b"NCCL_DEBUG": b"caf\xe9"}
-    command = [os.fsencode(sys.executable), path, *arguments]
+    command = [os.fsencode(sys.executable), os.fsencode(path), *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=300)
     runs = [run for file in (folder / "out").glob("*.json") for run in store.read(file)]
     assert not (folder / "out" / ".journal").exists()
