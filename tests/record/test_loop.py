@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import benchmark_utils
+from tprimat import files
 from tprimat.errors import UsageError
 from tprimat.record import progress
 from tprimat.record.loop import COVERS
@@ -120,6 +121,23 @@ def test_x8_a_forked_child_that_leaves_the_block_writes_no_run(tmp_path, reposit
     assert done == 0, said
     assert (run.status, run.steps, len(run.loss_values)) == ("complete", tuple(range(1, 31)), 30)
     assert run.epochs == ()
+
+
+def test_x8_what_a_lock_keeps_out_is_saved_by_the_next_command(tmp_path, repository):
+    code = f"from tprimat import files; files.LOCK_SECONDS = 0.1\n{LOOP}"
+    environment = {**os.environ, "PYTHONPATH": str(repository), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", code, "a", "b"]
+    (tmp_path / "out").mkdir()
+    with files.lock_folder(tmp_path / "out"):
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0
+    assert "locked by another program" in done.stderr
+    assert "the next command saves them as a result" in done.stderr
+    (elsewhere,) = tmp_path.glob("tensorprimat-*/*.json")
+    (recovered,) = recover(tmp_path / "out")
+    assert recovered.path.parent == tmp_path / "out"
+    assert store.read(recovered.path)[0].step_times == store.read(elsewhere)[0].step_times
+    assert store.read(recovered.path)[0].status == "complete"
 
 
 class TestWhatIsRecorded:

@@ -36,6 +36,8 @@ from tprimat.text import counted, for_encoding
 ENDINGS = (".tar.gz", ".tgz", ".zip")
 MOST_MEMBERS, MOST_VALUES = 10_000, 2_000_000
 """Files, and values of a result, which is decoded at once: some 60 bytes each. 10⁵ steps have a quarter as many."""
+MOST_LEVELS = 100
+"""Directories in one another. Before Python 3.12 a thousand can't be listed, nor removed again."""
 LARGEST_HEADER, LARGEST_HEADERS, LARGEST_DIRECTORY = 8 << 10, 16 << 20, 2 << 20
 """Bytes of what a tar archive states of a member (a path takes 4096; tarfile may take their square), and of all, and
 of what a zip states of all, which zipfile keeps twenty times as large."""
@@ -148,9 +150,9 @@ def _unpack(path: Path, folder: Path, odd: list[str] | None) -> None:
     left = room = max(UNPACKED_FREELY, MOST_TIMES * path.stat().st_size)
     try:
         for number, (name, content, is_odd) in enumerate(_members(path, room)):
-            if number >= MOST_MEMBERS:
-                raise _too_large(path)
             target = place_of(name, folder)
+            if number >= MOST_MEMBERS or len(target.relative_to(folder).parts) > MOST_LEVELS:
+                raise _too_large(path)
             if is_odd and odd is not None:
                 odd.append(name)
             # What the environment says is in the results too, and the list is for verify.

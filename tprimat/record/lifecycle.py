@@ -376,15 +376,17 @@ class Recording:
         # From here on an interruption must not have it written a second time.
         self.has_ended = self.path is not None
         journal = self._journal
-        if self.path is not None:
-            journal.remove()
-            if progress.is_enabled():
-                # At once: a signal may end this process before its loop has ended.
-                progress.emit(progress.Saved(str(self.path), store.fingerprint(run)))
-        else:
+        # A temporary directory may be gone with its container: what only a lock kept out is saved by the next command.
+        is_elsewhere = self.path is not None and self.path.parent != self._options.output_dir
+        if self.path is None or (is_elsewhere and journal.trouble is None):
             journal.close()
             if journal.path is not None and journal.trouble is None:
                 messages.append(f"recorded steps are in {journal.path}; the next command saves them as a result")
+        else:
+            journal.remove()
+        if self.path is not None and progress.is_enabled():
+            # At once: a signal may end this process before its loop has ended.
+            progress.emit(progress.Saved(str(self.path), store.fingerprint(run)))
         if not self._options.quiet:
             lines = console.end(self.platform, run, summary, self.path, written.runs if written else 0)
             if self.path is not None and not progress.is_enabled():
