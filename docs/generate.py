@@ -430,7 +430,7 @@ COMMANDS_HEAD = """\
 
 Every command is `tprimat NAME` after a `pip install`, and `python3 -m tprimat NAME` in a clone; the scripts at the root
 and in `scripts/` call the same. This page is generated from the programs by `python3 docs/generate.py`.
-`NAME --help` says the same; `--version` prints the version.
+`NAME --help --verbose` says the same; `--version` prints the version.
 
 ## Exit status
 
