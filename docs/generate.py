@@ -430,7 +430,8 @@ COMMANDS_HEAD = """\
 
 Every command is `tprimat NAME` after a `pip install`, and `python3 -m tprimat NAME` in a clone; the scripts at the root
 and in `scripts/` call the same. Where `python3` lacks a package, they go on in the clone's `.venv`. This page is
-generated from the programs by `python3 docs/generate.py`. `NAME --help` says the same; `--version` prints the version.
+generated from the programs by `python3 docs/generate.py`. `NAME --help --verbose` says
+the same; `--version` prints the version.
 
 ## Exit status
 
