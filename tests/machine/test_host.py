@@ -196,8 +196,21 @@ def test_secrets_are_never_recorded(name, value):
 @pytest.mark.parametrize(
     "name",
     [
-        *("NCCL_COMM_ID", "NCCL_HOSTID", "NCCL_RAS_ADDR", "UCX_HOST", "TORCH_HOSTNAME", "NCCL_HOST_ID", "TORCH_STORE_URL"),
-        *("TRITON_CACHE_ENDPOINT", "TORCHINDUCTOR_REDIS_HOST", "TORCHINDUCTOR_REMOTE_SERVER", "NVSHMEM_BOOTSTRAP_SESSION_ID"),
+        *(
+            "NCCL_COMM_ID",
+            "NCCL_HOSTID",
+            "NCCL_RAS_ADDR",
+            "UCX_HOST",
+            "TORCH_HOSTNAME",
+            "NCCL_HOST_ID",
+            "TORCH_STORE_URL",
+        ),
+        *(
+            "TRITON_CACHE_ENDPOINT",
+            "TORCHINDUCTOR_REDIS_HOST",
+            "TORCHINDUCTOR_REMOTE_SERVER",
+            "NVSHMEM_BOOTSTRAP_SESSION_ID",
+        ),
         *("NCCL_PW", "NVTE_PW", "TORCH_PWD", "UCX_ACCOUNT", "HIP_USERNAME", "MASTER_ADDR", "SLURM_NODELIST"),
     ],
 )
@@ -205,7 +218,9 @@ def test_x7_addresses_accounts_and_passwords_are_no_settings(name):
     assert hosts.settings({name: "gpu17.acme.corp:1234", "NCCL_IB_HCA": "mlx5_0"}) == {"NCCL_IB_HCA": "mlx5_0"}
 
 
-@pytest.mark.parametrize("name", ["NCCL_SOCKET_IFNAME", "NCCL_IB_ADDR_FAMILY", "CUDA_VISIBLE_DEVICES", "NCCL_HOST_PINNED_X"])
+@pytest.mark.parametrize(
+    "name", ["NCCL_SOCKET_IFNAME", "NCCL_IB_ADDR_FAMILY", "CUDA_VISIBLE_DEVICES", "NCCL_HOST_PINNED_X"]
+)
 def test_x7_settings_with_other_names_stay(name):
     assert hosts.settings({name: "1"}) == {name: "1"}
 

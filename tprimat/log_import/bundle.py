@@ -360,7 +360,11 @@ def _json_changed(content: bytes, change: Callable[[Any], Any]) -> bytes:
         file = msgspec.json.decode(content, type=ResultFile)
         return content if (changed := change(file)) is file else encode(changed)
     value = msgspec.json.decode(content)
-    return content if (changed := change(value)) is value else msgspec.json.format(msgspec.json.encode(changed), indent=2) + b"\n"
+    return (
+        content
+        if (changed := change(value)) is value
+        else msgspec.json.format(msgspec.json.encode(changed), indent=2) + b"\n"
+    )
 
 
 def _values(content: bytes) -> str:
