@@ -429,8 +429,9 @@ COMMANDS_HEAD = """\
 # Commands
 
 Every command is `tprimat NAME` after a `pip install`, and `python3 -m tprimat NAME` in a clone; the scripts at the root
-and in `scripts/` call the same. This page is generated from the programs by `python3 docs/generate.py`.
-`NAME --help --verbose` says the same; `--version` prints the version.
+and in `scripts/` call the same. Where `python3` lacks a package, they go on in the clone's `.venv`. This page is
+generated from the programs by `python3 docs/generate.py`. `NAME --help --verbose` says
+the same; `--version` prints the version.
 
 ## Exit status
 

@@ -3,12 +3,17 @@
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 
-# The Python to use: PYTHON; else python3, which in a GPU container has the container's torch; else
-# the clone's own environment, where python3 lacks what is needed.
+# Whether this Python can run our commands. `-c` would import from the current directory.
+is_python() {
+    "$1" "$root/tprimat/__main__.py" --version >/dev/null 2>&1
+}
+
+# The Python to use: PYTHON; else python3, which in a GPU container has the container's torch, and goes on in
+# the clone's own environment where it lacks what is needed; else that environment's.
 choose_python() {
     if [[ -n ${PYTHON:-} ]]; then
         printf '%s\n' "$PYTHON"
-    elif [[ -x $root/.venv/bin/python ]] && ! python3 -c 'import msgspec, filelock, numpy' 2>/dev/null; then
+    elif [[ -x $root/.venv/bin/python ]] && ! is_python python3; then
         printf '%s\n' "$root/.venv/bin/python"
     else
         printf 'python3\n'
@@ -19,12 +24,12 @@ choose_python() {
 become() {
     local python
     python=$(choose_python)
-    if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+    if ! is_python "$python"; then
         printf 'error: %s is no Python 3.10 or newer: name one with PYTHON=... (docs/troubleshooting.md#setting-up)\n' \
             "$python" >&2
         exit 2
     fi
-    PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} exec "$python" -m tprimat "$@"
+    exec "$python" "$root/tprimat/__main__.py" "$@"
 }
 
 # Runs a command of this clone to its end, and gives its status. What would end the script ends the

@@ -19,7 +19,8 @@ from tprimat.frameworks import FRAMEWORKS
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "tprimat"
 
-BASE = {"console", "errors", "files", "location", "notes", "redaction", "settings", "text", "units"}
+BASE = {"console", "current_directory", "errors", "files", "location", "notes", "redaction", "settings", "text"}
+BASE |= {"units"}
 # What each directory of tprimat/ may import besides BASE and itself. Readers and checks don't know each other, so that
 # no check depends on where a run came from.
 MAY_IMPORT = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import os
 import re
@@ -122,7 +123,7 @@ class TestEveryScript:
         assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.fixture(scope="module", params=["3.7", "3.8", "3.9"])
+@pytest.fixture(scope="module", params=["3.6", "3.7", "3.8", "3.9"])
 def older_python(request, interpreters):
     found = interpreters.find((request.param,))
     if not found:
@@ -135,15 +136,138 @@ class TestOlderPython:
     def test_says_one_sentence(self, older_python, script, tmp_path):
         done = start(older_python, script, "--help", cwd=tmp_path)
         assert done.returncode == 2
-        assert re.fullmatch(r"TensorPrimat needs Python 3\.10 or newer; this is Python 3\.[789]\n", done.stderr)
+        assert re.fullmatch(r"TensorPrimat needs Python 3\.10 or newer; this is Python 3\.[6789]\n", done.stderr)
 
-    def test_makes_no_environment(self, older_python, tmp_path):
+    @pytest.mark.parametrize("words", [["-m", "tprimat"], [REPOSITORY / "tprimat" / "__main__.py"]], ids=["-m", "path"])
+    def test_c1_the_module_says_the_same_sentence(self, older_python, words, tmp_path):
+        done = start(older_python, *words, "doctor", cwd=tmp_path, PYTHONPATH=str(REPOSITORY))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert re.fullmatch(r"TensorPrimat needs Python 3\.10 or newer; this is Python 3\.[6789]\n", done.stderr)
+
+    def test_makes_no_environment(self, older_python, interpreters, tmp_path):
+        if older_python == interpreters.find(("3.6",)).get("3.6"):
+            pytest.skip("make_venv.py is written for 3.7 and newer")
         folder = tmp_path / "env"
         done = start(older_python, REPOSITORY / "tools" / "make_venv.py", "--venv", folder, cwd=tmp_path)
         assert done.returncode == 2
         line = done.stderr.rstrip()
         assert "needs Python 3.10 or newer" in line
         assert not folder.exists()
+
+
+def test_c1_an_old_python_can_read_as_far_as_the_sentence():
+    """Also where there is no old Python to try it with."""
+    for name in ("__init__", "__main__"):
+        text = (REPOSITORY / "tprimat" / f"{name}.py").read_text(encoding="utf-8")
+        tree = ast.parse(text, feature_version=(3, 6))
+        imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        assert "__future__" not in [node.module for node in imported]
+    _, *first, check = tree.body[:4]
+    assert [ast.unparse(node) for node in first] == ["import os", "import sys"]
+    assert ast.unparse(check).startswith("if sys.version_info < (3, 10):\n    sys.stderr.write('TensorPrimat needs")
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory):
+    """A Python without any package: what `python3` is on many machines."""
+    folder = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """A clone after README's setup: its .venv is the environment of this test."""
+    folder = tmp_path_factory.mktemp("a") / "clone of tprimat"
+    shutil.copytree(REPOSITORY / "tprimat", folder / "tprimat")
+    for path in [*REPOSITORY.glob("*.py"), *REPOSITORY.glob("published"), *REPOSITORY.glob("tests")]:
+        (folder / path.name).symlink_to(path) if path.is_dir() else shutil.copy(path, folder)
+    return folder
+
+
+@pytest.fixture
+def own_environment(clone):
+    """Makes .venv of the clone: a link to the environment of this test, or a program that says how it is started."""
+    made = clone / ".venv"
+
+    def make(*, real: bool) -> None:
+        if real:
+            made.symlink_to(sys.prefix)
+            return
+        (made / "bin").mkdir(parents=True)
+        (made / "bin" / "python").write_text('#!/bin/sh\nshift\necho went on: "$@"\n')
+        (made / "bin" / "python").chmod(0o755)
+
+    yield make
+    made.unlink() if made.is_symlink() else shutil.rmtree(made, ignore_errors=True)
+
+
+# What each command is given, so that it gets to where it needs a package.
+WORDS = {
+    "audit": "tests/data/published/README.md",
+    "collect": "tests",
+    "convert": "--model llama --to nemo tests tests",
+    "explain": "tests/data/traces/rank0_trace.json tests/data/traces/rank1_trace.json",
+    "export": "--csv steps.csv tests/data/published",
+    "extract-primus": "--log-file tests/data/logs/primus_core_doubled.log",
+    "project": "tests/data/scaling --gpus 128",
+    "read": "tests/data/logs/litgpt_small.log",
+    "verify": "tests/data/published/README.md",
+    "watch": "tests/data/logs/litgpt_small.log --max-stall 1",
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell script stands for the environment's Python")
+class TestOwnEnvironment:
+    """README's commands after README's setup: `python3` has no package, the clone's .venv has them."""
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_c1_every_command_goes_on_there(self, bare_python, clone, own_environment, name):
+        own_environment(real=False)
+        words = WORDS.get(name, "").split()
+        done = start(bare_python, "-m", "tprimat", name, *words, cwd=clone)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == " ".join(["went on:", name, *words]) + "\n"
+
+    @pytest.mark.parametrize(
+        "script", [each for each in SCRIPTS if each.parent == REPOSITORY], ids=lambda each: each.name
+    )
+    def test_c1_every_script_goes_on_there(self, bare_python, clone, own_environment, script):
+        own_environment(real=False)
+        done = start(bare_python, script.name, "--log-file", "x", cwd=clone)
+        if done.returncode == 2 and "unrecognized arguments" in done.stderr:
+            done = start(bare_python, script.name, cwd=clone)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("went on:")
+
+    def test_c1_it_is_done_there(self, bare_python, clone, own_environment):
+        own_environment(real=True)
+        done = start(bare_python, "-m", "tprimat", "project", *WORDS["project"].split(), cwd=clone)
+        assert (done.returncode, done.stderr) == (0, "")
+        again = start(bare_python, "-m", "tprimat", "project", *WORDS["project"].split(), "--nonsense", cwd=clone)
+        assert (again.returncode, again.stdout) == (2, "")
+        activated = f"{clone / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        same = start("python3", "-m", "tprimat", "project", *WORDS["project"].split(), cwd=clone, PATH=activated)
+        assert (same.returncode, same.stdout) == (0, done.stdout)
+
+    def test_c1_from_another_directory(self, bare_python, clone, own_environment, tmp_path):
+        own_environment(real=True)
+        words = ["project", str(REPOSITORY / "tests/data/scaling"), "--gpus", "128"]
+        done = start(bare_python, "-m", "tprimat", *words, cwd=tmp_path, PYTHONPATH=str(clone))
+        assert (done.returncode, done.stderr) == (0, "")
+
+    def test_c1_without_an_environment_the_package_is_named(self, bare_python, clone):
+        done = start(bare_python, "-m", "tprimat", "project", *WORDS["project"].split(), cwd=clone)
+        assert done.returncode == 2
+        error, hint, _ = done.stderr.splitlines()
+        assert re.search("needs the package (msgspec|psutil|filelock|numpy)", error)
+        assert hint == "hint:  pip install -r requirements-analysis.txt"
+
+    def test_c1_readmes_commands_are_among_them(self):
+        text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+        named = set(re.findall(r"python3 -m tprimat ([\w-]+)", text))
+        assert {"doctor", "publish", "read", "watch"} <= named
+        assert named <= {*COMMANDS}
 
 
 class TestTprimat:

@@ -27,7 +27,7 @@ def deep(request) -> bytes:
 def test_journals(tmp_path, deep):
     folder = tmp_path / folders.JOURNALS
     folder.mkdir()
-    for name, content in (("1-first", deep), ("2-later", JOURNAL + deep + b"\n" + deep + b"\n")):
+    for name, content in (("1-abc", deep), ("2-abc", JOURNAL + deep + b"\n" + deep + b"\n")):
         (folder / f"{name}.jsonl").write_bytes(content)
     assert len(recovery.recover(tmp_path)) == 2
     assert {path.suffix for path in folder.iterdir()} <= {".unreadable", ".jsonl"}

@@ -70,10 +70,10 @@ for label, factor in (("a", 1.0), ("b", 1.1)):
 from tprimat.record import recovery
 (directory / ".journal").mkdir()
 first = b'{"journal":1,"owner":{"pid":999999999}}'
-(directory / ".journal" / "1-x.jsonl").write_bytes(first + b'\\n{"run":{"model":"llama"}}\\n')
+(directory / ".journal" / "1-ab.jsonl").write_bytes(first + b'\\n{"run":{"model":"llama"}}\\n')
 import os
 # Of another machine, as this one tells no start time: it counts as gone only after a while.
-os.utime(directory / ".journal" / "1-x.jsonl", (0, 0))
+os.utime(directory / ".journal" / "1-ab.jsonl", (0, 0))
 (recovered,) = recovery.recover(directory)
 assert recovered.run.status == "incomplete", recovered
 status = run("compare", [str(directory)])

@@ -190,13 +190,13 @@ MADE_WHEN_THEY_RUN = {
     "tprimat/catalog/models.py:f'(?<![a-z0-9.])",
     "tprimat/catalog/kernels.py:pattern",
     "tprimat/catalog/kernels.py:row.pattern",
-    "tprimat/redaction.py:rule",
+    "tprimat/redaction/matching.py:rule",
     # What sees a name of ours, or a few words.
     "tprimat/catalog/figures.py:long",
     "tprimat/catalog/models.py:'",
     "tprimat/checks/audit.py:'(?i)moe",
     "tprimat/compare/cost.py:f'(?i)",
-    'tprimat/redaction.py:f"(?<![A-Za-z0-9])',
+    "tprimat/redaction/names.py:f'(?<![A-Za-z0-9])",
     # What a module holds after it is imported.
     "tprimat/read/parsing/events.py:pattern",
     "tprimat/read/parsing/parsed_log.py:f'[-+]?(?:{pattern})(?:[eE][-+]?\\\\d+)?%?'",

@@ -23,7 +23,7 @@ import tprimat
 from tprimat.cli import run as command
 from tprimat.errors import ExitStatus, UnreadableError, UsageError
 from tprimat.report import steps
-from tprimat.store.store import save_as
+from tprimat.store.store import save, save_as
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 LOG = "".join(f"iter {n}: loss {5 - n / 100:.4f}, time {500 + n}.00ms, mfu 30.00%\n" for n in range(30))
@@ -431,3 +431,22 @@ MEGATRON = "".join(
     "global batch size: 64 | lm loss: 9.0 |\n"
     for n in range(1, 31)
 )
+
+
+@pytest.mark.parametrize(
+    ("devices", "baseline"),
+    [
+        # The second fastest, not the slowest.
+        (("NVIDIA B200", H100, "NVIDIA A100-SXM4-80GB"), "8×H100 (BF16)"),
+        # The fastest of another vendor than the fastest one's.
+        (("NVIDIA B200", H100, MI300X), "8×MI300X (BF16)"),
+        (("NVIDIA B200", H100), "8×H100 (BF16)"),
+    ],
+)
+def test_c15_the_default_reference_is_what_the_documentation_says(tmp_path, devices, baseline):
+    for place, device in enumerate(devices):
+        stack = "rocm" if "AMD" in device else "cuda"
+        save(make_run(device, step_time=8.0 + place, stack=stack), tmp_path / str(place))
+    assert tprimat.compare(tmp_path).to_dict()["models"][0]["groups"][0]["baseline"] == baseline
+    documented = " ".join(tprimat.compare.__doc__.split())
+    assert "by default the fastest of another vendor than the fastest one's, else the second fastest" in documented

@@ -75,7 +75,7 @@ NOT_OURS = re.compile(r"run_pretrain\.sh|^(?:chmod|cp|cat|ls|open) ")
 def arguments_of(tmp_path_factory):
     """What a script in this clone would give to tprimat: a Python that prints its arguments takes the place of ours."""
     python = tmp_path_factory.mktemp("bin") / "python"
-    python.write_text('#!/bin/sh\ncase "$1" in -c) exit 0;; esac\nprintf "%s\\n" "$@"\n')
+    python.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     python.chmod(0o755)
 
     def run(script: Path, words: list[str], folder: Path) -> list[str]:
@@ -83,7 +83,7 @@ def arguments_of(tmp_path_factory):
         done = subprocess.run(
             ["bash", script, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
-        found = re.search(r"^-m\ntprimat\n(.+)", done.stdout, re.DOTALL | re.MULTILINE)
+        found = re.search(r"/tprimat/__main__\.py\n(.+)", done.stdout, re.DOTALL | re.MULTILINE)
         assert found, done.stderr
         return found[1].splitlines()
 

@@ -36,6 +36,26 @@ class TestPlain:
         assert plain("abcdefgh", 5) == "abcd…"
         assert plain("abcde", 5) == "abcde"
 
+    @pytest.mark.parametrize(
+        ("text", "limit", "shown"),
+        [
+            ("out of memory on GPU 3", 22, "out of memory on GPU 3"),
+            ("out of memory on GPU 3", 21, "out of memory on …"),
+            ("out of memory on GPU 12", 22, "out of memory on GPU …"),
+            ("out of memory on GPU 3", 20, "out of memory on …"),
+            # Between two words, where they end at the limit, too.
+            ("out of memory", 8, "out of …"),
+            ("out of memory", 9, "out of …"),
+            # A path has no words; of a word and a path half must be left.
+            ("/data/checkpoints/last", 10, "/data/che…"),
+            ("at /data/checkpoints/last", 10, "at /data/…"),
+            ("of /d /checkpoints", 10, "of /d …"),
+        ],
+    )
+    def test_c12_cuts_between_words(self, text, limit, shown):
+        assert plain(text, limit) == shown
+        assert len(shown) <= limit
+
     @given(st.text(alphabet=st.characters(), max_size=60))
     def test_is_one_line_that_can_be_written_and_stays_the_same(self, text):
         shown = plain(text)

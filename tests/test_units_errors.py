@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tprimat import errors, units
+from tprimat import console, errors, units
 from tprimat.errors import ExitStatus
 
 
@@ -160,3 +162,28 @@ def test_a_missing_package_is_named_with_the_command_that_brings_it():
         "hint:  pip install matplotlib",
         "see:   docs/troubleshooting.md#missing-package",
     ]
+
+
+class Terminal(io.StringIO):
+    """A standard error that is a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_c12_a_terminal_gets_whole_words_on_its_standard_error(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    hint = "hint:  " + "python3 -m tprimat read --output-dir results/ " * 3
+    text = f"error: a.log: {'the log ends before its first step ' * 5}\n{hint}"
+    for stream, is_wrapped in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        console.error(text, see="no-steps")
+        *lines, command, see = stream.getvalue().splitlines()
+        # A command is copied as it stands.
+        assert command == hint
+        assert see == "see:   docs/troubleshooting.md#no-steps"
+        assert (max(map(len, lines)) <= columns) == is_wrapped
+        assert " ".join(" ".join(lines).split()) == " ".join(text.partition("\n")[0].split())

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from made_runs import make_run
 
+from tprimat.notes import Note
+from tprimat.results.ending import Ending
 from tprimat.store.store import save
 
 yaml = pytest.importorskip("yaml")
@@ -99,7 +101,7 @@ class TestSteps:
                 save(make_run(step_time=step_time, timestamp=stamp), clone / "record/other" / number)
             done = run_step(clone, "compare", RUN=number, MAX_SLOWDOWN="3%")
             assert done.returncode == (1 if number == "11-1" else 0), done.stdout + done.stderr
-            assert done.stdout.startswith("::error" if number == "11-1" else "::notice" if day > 1 else "")
+            assert done.stdout.startswith("::error" if number == "11-1" else "::notice")
         assert passed(clone) == ["10-1", "12-1", "9-1"]
         assert [path.name for path in (clone / "record" / "other").iterdir()] == ["11-1"]
         assert "Fail" in (clone / "summary.md").read_text(encoding="utf-8")
@@ -107,6 +109,52 @@ class TestSteps:
         assert done.returncode == 0, done.stdout + done.stderr
         record = (clone / "site/data/record.csv").read_text(encoding="utf-8")
         assert [f"run {number}" in record for number in times] == [True] * 4
+
+    @pytest.mark.parametrize("is_first", [True, False])
+    @pytest.mark.parametrize(
+        ("fields", "status"),
+        [
+            ({"ending": Ending(kind="failed", cause="out of memory", line=812), "status": "failed"}, 3),
+            ({"ending": Ending(kind="stopped", cause="DUE TO TIME LIMIT"), "status": "incomplete"}, 0),
+            ({"ending": Ending(kind="cut_off"), "status": "incomplete"}, 0),
+            ({"notes": (Note("loss-not-finite", {"steps": "steps 3-9", "first": 3, "last": 9}),)}, 0),
+        ],
+        ids=["failed", "stopped", "cut off", "NaN"],
+    )
+    def test_e1_only_what_passed_becomes_the_baseline(self, clone, fields, status, is_first):
+        """In the reusable workflow, which fails for a failure and keeps the rest as a part of the record."""
+        nights = ["2-1"] if is_first else ["1-1", "2-1"]
+        for number in nights:
+            how = fields if number == "2-1" else {}
+            for run in range(3):
+                stamp = f"2026-03-0{number[0]}T0{run}:00:00+00:00"
+                made = make_run(step_time=1 + run / 1000 + int(number[0]) / 1e6, timestamp=stamp, **how)
+                save(made, clone / "record/other" / number)
+            done = run_step(clone, "compare", RUN=number, MAX_SLOWDOWN="30%")
+            assert done.returncode == (status if how else 0), done.stdout + done.stderr
+        assert passed(clone) == nights[:-1]
+        assert [path.name for path in (clone / "record" / "other").iterdir()] == ["2-1"]
+
+    @pytest.mark.parametrize("is_first", [True, False])
+    @pytest.mark.parametrize("is_finished", [True, False])
+    def test_e1_the_nightly_workflow_of_the_docs_keeps_only_what_passed(self, clone, is_finished, is_first):
+        page = (REPOSITORY / "docs" / "ci-gate.md").read_text(encoding="utf-8")
+        workflow = yaml.safe_load(page.split("```yaml\nname: nightly\n")[1].split("```")[0])
+        (script,) = (step["run"] for step in workflow["jobs"]["speed"]["steps"] if "--baseline" in step.get("run", ""))
+        broken = {} if is_finished else {"status": "incomplete", "ending": Ending(kind="cut_off")}
+        for day, (folder, how) in enumerate({"main": {}, "branch": broken}.items(), 1):
+            for run in range(3) if folder == "branch" or not is_first else ():
+                stamp = f"2026-03-0{day}T0{run}:00:00+00:00"
+                step_time = 1 + run / 1000 + day / 1e6
+                save(make_run(step_time=step_time, timestamp=stamp, **how), clone / "results" / folder)
+        done = subprocess.run(
+            [shutil.which("bash"), "-e", "-c", script.replace(".venv/bin/python", sys.executable)],
+            cwd=clone, capture_output=True, text=True, check=False, timeout=300,
+            env={**os.environ, "GITHUB_STEP_SUMMARY": str(clone / "summary.md")},
+        )  # fmt: skip
+        assert done.returncode == (0 if is_finished else 6), done.stdout + done.stderr
+        kept = {path.name for path in (clone / "results").iterdir()}
+        assert kept == ({"main"} if is_finished else {"branch"} if is_first else {"main", "branch"})
 
     def test_a_failed_measurement_is_not_compared(self, clone):
         done = run_step(clone, "measure", RUN="1-1", OPTIONS="--model none")

@@ -10,11 +10,13 @@ root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 python=${PYTHON:-python3}
 own=$root/.venv/bin/python
 if [[ -z ${PYTHON:-} && -x $own ]] && {
-    ! command -v python3 >/dev/null || "$own" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null
+    ! command -v python3 >/dev/null ||
+        # `-c` imports from the current directory.
+        (cd -- "$root" && "$own" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())') 2>/dev/null
 }; then
     python=$own
 fi
-if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+if ! "$python" "$root/tprimat/__main__.py" --version >/dev/null 2>&1; then
     printf 'error: %s is not Python 3.10 or newer\nhint: name one with PYTHON=...\n' "$python" >&2
     exit 2
 fi

@@ -145,11 +145,15 @@ def _held(value: Any, place: str, depth: int = 0) -> Iterator[tuple[str, re.Patt
 
 def elsewhere() -> Iterator[Use]:
     """Yield the patterns that functions make of the texts that modules hold: of `unknown` calls."""
-    from tprimat import redaction
     from tprimat.catalog import figures, gpus, kernels, models
+    from tprimat.redaction import names
+    from tprimat.redaction.forms import ISSUED_FORMS, SECRET_FORMS
 
-    for mark, rule in redaction._RULES.items():
-        yield Use(f"tprimat.redaction._RULES.{mark}", re.compile(rule, re.IGNORECASE), frozenset({"match"}))
+    for form in SECRET_FORMS:
+        pattern = re.compile(form.pattern, re.IGNORECASE | re.MULTILINE)
+        yield Use(f"tprimat.redaction.forms: {form.kind}", pattern, frozenset({"match"}))
+    for issued in ISSUED_FORMS:
+        yield Use(f"tprimat.redaction.forms: {issued.kind}", re.compile(issued.pattern), frozenset({"match"}))
     for gpu in gpus.gpus():
         if gpu.name_pattern:
             name = re.compile(gpu.name_pattern, re.IGNORECASE)
@@ -163,8 +167,8 @@ def elsewhere() -> Iterator[Use]:
         yield Use(f"tprimat.catalog.figures._HEADINGS.{field}", re.compile(words), frozenset({"fullmatch"}))
     for note in figures._NOTES:
         yield Use("tprimat.catalog.figures._NOTES", re.compile(note), frozenset({"search"}))
-    for mark, rule in redaction._FORMS.items():
-        yield Use(f"tprimat.redaction._FORMS.{mark}", redaction._compiled(rule), frozenset({"match"}))
+    for mark, rule in names._FORMS.items():
+        yield Use(f"tprimat.redaction.names._FORMS.{mark}", names.compiled(rule), frozenset({"match"}))
 
 
 def pumps(pattern: re.Pattern[Any], variants: int = 6, ends: int = len(PROBES)) -> Iterator[tuple[str, str, str]]:

@@ -1,10 +1,23 @@
-"""`tprimat <command>`, for those who installed the package; the scripts call the same."""
+"""`tprimat <command>`, for those who installed the package; the scripts call the same.
 
-from __future__ import annotations
+`python3 CLONE/tprimat/__main__.py <command>` is safe in the directory of somebody's logs, where `-m` lets Python itself
+look for modules.
+"""
 
+import os
 import sys
 
+if sys.version_info < (3, 10):
+    sys.stderr.write("TensorPrimat needs Python 3.10 or newer; this is Python %d.%d\n" % sys.version_info[:2])
+    sys.exit(2)
+
+if not __package__:
+    # Started by its path, which puts its own directory first, not the one that holds the package.
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+
 from tprimat import __version__
+
+# Its first lines take the current directory out of sys.path.
 from tprimat.cli import ALIASES, COMMANDS, drop_output, run
 from tprimat.errors import UsageError
 from tprimat.text import suggestion
@@ -52,7 +65,7 @@ def main() -> int:
         hint = suggestion(arguments[0], [*COMMANDS, *ALIASES], main_ones)
         print(UsageError(f"unknown command {arguments[0]!r}", heading="wrong-usage", hint=hint).line(), file=sys.stderr)
         return 2
-    return run(arguments[0], arguments[1:])
+    return run(arguments[0], arguments[1:], [__file__, *arguments])
 
 
 if __name__ == "__main__":

@@ -263,7 +263,8 @@ def compare(
 
     Args:
         sources: what load() or read_log() returned, or paths.
-        reference: the system that all others are compared with, by a part of its name; by default the slowest.
+        reference: the system that all others are compared with, by a part of its name; by default the fastest of
+            another vendor than the fastest one's, else the second fastest.
         model: compare only this model.
         mode: "best": settings may differ; "same": they may not.
         precision: of runs that don't state it: for all, or by the systems' names.

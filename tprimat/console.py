@@ -134,9 +134,17 @@ def debug(line: str) -> None:
 
 
 def error(line: str, *, see: str | None = None) -> None:
-    """Print a line on the standard error, at any verbosity, and the heading in docs/troubleshooting.md to see."""
+    """Print a line on the standard error, at any verbosity, and the heading in docs/troubleshooting.md to see.
+
+    A terminal gets it in lines that end between words, but for a hint, whose command is copied as it is.
+    """
     if see is not None:
         line += f"\nsee:   docs/troubleshooting.md#{see}"
+    if sys.stderr.isatty():
+        form = textwrap.TextWrapper(
+            shutil.get_terminal_size().columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+        line = "\n".join(each if each.startswith("hint:") else form.fill(each) for each in line.split("\n"))
     print(for_encoding(line, sys.stderr.encoding), file=sys.stderr, flush=True)
 
 

@@ -38,7 +38,7 @@ def runnable(text: str) -> str:
 
 
 def plain(text: object, limit: int | None = None) -> str:
-    """Return str(value) as one safe line: no control sequences or markup, truncated at limit."""
+    """Return str(value) as one safe line: no control sequences or markup, cut by ended() at limit."""
     text = str(text)
     # What is printable has none of the categories below but letters, digits, signs and the space.
     if not text.isprintable():
@@ -46,7 +46,16 @@ def plain(text: object, limit: int | None = None) -> str:
         kept = [" " if category in _SPACES else each for each, category in categories if category not in _DROPPED]
         text = "".join(kept)
     line = " ".join(text.split())
-    return line if limit is None or len(line) <= limit else line[: limit - 1].rstrip() + ELLIPSIS
+    return line if limit is None else ended(line, limit)
+
+
+def ended(text: str, limit: int) -> str:
+    """Return text of at most so many characters, cut between two words where it has some: “out of memory on …”."""
+    if len(text) <= limit:
+        return text
+    words = text[: limit - 1].rpartition(" ")[0].rstrip()
+    # A path or a name in one word is cut in the word.
+    return f"{words} {ELLIPSIS}" if 2 * len(words) >= limit else text[: limit - 1].rstrip() + ELLIPSIS
 
 
 def shortened(text: str, limit: int) -> str:

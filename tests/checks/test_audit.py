@@ -899,3 +899,87 @@ def test_findings_of_a_row_are_sorted_by_their_severity():
     ]
     convention = row(4, tokens_per_second_per_gpu=10_000.0, tflops_per_gpu=579.1, days=1.0, target_tokens=1.0)
     assert [each[1] for each in told(convention)] == ["warning", "info"]
+
+
+class Counted(Figure):
+    """A row that counts how often anything in it is looked at."""
+
+    def __getattribute__(self, name):
+        LOOKS[0] += 1
+        return super().__getattribute__(name)
+
+
+LOOKS = [0]
+GLM_LORA = {"model": "glm-5.2", "gpu": "GB200", "gpus": 192.0, "task": "lora", "sequence_length": None}
+MANY = {
+    "distinct": {"tokens_per_second_per_gpu": 1e4, "tflops_per_gpu": 900.0, "steps": 1},
+    "one tflops": {"tokens_per_second_per_gpu": 1e4, "tflops_per_gpu": 900.0},
+    "one row": {"tokens_per_second_per_gpu": 1e4, "tflops_per_gpu": 900.0, "steps": 0},
+    "lora": {**GLM_LORA, "tokens_per_second_per_gpu": 4.977, "tflops_per_gpu": 1.423, "steps": 0},
+    "multi-token prediction": {"model": "deepseek-v3", "tokens_per_second_per_gpu": 1e3, "tflops_per_gpu": 250.0},
+    "ratios": {"tokens_per_second_per_gpu": 1e4, "ratio": 2.0},
+    "claims": {"tokens_per_second_per_gpu": 1e4, "days": 10.0},
+}
+
+
+def looks_at(rows: int, speed: str) -> int:
+    fields = dict(MANY[speed])
+    step = fields.pop("steps", None)
+    figures = []
+    for index in range(rows):
+        known = {**fields, "tokens_per_second_per_gpu": fields["tokens_per_second_per_gpu"] + index * (step != 0)}
+        known |= {"tflops_per_gpu": fields["tflops_per_gpu"] + index / 100} if step else {}
+        figures.append(Counted(**dataclasses.asdict(row(line=index, **known))))
+    LOOKS[0] = 0
+    audit(figures)
+    return LOOKS[0]
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_x9_twice_as_many_rows_are_twice_the_work(kind):
+    few, many = looks_at(500, kind), looks_at(1_000, kind)
+    assert few > 500
+    assert many < 2.1 * few
+
+
+@pytest.mark.parametrize(
+    ("said", "length"),
+    [
+        ("For a fixed sequence length, the speed is:", None),
+        ("sequence length ,,,", None),
+        ("Sequence length: 4,096", 4096.0),
+        ("seq_len 1", 1.0),
+    ],
+)
+def test_x9_a_line_that_says_no_length_has_none(said, length):
+    (figure,) = figures(f"{said}\n\n| model | GPU | tokens/s/GPU |\n|---|---|---|\n| Llama 3.1 8B | H100 | 12000 |\n")
+    assert figure.sequence_length == length
+
+
+def test_x9_a_ratio_with_a_comma_is_read():
+    (figure, _) = figures(
+        "| model | GPU | tokens/s/GPU |\n|---|---|---|\n| a | H100 | 1,200x more |\n| a | H100 | 7 |\n"
+    )
+    assert figure.ratio == 1200
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"), [("1e18", 1e18), ("1.1e18", 0), ("1e-18", 1e-18), ("0.9e-18", 0), ("1e999", 0), ("0", 0)]
+)
+@pytest.mark.parametrize("heading", ["step time", "tokens/s/GPU", "TFLOP/s/GPU", "GPUs", "MFU", "seq len", "samples/s"])
+def test_x9_a_figure_that_no_training_has_is_missing(heading, cell, value):
+    headings = [heading, *({"tokens/s/GPU", "step time", "GBS", "model", "GPU"} - {heading})]
+    known = {"tokens/s/GPU": "100", "step time": "2", "GBS": "8", "model": "Llama 3.1 8B", "GPU": "H100"}
+    cells = [cell, *(known[each] for each in headings[1:])]
+    rows = figures(
+        f"| {' | '.join(headings)} |\n{'|---' * 5}{'|---' * (len(headings) - 5)}|\n| {' | '.join(cells)} |\n"
+    )
+    assert audit(rows)
+    assert value in dataclasses.asdict(rows[0]).values()
+
+
+@pytest.mark.skipif(not (SHARED / "cases" / "4").is_dir(), reason="the small cases do not lie beside this clone")
+def test_x9_the_case_is_read():
+    text = (SHARED / "cases" / "4" / "e_audit_sequence_length.md").read_text(encoding="utf-8")
+    (figure,) = figures(text)
+    assert (figure.tokens_per_second_per_gpu, figure.sequence_length) == (12_000, None)

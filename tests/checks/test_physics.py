@@ -12,6 +12,7 @@ from tprimat.analysis import conventions, flops
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
 from tprimat.checks import physics
+from tprimat.notes import Note
 from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, Optimizer, Run, TrainingConfig
 from tprimat.store import store
 from tprimat.units import GIB
@@ -536,9 +537,32 @@ class TestPrintedFlops:
     [
         ("global_batch_size 4 was stated, but the training shows 2: they can't both be true", True),
         ("timer mismatch: CUDA events 1.000 s, host clock 2.000 s; step times may be wrong", True),
-        ("time stamps are 2× the printed step times apart (median): one of them is wrong, or steps are missing", True),
         ("sequence length unknown", False),
     ],
 )
 def test_a_contradiction_that_was_found_earlier_is_found_again(warning, told):
     assert contradicts(msgspec.structs.replace(made_up(), warnings=(warning,))) == ([warning] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("stamps-contradict", ("warning", "contradiction")),
+        ("stamps-are-clock", ("warning", "contradiction")),
+        ("steps-beyond-stamps", ("error", "log-time")),
+        ("other", None),
+    ],
+)
+def test_x5_time_stamps_against_step_times_are_a_finding(code, told):
+    run = msgspec.structs.replace(made_up(), notes=(Note(code, {"share": 0.5, "steps": 40}),))
+    found = [(each.severity, each.rule) for each in physics.findings(run, summarize(run))]
+    assert found == ([told] if told else [])
+
+
+@pytest.mark.parametrize(("code", "severity"), [(None, "error"), ("stamps-are-clock", "warning")])
+def test_x5_a_rate_of_times_that_are_too_short_is_told_once(code, severity):
+    """An honest timer that leaves out a part of the step prints rates that are too high: they are not impossible."""
+    notes = (Note(code, {"share": 1.2, "steps": 40}),) if code else ()
+    config = TrainingConfig(global_batch_size=8, sequence_length=1000, num_gpus=8)
+    run = made_up(training_config=config, native_metrics={"tokens_per_second": 1.2 * 8000}, notes=notes)
+    assert [each.severity for each in physics.findings(run, summarize(run)) if each.rule == "own-rate"] == [severity]

@@ -10,6 +10,7 @@ from tprimat.analysis import flops
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
 from tprimat.checks import corrections, physics
+from tprimat.notes import Note
 from tprimat.results.account import Entry, Timing
 from tprimat.results.run import (
     Environment,
@@ -622,7 +623,8 @@ def test_findings_come_in_the_order_of_the_checks():
         memory_metrics=MemoryMetrics(peak_memory_device_used_gb=99.0),
         energy_metrics={"mean_power_watts_per_gpu": 900.0, "measured_seconds": 60.0},
         native_metrics={"tokens_per_second": 1.0, "tflops_per_gpu": (1.0,) * 40},
-        warnings=("a", "timer mismatch: b", "time stamps are 2x off", "they can't both be true"),
+        warnings=("a", "timer mismatch: b", "they can't both be true"),
+        notes=(Note("stamps-contradict", {"share": 2.0}),),
     )
     assert [(each[1], each[2][:10]) for each in told(run)] == [
         ("above-peak", "21,441.5 t"),
@@ -630,8 +632,8 @@ def test_findings_come_in_the_order_of_the_checks():
         ("above-power-cap", "mean power"),
         ("own-rate", "it reports"),
         ("contradiction", "the log pr"),
-        ("contradiction", "timer mism"),
         ("contradiction", "time stamp"),
+        ("contradiction", "timer mism"),
         ("contradiction", "they can't"),
     ]
 

@@ -128,45 +128,106 @@ class TestOutputs:
         assert "Qwen" not in out
         assert "33% faster" in out
 
-    def test_reports_go_beside_the_results_of_the_only_directory(self, results, tmp_path, capsys):
-        assert run("compare", ["output/nvidia"]) == ExitStatus.OK
+    def test_the_names_of_the_reports_have_a_line_each_where_one_is_too_narrow(self, results, capsys):
+        assert run("compare", ["output/nvidia", "--results-dir", "output/nvidia"]) == ExitStatus.OK
         lines = [f"Report: {Path('output', 'nvidia', 'comparison_report.html')} (also .md)"]
         lines += [f"Plot: {Path('output', 'nvidia', 'comparison_plot.png')}"]
-        # Each on a line of its own where one is too narrow for both.
         assert capsys.readouterr().out.splitlines()[-2:] == lines
         assert {path.suffix for path in (results / "nvidia").glob("comparison_*")} == {".md", ".html", ".png"}
         assert list(results.glob("comparison_*")) == []
 
     @pytest.mark.parametrize(
         "inputs",
-        [("a",), ("a/one/benchmark_cuda_llama.json",), ("a/one", "a/two"), ("a/one", "--results-dir", "output")],
-        ids=["only subdirectories", "a file", "several directories", "a directory that is given"],
+        [
+            ("a",),
+            ("a/one",),
+            ("a/one/benchmark_cuda_llama.json",),
+            ("a/one", "a/two"),
+            ("a", "--results-dir", "output"),
+        ],
+        ids=["only subdirectories", "a directory", "a file", "several directories", "a directory that is given"],
     )
-    def test_they_go_to_output_else(self, inputs, tmp_path, monkeypatch):
+    def test_c13_no_report_goes_into_the_data(self, inputs, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         save(make_run(), tmp_path / "a" / "one")
         save(make_run(**AMD, step_time=2.4), tmp_path / "a" / "two")
         assert run("compare", [*inputs, "--no-plot"]) == ExitStatus.OK
         assert [path.parent for path in tmp_path.rglob("comparison_report.md")] == [tmp_path / "output"]
 
-    def test_a_report_of_another_comparison_is_replaced_with_a_word(self, results, tmp_path, monkeypatch, capsys):
+    def test_c13_the_report_of_another_comparison_stays(self, results, monkeypatch, capsys):
         monkeypatch.chdir(results)
         save(make_run(step_time=3.0, label="new"), results / "new")
+        folder = results / "pages"
 
-        def replaced(*inputs):
-            assert run("compare", [*inputs, "--results-dir", "pages", "--no-plot"]) == ExitStatus.OK
-            return capsys.readouterr().err
+        def written(*inputs):
+            before = {path: path.stat().st_mtime_ns for path in folder.glob("*")}
+            assert run("compare", [*inputs, "--results-dir", "pages"]) == ExitStatus.OK
+            said = capsys.readouterr()
+            names = sorted(path.name for path in folder.glob("*") if before.get(path) != path.stat().st_mtime_ns)
+            assert all(str(Path("pages", name)) in said.out for name in names if not name.endswith(".md"))
+            note = "note: pages/comparison_report.html is the report of another comparison, and stays\n"
+            assert said.err == ("" if names[0] == "comparison_plot.png" else note)
+            return names
 
-        said = "note: replaced the report of another comparison (8×MI300X (BF16); 8×H100 (BF16))\n"
-        assert replaced("nvidia", "amd/benchmark_rocm_llama.json") == ""
+        def report(number=""):
+            return [
+                f"comparison_plot{number}.png",
+                *(f"comparison_report{number}.{ending}" for ending in ("html", "md")),
+            ]
+
+        assert written("nvidia", "amd/benchmark_rocm_llama.json") == report()
         # The same inputs in another order, one more input, and the directory of one.
-        assert replaced("amd/benchmark_rocm_llama.json", "nvidia") == ""
-        assert replaced("amd", "nvidia") == ""
-        assert replaced("new", "nvidia") == said
-        assert "(new; 8×H100)" in replaced("amd", "nvidia")
-        page = results / "pages" / "comparison_report.md"
+        assert written("amd/benchmark_rocm_llama.json", "nvidia") == report()
+        assert written("amd", "nvidia") == report()
+        assert written("new", "nvidia") == report("_2")
+        assert written("amd", "nvidia") == report()
+        assert written("nvidia", "new") == report("_2")
+        assert written("new") == report("_3")
+        # What a report without that mark is of isn't known; nor a page alone.
+        page = folder / "comparison_report.md"
         page.write_text(page.read_text(encoding="utf-8") + "<!-- compared: nonsense -->", encoding="utf-8")
-        assert replaced("new", "nvidia") == ""
+        assert written("amd", "nvidia") == report("_4")
+        (folder / "comparison_report_2.md").unlink()
+        assert written("nvidia", "new") == report("_3")
+        (folder / "comparison_report.html").unlink()
+        page.unlink()
+        assert written("nvidia", "new") == report()
+
+    def test_c8_what_the_screen_leaves_out_is_shown_alone(self, results, capsys):
+        """The option that the screen names shows all of its lists, and none of the details of --verbose."""
+        for number in range(8):
+            save(
+                make_run(step_time=3.2 + number / 9, batch=8 * (number + 1), precision=None), results / f"more{number}"
+            )
+            save(make_run(model=f"model{number}", step_time=3.2), results / f"other{number}")
+
+        def shown(*options):
+            assert run("compare", ["output", "--no-plot", *options]) == ExitStatus.OK
+            return capsys.readouterr().out.splitlines()
+
+        short, whole, verbose = shown(), shown("--all"), shown("--verbose")
+        (title,) = (line for line in short if line.startswith("Other results ("))
+        count = int(re.search(r"[(](\d+) more with --all[)]", title)[1])
+        assert not any("more with" in line for line in whole)
+        start, end = (
+            screen.index(next(line for line in screen if line.startswith("Other results"))) for screen in (short, whole)
+        )
+        listed = [
+            sum(line[:2] in ("- ", "! ") for line in screen[at:]) for screen, at in ((short, start), (whole, end))
+        ]
+        assert listed[1] - listed[0] == count > 0
+        caveats = [line for line in verbose[: verbose.index("")] if line[:2] in ("! ", "i ")]
+        assert set(caveats) <= set(whole)
+        assert len(whole) < len(verbose) / 3
+        assert "Performance metrics" not in whole
+        assert "Next steps" in whole
+        # More than all is all.
+        assert shown("--all", "--verbose") == verbose
+
+    def test_c13_a_plot_that_is_named_is_replaced(self, results, capsys):
+        assert run("compare", ["output/nvidia", "--output", "mine.png"]) == ExitStatus.OK
+        assert run("compare", ["output/amd", "--output", "mine.png"]) == ExitStatus.OK
+        assert [path.name for path in results.glob("*.png")] == ["mine.png"]
 
     def test_without_matplotlib_all_but_the_picture(self, results, capsys, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)

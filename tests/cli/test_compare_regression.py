@@ -12,6 +12,8 @@ from made_runs import HOSTILE, MI300X, make_run
 
 from tprimat.cli import run
 from tprimat.errors import ExitStatus
+from tprimat.notes import Note
+from tprimat.results.ending import Ending
 from tprimat.store.store import save
 
 AMD = {"device": MI300X, "stack": "rocm"}
@@ -95,6 +97,74 @@ class TestCheck:
         assert found["headline"].startswith("Fail: regression (throughput per GPU ")
         assert found["next_step"]
         assert found["caveats"] == []
+
+    def test_e1_what_passed_is_to_be_kept_and_nothing_else(self, folders, capsys, tmp_path):
+        """By --json, by the next step, on the first screen, and for GitHub."""
+        cause = {"ending": Ending(kind="failed", cause="out of memory", line=812), "status": "failed"}
+        some = saved(tmp_path / "some", 3.2, count=4, day=31 - 20)
+        save(make_run(timestamp="2026-03-30T00:00:00+00:00", step_time=3.21, **cause), Path(some))
+        every = saved(tmp_path / "every", 3.2, day=16, **cause)
+        for candidate, status, words in (
+            (folders["same"], 0, None),
+            (some, 6, "1 of 5 runs did not finish and is excluded: out of memory, line 812"),
+            (every, 3, "every run of the candidate failed (out of memory, line 812)"),
+            (folders["slow"], 1, "beyond the threshold"),
+        ):
+            arguments = ("--baseline", folders["old"], "--candidate", candidate, "--max-slowdown", "3%")
+            arguments += ("--fail-on-inconclusive",)
+            assert check(*arguments, "--json") == status
+            values = json.loads(capsys.readouterr().out)
+            assert values["keep_as_baseline"] is (words is None)
+            assert words is None or words in values["why_no_baseline"]
+            assert ("keep" in values["next_step"]) is (words is None)
+            assert check(*arguments) == status
+            screen = capsys.readouterr().out
+            assert words is None or status == 1 or words in " ".join(screen.split())
+            assert len(screen.splitlines()) <= 24
+            if status == 6:
+                assert "! 8×H100 (BF16) (candidate): 1 of 5 runs did not finish" in screen
+            assert check(*arguments, "--format", "github") == status
+            told = capsys.readouterr().out
+            assert told.startswith("::notice" if words is None else "::error")
+            assert words is None or words in told
+
+    def test_e1_a_candidate_of_which_a_file_is_unreadable_is_not_kept(self, folders, capsys, tmp_path):
+        broken = tmp_path / "broken.json"
+        broken.write_text('{"schema_version": 2, "steps": ')
+        arguments = ("--baseline", folders["old"], "--candidate", folders["same"], str(broken), "--max-slowdown", "3%")
+        assert check(*arguments, "--json") == 2
+        out = capsys.readouterr().out
+        assert "keep the candidate's results" not in out
+        assert json.loads(out)["keep_as_baseline"] is False
+
+    @pytest.mark.parametrize(("kind", "status"), [("finished", 0), ("failed", 3)])
+    def test_e1_the_first_baseline(self, kind, status, capsys, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        first = saved(tmp_path / "first", 3.2, ending=Ending(kind=kind, cause="Killed", line=9))
+        assert check("--baseline", "none", "--candidate", first, "--max-slowdown", "3%") == status
+        out = capsys.readouterr().out
+        assert ("keep the candidate's results as the first baseline" in out) is (status == 0)
+        assert ("(Killed, line 9)" in out) is (status == 3)
+
+    @pytest.mark.parametrize(
+        ("fields", "words"),
+        [
+            ({"notes": (Note("loss-not-finite", {"steps": "step 51", "first": 51, "last": 51}),)}, "from step 51"),
+            ({"ending": Ending(kind="failed", cause="Killed", line=9)}, "failed: Killed, line 9"),
+        ],
+        ids=["NaN", "failed"],
+    )
+    def test_e2_doubtful_runs_are_on_the_first_screen_of_a_comparison(self, fields, words, folders, capsys, tmp_path):
+        """With `!`, also among the figures of `efficiency`, and of a single system."""
+        other = saved(tmp_path / "other", 1.6, **AMD, **fields)
+        assert check(folders["old"], other, "--no-plot", "--results-dir", str(tmp_path)) == 0
+        screen = capsys.readouterr().out
+        assert words in " ".join(screen.split())
+        assert "\n! 8×MI300X" in screen
+        assert run("efficiency", [other]) == 0
+        assert words in " ".join(capsys.readouterr().out.split())
+        assert check(other, "--no-plot", "--results-dir", str(tmp_path)) == 0
+        assert words in " ".join(capsys.readouterr().out.split())
 
     def test_the_fields_in_the_json_are_documented(self, folders, capsys):
         check("--baseline", folders["old"], "--candidate", folders["slow"], "--json")
@@ -204,8 +274,8 @@ class TestGitHub:
         first, second = capsys.readouterr().out.splitlines()
         assert first == "::error title=Error,file=none%25%2C::none%25,: no such file or directory"
         assert second.startswith("::warning ")
-        assert check("--baseline", "none", "--candidate", folders["same"], "--format", "github") == ExitStatus.USAGE
-        assert capsys.readouterr().out == "::error title=Error,file=none::none: no such file or directory\n"
+        assert check("--baseline", "absent", "--candidate", folders["same"], "--format", "github") == ExitStatus.USAGE
+        assert capsys.readouterr().out == "::error title=Error,file=absent::absent: no such file or directory\n"
 
     def test_a_hostile_name_gives_no_command(self, tmp_path, capsys, monkeypatch):
         monkeypatch.chdir(tmp_path)

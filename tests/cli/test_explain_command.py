@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
+from conftest import REPOSITORY
 from made_traces import MadeTrace
 
 from tprimat import cli
+from tprimat.compare.step_difference import explain, traced
+from tprimat.results.result_file import decode
+from tprimat.results.run import Run
+from tprimat.results.trace import Trace, TracedStep
+
+SHARED = REPOSITORY.parent / "shared"
 
 
 def write(path, seconds: float):
@@ -80,3 +87,43 @@ def test_a_comparison_explains_two_traces(tmp_path, capsys):
     assert "tokens/s" not in printed  # Traces state no tokens: a table of them would be empty.
     assert "Start with: " in (tmp_path / "out/comparison_report.md").read_text()
     assert '"waterfall"' in (tmp_path / "out/comparison_report.html").read_text()
+
+
+@pytest.mark.parametrize("order", [("good", "zero"), ("zero", "good"), ("zero", "zero")])
+@pytest.mark.parametrize("more", [[], ["--json"], ["--quiet"]])
+def test_x8_a_damaged_trace_is_one_error(capsys, order, more):
+    folder = SHARED / "cases" / "4"
+    if not folder.is_dir():
+        pytest.skip("the small cases do not lie beside this clone")
+    paths = [str(folder / f"d_explain_{name}.pt.trace.json") for name in order]
+    assert cli.run("explain", [*paths, *more]) == 2
+    (said, _) = capsys.readouterr().err.splitlines()
+    assert said.endswith("d_explain_zero.pt.trace.json: the steps in its trace take no time: it is damaged")
+
+
+@pytest.mark.parametrize(("seconds", "is_one"), [((), False), ((0.0, 1.9e-9), False), ((0.0, 2.1e-9), True)])
+def test_x8_steps_that_take_no_time_are_not_explained(seconds, is_one):
+    steps = tuple(TracedStep(seconds=each, parts={"idle_data": each}) for each in seconds)
+    run = Run(trace=Trace(steps=steps))
+    assert (traced(run, "x") is not None) is is_one
+    if is_one:
+        assert explain(traced(run, "x"), traced(run, "y")).delta == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "is_read"),
+    [
+        *(("seconds", value, value in (0, 9e15)) for value in (0, 9e15, -1e-9, 1e16)),
+        *(("parts", {"idle_data": value}, value in (0, 9e15)) for value in (0, 9e15, -1e-9, 1e16)),
+        *(("gpu_seconds", value, value in (0, 9e15)) for value in (0, 9e15, -1e-9, 1e16)),
+        *(("overlapped_communication", value, value == -1e300) for value in (-1e300, 1.1e300)),
+    ],
+)
+def test_x8_times_of_a_trace_that_are_none_are_no_result(part, value, is_read):
+    step = {"seconds": 1, "parts": {}, part: value}
+    content = json.dumps({"schema_version": 1, "trace": {"steps": [step]}}).encode()
+    if is_read:
+        assert decode(content)[0].trace is not None
+    else:
+        with pytest.raises(ValueError, match="Expected `float`"):
+            decode(content)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import contextlib
 import gzip
 import json
 import lzma
@@ -17,13 +16,10 @@ from made_secrets import SECRETS
 from test_verify import log_text
 
 import tprimat
-from tprimat import cli, read
+from tprimat import cli
 from tprimat.errors import ExitStatus
 from tprimat.log_import import bundle, extract
-from tprimat.log_import.inputs import Log
 from tprimat.measure import training_files
-from tprimat.read.parsing import text
-from tprimat.redaction import redacted
 from tprimat.store import store
 
 PACKED = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": None}
@@ -123,7 +119,7 @@ def test_in_comparisons(logs, clean, tmp_path, capsys, from_results):
         for each in (content, *content["runs"]):
             each |= {"status_reason": f"line 3: {plain}", "warnings": [plain], "label": SECRETS[19][0]}
             each["source"]["command"] = ["train.py", "--wandb-key", SECRETS[15][1], *(line for line, _ in SECRETS)]
-            each["framework_config"] = {"hub_token": "abcd-1234-efgh", "list": [plain]}
+            each["framework_config"] = {"hub_token": "abcd-1234-efgh", "note": plain}
         saved.write_text(json.dumps(content))
         chosen = [str(saved)]
     arguments = [*clean, *chosen, *GIVEN, "--results-dir", str(tmp_path)]
@@ -178,23 +174,3 @@ def test_in_the_file_of_an_internal_error(logs, tmp_path, capsys, monkeypatch):
     file.unlink()
     assert "RuntimeError: unexpected" in content
     assert found_in(said + content) == []
-
-
-def test_logs_read_the_same_as_without_redaction(request, monkeypatch):
-    folders = [Path(__file__).parents[1] / "data" / "logs"]
-    with contextlib.suppress(pytest.skip.Exception):
-        folders.append(request.getfixturevalue("samples"))
-    changed = []
-    for path in (each for folder in folders for each in sorted(folder.rglob("*")) if each.is_file()):
-        content = b"".join(Log(str(path)).chunks())
-        if read.file_format_of(content[: read.HEAD]) is None:
-            shown = text.clean(text.decoded(content))
-            changed += [path] if redacted(shown) != shown else []
-    # Where nothing is removed, nothing can be read otherwise.
-    for path in changed:
-        runs = []
-        for remove in (redacted, lambda shown: shown):
-            monkeypatch.setattr(text, "redacted", remove)
-            (each,) = extract.extract(Log(str(path)), extract.NOTHING_GIVEN)
-            runs.append(each.run)
-        assert runs[0] == runs[1], path

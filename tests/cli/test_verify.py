@@ -12,12 +12,15 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from stored_runs import series
 
 import tprimat
 from tprimat import cli, log_import
 from tprimat.analysis.summary import rounded, summarize
 from tprimat.errors import ExitStatus
 from tprimat.log_import import bundle
+from tprimat.results.account import Timing
+from tprimat.results.run import Run, Source
 from tprimat.store import store
 
 GIVEN = ("--gpu", "MI300X", "--model-name", "llama3.1_8B")
@@ -467,8 +470,8 @@ class TestAcceptance:
     @pytest.mark.parametrize(
         ("milliseconds", "status", "rules", "answer"),
         [
-            (1000, 0, [], "Can be accepted: 178 values recomputed; plausible, no private data, no executable files."),
-            (450, 6, ["precision-unstated"], "Undecided: 1 value that can't be checked (178 values recomputed)."),
+            (1000, 0, [], "Can be accepted: 184 values recomputed; plausible, no private data, no executable files."),
+            (450, 6, ["precision-unstated"], "Undecided: 1 value that can't be checked (184 values recomputed)."),
             (100, 4, ["above-peak"], "Not acceptable: implausible."),
         ],
     )  # fmt: skip
@@ -540,8 +543,11 @@ class TestAcceptance:
                 assert not RUNS.search(code), path
 
 
-def forged(packed: Path, fields: dict, overrides: dict | None = None) -> Path:
-    """A copy of a bundle whose result has other settings, and all metrics that follow from them."""
+def forged(packed: Path, fields: dict, overrides: dict | None = None, given: dict | None = None) -> Path:
+    """A copy of a bundle whose result has other settings, and all metrics that follow from them.
+
+    `given` is what it says that the user stated; None as it is.
+    """
     (name,) = (each for each in members(packed) if each.startswith("results/"))
     result = json.loads(members(packed)[name])
     for each in (result, *result["runs"]):
@@ -551,6 +557,8 @@ def forged(packed: Path, fields: dict, overrides: dict | None = None) -> Path:
                 each[section] |= values
         if overrides:
             each["source"]["overrides"] = overrides
+        if given is not None and "source" in each:
+            each["source"]["given"] = given
     path = packed.with_name("forged.json")
     path.write_text(json.dumps(result))
     for each, run in zip((result, *result["runs"]), [store.read(path)[0], *store.read(path)], strict=True):
@@ -583,18 +591,20 @@ class TestWhatTheLogSupports:
         given = {"run.model", *(f"gpu_info.{name}" for name in ("device_name", "gpu_cores", "software_stack"))}
         assert set(verified(packed, capsys)[1]["runs"][0]["unsupported"]) == given
         fields = {
-            **{"timestamp": "2019-01-01T00:00:00+00:00", "gpu_info": {"device_name": "MI355X"}},
+            **{"timestamp": "2019-01-01T00:00:00+00:00", "gpu_info": {"device_name": "MI355X", "gpu_cores": 16384}},
             **{"training_config": {"precision": "bf16"}, "energy_metrics": {"tokens_per_joule": 1e6}},
             **{"memory_metrics": {"peak_memory_allocated_gb": 1.0}, "framework_config": {"submitter": "NVIDIA"}},
             **{"native_metrics": {"scaling_factor": 0.5}},
         }
-        path = forged(packed, fields)
+        path = forged(packed, fields, given={"gpu": "MI355X", "model": "llama3.1_8B"})
         status, found = verified(path, capsys)
         forged_fields = {"run.timestamp", "training_config.precision", "energy_metrics.tokens_per_joule"}
         forged_fields |= {"native_metrics.scaling_factor"}
         forged_fields |= {"memory_metrics.peak_memory_allocated_gb", "framework_config.submitter"}
         wanted = given | forged_fields
-        assert (status, set(found["runs"][0]["unsupported"])) == (ExitStatus.OK, wanted)
+        assert (status, set(found["runs"][0]["unsupported"])) == (ExitStatus.OK, wanted), found["runs"][0][
+            "differences"
+        ]
         cli.run("verify", [str(path)])
         (line,) = (each for each in capsys.readouterr().out.splitlines() if "not in the log: " in each)
         assert {*line.partition(": ")[2].split(", ")} == wanted
@@ -602,8 +612,191 @@ class TestWhatTheLogSupports:
     def test_a_model_against_that_of_a_log_without_a_shape_is_a_doubt(self, tmp_path, capsys):
         head = "  tokenizer_model ........ meta-llama/Llama-2-7b-hf\n"
         path = packed_log(tmp_path, head + log_text(), "--gpu", "MI300X")
-        warnings = ["the model (qwen) is from the command line; the log doesn't state it"]
-        path = forged(path, {"model": "qwen", "warnings": warnings})
+        path = forged(path, {"model": "qwen"}, given={"gpu": "MI300X", "model": "qwen"})
         status, found = verified(path, capsys)
         assert status == ExitStatus.INCONCLUSIVE, found
-        assert [each["rule"] for each in found["runs"][0]["findings"]] == ["override"]
+        (finding,) = found["runs"][0]["findings"]
+        assert (finding["rule"], finding["text"]) == (
+            "override", "run.model: qwen in the result, llama-2-7b in train.log"
+        )  # fmt: skip
+
+
+SHAPED = "".join(f"  {name} ........ {value}\n" for name, value in SHAPE.items()) + (
+    "  padded_vocab_size ........ 128256\n  swiglu ........ True\n  num_query_groups ........ 8\n"
+)
+"""The shape of Llama 3.1 8B, by which a log states its model."""
+
+
+class TestWhatTheUserStated:
+    """Values from source.given can be claimed, never confirmed; nothing else that the submitter writes is believed."""
+
+    @pytest.fixture
+    def packed(self, tmp_path, capsys):
+        path = packed_log(tmp_path, SHAPED + log_text(), "--gpu", "MI300X")
+        capsys.readouterr()
+        return path
+
+    def test_x4_what_was_stated_is_in_the_result(self, tmp_path, capsys):
+        path = packed_log(tmp_path, log_text(), *GIVEN, "--precision", "bf16", "--global-batch-size", "64")
+        (content,) = (content for name, content in members(path).items() if name.startswith("results/"))
+        stated = {"gpu": "MI300X", "model": "llama3.1_8B", "precision": "bf16", "global_batch_size": 64}
+        assert json.loads(content)["source"]["given"] == stated
+        assert verified(path, capsys)[0] == ExitStatus.OK
+
+    def test_x4_a_sentence_among_the_warnings_is_not_believed(self, packed, capsys):
+        for warnings in (
+            [],
+            ["the model (mistral) is from the command line; the log doesn't state it"],
+            ["the model (x)"],
+        ):
+            status, found = verified(forged(packed, {"model": "mistral", "warnings": warnings}), capsys)
+            assert status == ExitStatus.IMPLAUSIBLE
+            assert "run.model" in [each["field"] for each in found["runs"][0]["differences"]]
+
+    @pytest.mark.parametrize(
+        ("given", "model", "status"),
+        [
+            ({}, "llama3.1_8B", ExitStatus.OK),
+            ({"model": "llama3.1_8B"}, "llama3.1_8B", ExitStatus.OK),
+            # Another model's name over this shape; the same, as the importer takes it with --override.
+            ({"model": "mistral"}, "mistral", ExitStatus.IMPLAUSIBLE),
+            ({"model": "mistral", "override": True}, "mistral", ExitStatus.INCONCLUSIVE),
+            # A name of one's own for the shape.
+            ({"model": "ours"}, "ours", ExitStatus.IMPLAUSIBLE),
+            ({"model": "ours", "override": True}, "ours", ExitStatus.INCONCLUSIVE),
+            # What is stated isn't what the result has, or is nothing that can be stated.
+            ({"model": "ours"}, "mistral", ExitStatus.IMPLAUSIBLE),
+            ({"num_gpus": "many"}, "llama3.1_8B", ExitStatus.IMPLAUSIBLE),
+            ({"override": "yes"}, "llama3.1_8B", ExitStatus.IMPLAUSIBLE),
+            ({"unheard": "of"}, "llama3.1_8B", ExitStatus.OK),
+        ],
+    )
+    def test_x4_a_model_that_was_stated_against_the_log(self, packed, capsys, given, model, status):
+        path = forged(packed, {"model": model}, given={"gpu": "MI300X", **given})
+        found_status, found = verified(path, capsys)
+        assert found_status == status, found["runs"][0]["differences"]
+
+    @pytest.mark.parametrize(
+        ("settings", "given", "status"),
+        [
+            # The log says 64 sequences of 2,048 tokens on 8 GPUs.
+            ({"global_batch_size": 128}, {}, ExitStatus.IMPLAUSIBLE),
+            ({"global_batch_size": 128}, {"global_batch_size": 128}, ExitStatus.IMPLAUSIBLE),
+            ({"global_batch_size": 128}, {"global_batch_size": 128, "override": True}, ExitStatus.INCONCLUSIVE),
+            ({"precision": "fp8"}, {"precision": "fp8"}, ExitStatus.OK),
+            ({"precision": "fp8"}, {"precision": "bf16"}, ExitStatus.IMPLAUSIBLE),
+        ],
+    )
+    def test_x4_a_setting_that_was_stated_against_the_log(self, packed, capsys, settings, given, status):
+        path = forged(packed, {"training_config": settings}, given={"gpu": "MI300X", **given})
+        found_status, found = verified(path, capsys)
+        assert found_status == status, found["runs"]
+
+    def test_x4_a_gpu_that_the_software_does_not_run_on_is_refused(self, tmp_path, capsys):
+        text = SHAPED + "PrimusROCm: ROCm 7.0\n" + log_text()
+        path = packed_log(tmp_path, text, "--gpu", "MI300X")
+        status, found = verified(path, capsys)
+        assert status == ExitStatus.OK
+        assert "gpu_info.device_name" in found["runs"][0]["unsupported"]
+        cli.run("verify", [str(path)])
+        assert "only claimed, not in the log: gpu_info.device_name" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("fields", "field"),
+        [
+            # Slow steps are called profiled, so that the mean leaves them out.
+            ({"profiled_steps": [6, 13, 20, 27]}, "run.profiled_steps"),
+            ({"platform": "nvd"}, "run.platform"),
+            ({"scale": "tiny"}, "run.scale"),
+            ({"framework": "nemo"}, "run.framework"),
+            ({"status": "incomplete"}, "run.status"),
+        ],
+    )
+    def test_x4_other_fields_that_decide_are_compared(self, packed, capsys, fields, field):
+        status, found = verified(forged(packed, fields), capsys)
+        assert status == ExitStatus.IMPLAUSIBLE
+        assert field in [each["field"] for each in found["runs"][0]["differences"]]
+
+    def test_x4_a_result_of_schema_1_says_nothing_of_what_was_stated(self, packed, capsys):
+        (name,) = (each for each in members(packed) if each.startswith("results/"))
+        result = json.loads(members(packed)[name]) | {"schema_version": 1}
+        for each in (result, *result["runs"]):
+            each.pop("notes", None)
+            each.pop("ending", None)
+            if "source" in each:
+                each["source"].pop("given")
+        for model, expected in (("llama3.1_8B", ExitStatus.OK), ("Llama-3.1-8B", ExitStatus.OK), ("mistral", 4)):
+            renamed = {**result, "model": model}
+            status, found = verified(repacked(packed, (name, json.dumps(renamed).encode(), {})), capsys)
+            assert status == expected, found["runs"]
+
+    def test_x4_so_many_stated_values_that_a_bundle_is_read_for_ever_are_refused(self, packed, capsys):
+        (name,) = (each for each in members(packed) if each.startswith("results/"))
+        result = json.loads(members(packed)[name])
+        for count, refused in ((100, False), (101, True)):
+            runs = [
+                {**result["runs"][0], "source": {**result["source"], "given": {"gpu": f"MI{number}"}}}
+                for number in range(count - 1)
+            ]
+            made = {**result, "runs": [result["runs"][0], *runs]}
+            path = repacked(packed, (name, json.dumps(made).encode(), {}))
+            assert (cli.run("verify", [str(path)]) == ExitStatus.USAGE) == refused
+            capsys.readouterr()
+
+
+class TestTimes:
+    """Step times that something else in the bundle contradicts."""
+
+    @staticmethod
+    def stamped(factor: float) -> str:
+        lines = [
+            f" [2026-05-11 02:{step // 60:02}:{step % 60:02}] iteration {step:8d}/      50 | elapsed time per "
+            f"iteration (ms): {factor * (1000 + step % 7):.1f} | global batch size: 64 | "
+            f"lm loss: {10 - step / 10:.6E} |\n"
+            for step in range(1, 51)
+        ]
+        return HEAD + "".join(lines)
+
+    @pytest.mark.parametrize(
+        ("factor", "status", "answer"),
+        [
+            (1.0, ExitStatus.OK, "Can be accepted: "),
+            (0.9, ExitStatus.INCONCLUSIVE, "step times only claimed for 1 run"),
+            (0.5, ExitStatus.INCONCLUSIVE, "step times only claimed for 1 run"),
+            (1.1, ExitStatus.IMPLAUSIBLE, "Not acceptable: implausible."),
+        ],
+    )
+    def test_x5_a_log_whose_step_times_were_changed(self, tmp_path, capsys, factor, status, answer):
+        path = packed_log(tmp_path, self.stamped(factor), *GIVEN, "--precision", "fp8")
+        found_status, found = verified(path, capsys)
+        assert (found_status, answer in found["answer"]) == (status, True), found["answer"]
+
+    @pytest.mark.parametrize("factor", [0.9, 1.1])
+    def test_x5_who_removes_the_notes_of_a_result_changes_nothing(self, tmp_path, capsys, factor):
+        path = packed_log(tmp_path, self.stamped(factor), *GIVEN, "--precision", "fp8")
+        status = verified(path, capsys)[0]
+        assert verified(forged(path, {"notes": [], "warnings": []}), capsys)[0] == status != ExitStatus.OK
+
+    CONSOLE = (
+        "Avg Step Time: 0.130s\n",
+        "Step:    0.130 s, 1,969 tokens/s, mean of steps 2 to 30\n",
+    )
+
+    @pytest.mark.parametrize("console", CONSOLE)
+    @pytest.mark.parametrize("factor", [1.0, 0.9, 0.5])
+    def test_x5_a_measured_run_against_its_own_console(self, tmp_path, capsys, console, factor):
+        """A changed time is refused; that nothing else confirms the steps is open as before."""
+        times = [0.13 if step == 10 else 0.131 if step == 20 else 0.13 + step % 3 * 1e-5 for step in range(1, 31)]
+        times = tuple(factor * time for time in times)
+        run = Run(
+            **series(times), source=Source(kind="live"), framework="lightning", timing=Timing(over_ranks="one process")
+        )
+        saved = store.save_as(run, tmp_path / "benchmark_cpu_llama.json")
+        (tmp_path / "benchmark_cpu_llama_1.log").write_text("Trainer.fit\n" + console)
+        path = tmp_path / "live.tar.gz"
+        bundle.write(path, [saved.path], [tmp_path / "benchmark_cpu_llama_1.log"])
+        status, found = verified(path, capsys)
+        assert status == (ExitStatus.INCONCLUSIVE if factor == 1.0 else ExitStatus.IMPLAUSIBLE), found
+        assert {each["place"] for each in found["runs"][0]["differences"]} == (
+            set() if factor == 1.0 else {"its console"}
+        )

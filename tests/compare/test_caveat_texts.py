@@ -17,6 +17,7 @@ from tprimat.checks.compute import Entry
 from tprimat.checks.training import TrainingMatch
 from tprimat.compare import caveats as module
 from tprimat.compare.caveats import CODES, OF_ONE, caveats, incomplete_text
+from tprimat.notes import Note
 from tprimat.results.account import Timing
 from tprimat.results.conditions import Disturbance, Preflight
 from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, MODEL_FROM_DIRECTORY, Environment, Steady, Tuning
@@ -242,7 +243,7 @@ LONG = "one batch from its start hook to its end hook, and more of it"
         # Runs that broke off.
         (
             [make_run(status="incomplete"), make_run(), make_run(status="failed", steps=59)],
-            ("incomplete", "warning", "A: incomplete; C: incomplete"),
+            ("incomplete", "warning", "A: incomplete; C: failed"),
         ),
     ],
 )
@@ -383,7 +384,7 @@ CAPTION = "the result may include warm-up"
                 ),
                 system("B", *[result()] * 3, value_warnings=(f"{OVER_BLOCKS} 4 s; block 7: z",)),
             ),
-            ("unlike-blocks", "warning", f"A: {OVER_BLOCKS} 2 s"),
+            ("unlike-blocks", "warning", f"A: {OVER_BLOCKS} 2 s; also B"),
         ),
         # Drift, by its size.
         (
@@ -406,7 +407,7 @@ CAPTION = "the result may include warm-up"
         # Steps that are cut.
         (
             (system("A", value_warnings=("no", f"1–2 {CUT}")), system("B", value_warnings=(f"3–4 {CUT}",))),
-            ("steps-cut", "info", f"A: 1–2 {CUT}"),
+            ("steps-cut", "info", f"A: 1–2 {CUT}; also B"),
         ),
         # No steady state.
         (
@@ -469,7 +470,7 @@ CAPTION = "the result may include warm-up"
         ),
         (
             (system("A", order=Order("rises", 0.034)), system("B", order=Order("falls", -0.5))),
-            ("order-of-runs", "warning", "A: throughput rises from run to run, by 3.4% from half to half"),
+            ("order-of-runs", "warning", "A: throughput rises from run to run, by 3.4% from half to half; also B"),
         ),
         (
             (B, system("C", order=Order("alternates", -0.021))),
@@ -584,8 +585,8 @@ def test_each_system_with_unlike_sessions_is_named():
         (make_run(), True, ""),
         (make_run(status="incomplete"), False, ""),
         (make_run(status="incomplete"), True, "incomplete"),
-        (make_run(status="failed", steps=1_234), True, "incomplete"),
-        (make_run(status="failed", steps=1, warmup=()), True, "incomplete"),
+        (make_run(status="failed", steps=1_234), True, "failed"),
+        (make_run(status="failed", steps=1, warmup=()), True, "failed"),
     ],
 )
 @pytest.mark.parametrize("planned", [None, 1_234, 1_300])
@@ -595,14 +596,14 @@ def test_how_far_an_incomplete_run_came(run, is_valid, text, planned):
     done = f"{run.steps[-1]:,} of {planned or 0:,}"
     is_stated = text and planned is not None and run.steps[-1] < planned
     found = incomplete_text(system("A", result(run=run, is_valid=is_valid)))
-    assert found == (f"incomplete ({done} steps)" if is_stated else text)
+    assert found == (f"{text} ({done} steps)" if is_stated else text)
 
 
 def test_an_incomplete_run_without_a_step_states_none():
     run = make_run(steps=0, warmup=(), status="failed")
     config = msgspec.structs.replace(run.training_config, max_steps=9)
     run = msgspec.structs.replace(run, training_config=config)
-    assert incomplete_text(system("A", result(run=run))) == "incomplete"
+    assert incomplete_text(system("A", result(run=run))) == "failed"
 
 
 def differs(title, first, second, explains=True, status="different"):
@@ -659,13 +660,13 @@ WIDE = "x" * 60
         # A note has values only where they are short, and titles as far as they fit.
         (
             [(B, A)],
-            [[differs("seed", "1" * 18, "2" * 19, False), differs("data", "3" * 19, "4" * 19, False)]],
-            ("configuration-differs", "info", f"settings differ: seed ({'2' * 19} vs {'1' * 18}), also data"),
+            [[differs("seed", "1" * 18, "2" * 19, False), differs("shuffle", "3" * 19, "4" * 19, False)]],
+            ("configuration-differs", "info", f"settings differ: seed ({'2' * 19} vs {'1' * 18}), also shuffle"),
         ),
         (
             [(B, A)],
-            [[differs("seed", "1" * 19, "2" * 19, False), differs("data", "3" * 19, "4" * 19, False)]],
-            ("configuration-differs", "info", "settings differ: seed, data"),
+            [[differs("seed", "1" * 19, "2" * 19, False), differs("shuffle", "3" * 19, "4" * 19, False)]],
+            ("configuration-differs", "info", "settings differ: seed, shuffle"),
         ),
         (
             [(B, A)],
@@ -785,6 +786,7 @@ def test_codes_are_in_their_order_and_of_a_system_alone_those_that_concern_it():
         batch=32,
         status="incomplete",
         warnings=(FROM_NAMES, MODEL_FROM_DIRECTORY),
+        notes=(Note("loss-not-finite", {"first": 51}),),
         telemetry=Telemetry(
             issues=tuple(TelemetryIssue(code=code, text="x") for code in ("xid", "thermal", "gpu-shared")),
             samples=3,
@@ -803,13 +805,16 @@ def test_codes_are_in_their_order_and_of_a_system_alone_those_that_concern_it():
     cpu = of(on_cpu, name="B", order=Order("rises", 0.1), value_warnings=(CUT,))
     found = [code for code, *_ in told((contradicting, cpu))]
     assert found == [
-        *("contradiction", "precision-unknown", "throttled", "shared", "disturbed", "device-errors", "slow-device"),
-        *("at-power-cap", "model-source", "gpu-source", "timer-differs", "tuning-differs", "bf16-emulated"),
-        *("incomplete", "steps-cut", "order-of-runs", "batch-differs"),
+        *("contradiction", "loss-not-finite", "incomplete", "precision-unknown", "throttled", "shared", "disturbed"),
+        *("device-errors", "slow-device", "timer-differs", "tuning-differs", "bf16-emulated", "order-of-runs"),
+        "batch-differs",
+        # What couldn't change the decision comes last.
+        *("at-power-cap", "model-source", "gpu-source", "steps-cut"),
     ]
-    assert found == [code for code in CODES if code in found]
+    assert found[:-4] == [code for code in CODES if code in found[:-4]]
+    assert found[-4:] == [code for code in CODES if code in found[-4:]]
     assert [code for code, *_ in told((contradicting,))] == [
-        *("throttled", "shared", "device-errors", "slow-device", "at-power-cap")
+        *("loss-not-finite", "throttled", "shared", "device-errors", "slow-device", "at-power-cap")
     ]
     assert [code for code, *_ in told((cpu,))] == ["disturbed", "bf16-emulated"]
     assert set(OF_ONE) <= set(CODES)

@@ -183,7 +183,7 @@ def test_runs_that_follow_their_order():
 
     found = caveats(rising(3.2), rising(2.4, **AMD))["order-of-runs"]
     assert "throughput falls from run to run" in found.text
-    assert found.text.endswith("from run to run, by 3.8% from half to half")
+    assert found.text.endswith("from run to run, by 3.8% from half to half; also 8×H100 (BF16)")
 
 
 @pytest.mark.parametrize(("apart", "are_beside"), [(0.48, True), (0.51, False)])

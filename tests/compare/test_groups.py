@@ -249,16 +249,16 @@ def throttled(name, rate, code="thermal"):
     return made(name, rate, make_run(telemetry=telemetry))
 
 
-def test_the_caveats_of_the_headline_come_first_and_then_what_the_others_bring_in():
+def test_the_caveats_are_those_of_all_that_are_compared():
     first = (throttled("A", 300.0), made("B", 200.0))
     third = (made("C", 100.0, make_run(warnings=(FROM_NAMES,), telemetry=throttled("x", 1.0).run.telemetry)),)
     found = [(each.code, each.text) for each in grouped((*first, *third)).caveats]
     source = "GPUs of C inferred from the names of the platform and of the log's files"
     assert [each for each in found if each[0] != "not-reported"] == [
-        ("throttled", "A: it is thermal"),
+        ("throttled", "A: it is thermal; C: it is thermal"),
         ("gpu-source", source),
     ]
-    assert [code for code, _ in found] == ["throttled", "not-reported", "gpu-source"]
+    assert [code for code, _ in found] == ["throttled", "gpu-source", "not-reported"]
     # What is not compared brings nothing in.
     apart = made("S", 500.0, make_run(length=4096, warnings=(FROM_NAMES,)))
     assert "gpu-source" not in {each.code for each in grouped(first, (apart,)).caveats}

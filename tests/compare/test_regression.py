@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
 from made_runs import H100, MI300X, failed_run, make_run
 
 from tprimat.compare import Loaded
+from tprimat.compare.caveats import caveats
 from tprimat.compare.regression import check_regression
 from tprimat.compare.threshold import CHECKED, parse
 from tprimat.errors import ExitStatus, UsageError
+from tprimat.notes import Note
+from tprimat.report import regression as report
 from tprimat.results.account import Entry
+from tprimat.results.ending import Ending
 from tprimat.results.run import MemoryMetrics
 
 SPREAD = (0.995, 1.0, 1.005, 0.998, 1.002)
@@ -413,7 +419,7 @@ class TestRefusals:
     def test_a_failed_candidate_is_not_comparable(self):
         found = checked([runs_of()], [(failed_run(H100, stack="cuda"),)])
         assert found.status == ExitStatus.NOT_COMPARABLE
-        assert "its run failed (out of memory)" in found.checks[0].text
+        assert found.checks[0].text == "every run of the candidate failed (out of memory)"
 
     @pytest.mark.parametrize(
         ("failed", "is_refused"), [((4, 0), False), ((0, 4), False), ((5, 0), True), ((0, 5), True)]
@@ -432,9 +438,95 @@ class TestRefusals:
         else:
             assert check.answer != "not comparable"
 
-    def test_runs_that_are_incomplete_are_compared(self):
-        cut = tuple(msgspec.structs.replace(run, status="incomplete") for run in runs_of(day=11))
-        assert one([runs_of()], [cut]).answer == "within"
+    @pytest.mark.parametrize(("step_time", "answer"), [(3.2, "inconclusive"), (3.4, "worse")])
+    def test_e1_runs_that_broke_off_are_compared_and_pass_nothing(self, step_time, answer):
+        cut = tuple(msgspec.structs.replace(run, status="incomplete") for run in runs_of(step_time, day=11))
+        assert one([runs_of()], [cut]).answer == answer
+
+    @pytest.mark.parametrize("side", ["baseline", "candidate"])
+    @pytest.mark.parametrize(
+        ("ending", "said"),
+        [
+            (Ending(kind="failed", cause="out of memory", line=812), "out of memory, line 812"),
+            (Ending(kind="stopped", cause="DUE TO TIME LIMIT"), "DUE TO TIME LIMIT"),
+            (Ending(kind="cut_off"), "is excluded"),
+            (Ending(kind="running"), "is excluded"),
+        ],
+        ids=["failed", "stopped", "cut off", "running"],
+    )
+    def test_e1_one_run_of_three_that_did_not_finish_passes_nothing(self, ending, said, side):
+        sides = {"baseline": list(runs_of(count=3)), "candidate": list(runs_of(count=3, day=11))}
+        sides[side][1] = msgspec.structs.replace(sides[side][1], ending=ending)
+        found = checked([tuple(sides["baseline"])], [tuple(sides["candidate"])], fail_on_inconclusive=True)
+        (check,) = found.checks
+        assert (check.answer, found.status) == ("inconclusive", ExitStatus.INCONCLUSIVE)
+        assert sorted(check.runs) == [2, 3]
+        assert check.text.startswith(f"{side}: 1 of 3 runs did not finish and is excluded")
+        assert check.text.endswith(said)
+        assert found.why_no_baseline == f"inconclusive: {check.text}"
+        first, *_ = caveats((check.pair.baseline, check.pair.system), [check.pair])
+        assert first.text.endswith(said)
+
+    def test_e1_a_limit_that_was_asked_for_passes(self):
+        limited = [
+            msgspec.structs.replace(run, ending=Ending(kind="finished", cause="stopped after 10 min"))
+            for run in runs_of(day=11)
+        ]
+        found = checked([runs_of()], [tuple(limited)])
+        assert (found.checks[0].answer, found.why_no_baseline) == ("within", None)
+
+    def test_e1_runs_that_failed_are_left_out_beside_those_that_broke_off(self):
+        kinds = ("cut_off", "failed", "cut_off")
+        runs = [
+            msgspec.structs.replace(run, ending=Ending(kind=kind))
+            for run, kind in zip(runs_of(count=3, day=11), kinds, strict=True)
+        ]
+        check = one([runs_of()], [tuple(runs)])
+        assert (check.answer, check.runs) == ("inconclusive", (5, 2))
+
+    def test_e1_a_regression_is_one_whatever_its_runs_end_in(self):
+        broken = [
+            msgspec.structs.replace(run, ending=Ending(kind="stopped", cause="a limit")) for run in runs_of(4.0, day=11)
+        ]
+        found = checked([runs_of()], [tuple(broken)])
+        assert (found.checks[0].answer, found.status) == ("worse", ExitStatus.SLOWER)
+        assert found.why_no_baseline.startswith("worse: ")
+
+    @pytest.mark.parametrize(("kind", "status"), [("finished", 0), ("cut_off", 6), ("failed", 3)])
+    def test_e1_a_configuration_without_a_baseline_is_not_kept_if_it_did_not_finish(self, kind, status):
+        new = make_run(length=4096, ending=Ending(kind=kind, cause="a cause"), timestamp="2026-03-11T00:00:00+00:00")
+        both = (*runs_of(day=11), new)
+        found = checked([(*runs_of(), make_run(length=1024))], [both], fail_on_inconclusive=True)
+        told = [check for check in found.checks if check.baseline is None]
+        assert [check.answer for check in told] == {0: [], 6: ["inconclusive"], 3: ["not comparable"]}[status]
+        assert all("a cause" in check.text for check in told)
+
+    @pytest.mark.parametrize(("kind", "status"), [("finished", 0), ("stopped", 6), ("failed", 3)])
+    def test_e1_without_a_baseline_the_candidate_is_checked_for_becoming_one(self, kind, status):
+        runs = tuple(msgspec.structs.replace(run, ending=Ending(kind=kind)) for run in runs_of(count=2))
+        found = checked([], [runs], fail_on_inconclusive=True)
+        assert found.status == status
+        assert (found.why_no_baseline is None) is (status == 0)
+        first = "keep the candidate's results as the first baseline"
+        assert (report.next_step(found) == first) is (status == 0)
+
+    def test_e1_what_could_not_be_read_is_no_baseline(self):
+        found = dataclasses.replace(checked([runs_of()], [runs_of(day=11)]), is_partial=True)
+        assert found.why_no_baseline == "a file that was named could not be read"
+        assert "keep" not in report.next_step(found)
+
+    @pytest.mark.parametrize("count", [1, 5])
+    @pytest.mark.parametrize("side", ["baseline", "candidate"])
+    def test_e2_a_loss_that_is_not_a_number_passes_nothing(self, side, count):
+        note = Note("loss-not-finite", {"steps": "steps 51–60", "first": 51, "last": 60})
+        sides = {"baseline": list(runs_of()), "candidate": list(runs_of(day=11))}
+        sides[side][:count] = [msgspec.structs.replace(run, notes=(note,)) for run in sides[side][:count]]
+        found = checked([tuple(sides["baseline"])], [tuple(sides["candidate"])], fail_on_inconclusive=True)
+        (check,) = found.checks
+        assert (check.answer, found.status, check.runs) == ("inconclusive", ExitStatus.INCONCLUSIVE, (5, 5))
+        assert check.text == f"{side}: loss is not a number from step 51 on in {count} of 5 runs"
+        assert "not a number from step 51" in report.caveat_texts(found)[0]
+        assert "keep" not in report.next_step(found)
 
     def test_implausible_results_are_status_4(self):
         found = checked([runs_of()], [runs_of(0.5, day=11)])

@@ -18,7 +18,7 @@ from tprimat.analysis.intervals import Difference
 from tprimat.checks import Finding
 from tprimat.compare import Loaded, regression
 from tprimat.compare.loss import Losses
-from tprimat.compare.regression import CHOOSE, LONGER, Check, RegressionCheck, check_regression
+from tprimat.compare.regression import CHOOSE, FIRST, LONGER, Check, RegressionCheck, check_regression
 from tprimat.compare.result import Ratio
 from tprimat.compare.threshold import parse
 from tprimat.errors import ExitStatus
@@ -696,12 +696,16 @@ class TestWhole:
         (only,) = check_regression(before, after, [SLOWER], model="llama").checks
         assert only.model == "Llama 3.1 8B"
 
-    def test_without_a_baseline(self):
-        found = check_regression([], files("new", measured(3.2, 1)), [SLOWER])
+    def test_a_baseline_without_a_run(self):
+        found = check_regression(files("old", ()), files("new", measured(3.2, 1)), [SLOWER])
         assert found.checks == (
             Check("all results", None, None, "not comparable", "the baseline contains no result", advice=CHOOSE),
         )
         assert found.notes == ("Llama 3.1 8B: no baseline for 8×H100 (BF16); skipped",)
+
+    def test_e1_without_a_baseline(self):
+        found = check_regression([], files("new", measured(3.2, 1)), [SLOWER])
+        assert (found.checks, found.notes, found.why_no_baseline) == ((FIRST,), (), None)
 
     def test_several_that_match_ask_for_a_choice(self):
         before = files("old", measured(3.2, 1), measured(3.2, 5, environment=NEWER))

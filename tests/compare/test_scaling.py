@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import msgspec
 import pytest
 from made_runs import H100, MI300X, comparison, make_run
 
 from tprimat.compare.cost import with_prices
 from tprimat.compare.curves import scaling_of
 from tprimat.results.account import Entry, Timing
+from tprimat.results.ending import Ending
 from tprimat.results.run import Environment, Optimizer, ParallelismConfig
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
 
@@ -242,3 +244,15 @@ def test_curves_on_unlike_clocks_do_not_cross(are_alike):
     text = "step times are measured differently from another curve's: "
     notes = [note for curve in found.curves for note in curve.notes if note.startswith(text)]
     assert notes == ([] if are_alike else [f"{text}sampled", f"{text}blocks"])
+
+
+@pytest.mark.parametrize(("kind", "sizes"), [("finished", [1, 2, 4]), ("cut_off", [1, 2, 4]), ("failed", [2, 4])])
+def test_e1_a_size_of_which_every_run_failed_is_no_part_of_a_curve(kind, sizes):
+    """Nor its baseline: the smallest size is what the efficiency of all others refers to."""
+    ending = Ending(kind=kind, cause="out of memory", line=812)
+    broken = tuple(msgspec.structs.replace(run, ending=ending) for run in runs(1, 8.0))
+    found = scaling_of(comparison(broken, runs(2, 4.0), runs(4, 2.0)))
+    assert [size.gpus for size in found.curves[0].sizes] == sizes
+    told = " ".join((*found.notes, *found.curves[0].notes))
+    assert ("out of memory, line 812" in told) is (kind != "finished")
+    assert ("is not used: failed" in told) is (kind == "failed")

@@ -193,6 +193,38 @@ def test_secrets_are_never_recorded(name, value):
     assert hosts.settings({name: value, "OMP_NUM_THREADS": "2"}) == {"OMP_NUM_THREADS": "2"}
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "NCCL_COMM_ID",
+            "NCCL_HOSTID",
+            "NCCL_RAS_ADDR",
+            "UCX_HOST",
+            "TORCH_HOSTNAME",
+            "NCCL_HOST_ID",
+            "TORCH_STORE_URL",
+        ),
+        *(
+            "TRITON_CACHE_ENDPOINT",
+            "TORCHINDUCTOR_REDIS_HOST",
+            "TORCHINDUCTOR_REMOTE_SERVER",
+            "NVSHMEM_BOOTSTRAP_SESSION_ID",
+        ),
+        *("NCCL_PW", "NVTE_PW", "TORCH_PWD", "UCX_ACCOUNT", "HIP_USERNAME", "MASTER_ADDR", "SLURM_NODELIST"),
+    ],
+)
+def test_x7_addresses_accounts_and_passwords_are_no_settings(name):
+    assert hosts.settings({name: "gpu17.acme.corp:1234", "NCCL_IB_HCA": "mlx5_0"}) == {"NCCL_IB_HCA": "mlx5_0"}
+
+
+@pytest.mark.parametrize(
+    "name", ["NCCL_SOCKET_IFNAME", "NCCL_IB_ADDR_FAMILY", "CUDA_VISIBLE_DEVICES", "NCCL_HOST_PINNED_X"]
+)
+def test_x7_settings_with_other_names_stay(name):
+    assert hosts.settings({name: "1"}) == {name: "1"}
+
+
 def test_versions_are_those_that_are_installed(here):
     found = hosts.versions(here(packages={"torch": "2.7.0", "megatron-core": "0.15.3", "rich": "13"}))
     assert found == {"python": platform.python_version(), "torch": "2.7.0", "megatron-core": "0.15.3"}

@@ -170,3 +170,21 @@ class TestCheck:
         os.mkfifo(tmp_path / "index.html")
         with pytest.raises(UsageError, match="not a site"):
             exchange.check(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "symlink"), reason="needs symbolic links")
+def test_x6_a_linked_staging_directory_makes_no_site_of_a_directory(tmp_path):
+    (tmp_path / "elsewhere" / "old").mkdir(parents=True)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "notes.txt").write_text("mine")
+    (tmp_path / "here" / exchange.STAGING).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="not a site"):
+        exchange.check(tmp_path / "here")
+    (tmp_path / "here" / "index.html").write_text(MARK)
+    (tmp_path / "elsewhere" / "new").mkdir()
+    for folder in ("old", "new"):
+        (tmp_path / "elsewhere" / folder / "index.html").write_text(MARK)
+    before = sorted(tmp_path.glob("elsewhere/**/*"))
+    write(tmp_path / "here", "new")
+    assert sorted(tmp_path.glob("elsewhere/**/*")) == before
+    assert not (tmp_path / "here" / exchange.STAGING).is_symlink()

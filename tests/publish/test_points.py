@@ -12,11 +12,14 @@ from made_runs import HOSTILE, failed_run, make_run
 from tprimat.catalog import gpus, published
 from tprimat.catalog.published import Published
 from tprimat.compare import Loaded
+from tprimat.notes import Note
 from tprimat.publish import points
 from tprimat.publish.points import OWN, Evidence, address
 from tprimat.publish.record import REJECTED
+from tprimat.results.ending import Ending
 from tprimat.results.run import Environment, GpuInfo, ModelConfig, Source, SourceFile
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
+from tprimat.store import hosts
 
 ROW = Published(
     publisher="NVIDIA",
@@ -221,6 +224,22 @@ class TestFigures:
 
 
 class TestNotes:
+    @pytest.mark.parametrize(("kind", "is_rejected"), [("failed", True), ("cut_off", False), ("finished", False)])
+    def test_e1_the_speed_of_runs_that_all_failed_is_rejected(self, kind, is_rejected):
+        """A change over time, a pair or a ranking uses it no more."""
+        ending = Ending(kind=kind, cause="out of memory", line=812)
+        (found,) = own((make_run(ending=ending), make_run(step_time=3.3, ending=ending)))
+        assert (found.mark in REJECTED) is is_rejected
+        assert found.reason == ("failed: out of memory, line 812" if is_rejected else "")
+        (found,) = own((make_run(ending=ending), make_run(step_time=3.3)))
+        assert found.mark not in REJECTED
+        assert ("1 of 2 runs did not finish" in found.note) is (kind != "finished")
+
+    def test_e2_a_loss_that_is_not_a_number_is_noted(self):
+        note = Note("loss-not-finite", {"steps": "steps 51–60", "first": 51, "last": 60})
+        (found,) = own(make_run(notes=(note,)))
+        assert found.note == "loss is not a number from step 51 on"
+
     def test_what_a_reader_of_a_speed_must_know(self):
         slowed = Telemetry(samples=50, issues=(TelemetryIssue(code="thermal", text="GPU clock lowered"),))
         config = make_run().training_config
@@ -228,7 +247,7 @@ class TestNotes:
         for runs, note in (
             ((make_run(),), ""),
             ((make_run(telemetry=slowed),), "GPU clock lowered"),
-            ((broken,), "incomplete (20 of 60 steps)"),
+            ((broken,), "failed (20 of 60 steps)"),
             ((make_run(), broken), "1 of 2 runs did not finish and is excluded"),
             ((make_run(step_time=3.2), make_run(step_time=4.01)), "runs differ 1.25×"),
             ((make_run(step_time=3.2), make_run(step_time=3.99)), ""),
@@ -319,6 +338,14 @@ class TestPrivacy:
         runs = make_run(step_time=3.2), make_run(step_time=3.3)
         files = [Loaded(f"logs/{at}.txt", f"{at}" * 64, (run,)) for at, run in enumerate(runs)]
         assert [each.point.source for each in points.result_points(files, [])] == ["logs/*"]
+
+    @pytest.mark.parametrize(("before", "is_read"), [(points.LONGEST_READ - 6, True), (points.LONGEST_READ - 5, False)])
+    def test_x3_a_text_is_read_for_names_as_far_as_it_may_be_shown(self, before, is_read, monkeypatch):
+        learned = []
+        monkeypatch.setattr(hosts.Names, "learn", lambda _, text, *kind: kind or learned.append(text) or text)
+        points._public("x" * before + " h0123" + " SLURM_NODELIST=h[1-99999]" * 1000)
+        assert ("h012" in learned[-1]) == is_read
+        assert len(learned[-1]) <= points.LONGEST_READ
 
     def test_hostile_texts_are_one_safe_line(self):
         (found,) = own(make_run(HOSTILE, framework=HOSTILE, label=HOSTILE))

@@ -108,8 +108,8 @@ def test_words_that_only_resemble_an_ending(plain):
 
 
 def test_codes_of_srun_and_kubectl():
-    assert reason("srun: error: node7: tasks 0-7: Exited with exit code 9") == "the launcher exited with code 9"
-    assert reason("command terminated with exit code 137") == "the launcher exited with code 137"
+    assert reason("srun: error: node7: tasks 0-7: Exited with exit code 9") == "line 1: the launcher exited with code 9"
+    assert reason("command terminated with exit code 137") == "line 1: the launcher exited with code 137"
 
 
 def test_a_message_of_two_lines_is_joined():
@@ -129,7 +129,7 @@ def test_a_signal_from_outside_is_the_cause():
 
 
 def test_without_a_cause_the_exit_code_is_all_that_is_known():
-    assert reason(*TORCHRUN) == "the launcher exited with code 1"
+    assert reason(*TORCHRUN) == "line 3: the launcher exited with code 1"
     assert reason("all is well", "[NODE-0(h)] [INFO] torchrun exited with code 0") is None
 
 

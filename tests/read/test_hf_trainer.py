@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tprimat import read
 from tprimat.errors import UnreadableError
+from tprimat.read.hf_trainer import reader as hf_reader
 from tprimat.read.hf_trainer import state as hf_state
 from tprimat.read.hf_trainer.steps import StepHint, number_steps
 from tprimat.read.parsing import text
@@ -29,6 +30,24 @@ NATIVE = {
     "total_flos": "total_flos",
     "num_input_tokens_seen": "tokens_seen",
 }
+
+
+@pytest.mark.parametrize("epoch", ["1e6", "1000001", "1e308", "-1e308", "nan", "inf", "9" * 400])
+def test_x3_an_epoch_that_no_training_reaches_is_none(epoch):
+    reader = hf_reader.Reader()
+    for step, shown in ((10, "0.1"), (20, "0.2"), (30, epoch)):
+        reader.feed(text.Line(step, f"  1%|# | {step}/1000 [00:10<01:00, 1.0s/it]", True))
+        reader.feed(text.Line(step, f"{{'loss': 2.5, 'learning_rate': 1e-05, 'epoch': {shown}}}", True))
+    (reading,) = reader.finish()
+    assert reading.run().loss_values == (2.5,) * 3
+
+
+@pytest.mark.parametrize(("epoch", "is_one"), [("1000000", True), ("1000001", False)])
+def test_x3_the_largest_epoch(epoch, is_one):
+    reader = hf_reader.Reader()
+    reader.feed(text.Line(1, f"{{'loss': 2.5, 'learning_rate': 1e-05, 'epoch': {epoch}}}", True))
+    (entry,) = reader._trainings[0].entries
+    assert (entry.epoch is not None) == is_one
 
 
 def run_of_bytes(content: bytes):
@@ -183,7 +202,7 @@ class TestConsole:
     def test_not_a_number(self):
         (run,) = runs_of_text("{'loss': nan, 'grad_norm': inf, 'learning_rate': 1e-05, 'epoch': 0.1}\n")
         assert (run.loss_values, run.grad_norms) == ((None,), (None,))
-        assert any("not a number" in warning for warning in run.warnings)
+        assert any("not a number" in warning for warning in run.sentences)
 
     def test_evaluations_and_two_trainings(self):
         one = "{'loss': 1.0, 'learning_rate': 1e-05, 'epoch': 0.5}\n{'eval_loss': 0.9, 'eval_runtime': 3.0}\n"
@@ -195,7 +214,7 @@ class TestConsole:
     def test_a_crash_is_told(self):
         log = self.SETUP + "{'loss': 1.5, 'learning_rate': 1e-05, 'epoch': 0.67}\n"
         (run,) = runs_of_text(log + "Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory.\n")
-        assert run.status == "incomplete"
+        assert (run.status, run.ending.kind) == ("failed", "failed")
         assert "OutOfMemoryError" in run.status_reason
 
     def test_prose_with_a_dictionary_of_something_else_is_no_training(self):

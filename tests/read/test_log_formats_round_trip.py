@@ -34,7 +34,7 @@ def single(written: list[str]) -> Run:
 
 
 def said(run: Run, words: str) -> str:
-    return next((warning for warning in run.warnings if words in warning), "")
+    return next((warning for warning in run.sentences if words in warning), "")
 
 
 def torchtitan(step: int, tps: int, loss: float, norm: float | None = 1.5, *, colour: bool = False) -> str:

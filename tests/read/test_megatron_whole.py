@@ -63,7 +63,7 @@ RATE = "tokens/s/GPU"
             "log ends at iteration 3 of 9 without an error (killed, still running, or truncated)",
             None,
         ),
-        ([*STEPS, CRASH], "incomplete", "log ends at iteration 3 of 9: line 4: RuntimeError: x", None),
+        ([*STEPS, CRASH], "failed", "log ends at iteration 3 of 9: line 4: RuntimeError: x", None),
         ([*STEPS, DONE], "complete", None, "stopped early, after iteration 3 of 9 (line 4)"),
         (
             [DONE, *STEPS],

@@ -41,12 +41,6 @@ def line(at, step, seconds=1.0, *, loss=None, resolution="microseconds", **more)
     return f"{stamp}completed step: {step}, seconds: {seconds:.6f}, {others}loss: {loss or 5 - step / 100:.5f}"
 
 
-def contradicts(apart, *, steps=40, burst=0, resolution="microseconds"):
-    """Whether stamps contradict steps of 1 s that are printed so far apart, but for some at the end of one moment."""
-    times = [apart * min(step, steps - 1 - burst) for step in range(steps)]
-    return bool(said(single([line(at, n, resolution=resolution) for n, at in enumerate(times)]), "time stamps are"))
-
-
 def steps_of(*lines):
     run = single(lines)
     return len(run.steps), bool(said(run, "restarted"))
@@ -108,17 +102,6 @@ def gaps(count):
 
 
 @limits(
-    ("stamps further apart", contradicts, (1.79, False), (1.81, True)),
-    ("stamps nearer", contradicts, (0.55, True), (0.56, False)),
-    ("steps in a burst", lambda count: contradicts(2.0, steps=41, burst=count), (4, True), (5, False)),
-    ("stretches", lambda count: contradicts(2.0, steps=count), (5, False), (6, True)),
-    # A stretch of stamps in whole seconds takes 20 s.
-    (
-        "seconds of a stretch",
-        lambda count: contradicts(2.0, steps=count, resolution="seconds"),
-        (100, False),
-        (101, True),
-    ),
     ("same moment", again, (1.99, "double"), (2.01, "restart")),
     ("half a step", lambda after: again(after, seconds=100.0), (49.9, "double"), (50.1, "restart")),
     ("figures of one step", lambda factor: again(1.0, factor=factor), (1.052, "double"), (1.053, "conflict")),

@@ -244,18 +244,19 @@ def ended(*, steps: int = 6, success: int = 0, cause: str = "", code: int = 0, c
         ({"cause": "ValueError: x"}, 6, None, ("complete", None), []),
         ({"cause": "ValueError: x", "code": 3}, 6, None, ("complete", None),
          ["the run completed, then: line 65: ValueError: x"]),
-        ({"code": 3}, 6, None, ("complete", None), ["the run completed, then: the launcher exited with code 3"]),
-        ({"code": 3}, 7, None, ("incomplete", "log ends at step 6 of 7: the launcher exited with code 3"), []),
-        ({"cause": "ValueError: x"}, None, None, ("incomplete", "log ends at step 6: line 65: ValueError: x"), []),
+        ({"code": 3}, 6, None, ("complete", None),
+         ["the run completed, then: line 66: the launcher exited with code 3"]),
+        ({"code": 3}, 7, None, ("failed", "log ends at step 6 of 7: line 66: the launcher exited with code 3"), []),
+        ({"cause": "ValueError: x"}, None, None, ("failed", "log ends at step 6: line 65: ValueError: x"), []),
         ({"cut_off": 7, "cause": "ValueError: x"}, 8, None,
          ("incomplete", "log ends at step 6 of 8; file truncated within the next record"), []),
         ({"cut_off": 7}, None, None, ("incomplete", "log ends at step 6; file truncated within the next record"), []),
     ],
 )  # fmt: skip
 def test_how_it_ended(how, planned, done, status, warnings):
-    training = ended(**how)
-    assert records.status(training, planned, done) == status
-    assert training.warnings == warnings
+    found: list[str] = []
+    assert records.outcome(ended(**how), planned, done, found)[:2] == status
+    assert found == warnings
 
 
 class TestContext:

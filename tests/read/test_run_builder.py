@@ -13,7 +13,9 @@ from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.text import Stamp
 from tprimat.read.parsing.values import LoggedValues, state
 from tprimat.results.account import Entry, Timing
+from tprimat.results.ending import Ending
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP
+from tprimat.results.outcome import outcome_of
 from tprimat.results.run import (
     Data,
     Environment,
@@ -246,6 +248,7 @@ def test_a_whole_run():
     )
     assert builder.run({}) == Run(
         status="complete",
+        ending=Ending(kind="finished"),
         platform="nvd",
         framework="nemo",
         model="mine",
@@ -353,7 +356,7 @@ def test_the_models_name(given, stated_model, fields, model):
             {"ended": False},
             ("incomplete", "log ends at step 3 of 4 without an error (killed, still running, or truncated)"),
         ),
-        ({"ended": True, "fixed_status": ("failed", "fixed")}, ("failed", "fixed")),
+        ({"ended": True, "fixed": outcome_of(Ending(kind="failed"), "fixed")}, ("failed", "fixed")),
     ],
 )
 def test_status(fields, status):

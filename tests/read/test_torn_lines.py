@@ -144,6 +144,16 @@ def test_a_longer_line_is_no_torn_one():
     ]
 
 
+@pytest.mark.parametrize("rest", [', "test_pass": 0.53}', ', "accuracy": 1}', "}}"])
+def test_x0_a_longer_object_is_no_torn_one(rest):
+    line = '{"step": 12, "loss": 2.351, "num_label_tokens": 267}'
+    longer = line[:-1] + rest
+    assert told(*[line] * 9, longer, longer)[9:] == [longer] * 2
+    # Another process wrote into the number, and its own text follows.
+    torn = '{"step": 12, "loss": 2.351, "num_label_tokens": 26[rank1] 7}'
+    assert told(*[line] * 9, torn)[9] == torn.replace("26[", "?[")
+
+
 def test_numbers_of_many_digits_may_be_shorter_than_the_others():
     line = "rate 1395.2561291608{}"
     long = "rate 1395.256"

@@ -82,11 +82,24 @@ class TestWandbRun:
         run = only(wandb(made_files.wandb_run([*rows, summary])))
         assert (run.steps[-1], run.loss_values[-1]) == (30, 1.7)
 
-    @pytest.mark.parametrize(("code", "status"), [(0, "complete"), (1, "incomplete"), (None, "complete")])
-    def test_the_end(self, wandb, code, status):
-        run = only(wandb(made_files.wandb_run(made_files.wandb_rows(), exit_code=code)))
-        assert run.status == status
-        assert run.status_reason == ("the run ended with exit code 1" if code else None)
+    @pytest.mark.parametrize(
+        ("code", "rows", "kind"),
+        [
+            (0, 999, "finished"),
+            (1, 999, "finished"),
+            (None, 999, "finished"),
+            (0, 20, "finished"),
+            (1, 20, "failed"),
+            (None, 20, "cut_off"),
+        ],
+    )
+    def test_e1_the_end(self, wandb, code, rows, kind):
+        run = only(wandb(made_files.wandb_run(made_files.wandb_rows()[:rows], exit_code=code)))
+        assert run.ending.kind == kind
+        assert run.status == {"finished": "complete", "failed": "failed", "cut_off": "incomplete"}[kind]
+        why = "the run ended with exit code 1"
+        assert (run.status_reason == why) is (kind == "failed")
+        assert (f"the run completed, then: {why}" in run.warnings) is (code == 1 and kind == "finished")
 
     @pytest.mark.parametrize("padding", [0, 20_000, 32_000, 32_500, 32_743, 32_744, 32_750, 70_000])
     def test_records_in_several_blocks(self, wandb, padding):
@@ -117,9 +130,9 @@ class TestWandbRun:
     def test_milliseconds_among_step_times_are_noticed(self, wandb):
         rows = [{**row, "train/step_time": 1500.0} for row in made_files.wandb_rows() if "train/loss" in row]
         run = only(wandb(made_files.wandb_run(rows)))
-        assert any("step times add up to 913× the time that passed" in warning for warning in run.warnings)
+        assert [note.code for note in run.notes] == ["steps-beyond-stamps"]
         rows = [{**row, "train/step_time": 1.4} for row in rows]
-        assert not any("add up" in warning for warning in only(wandb(made_files.wandb_run(rows))).warnings)
+        assert only(wandb(made_files.wandb_run(rows))).notes == ()
 
     def test_the_gpu_in_the_metadata_of_older_versions(self, wandb):
         rows = [
@@ -210,12 +223,19 @@ class TestMlflow:
         assert run.loss_values[2] == 1.97
 
     @pytest.mark.parametrize(
-        ("status", "reason"),
-        [("1", None), ("4", "MLflow recorded the run as failed"), ("KILLED", "MLflow recorded the run as killed")],
+        ("status", "planned", "kind", "reason"),
+        [
+            ("1", 60, "cut_off", None),
+            ("4", 60, "failed", "MLflow recorded the run as failed"),
+            ("KILLED", 60, "stopped", "MLflow recorded the run as killed"),
+            ("KILLED", 1, "finished", None),
+            ("3", 60, "finished", None),
+        ],
     )
-    def test_the_end(self, tmp_path, status, reason):
-        run = only(self.folder(tmp_path, **{"meta.yaml": f"status: {status}\n", "params__max_steps": "60"}))
-        assert run.status == "incomplete"
+    def test_e3_the_end(self, tmp_path, status, planned, kind, reason):
+        run = only(self.folder(tmp_path, **{"meta.yaml": f"status: {status}\n", "params__max_steps": str(planned)}))
+        assert run.ending.kind == kind
+        assert (run.status == "complete") is (kind == "finished")
         assert reason is None or run.status_reason == reason
 
     def test_metrics_without_steps(self, tmp_path):

@@ -82,7 +82,7 @@ def _moved(line: str) -> str:
     if line.startswith("lines: "):
         return f"lines: {[number - NOISE for number in json.loads(line.removeprefix('lines: '))]}"
     # A statement that has no line of its own is on line 1.
-    number = r"(\bon |\bon line |\bline |\"line\": |\(line )(\d+)"
+    number = r"(\bon |\bon line |\bline |\"line\": |\(line |^ending\.line: )(\d+)"
     return re.sub(number, lambda each: f"{each[1]}{max(int(each[2]) - NOISE, 1)}", line)
 
 

@@ -134,7 +134,7 @@ class TestReading:
         assert not finished
         assert (run.steps, run.window_steps, run.step_times) == ((1, 3), (1, 2), (0.5, None))
         assert (run.loss_values, run.learning_rates, run.grad_norms) == ((2.5, None), (None, 0.001), (1.5, None))
-        assert (run.status, run.status_reason) == outcome.KILLED
+        assert (run.status, run.status_reason, run.ending) == outcome.KILLED
         assert run.warnings == ("a doubt", recovery.RECOVERED)
 
     def test_cut_at_any_byte_it_loses_the_last_line_alone(self):
@@ -364,6 +364,136 @@ def _no_space(*_):
     from tprimat.errors import UsageError
 
     raise UsageError("no space", heading="unwritable-directory")
+
+
+def seen(path: Path) -> tuple[int, ...]:
+    """What a reader of a file may not change."""
+    status = path.lstat()
+    return status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links and pipes")
+class TestOthersFiles:
+    """Reading a directory renames and removes nothing but what a recording of ours has left in it."""
+
+    OLD = time.time() - 2 * recovery.LEFT_UNNAMED_S
+
+    @pytest.fixture
+    def elsewhere(self, tmp_path, gone):
+        """A user's directory of data, with a journal that was moved there and the directory's names of ours."""
+        folder = tmp_path / "elsewhere"
+        written(folder, gone, {"run": SETUP}, a_record(1)).rename(folder / "1-abc.jsonl")
+        (folder / folders.JOURNALS).rmdir()
+        for name in ("train.jsonl", "x.claimed", "1-abd.jsonl", "notes.new", "1-abe.new", f".x.y{UNFINISHED}"):
+            (folder / name).write_text('{"text": "mine"}\n')
+            os.utime(folder / name, (self.OLD, self.OLD))
+        return folder
+
+    @pytest.mark.parametrize("link", [folders.JOURNALS, HISTORY])
+    def test_x6_a_linked_directory_is_neither_followed_nor_cleaned(self, tmp_path, elsewhere, link):
+        names = {path.name: path.read_bytes() for path in elsewhere.iterdir()}
+        results = tmp_path / "results"
+        results.mkdir()
+        (results / f".x.y{UNFINISHED}").write_text("{")  # which has this directory looked at
+        (results / link).symlink_to(elsewhere)
+        assert recovery.names(results) == set()
+        assert recovery.recover(results) == []
+        assert {path.name: path.read_bytes() for path in elsewhere.iterdir()} == names
+        assert (results / link).is_symlink()
+
+    def test_x6_below_a_linked_directory_nothing_is_recovered_that_was_not_named(self, tmp_path, gone):
+        written(tmp_path / "theirs" / "machine", gone, {"run": SETUP}, a_record(1))
+        (tmp_path / "results").mkdir()
+        (tmp_path / "results" / "machine").symlink_to(tmp_path / "theirs" / "machine")
+        assert folders.with_journals([str(tmp_path / "results")]) == []
+        assert folders.with_journals([str(tmp_path / "theirs")]) == [tmp_path / "theirs" / "machine"]
+
+    def test_x6_links_pipes_and_files_of_others_in_it_stay(self, tmp_path, elsewhere, gone):
+        before = {path.name: path.read_bytes() for path in elsewhere.iterdir()}
+        journals = written(tmp_path, gone, {"run": SETUP}, a_record(1), name="2-abc").parent
+        for name in ("train.jsonl", "x.claimed", "notes.new", "1-abd.new", ".x.part"):
+            (journals / name).write_text('{"text": "mine"}\n')
+            os.utime(journals / name, (self.OLD, self.OLD))
+        (journals / "1-abe.jsonl").symlink_to(elsewhere / "1-abc.jsonl")
+        (journals / "1-abf.jsonl").symlink_to(elsewhere / "train.jsonl")
+        (journals / "3-abf.new").symlink_to(elsewhere / "train.jsonl")
+        os.mkfifo(journals / "3-abc.jsonl")
+        os.mkfifo(journals / "3-abd.new")
+        (tmp_path / f".x.y{UNFINISHED}").symlink_to(elsewhere / "train.jsonl")
+        kept = {path.name for path in journals.iterdir()} - {"2-abc.jsonl"}
+        (recovered,) = recovery.recover(tmp_path)
+        assert recovered.run.steps == (1,)
+        assert {path.name for path in journals.iterdir()} == kept
+        assert {path.name: path.read_bytes() for path in elsewhere.iterdir()} == before
+        assert (tmp_path / f".x.y{UNFINISHED}").is_symlink()
+
+    @pytest.mark.parametrize(
+        ("content", "goes"), [("", True), ('{"journal":1,', True), ('{"journal":1,"owner":{}}\n', True), ("{}", False)]
+    )
+    def test_x6_one_without_a_name_goes_an_hour_later_if_it_begins_as_a_journal(self, tmp_path, content, goes):
+        path = tmp_path / folders.JOURNALS / "1-abc.new"
+        path.parent.mkdir()
+        path.write_text(content)
+        for left_s, is_there in ((recovery.LEFT_UNNAMED_S - 60, True), (recovery.LEFT_UNNAMED_S + 60, not goes)):
+            os.utime(path, (time.time() - left_s,) * 2)
+            recovery.recover(tmp_path)
+            assert path.exists() == is_there
+
+    def test_x6_an_empty_directory_of_the_name_stays_unless_a_journal_was_in_it(self, tmp_path, gone):
+        (tmp_path / folders.JOURNALS).mkdir()
+        recovery.recover(tmp_path)
+        assert (tmp_path / folders.JOURNALS).is_dir()
+        written(tmp_path, gone, {"run": SETUP}, a_record(1))
+        recovery.recover(tmp_path)
+        assert not (tmp_path / folders.JOURNALS).exists()
+
+    @pytest.mark.parametrize("call", ["recovery.running(folder, ['abc'])", "live._of_journals(job)"])
+    def test_x6_a_pipe_among_the_journals_is_not_waited_for(self, tmp_path, call):
+        (tmp_path / folders.JOURNALS).mkdir()
+        os.mkfifo(tmp_path / folders.JOURNALS / "1-abc.jsonl")
+        code = (
+            "import sys, types, pathlib; from tprimat.record import recovery; from tprimat.slurm import live\n"
+            "folder = pathlib.Path(sys.argv[1]); job = types.SimpleNamespace(output_dir=folder, session='x')\n"
+            f"assert not {call}"
+        )
+        repository = Path(process_identity.__file__).parents[2]
+        subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=repository, timeout=60, check=True)
+
+    def test_x6_no_journal_is_written_through_a_link(self, tmp_path, elsewhere):
+        before = sorted(elsewhere.iterdir())
+        (tmp_path / folders.JOURNALS).symlink_to(elsewhere)
+        kept = journal.Journal(tmp_path)
+        assert kept.trouble == "it is a link"
+        kept.step(a_record(1))
+        kept.remove()
+        assert sorted(elsewhere.iterdir()) == before
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            *("compare HERE --quiet --no-plot", "publish HERE --output-dir OUT", "efficiency HERE"),
+            *(
+                "export HERE --csv OUT/x.csv",
+                "read HERE/x.log --output-dir OUT",
+                "watch HERE/x.log --max-stall 1",
+                "verify HERE/x.log",
+            ),
+        ],
+    )
+    def test_x6_commands_that_read_leave_what_a_link_leads_to(self, tmp_path, elsewhere, command, capsys):
+        from tprimat import cli
+
+        here = tmp_path / "here"
+        (here / "machine").mkdir(parents=True)
+        for folder in (here, here / "machine"):
+            (folder / folders.JOURNALS).symlink_to(elsewhere)
+        (here / "x.log").write_text("step: 1 loss: 2.0\n")
+        before = {path: seen(path) for path in (*elsewhere.rglob("*"), *here.rglob("*"))}
+        (tmp_path / "out").mkdir()
+        words = command.replace("HERE", str(here)).replace("OUT", str(tmp_path / "out")).split()
+        cli.run(words[0], words[1:])
+        assert "recovered" not in capsys.readouterr().err
+        assert {path: seen(path) for path in (*elsewhere.rglob("*"), *here.rglob("*"))} == before
 
 
 class TestFolders:

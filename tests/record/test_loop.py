@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import benchmark_utils
+from tprimat import files
 from tprimat.errors import UsageError
 from tprimat.record import progress
 from tprimat.record.loop import COVERS
@@ -37,6 +38,106 @@ def trained(recorder, steps=3):
         for step in range(1, steps + 1):
             recorder.step(loss=torch.tensor(2.0 / step))
     return recorder.result
+
+
+LOOP = """
+import os, sys
+from benchmark_utils import record
+name, kind = sys.argv[1], sys.argv[2]
+named = {"label": name, "model_name": name} if kind == "label" else {"model_name": "mine"}
+with record(output_dir="out", quiet=True, global_batch_size=4, sequence_length=16, precision="fp32", **named) as loop:
+    for step in range(1, 31):
+        loop.step(loss=2.0 / step)
+        if step == 10 and kind == "fork":
+            if os.fork() == 0:
+                loop.step(loss=1.0)
+                loop.recording.epoch_end({"epoch": 1.0})
+                if name == "fails":
+                    raise ValueError("in the child")
+                sys.exit(0)
+            os.wait()
+        if step == 20 and kind == "fails":
+            raise ValueError(name)
+print(loop.result.status if loop.result else None)
+"""
+CALLBACK = """
+import sys
+import lightning.pytorch as pl, torch
+from benchmark_utils import BenchmarkCallback
+class Linear(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 1)
+    def training_step(self, batch, index):
+        return self.layer(batch).square().mean()
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+ours = BenchmarkCallback(output_dir="out", model_name=sys.argv[1], label=sys.argv[1])
+trainer = pl.Trainer(max_steps=30, accelerator="cpu", callbacks=[ours], **quiet)
+trainer.fit(Linear(), torch.utils.data.DataLoader(torch.ones(120, 8), batch_size=4))
+print(ours.result.status)
+"""
+
+
+def own_script(folder, repository, script, *arguments: bytes) -> tuple[int, str, list[Run]]:
+    """Run a training script of a name that is no UTF-8 text: its status, what it printed, and the runs it recorded."""
+    path = folder / os.fsdecode(b"caf\xe9") / os.fsdecode(b"caf\xe9.py")
+    try:
+        path.parent.mkdir()
+    except OSError:
+        pytest.skip("this file system takes no such names")
+    path.write_text(script, encoding="utf-8")
+    environment = {**os.environb, b"PYTHONPATH": os.fsencode(repository), b"NCCL_DEBUG": b"caf\xe9"}
+    command = [os.fsencode(sys.executable), os.fsencode(path), *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=300)
+    runs = [run for file in (folder / "out").glob("*.json") for run in store.read(file)]
+    assert not (folder / "out" / ".journal").exists()
+    return done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace"), runs
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of bytes")
+class TestNamesThatAreNoUtf8:
+    @pytest.mark.parametrize(("kind", "status"), [(b"argument", 0), (b"label", 0), (b"fails", 1)])
+    def test_x8_a_loop_is_recorded(self, tmp_path, repository, kind, status):
+        done, said, (run,) = own_script(tmp_path, repository, LOOP, b"data/caf\xe9.bin", kind)
+        assert (done, "complete" in said) == (status, status == 0), said
+        assert len(run.steps) == (20 if status else 30)
+        assert "caf?.py" in " ".join(run.source.command)
+        assert "caf?.bin" in " ".join(run.source.command)
+        assert run.label == ("data/caf?.bin" if kind == b"label" else None)
+        assert "caf?" in (run.status_reason or "caf?")
+
+    def test_x8_a_callback_records(self, tmp_path, repository, trainings):
+        done, said, (run,) = own_script(tmp_path, repository, CALLBACK, b"caf\xe9")
+        assert (done, "complete" in said) == (0, True), said
+        assert (len(run.steps), run.label, run.model) == (30, "caf?", "caf?")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks on this system")
+@pytest.mark.parametrize("child", [b"exits", b"fails"])
+def test_x8_a_forked_child_that_leaves_the_block_writes_no_run(tmp_path, repository, child):
+    done, said, (run,) = own_script(tmp_path, repository, LOOP, child, b"fork")
+    assert done == 0, said
+    assert (run.status, run.steps, len(run.loss_values)) == ("complete", tuple(range(1, 31)), 30)
+    assert run.epochs == ()
+
+
+def test_x8_what_a_lock_keeps_out_is_saved_by_the_next_command(tmp_path, repository):
+    code = f"from tprimat import files; files.LOCK_SECONDS = 0.1\n{LOOP}"
+    environment = {**os.environ, "PYTHONPATH": str(repository), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", code, "a", "b"]
+    (tmp_path / "out").mkdir()
+    with files.lock_folder(tmp_path / "out"):
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0
+    assert "locked by another program" in done.stderr
+    assert "the next command saves them as a result" in done.stderr
+    (elsewhere,) = tmp_path.glob("tensorprimat-*/*.json")
+    (recovered,) = recover(tmp_path / "out")
+    assert recovered.path.parent == tmp_path / "out"
+    assert store.read(recovered.path)[0].step_times == store.read(elsewhere)[0].step_times
+    assert store.read(recovered.path)[0].status == "complete"
 
 
 class TestWhatIsRecorded:

@@ -44,7 +44,42 @@ def trainer(**fields):
     ],
 )
 def test_how_a_training_came_to_its_end(fields, status, reason):
-    assert outcome.of_trainer(trainer(**fields)) == (status, reason)
+    ended = outcome.of_trainer(trainer(**fields))
+    assert ended[:2] == (status, reason)
+    assert ended.ending.kind == ("finished" if status == "complete" else "cut_off")
+
+
+@pytest.mark.parametrize(
+    ("callback", "kind"),
+    [
+        ({"time_remaining": lambda: 0.001}, "cut_off"),
+        ({"time_remaining": lambda: None}, "cut_off"),
+        ({"time_remaining": lambda: 0.0}, "finished"),
+        ({"stopped_epoch": 0}, "cut_off"),
+        ({"stopped_epoch": 1}, "finished"),
+    ],
+)
+@pytest.mark.parametrize("planned", [-1, 100])
+def test_e1_a_stop_that_was_asked_for(callback, kind, planned):
+    callbacks = [types.SimpleNamespace(), types.SimpleNamespace(**callback)]
+    ended = outcome.of_trainer(trainer(max_steps=planned, should_stop=True, callbacks=callbacks))
+    assert (ended.ending.kind, ended.status == "complete") == (kind, kind == "finished")
+
+
+@pytest.mark.parametrize(
+    ("status", "end", "kind"),
+    [
+        (-signal.SIGKILL, {}, "failed"),
+        (-signal.SIGSEGV, {}, "failed"),
+        (-signal.SIGTERM, {}, "stopped"),
+        (-signal.SIGTERM, {"overdue": True}, "failed"),
+        (1, {}, "failed"),
+        (1, {"interrupted": True}, "stopped"),
+    ],
+)
+def test_e1_the_end_of_a_process(status, end, kind):
+    ended = outcome.of_process(status, **{"interrupted": False, "overdue": False, **end})
+    assert (ended.ending.kind, ended.ending.cause) == (kind, ended.reason)
 
 
 class OutOfMemoryError(RuntimeError):
@@ -75,11 +110,13 @@ class SIGTERMException(SystemExit):
         ),
         (KeyboardInterrupt(), "incomplete", "interrupted (Ctrl-C)"),
         (SIGTERMException(), "incomplete", "terminated (SIGTERM)"),
-        (SystemExit(3), "incomplete", "the program exited: SystemExit: 3"),
+        (SystemExit(3), "failed", "the program exited: SystemExit: 3"),
+        (SystemExit(0), "incomplete", "the program exited: SystemExit: 0"),
+        (SystemExit(), "incomplete", "the program exited: SystemExit"),
     ],
 )
 def test_what_an_exception_means(exception, status, reason):
-    assert outcome.of_exception(exception, terminated=False) == (status, reason)
+    assert outcome.of_exception(exception, terminated=False)[:2] == (status, reason)
 
 
 OUT_OF_MEMORY = (
@@ -121,7 +158,7 @@ OTHER_ERRORS = (
 def test_out_of_memory_has_many_classes(text):
     assert outcome.is_out_of_memory(text)
     assert outcome.is_out_of_memory(RuntimeError(text))
-    _, reason = outcome.of_exception(RuntimeError(text), terminated=False)
+    _, reason, _ = outcome.of_exception(RuntimeError(text), terminated=False)
     assert reason.startswith("out of memory: RuntimeError: ")
     # The line that says so, behind whatever says it.
     assert outcome.is_out_of_memory(reason.removeprefix("out of memory: "))
@@ -134,11 +171,11 @@ def test_what_only_names_memory_is_another_error(text):
 
 def test_whatever_is_raised_after_a_sigterm_is_its_doing():
     for exception in (RuntimeError("pipe"), KeyboardInterrupt()):
-        assert outcome.of_exception(exception, terminated=True) == ("incomplete", "terminated (SIGTERM)")
+        assert outcome.of_exception(exception, terminated=True)[:2] == ("incomplete", "terminated (SIGTERM)")
 
 
 def test_a_reason_has_an_end():
-    _, reason = outcome.of_exception(ValueError("x" * 10_000), terminated=False)
+    _, reason, _ = outcome.of_exception(ValueError("x" * 10_000), terminated=False)
     assert len(reason) == outcome.LONGEST_REASON
 
 
@@ -191,7 +228,7 @@ def of_steps(*steps, **fields):
     ],
 )
 def test_a_log_and_its_process_together(run, succeeded, expected):
-    assert outcome.of_log(run, 3, succeeded=succeeded) == expected
+    assert outcome.of_log(run, 3, succeeded=succeeded)[:2] == expected
 
 
 def test_only_what_the_parent_ended_has_its_reason():

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tprimat.notes import Note
 from tprimat.record.recorder import Recorder, format_steps
 
 
@@ -263,8 +264,9 @@ def test_values_that_are_not_finite_are_named_and_left_out(clock):
         step(recorder, clock, number, 1.0, values=lambda loss=loss: (loss, float("inf")))
     recorder.finish()
     assert [record.loss for record in recorder.records] == [2.5] + 7 * [None]
+    fields = {"steps": "steps 2, 3, 4, 5, 6 and 2 more", "first": 2, "last": 8}
+    assert recorder.notes == (Note("loss-not-finite", fields),)
     assert recorder.warnings == [
-        "loss not finite (NaN or infinite) in steps 2, 3, 4, 5, 6 and 2 more",
         "gradient norm not finite (NaN or infinite) in steps 1, 2, 3, 4, 5 and 3 more",
     ]
 

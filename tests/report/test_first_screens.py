@@ -12,9 +12,10 @@ from made_runs import H100, MI300X, comparison, failed_run, make_run, shape
 import tprimat
 from tprimat.compare.cost import with_prices
 from tprimat.report import Sources, document, markdown, page, tables, terminal
-from tprimat.report.blocks import Table
+from tprimat.report.blocks import Document, Table, notes
 from tprimat.report.verdict import report
-from tprimat.results.run import Data
+from tprimat.results.run import Data, Environment
+from tprimat.results.telemetry import Telemetry, TelemetryIssue
 
 LINES, COLUMNS = 24, 80
 AMD = {"device": MI300X, "stack": "rocm"}
@@ -203,3 +204,147 @@ def test_a_real_folder_is_answered_on_the_first_screen(samples, folder):
     assert any(line.startswith("Next: ") for line in screen[: LINES - 1])
     assert len(screen) <= LINES + 2
     assert not any(line.endswith("…") for line in screen if line != "…")
+
+
+CPU = {"device": "AMD EPYC 7B13", "stack": "cpu", "precision": "fp32"}
+
+
+def said(screen):
+    return " ".join(" ".join(screen).split())
+
+
+@pytest.mark.parametrize(
+    ("others", "step_time", "text"),
+    [
+        (1, 4.5, "a is 41% faster than b 1.4"),
+        (2, 2.25, "EPYC 7B13, a is 41% faster per process than 2×EPYC 7B13, b 1.4"),
+        (2, 8.0, "EPYC 7B13, a is 5.0× as fast per process as 2×EPYC 7B13, b 5.0"),
+    ],
+)
+def test_c2_what_is_faster_per_process_is_called_so(others, step_time, text):
+    made = comparison(runs(3.2, label="a", gpus=1, **CPU), runs(step_time, label="b", gpus=others, **CPU))
+    assert text in said(lines(made))
+    shown = page.render(report(made), Sources("", ""), None).decode()
+    assert text.rpartition(" ")[0] in re.sub("</?strong>", "", shown)
+
+
+def test_c2_no_count_of_processes_is_called_gpus():
+    devices = "AMD EPYC 7B13", "Intel Xeon 8480"
+    screen = lines(comparison(*(runs(3.2 + len(each), gpus=2, **{**CPU, "device": each}) for each in devices)))
+    assert screen[0].endswith("2 processes each")
+    assert "per process" not in said(screen[:4])
+    apart = said(lines(comparison(runs(3.2, gpus=1, **CPU), runs(8.0, gpus=2, **CPU))))
+    assert "! processes: 1 vs 2" in apart
+    assert "GPUs" not in apart
+    # A CPU beside a GPU is no GPU.
+    assert "as fast per device as 8×H100" in said(lines(comparison(runs(9.2, gpus=1, **CPU), runs(3.2))))
+
+
+def test_c2_in_several_models():
+    systems = [runs(t, gpus=g, model=m, **CPU) for m in ("llama", "qwen") for t, g in ((3.2, 1), (8.0, 2))]
+    assert "5.0× as fast per process as 2×EPYC 7B13 in both models" in said(lines(comparison(*systems)))
+
+
+def throttled(step_time, code, **fields):
+    telemetry = Telemetry(issues=(TelemetryIssue(code=code, text=f"it is {code}"),))
+    return runs(step_time, telemetry=telemetry, **fields)
+
+
+@pytest.mark.parametrize("fastest", [0, 1, 2])
+def test_c6_the_caveats_are_the_same_whichever_system_is_the_baseline(fastest):
+    """One system was throttled, one shared its GPU: each is told whether or not the headline names the system."""
+    times = [2.9, 2.9, 2.9]
+    times[fastest] = 1.6
+    systems = (
+        throttled(times[0], "thermal", device=B200, batch=128),
+        throttled(times[1], "gpu-shared", **AMD),
+        throttled(times[2], "thermal", precision="fp8"),
+    )
+    found = [comparison(*systems, reference=name).models[0].groups[0] for name in ("B200", "MI300X", "H100")]
+    assert len({group.baseline.name for group in found}) == 3
+    assert len({group.caveats for group in found}) == 1
+    text = said(lines(comparison(*systems, reference="MI300X")))
+    for code in ("B200 (BF16): it is thermal", "H100 (FP8): it is thermal", "MI300X (BF16): it is gpu-shared"):
+        assert code in text
+    severities = [each.severity for each in found[0].caveats]
+    assert severities == sorted(severities, key=["warning", "info"].index)
+
+
+def test_c6_a_slow_block_is_told_against_each_baseline(samples):
+    logs = sorted((samples / "mlperf").glob("v5.*_llama2_70b_lora_*"))
+    for reference in ("8×MI355X", "8×B200", "MI350X", "submitter Oracle"):
+        screen = str(tprimat.compare(*logs, reference=reference)).splitlines()
+        assert any(line.startswith("! 8×GB200: block 5 takes 2.30× as long") for line in screen), reference
+
+
+def test_c6_each_system_with_a_caveat_is_named():
+    variables = [
+        tuple(
+            msgspec.structs.replace(run, environment=Environment(settings={"NCCL_ALGO": str(number)}))
+            for number, run in enumerate(runs(time, **fields))
+        )
+        for time, fields in ((3.2, {}), (2.5, AMD), (1.9, {"device": B200}), (2.2, {"device": "NVIDIA H200"}))
+    ]
+    text = said(lines(comparison(*variables[:2])))
+    assert "the runs of 8×MI300X (BF16) differ in NCCL_ALGO; also 8×H100 (BF16)" in text
+    assert "differ in NCCL_ALGO; also 8×H200 (BF16) and 2 more" in said(lines(comparison(*variables)))
+
+
+def four():
+    """Systems whose headline takes two lines, and whose caveats are five."""
+    return (
+        throttled(1.6, "thermal", device=B200, precision="fp8"),
+        runs(1.4, device="NVIDIA GB200", batch=128),
+        throttled(1.8, "gpu-shared", device="AMD Instinct MI355X", stack="rocm"),
+        runs(2.6, **AMD),
+    )
+
+
+PRICES = ["8×GB200=7", "8×B200=5.50", "8×MI355X=3.95", "8×MI300X=2.10"]
+
+
+def test_c14_four_systems_fit_a_terminal():
+    screen = lines(with_prices(comparison(*four()), PRICES))
+    # An empty line and the names of the reports follow.
+    assert len(screen) == LINES - 2
+    assert max(map(len, screen)) <= COLUMNS
+    assert sum(line[:2] in ("! ", "i ") for line in screen) == 3
+    # Without prices there is room for more.
+    assert sum(line[:2] in ("! ", "i ") for line in lines(comparison(*four()))) == 4
+    assert sum(line[:2] in ("! ", "i ") for line in lines(comparison(*four()[:2]))) == 4
+
+
+@pytest.mark.parametrize(("over", "kept"), [(0, 4), (1, 3), (2, 2), (3, 2)])
+def test_c14_caveats_give_way_to_the_height_of_a_terminal(over, kept):
+    rows = [[str(number), "1"] for number in range(terminal.SCREEN - 8 + over)]
+    parts = [Table(["", "x"], rows), *notes(list("abcde"), "Caveats", "!", 4, least=2)]
+    text = terminal.write(Document(parts))
+    assert text.count("\n! ") == kept
+    assert (f"({5 - kept} more with --verbose)") in text
+    assert text.count("\n") == max(terminal.SCREEN, terminal.SCREEN + over - 2)
+    whole = terminal.write(Document(parts), verbosity=terminal.Verbosity.VERBOSE)
+    assert whole.count("\n! ") == 5
+
+
+@pytest.mark.parametrize(("words", "is_whole"), [(28, True), (29, False)])
+def test_c12_a_caveat_is_cut_between_words_beyond_two_lines(words, is_whole):
+    """Each word and the space after it take five characters: 28 take 140, without the last space."""
+    (line, *more) = terminal.write(Document(notes(["word " * words], "Caveats", "!", 4, least=2))).splitlines()[1:]
+    assert len(more) == 1
+    assert set(" ".join([line, *more]).split()) == ({"!", "word"} if is_whole else {"!", "word", "…"})
+
+
+def of_two(*times):
+    """Two runs of each system; those of the first one are so far apart."""
+    days = enumerate(times, start=1)
+    return tuple(make_run(step_time=time, timestamp=f"2026-03-{day:02d}T08:00:00+00:00", **AMD) for day, time in days)
+
+
+def test_c5_what_says_nothing_of_other_runs_has_no_narrow_interval():
+    screen = said(lines(comparison(of_two(2.5, 2.0), runs(3.2, 2))))
+    assert "6,000 ± >100%" not in screen
+    assert " ± >100%" in screen
+    # Half to twice the value is the widest that says something: t of one degree of freedom is 12.7.
+    for factor, is_shown in ((1.11, True), (1.12, False)):
+        text = said(lines(comparison(of_two(2.5, 2.5 * factor), runs(3.2, 2))))
+        assert ("± >100%" not in text) == is_shown

@@ -268,6 +268,49 @@ class TestCard:
         ]
         assert sorted({item.title for item in items_of(found)}) == titles
 
+    def test_c9_each_verdict_of_one_model_has_a_title_of_its_own(self):
+        pairs = ({}, {"batch": 8, "length": 8192})
+        found = comparison(*(make_run(**work, **each) for work in pairs for each in ({}, {**AMD, "step_time": 2.4})))
+        text = text_of(found)
+        rows = re.findall(r'<div class="answer row \w+"><p><strong>(.*?):</strong>', card_of(text))
+        assert sorted(rows) == [f"Llama 3.1 8B, sequence length {length}" for length in (2048, 8192)]
+
+    def test_c9_a_title_tells_the_systems(self):
+        devices = "NVIDIA B200", "NVIDIA H200", "NVIDIA A100-SXM4-80GB", MI300X
+        for count, names in (
+            (2, "8×H200 (BF16) vs 8×B200 (BF16)"),
+            (3, "8×A100 80GB (BF16), 8×H200 (BF16) and 8×B200 (BF16)"),
+            (4, "8×MI300X (BF16), 8×A100 80GB (BF16) and 2 more"),
+        ):
+            runs = [make_run(device, step_time=12 - place) for place, device in enumerate(devices[:count])]
+            made = report(comparison(*runs))
+            shown = page.render(made, Sources("1", ""), None).decode()
+            assert f"<title>Llama 3.1 8B · {names}</title>" in shown
+            first = page.document.of(made, Sources("1", ""), plot=False).screen[0]
+            assert first.text == f"Comparison: Llama 3.1 8B · {names}"
+
+    def test_c5_a_bar_of_which_nobody_knows_the_interval_says_so(self):
+        def days(count, step_time, **fields):
+            """Runs a day apart, each slower than the one before by one in a thousand."""
+            stamps = [f"2026-03-{day:02d}T08:00:00+00:00" for day in range(1, count + 1)]
+            return tuple(
+                make_run(step_time=step_time * (1 + i / 1000), timestamp=at, **fields) for i, at in enumerate(stamps)
+            )
+
+        card = card_of(text_of(comparison(days(3, 3.2), days(1, 2.4, **AMD))))
+        single, several = re.findall(r'<p class="bar".*?</p>', card, re.DOTALL)
+        assert '<span class="open">' in single
+        assert "(1 run)" in single
+        assert 'title="1 run: run-to-run variation is unknown"' in single
+        assert 'class="ci"' not in single
+        assert 'class="ci"' in several
+        assert '<span class="open">' not in several
+        apart = (*days(1, 2.4, **AMD), *days(2, 1.6, **AMD)[1:])
+        bars = re.findall(r'<p class="bar".*?</p>', card_of(text_of(comparison(days(3, 3.2), apart))), re.DOTALL)
+        (wide,) = (bar for bar in bars if "MI300X" in bar)
+        assert re.search(r"± (>|&gt;)100% [(]2 runs[)]", wide)
+        assert '<span class="open">' in wide
+
     def test_many_systems_are_folded_beyond_the_first(self):
         card = card_of(text_of(CASES["twenty_systems"]()))
         assert card.count("<summary>13 more systems</summary>") == 2

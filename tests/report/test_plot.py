@@ -185,6 +185,20 @@ class TestPanels:
             assert len(axes.containers) == 2 + 2
             assert around(axes)[0].endswith("; mean of 3 runs with 95% CI")
 
+    def test_c5_a_bar_without_an_interval_beside_one_that_has_it_is_dotted(self):
+        _, averages, throughput, *_ = panels(comparison(repeated(3.2), make_run(**AMD, step_time=2.4)))
+        for axes in (averages, throughput):
+            assert around(axes)[0].endswith("; mean of the runs with 95% CI; dotted: unknown")
+            dotted = [line for line in axes.lines if line.get_linestyle() == ":"]
+            assert len(dotted) == 1
+            start, end = dotted[0].get_xdata()
+            assert start == 0
+            assert end > max(patch.get_width() for patch in axes.patches)
+
+    def test_c5_of_single_runs_the_certainty_alone_says_it(self, pair):
+        _, averages, throughput, *_ = panels(pair)
+        assert not any(line.get_linestyle() == ":" for axes in (averages, throughput) for line in axes.lines)
+
     def test_bars_use_most_of_their_axis(self):
         _, averages, throughput, *_ = panels(comparison(repeated(3.2), repeated(2.8, **AMD)))
         for axes in (averages, throughput):

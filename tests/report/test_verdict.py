@@ -522,7 +522,7 @@ class TestContradictions:
 
 def test_a_single_run_that_was_cut_says_how_far_it_came():
     run = make_run(status="incomplete", status_reason="interrupted", training_config=TrainingConfig(max_steps=90))
-    assert ", incomplete (60 of 90 steps)); add a second result" in answer(run).headline
+    assert ", incomplete (60 of 90 steps): interrupted); add a second result" in answer(run).headline
 
 
 def test_logs_without_step_times_are_all_named_with_what_would_record_them():

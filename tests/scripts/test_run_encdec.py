@@ -21,7 +21,7 @@ def called(repository, tmp_path):
     """called("run_encdec.sh", "--full") -> the arguments of `tprimat`, and what else was said."""
     python = tmp_path / "python"
     python.write_text(
-        '#!/bin/sh\n[ "$1" = -c ] && exit 0\n'
+        '#!/bin/sh\n[ "$2" = --version ] && exit 0\n'
         'for word in "$@"; do echo "<$word>"; done\necho "as $TPRIMAT_SCRIPT" >&2\nexit 7\n'
     )
     python.chmod(0o755)
@@ -36,8 +36,8 @@ def called(repository, tmp_path):
         )
         assert done.returncode == 7, done.stderr
         words = [word.removeprefix("<").removesuffix(">") for word in done.stdout.splitlines()]
-        assert words[:3] == ["-m", "tprimat", "benchmark"]
-        return words[3:], done.stderr.strip()
+        assert words[:2] == [str(repository / "tprimat" / "__main__.py"), "benchmark"]
+        return words[2:], done.stderr.strip()
 
     return call
 

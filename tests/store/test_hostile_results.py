@@ -225,6 +225,20 @@ def test_pipes_in_a_folder_are_passed_over(tmp_path, repository):
         assert not any("fault" in line for line in said)
 
 
+@posix
+def test_x6_a_pipe_in_the_place_of_a_file_of_ours_is_not_waited_for(tmp_path, repository):
+    for name in ("comparison_report.md", "job.description", "0.node", "trainings.jsonl"):
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "good.json").write_bytes(WHOLE)
+    words = ("compare", "good.json", "--results-dir", str(tmp_path), "--no-plot", "--verbose")
+    assert said_of(repository, tmp_path, *words)[0] in (0, 3)
+    assert said_of(repository, tmp_path, "collect", str(tmp_path))[0] == 2
+    code = "import pathlib; from tprimat.measure import attempt; from tprimat.record import nodes; "
+    code += "here = pathlib.Path(); assert nodes.read(here, 1)[0] == () and attempt.begun(here) == []"
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, timeout=60, check=True)
+
+
 @pytest.mark.skipif(not hasattr(os, "symlink") or sys.platform == "win32", reason="needs symbolic links")
 def test_links_that_lead_nowhere_or_round_are_a_warning(tmp_path):
     (tmp_path / "good.json").write_bytes(WHOLE)

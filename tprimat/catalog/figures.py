@@ -84,7 +84,7 @@ class Figure:
 _NUMBER = r"([\d,]{0,15}\d\.?\d{0,15}(?:e[+-]?\d{1,3})?)"
 _CELL = re.compile(rf"[~≈]?{_NUMBER}\s{{0,9}}(k|m|b|t|ms|s|%)?(?:/\S+)?(?:\s{{0,9}}\(.*\))?", re.IGNORECASE)
 _RATIO = re.compile(rf"{_NUMBER}\s*[x×]\b.*")
-_LENGTH = re.compile(r"(?i)\bseq\w{0,9}[ _-]?len\w{0,9}\D{1,4}([\d,]{1,15})")
+_LENGTH = re.compile(r"(?i)\bseq\w{0,9}[ _-]?len\w{0,9}\D{1,4}(\d[\d,]{0,14})")
 _SCALES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "ms": 1e-3}
 _HEADINGS = {
     "gpu": r"gpu|gpu (key|name|type|model)|system|accelerator|device|hardware|platform",
@@ -123,6 +123,8 @@ _WORDS = {
     },
     "task": {"lora": "lora|peft", "sft": "sft|fine-?tun", "rl": r"\brl\b|grpo", "pretrain": "pre-?train|resume"},
 }  # fmt: skip
+LARGEST_FIGURE = 1e18
+"""Far above the tokens of any training, 10¹⁴ so far; one over it far below any time in s."""
 LONGEST_HEADING = 100
 LOWEST_LEVEL = 9
 """Characters of a line above a table that says what the table is about; level of a line without heading signs."""
@@ -173,6 +175,12 @@ def _columns(cells: Sequence[str]) -> dict[int, str]:
     return dict(sorted(found.items(), key=lambda column: "key" in cells[column[0]]))
 
 
+def _number(text: str) -> float:
+    """Return a printed number; 0, as if it were missing, for one that no training has, which can't be computed with."""
+    value = float(text.replace(",", ""))
+    return value if 1 / LARGEST_FIGURE <= value <= LARGEST_FIGURE else 0.0
+
+
 def _value(field: str, cell: str, heading: str) -> Any:
     """Return a cell's value as its field has it; None or empty if it has none."""
     text = cell.strip().strip("*`").strip()
@@ -183,7 +191,7 @@ def _value(field: str, cell: str, heading: str) -> Any:
         return text
     if found := _CELL.fullmatch(text):
         is_ms = field == "step_time_s" and not found[2] and re.search(r"\bms\b", heading.lower())
-        return float(found[1].replace(",", "")) * _SCALES.get("ms" if is_ms else (found[2] or "").lower(), 1.0)
+        return _number(found[1]) * _SCALES.get("ms" if is_ms else (found[2] or "").lower(), 1.0)
     return None
 
 
@@ -196,11 +204,11 @@ def _figure(line: int, table: int, cells: Iterable[tuple[str, str, str]], contex
             if field != "model" or not models.recognize(fields.get(field, "")):
                 fields[field] = value
         elif ratio := _RATIO.fullmatch(cell.strip()):
-            fields["ratio"] = float(ratio[1])
+            fields["ratio"] = _number(ratio[1])
     fields = {**context, **fields}
     for pattern, names in _NOTES.items():
         if found := re.search(pattern, fields.get("note", "")):
-            values = (float(text.replace(",", "")) for text in found.groups())
+            values = map(_number, found.groups())
             fields = {name: value * _UNITS.get(name, 1) for name, value in zip(names, values, strict=True)} | fields
     if (total := fields.get("tokens_per_second")) and fields.get("gpus"):
         fields.setdefault("tokens_per_second_per_gpu", total / fields["gpus"])
@@ -248,7 +256,7 @@ def _tables(lines: Sequence[str]) -> Iterator[Figure]:
             names = (word for word in re.findall(r"[\w-]{0,15}\d[\w-]{0,30}", text) if _candidates(word))
             model, length = models.recognize(text), _LENGTH.search(text)
             found = {"gpu": next(names, None), "model": model and model.name, "task": _value("task", text, "")}
-            found["sequence_length"] = length and float(length[1].replace(",", ""))
+            found["sequence_length"] = length and _number(length[1])
             said |= {field: (level, value) for field, value in found.items() if value}
 
 
@@ -281,7 +289,7 @@ def _card(lines: Sequence[str]) -> Iterator[Figure]:
         elif name == "precision":
             fields["precision"] = _value("precision", value, "")
         elif metric and (stated := _CELL.fullmatch(value.strip())):
-            fields[metric[0]], start = float(stated[1].replace(",", "")) * metric[1], number
+            fields[metric[0]], start = _number(stated[1]) * metric[1], number
         text += f" {value.strip()}"
 
 
@@ -289,9 +297,9 @@ def _of_text(text: str) -> dict[str, Any]:
     """Return GPUs, batch and length as a card's command and sentences state them."""
     found: dict[str, Any] = {}
     if nodes := re.search(r"--nodes (\d+) --gpus-per-node (\d+)", text):
-        found["gpus"] = float(nodes[1]) * float(nodes[2])
+        found["gpus"] = _number(nodes[1]) * _number(nodes[2])
     if batch := re.search(r"GBS/MBS (\d+)", text):
-        found["global_batch"] = float(batch[1])
+        found["global_batch"] = _number(batch[1])
     if length := re.search(r"(?:seq_length[ =]|sequence[- ]length[- ])(\d[\d,]*)", text):
-        found["sequence_length"] = float(length[1].replace(",", ""))
+        found["sequence_length"] = _number(length[1])
     return found

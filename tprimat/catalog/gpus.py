@@ -26,7 +26,7 @@ from typing import TypeVar
 import msgspec
 
 from tprimat.results.run import GpuInfo
-from tprimat.text import letters_and_digits, suggestion
+from tprimat.text import ended, letters_and_digits, suggestion
 from tprimat.units import GB, GIB
 
 _Row = TypeVar("_Row")
@@ -263,7 +263,7 @@ def short_name(device_name: str | None) -> str:
     rows = _named(whole)
     whole = rows[0].short_name if len(rows) == 1 else _SAYS_NOTHING.sub("", whole).strip() or name
     label = f"{whole} {part[0]}" if part else whole
-    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1].rstrip() + "…"
+    return ended(label, _LONGEST_LABEL)
 
 
 def suggested(name: str) -> str:

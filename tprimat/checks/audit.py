@@ -6,8 +6,10 @@ the dense peak, and with the other rows of the files.
 
 from __future__ import annotations
 
+import bisect
 import collections
 import dataclasses
+import math
 import re
 import statistics
 from collections.abc import Iterator, Sequence
@@ -61,11 +63,13 @@ class Audited:
 
 def audit(figures: Sequence[Figure]) -> list[Audited]:
     """Return rows, of one file or several, each with its findings, errors first."""
-    preferred = _preferred(figures)
+    others = _Others()
+    for figure in figures:
+        others.add(figure)
     beside = (_copies(figures), _claims(figures), _outliers(figures))
     audited = []
     for index, figure in enumerate(figures):
-        found = [*_own(figure), *_formula(figure, preferred, figures)]
+        found = [*_own(figure), *_formula(figure, others)]
         found += [each[index] for each in beside if index in each]
         audited.append(Audited(figure, tuple(sorted(found, key=lambda finding: _ORDER[finding.severity]))))
     return audited
@@ -204,20 +208,43 @@ def _group(figure: Figure) -> tuple[str, ...]:
     return figure.publisher, figure.framework, figure.row.name if figure.row else ""
 
 
-def _preferred(figures: Sequence[Figure]) -> dict[tuple[str, ...], collections.Counter[str]]:
-    """Return how many rows of a publisher and model each convention explains closely, packed rows aside."""
-    found: dict[tuple[str, ...], collections.Counter[str]] = collections.defaultdict(collections.Counter)
-    for figure in figures:
+class _Others:
+    """All rows by what is looked up in them: comparing each of 8,000 rows with each takes minutes.
+
+    Attributes:
+        preferred: how many rows of a publisher and model each convention explains closely, packed rows aside.
+        full: FLOPs per token and place of the full trainings of a publisher and model.
+        mtp: rows of a model and task that count multi-token prediction, minus those that don't.
+        partners: by publisher, field (tokens/s or TFLOP/s) and its value, the places of the values of the other field.
+    """
+
+    def __init__(self) -> None:
+        self.preferred: dict[tuple[str, ...], collections.Counter[str]] = collections.defaultdict(collections.Counter)
+        self.full: dict[tuple[str, ...], list[tuple[float, str]]] = collections.defaultdict(list)
+        self.mtp: collections.Counter[tuple[str, str]] = collections.Counter()
+        self.partners: dict[tuple[str, int, float | None], dict[float | None, str]] = collections.defaultdict(dict)
+
+    def add(self, figure: Figure) -> None:
+        """Add a row."""
+        found, group, place, per_token = _explanations(figure), _group(figure), figure.place, _per_token(figure)
         if figure.task not in PACKED and figure.sequence_length:
-            close = [match for match in _explanations(figure) if abs(match.deviation) <= CLOSE]
+            close = [match for match in found if abs(match.deviation) <= CLOSE]
             least = min((abs(match.deviation) for match in close), default=0.0) + EXACT / 2
-            found[_group(figure)].update({match.convention.name for match in close if abs(match.deviation) <= least})
-    return found
+            self.preferred[group].update({match.convention.name for match in close if abs(match.deviation) <= least})
+        if figure.task not in ("lora", "rl") and per_token:
+            bisect.insort(self.full[group], (per_token, place))
+        self.mtp[group[-1], figure.task] += 1 if any(match.further for match in found[:1]) else -1
+        for field, (value, other) in enumerate(_both(figure)):
+            self.partners[figure.publisher, field, value].setdefault(other, place)
 
 
-def _formula(
-    figure: Figure, preferred: dict[tuple[str, ...], collections.Counter[str]], every: Sequence[Figure]
-) -> Iterator[Finding]:
+def _both(figure: Figure) -> Sequence[tuple[float | None, float | None]]:
+    """Return tokens/s with TFLOP/s, and TFLOP/s with tokens/s."""
+    speed, flops = figure.tokens_per_second_per_gpu, figure.tflops_per_gpu
+    return (speed, flops), (flops, speed)
+
+
+def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
     """Compare TFLOP/s with tokens/s, and say which way of counting explains it."""
     printed, speed, shape = figure.tflops_per_gpu, rate(figure), shape_of(figure)
     if not printed or not speed:
@@ -226,7 +253,7 @@ def _formula(
     if shape is None or conventions.OWN.per_token(shape, 0) is None:
         yield from _by_name(figure, per_token)
         return
-    found, counts, length = _explanations(figure), preferred[_group(figure)], _length(figure)
+    found, counts, length = _explanations(figure), others.preferred[_group(figure)], _length(figure)
     if figure.task in PACKED and length:
         # By chance many ways fit: only what rows of a known length show is one.
         near = conventions.matches(per_token, shape, length)
@@ -250,7 +277,7 @@ def _formula(
             near.sort(key=lambda match: match.convention.name != (usual or conventions.OWN.name))
             by = [near[0], *(match for match in near if match.convention is conventions.FULL)]
             factors = dict.fromkeys(cause for match in by for cause in _factor(1 + match.deviation))
-            likely = [*_joined(figure, every), *factors]
+            likely = [*_joined(figure, others), *factors]
             if near[0].deviation > 0 and figure.step_time_s:
                 likely.append("a slow step: TFLOP/s is the mean of the steps' rates, tokens/s that of their mean time")
             # A distance is no cause: it comes last.
@@ -265,22 +292,25 @@ def _formula(
         yield Finding("warning", "formula", said, (f"it counts {best.name}",))
     elif best.convention not in (conventions.OWN, conventions.PACKED):
         yield Finding("info", "convention", said, (f"it counts {best.name}",))
-    elif figure.task == "lora" and (twin := _full_twin(figure, per_token, every)):
+    elif figure.task == "lora" and (twin := _full_twin(figure, per_token, others)):
         text = "it counts LoRA as full training"
         yield Finding("warning", "formula", said, (f"{text}: the same per token as {twin}, which is no LoRA",))
-    elif best.convention is conventions.OWN and not best.further and shape.num_mtp_layers:
-        others = [each for each in every if each.row == figure.row and each.task == figure.task]
-        counted_by = [each for each in others if any(match.further for match in _explanations(each)[:1])]
-        if len(counted_by) > len(others) / 2:
-            text = "its TFLOP/s leaves out multi-token prediction, which most rows of this model count"
-            yield Finding("info", "convention", text)
+    elif (
+        best.convention is conventions.OWN
+        and not best.further
+        and shape.num_mtp_layers
+        and others.mtp[_group(figure)[-1], figure.task] > 0
+    ):
+        text = "its TFLOP/s leaves out multi-token prediction, which most rows of this model count"
+        yield Finding("info", "convention", text)
 
 
-def _full_twin(figure: Figure, per_token: float, every: Sequence[Figure]) -> str | None:
+def _full_twin(figure: Figure, per_token: float, others: _Others) -> str | None:
     """Return the place of a full training of the model with the same FLOPs per token, or None."""
-    alike = (each for each in every if each.task not in ("lora", "rl") and _group(each) == _group(figure))
-    same = (each.place for each in alike if (other := _per_token(each)) and abs(per_token / other - 1) <= TWIN)
-    return next(same, None)
+    alike = others.full[_group(figure)]
+    nearest = bisect.bisect_left(alike, (per_token / (1 + TWIN), ""))
+    other, place = alike[nearest] if nearest < len(alike) else (math.inf, None)
+    return place if abs(per_token / other - 1) <= TWIN else None
 
 
 def _by_name(figure: Figure, per_token: float) -> Iterator[Finding]:
@@ -294,15 +324,13 @@ def _by_name(figure: Figure, per_token: float) -> Iterator[Finding]:
         yield Finding("error", CONTRADICTION, text)
 
 
-def _joined(figure: Figure, every: Sequence[Figure]) -> list[str]:
+def _joined(figure: Figure, others: _Others) -> list[str]:
     """Return the two rows that tokens/s and TFLOP/s come from, if another row has each of them alone."""
-    fields = ("tokens_per_second_per_gpu", "tflops_per_gpu")
     lines = []
-    for field, other in (fields, fields[::-1]):
-        value = getattr(figure, field)
-        alike = (each for each in every if getattr(each, field) == value and each.publisher == figure.publisher)
-        lines.append([each.place for each in alike if getattr(each, other) != getattr(figure, other)])
-    return [f"its tokens/s is that of {lines[0][0]}, its TFLOP/s that of {lines[1][0]}"] if all(lines) else []
+    for field, (value, other) in enumerate(_both(figure)):
+        partners = others.partners[figure.publisher, field, value]
+        lines.append(next((place for each, place in partners.items() if each != other), None))
+    return [f"its tokens/s is that of {lines[0]}, its TFLOP/s that of {lines[1]}"] if all(lines) else []
 
 
 def _configuration(figure: Figure) -> dict[str, object]:
@@ -350,12 +378,14 @@ def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
         for index, figure in enumerate(figures)
         if figure.days and (speed := rate(figure)) and figure.gpus
     }
+    beside: dict[str, list[float]] = collections.defaultdict(list)
+    for index, trained in tokens.items():
+        beside[figures[index].publisher] += [] if figures[index].target_tokens else [trained]
+    usual = {publisher: statistics.median(trained) for publisher, trained in beside.items() if trained}
     found = {}
     for index, trained in tokens.items():
         figure = figures[index]
-        alike = (i for i in tokens if figures[i].publisher == figure.publisher and not figures[i].target_tokens)
-        beside = [tokens[i] for i in alike]
-        target = figure.target_tokens or statistics.median(beside)
+        target = figure.target_tokens or usual[figure.publisher]
         if abs(trained / target - 1) > CLAIM:
             text = f"{figure.days:.4g} days at this rate are {trained / 1e9:,.0f}B tokens, not {target / 1e9:,.0f}B"
             text += "" if figure.target_tokens else " as in the rows beside it"
@@ -366,21 +396,26 @@ def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
 def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
     """Return a finding for each row that is far faster than those beside it, and for each wrong ratio of two rows."""
     beside: dict[tuple[object, ...], dict[int, float]] = collections.defaultdict(dict)
+    at: dict[str, list[float]] = collections.defaultdict(list)
     found = {}
     for index, figure in enumerate(figures):
-        if (speed := rate(figure)) and figure.row:
+        if speed := rate(figure):
+            at[figure.place].append(speed)
+        if speed and figure.row:
             where = (figure.file, figure.table, figure.publisher, figure.version, tuple(_configuration(figure).items()))
             beside[where][index] = speed
+    for index, figure in enumerate(figures):
         if figure.ratio:
-            rates = [speed for each in figures if each.place == figure.place and (speed := rate(each))]
+            rates = at[figure.place]
             if len(rates) == 2 and abs(max(rates) / min(rates) / figure.ratio - 1) > ROUNDING:
                 text = f"{max(rates):,.6g} tokens/s/GPU is {max(rates) / min(rates):.3g} times {min(rates):,.6g}, not "
                 found[index] = Finding("error", CONTRADICTION, f"{text}{figure.ratio:.4g}")
     for speeds in beside.values():
+        # For a row that is faster than the median of the others, that is the median without any of the faster ones.
+        others = sorted(speeds.values())[:-1]
+        usual = statistics.median(others) if len(others) > 1 else math.inf
         for index, speed in speeds.items():
-            others = [each for i, each in speeds.items() if i != index]
-            if len(others) > 1 and speed > OUTLIER * statistics.median(others):
-                times = speed / statistics.median(others)
-                text = f"{times:.2g} times as fast as the rows beside it, of the same model and GPU"
+            if speed > OUTLIER * usual:
+                text = f"{speed / usual:.2g} times as fast as the rows beside it, of the same model and GPU"
                 found[index] = Finding("warning", "outlier", text)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -35,8 +35,15 @@ are packed, so that attention costs less than the sequence length says, attentio
 PRINTED_FLOPS = 0.1
 """How far beyond every way of counting a printed TFLOP/s may lie: by parts that one counts and another doesn't."""
 
-_TWICE = re.compile(r"can't both be true|^timer mismatch: |^time stamps are ")
+_TWICE = re.compile(r"can't both be true|^timer mismatch: ")
 """In warnings of a source that says something twice and differently."""
+
+STAMPS: Mapping[str, tuple[Severity, str]] = {
+    "steps-beyond-stamps": ("error", "log-time"),
+    "stamps-are-clock": ("warning", CONTRADICTION),
+    "stamps-contradict": ("warning", CONTRADICTION),
+}
+"""Findings on step times that time stamps of the same source contradict, by the codes of notes."""
 
 _HALF = ("bf16", "fp16")
 _NARROW = (*_HALF, "fp8", "fp4")
@@ -52,6 +59,7 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
         _own_rate(run, summary),
         _own_time(run),
         _own_flops(run),
+        *(Finding(*row, text) for code, row in STAMPS.items() if (text := run.told(code))),
         *(Finding("warning", CONTRADICTION, text) for text in run.warnings if _TWICE.search(text)),
     )
     return tuple(each for each in results if each is not None)
@@ -287,7 +295,9 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     declared = f"{batch:,} × {length:,} tokens" if unit == "tokens/s" else f"{batch:,} samples"
     text = f"it reports {shown}, but {declared} in {windows[closest]:.4g} s are {printed / factor:{figure}} {unit}"
     # Who counts no padding prints fewer tokens than are computed; samples may be of a clock without data wait.
-    severity: Severity = "error" if factor > 1 and unit == "tokens/s" else "warning"
+    # Where the stamps are the clock, a rate of the printed times is too high, and that is told already.
+    is_told = any(run.told(code) for code in STAMPS)
+    severity: Severity = "error" if factor > 1 and unit == "tokens/s" and not is_told else "warning"
     text += f" ({factor:.3f}× less)" if factor > 1 else "; padding may not be counted" if unit == "tokens/s" else ""
     return Finding(severity, "own-rate", text, explain(run, factor))
 

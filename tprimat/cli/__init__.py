@@ -1,6 +1,8 @@
 """The commands, one file each, main(options) -> exit status; and run(), which scripts and `tprimat COMMAND` call."""
 
-from __future__ import annotations
+from tprimat import current_directory
+
+current_directory.forget()
 
 import errno
 import importlib
@@ -13,6 +15,7 @@ from typing import TextIO
 
 from tprimat.errors import INSTALL, INSTALL_ANALYSIS, ExitStatus, TensorPrimatError, UsageError, missing_package
 from tprimat.files import unreadable
+from tprimat.location import go_on_in_own_environment
 from tprimat.redaction import INCLUDE_HOST, redacted
 from tprimat.text import plain
 
@@ -50,8 +53,11 @@ FIRST_ERROR_S = 3.0
 _ANALYSIS_TIER = {"filelock", "jinja2", "matplotlib", "msgspec", "numpy", "openpyxl", "psutil", "rich", "scipy"}
 
 
-def run(command: str, argv: Sequence[str] | None = None) -> int:
-    """Run a name in COMMANDS with these arguments, or this process's; turn errors into an exit status and lines."""
+def run(command: str, argv: Sequence[str] | None = None, again: Sequence[str] = ()) -> int:
+    """Run a name in COMMANDS with these arguments, or this process's; turn errors into an exit status and lines.
+
+    `again` starts this program again: a file and its arguments, of this process if `argv` is None.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     # Python has None for a stream that the caller closed (`>&-`).
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open until the end
@@ -77,8 +83,8 @@ def run(command: str, argv: Sequence[str] | None = None) -> int:
         package = (error.name or "").split(".")[0]
         if package in ("", "tprimat"):
             return _internal_error(error)
-        if argv is None:
-            _go_on_in_own_environment()
+        if again or argv is None:
+            go_on_in_own_environment(again or sys.argv)
         install = INSTALL_ANALYSIS if package in _ANALYSIS_TIER else INSTALL
         print(missing_package(package, install, f"tprimat {command}").line(), file=sys.stderr)
         return ExitStatus.USAGE
@@ -127,21 +133,6 @@ def _recover_lost_trainings(arguments: Sequence[str]) -> None:
     for folder in journal_folders:
         for each in recovery.recover(folder):
             print(f"note: {plain(each.line)}", file=sys.stderr)
-
-
-def _go_on_in_own_environment() -> None:
-    """Restart this script, which lacks a package, with the clone's .venv, unless there is none or this is it."""
-    folder = Path(__file__).resolve().parents[2] / ".venv"
-    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    if not python.exists() or Path(sys.prefix).resolve() == folder.resolve() or not Path(sys.argv[0]).is_file():
-        return
-    command = [str(python), *sys.argv]
-    if os.name == "nt":
-        # Windows has no exec that keeps the caller waiting.
-        import subprocess
-
-        sys.exit(subprocess.run(command, check=False).returncode)
-    os.execv(command[0], command)
 
 
 def _internal_error(error: Exception) -> int:

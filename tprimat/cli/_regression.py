@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 from pathlib import Path
 
@@ -12,10 +13,14 @@ from tprimat.cli._showing import show
 from tprimat.compare import threshold
 from tprimat.compare.regression import check_regression
 from tprimat.errors import TensorPrimatError, UsageError
+from tprimat.log_import.load import Inputs
 from tprimat.report import github, json_values
 from tprimat.report import regression as report
 
 _HEADING = "baseline-and-candidate"
+
+NO_BASELINE = "none"
+"""In the place of a baseline: there is none yet, and the answer is whether the candidate can become the first."""
 
 
 def is_requested(arguments: argparse.Namespace) -> bool:
@@ -62,7 +67,8 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
     options = _comparing.options(arguments)
     given = _comparing.given_values(arguments)
     hint = "pass the results that ./benchmark.py wrote, or logs"
-    baseline = _comparing.load(arguments.baseline, hint, "--baseline", given)
+    is_first = arguments.baseline == [NO_BASELINE]
+    baseline = Inputs() if is_first else _comparing.load(arguments.baseline, hint, "--baseline", given)
     candidate = _comparing.load(arguments.candidate, hint, "--candidate", given)
     _comparing.check(given, [*arguments.baseline, *arguments.candidate], baseline, candidate)
     check = check_regression(
@@ -75,6 +81,7 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
         options=options,
         fail_on_inconclusive=arguments.fail_on_inconclusive,
     )
+    check = dataclasses.replace(check, is_partial=bool(baseline.errors or candidate.errors))
     status = baseline.status(candidate.status(check.status))
     if arguments.json:
         values = {"headline": report.verdict(check), **json_values.regression_values(check), "status": int(status)}

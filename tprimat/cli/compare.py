@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import importlib
 import json
 import math
-import os
 import shlex
 from collections.abc import Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from tprimat import __version__, console
 from tprimat.cli import _comparing, _regression
+from tprimat.cli._places import free_number, hashes_of, link, numbered
 from tprimat.cli._showing import draw, plot_path, show
 from tprimat.cli.options import compare as options
 from tprimat.compare import compare
@@ -27,16 +25,12 @@ from tprimat.redaction import relative_words
 from tprimat.report import FORMATS, Plot, Sources, document, efficiency, json_values, scaling, screen, verdict
 from tprimat.report.efficiency import efficiency_tables, micro_batches
 from tprimat.report.verdict import Report
-from tprimat.text import plain
-
-MOST_REPLACED = 4
-"""Systems of a report that is replaced that are named."""
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Compare results."""
     arguments.results += _comparing.files_apart(arguments)
-    arguments.results_dir = _results_dir(arguments)
+    arguments.results_dir = arguments.results_dir or "output"
     if _regression.is_requested(arguments):
         return _regression.run(arguments, _command_line(arguments.argv))
     report, path, status = _compared(arguments)
@@ -51,17 +45,10 @@ def main(arguments: argparse.Namespace) -> int:
 def for_program(argv: Sequence[str]) -> tuple[int, dict[str, Any]]:
     """Compare for a command that has a document of its own; return the exit status, and what --json would print."""
     arguments = options.parser().parse_args(argv)
-    arguments.results_dir = _results_dir(arguments)
+    arguments.results_dir = arguments.results_dir or "output"
     report, path, status = _compared(arguments)
     _write(report, arguments, path)
     return status, json_values.comparison_values(report)
-
-
-def _results_dir(arguments: argparse.Namespace) -> str:
-    """Return the directory of the reports: that given, the only one compared if it has benchmark_*.json, or output."""
-    compared = arguments.results[0] if len(arguments.results) == 1 else "output"
-    has_results = any(Path(compared).glob("[bt]*_*.json")) and os.access(compared, os.W_OK)
-    return arguments.results_dir or (compared if has_results else "output")
 
 
 def _command_line(argv: Sequence[str]) -> str:
@@ -108,51 +95,35 @@ def _print(report: Report, arguments: argparse.Namespace, status: ExitStatus) ->
     ):
         values = efficiency.document(efficiency_tables(report.comparison), micro_batches(report.comparison))
         shown = dataclasses.replace(shown, screen=[*shown.screen, *values.screen])
-    show(shown, arguments)
+    if arguments.all and not arguments.verbose:
+        # The first screen with nothing left out.
+        shown = dataclasses.replace(shown, details=())
+        arguments = argparse.Namespace(**{**vars(arguments), "verbose": True})
+    show(dataclasses.replace(shown, all_with="--all"), arguments)
 
 
 def _write(report: Report, arguments: argparse.Namespace, path: Path) -> list[str]:
     """Write the plot and the reports; return lines that name them."""
-    folder = Path(arguments.results_dir)
+    folder, inputs = (
+        Path(arguments.results_dir),
+        hashes_of(arguments.results or [arguments.results_dir], arguments.results_dir),
+    )
+    number = free_number(folder, inputs)
+    path = path if arguments.output != options.PLOT else numbered(path, number)
     content = None if arguments.no_plot else draw(report, path, "scaling" if report.scaling else "standard")
     shown = None
     if content is not None:
         write_output(path, content, "--results-dir" if path.parent == folder else "--output")
-        shown = Plot(_link(path, folder), path.suffix.lower().removeprefix("."), content)
+        shown = Plot(link(path, folder), path.suffix.lower().removeprefix("."), content)
     sources = Sources(__version__, _command_line(arguments.argv))
     for name, module in FORMATS.items():
         content = importlib.import_module(module).render(report, sources, shown)
-        if name.endswith(".md"):
-            content = _marked(content, folder / name, report, arguments)
-        write_output(folder / name, content, "--results-dir")
+        content += f"\n<!-- compared: {json.dumps({'inputs': inputs})} -->\n".encode() if name.endswith(".md") else b""
+        write_output(numbered(folder / name, number), content, "--results-dir")
     *others, main = FORMATS
+    if number > 1:
+        console.error(f"note: {folder / main} is the report of another comparison, and stays")
     also = f" (also {', '.join(Path(name).suffix for name in others)})"
-    written = [f"Report: {folder / main}{also}", *([] if shown is None else [f"Plot: {path}"])]
+    written = [f"Report: {numbered(folder / main, number)}{also}", *([] if shown is None else [f"Plot: {path}"])]
     whole = "   ".join(written)
     return next(([line] for line in (whole, whole.replace(also, "")) if len(line) <= console.NOTE_WIDTH), written)
-
-
-def _marked(content: bytes, page: Path, report: Report, arguments: argparse.Namespace) -> bytes:
-    """Return the Markdown with hashes of what was compared; print whose comparison the earlier one here was.
-
-    That is another one if one of its inputs is none of this one, nor in a directory of this one.
-    """
-    paths = [Path(_link(Path(name), page.parent)) for name in arguments.results or [arguments.results_dir]]
-    inputs = [[sha256(str(each).encode()).hexdigest()[:16] for each in (path, *path.parents)] for path in paths]
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        _, mark, rest = page.read_text(encoding="utf-8", errors="replace").rpartition("<!-- compared: ")
-        earlier = json.loads(rest.partition(" -->")[0]) if mark else {"inputs": [], "systems": []}
-        if any({*each}.isdisjoint(known[0] for known in inputs) for each in earlier["inputs"]):
-            systems = "; ".join(map(plain, earlier["systems"][:MOST_REPLACED]))
-            console.error(f"note: replaced the report of another comparison ({systems})")
-    names = list(map(plain, report.comparison.system_names))
-    known = json.dumps({"inputs": inputs, "systems": names}).replace("--", "-\\u002d")
-    return content + f"\n<!-- compared: {known} -->\n".encode()
-
-
-def _link(plot: Path, folder: Path) -> str:
-    try:
-        return Path(os.path.relpath(plot, folder)).as_posix()
-    except ValueError:
-        # On Windows there is no relative path from one drive to another.
-        return plot.resolve().as_uri()

@@ -9,6 +9,7 @@ from tprimat import console
 from tprimat.cli import _comparing
 from tprimat.cli._showing import show
 from tprimat.compare import compare
+from tprimat.compare.caveats import doubt
 from tprimat.errors import ExitStatus
 from tprimat.report import document, efficiency, json_values
 from tprimat.report.efficiency import efficiency_tables, micro_batches
@@ -22,7 +23,9 @@ def main(arguments: argparse.Namespace) -> int:
     given = _comparing.given_values(arguments)
     inputs = _comparing.load(names, "run ./benchmark.py first, or pass results or logs", given=given)
     comparison = _comparing.priced(compare(inputs.files, notes=inputs.notes, options=options), arguments)
-    notes = [*comparison.notes, *micro_batches(comparison)]
+    systems = [system for model in comparison.models for system in model.systems]
+    doubts = [f"{system.name}: {text}" for system in systems if (text := doubt(system))]
+    notes = [*comparison.notes, *doubts, *micro_batches(comparison)]
     tables = efficiency_tables(comparison)
     if arguments.json:
         console.echo(json_values.dumped({"results": json_values.efficiency_values(tables), "notes": notes}))

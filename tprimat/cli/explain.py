@@ -20,7 +20,9 @@ from tprimat.results.run import Run
 def main(arguments: argparse.Namespace) -> int:
     """Explain the difference of two traces."""
     runs = [_traced_run(name) for name in (arguments.before, arguments.after)]
-    explanation = explain(*_named(runs, [arguments.before, arguments.after]))
+    paths = [arguments.before, arguments.after]
+    names = _names(runs, paths)
+    explanation = explain(*(_traced(*each) for each in zip(runs, names, paths, strict=True)))
     if arguments.json:
         console.echo(json_values.dumped(report.values(explanation)))
     else:
@@ -41,8 +43,15 @@ def _traced_run(name: str) -> Run:
     return runs[0]
 
 
-def _named(runs: list[Run], paths: list[str]) -> tuple[Traced, Traced]:
-    """Return both with names: their labels, GPUs, or files, whichever differ first."""
+def _traced(run: Run, name: str, path: str) -> Traced:
+    """Return a run with its name. Raises UnreadableError if its steps take no time."""
+    if (found := traced(run, name)) is None:
+        raise UnreadableError(path, "the steps in its trace take no time: it is damaged", heading="profile")
+    return found
+
+
+def _names(runs: list[Run], paths: list[str]) -> list[str]:
+    """Return the names of both: their labels, GPUs, or files, whichever differ first."""
     labels = [run.label or "" for run in runs]
     devices = [run.gpu_info.device_name or "" for run in runs]
     gpus_only = [gpus.short_name(device) for device in devices]
@@ -50,10 +59,5 @@ def _named(runs: list[Run], paths: list[str]) -> tuple[Traced, Traced]:
     folders = [PurePath(path).parent.name for path in paths]
     for names in (labels, gpus_only, list(map(short_device, devices)), files, folders):
         if all(names) and names[0] != names[1]:
-            break
-    else:
-        names = ["A", "B"]
-    first, second = (traced(run, name) for run, name in zip(runs, names, strict=True))
-    assert first is not None
-    assert second is not None
-    return first, second
+            return names
+    return ["A", "B"]

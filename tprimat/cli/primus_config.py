@@ -20,6 +20,8 @@ from tprimat.frameworks.primus.request import PrimusRequest, PrimusTraining
 from tprimat.frameworks.primus.resolve import Planner, model_of
 from tprimat.machine import platforms
 from tprimat.measure.plan import device_of
+from tprimat.redaction import redacted
+from tprimat.results.result_file import without_secrets
 from tprimat.store import store
 from tprimat.text import plain
 
@@ -58,10 +60,12 @@ def _show(training: PrimusTraining, *, is_outcome: bool) -> None:
         "model": run.model,
         "precision": training.precision,
         "num_gpus": training.num_gpus,
-        "settings": {name: {"value": each.value, "set_by": each.text} for name, each in sorted(settings.items())},
+        "settings": {
+            name: {"value": _public(name, each.value), "set_by": each.text} for name, each in sorted(settings.items())
+        },
         "training_config": run.training_config.known(),
         "parallelism_config": run.parallelism_config.known(),
-        "arguments": list(training.arguments),
+        "arguments": without_secrets(list(training.arguments)),
     }
     title = f"{models.title(run.model)}, {training.precision}, {training.num_gpus} GPUs"
     console.info(f"{plain(str(training.configuration.path))}: {title}")
@@ -82,10 +86,15 @@ def _show(training: PrimusTraining, *, is_outcome: bool) -> None:
     named = {name for _, name in SHOWN}
     for name, setting in sorted(settings.items()):
         if name not in named:
-            console.debug(f"  {plain(name)}: {plain(setting.value)} ({plain(setting.text)})")
-    console.debug(f"  command line: {plain(shlex.join(training.arguments)) or 'nothing'}")
+            console.debug(f"  {plain(name)}: {plain(_public(name, setting.value))} ({plain(setting.text)})")
+    console.debug(f"  command line: {plain(redacted(shlex.join(training.arguments))) or 'nothing'}")
     for note in training.notes:
         console.note(note)
+
+
+def _public(name: str, value: object) -> object:
+    """Return a setting's value without a secret, which its name may tell from other text."""
+    return redacted(f"{name}={value}").removeprefix(f"{name}=") if isinstance(value, str) else value
 
 
 def _show_differences(different: Sequence[tuple[str, object, object]], named: Path) -> None:

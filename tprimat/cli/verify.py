@@ -11,7 +11,7 @@ from tprimat.checks import CONTRADICTION
 from tprimat.errors import ExitStatus, UnreadableError
 from tprimat.files import unreadable
 from tprimat.log_import import bundle
-from tprimat.log_import.verify import ADDED, CHANGED, MISSING, NO_SPEED, Verification, verify
+from tprimat.log_import.verify import ADDED, CHANGED, CLAIMED, MISSING, NO_SPEED, Verification, verify
 from tprimat.report import json_values
 from tprimat.text import counted, plain
 
@@ -58,12 +58,14 @@ def _answer(found: Verification) -> tuple[ExitStatus, str]:
     values = counted(sum(run.values for run in found.runs), "value")
     without = sum(run.log is None for run in found.runs)
     speedless, inconsistent = rules.count(NO_SPEED), rules.count(CONTRADICTION)
-    unchecked = len(rules) - speedless - inconsistent
+    claimed = rules.count(CLAIMED)
+    unchecked = len(rules) - speedless - inconsistent - claimed
     open_ = {
         f"steps unchecked for {counted(without, 'run')} without a log in the bundle": without,
         f"{counted(len(found.extra), 'log')} without a result": found.extra,
         f"{counted(speedless, 'run')} without a speed": speedless,
         f"{counted(inconsistent, 'inconsistent value')}": inconsistent,
+        f"step times only claimed for {counted(claimed, 'run')}": claimed,
         f"{counted(unchecked, 'value')} that can't be checked": unchecked,
     }
     if any(open_.values()):
@@ -86,7 +88,7 @@ def _lines(found: Verification, most: int | None) -> list[str]:
         if len(shown) < len(run.differences):
             lines.append(f"  and {len(run.differences) - len(shown)} more with --verbose")
         lines += [f"  {'implausible' if each.severity == 'error' else 'unclear'}: {each.text}" for each in run.findings]
-        lines += [f"  not in the log: {', '.join(run.unsupported)}"] if run.unsupported else []
+        lines += [f"  only claimed, not in the log: {', '.join(run.unsupported)}"] if run.unsupported else []
     for title, found_in in (("private", found.private), ("not data", found.foreign), ("without a result", found.extra)):
         lines += [f"{title}: {plain(each)}" for each in found_in]
     kinds = ", ".join(counted(number, kind) for kind, number in found.files.items() if number)

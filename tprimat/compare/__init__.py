@@ -19,6 +19,7 @@ from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
 from tprimat.catalog.prices import fitting_names
 from tprimat.checks.compute import Mode
+from tprimat.checks.endings import how_ended
 from tprimat.checks.settings import shape_conflict
 from tprimat.compare import precision
 from tprimat.compare.figures import system_result
@@ -49,6 +50,10 @@ __all__ = [
 
 
 NOTHING_KNOWN = Options()
+_RANKS = {"finished": 0, "failed": 2}
+_BROKEN_OFF, _UNTIMED = 1, 3
+"""Which runs of a system its values are of, the lowest first: by how they ended, those without step times never."""
+
 COPIES = (
     "identical step times under different configurations: they are copies of one measurement and cannot be compared"
 )
@@ -223,15 +228,18 @@ def _system_result(system: System, runs: Sequence[tuple[Run, str]], sample_lengt
     offered = [each for run, _ in runs if (each := clocks(run))]
     clock = next((clock for clock in [*offered, ()][0] if all(clock in each for each in offered)), None)
     summaries = [summarize(run, clock) for run, _ in runs]
-    timed = [summary.performance.avg_step_time_seconds is not None for summary in summaries]
-    complete = [run.status == "complete" and has for (run, _), has in zip(runs, timed, strict=True)]
-    # A run that broke off says less than one that ended, and is only used if there is none.
-    counted = complete if any(complete) else timed
+    # A run that broke off says less than one that finished, and one that failed less than that: each kind is used only
+    # if there is none of the better ones.
+    ranks = [
+        _UNTIMED if summary.performance.avg_step_time_seconds is None else _RANKS.get(how_ended(run).kind, _BROKEN_OFF)
+        for (run, _), summary in zip(runs, summaries, strict=True)
+    ]
+    best = min(ranks)
     return system_result(
         system,
         [
-            RunResult(run, summary, file, is_valid, per_sample)
-            for (run, file), summary, is_valid in zip(runs, summaries, counted, strict=True)
+            RunResult(run, summary, file, rank == best != _UNTIMED, per_sample)
+            for (run, file), summary, rank in zip(runs, summaries, ranks, strict=True)
         ],
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import re
@@ -13,20 +14,22 @@ from tprimat import units
 from tprimat.analysis.intervals import welch
 from tprimat.analysis.summary import CUT, NAMED_WARM_UP, OVER_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
+from tprimat.checks.endings import is_finished, not_finite
 from tprimat.compare.figures import AT_CAP, longest_step_share, share_at_cap, trained_seconds
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
+from tprimat.compare.speedup import kind_of_device
 from tprimat.results.fields import COMPILE_TIME
 from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, MODEL_FROM_DIRECTORY
-from tprimat.settings.rows import NOT_CONFIGURED
+from tprimat.settings.rows import LEDGER, NOT_CONFIGURED
 from tprimat.text import counted, join_names, plain
 
 CODES = (
-    "contradiction", "precision-unknown", "throttled", "shared", "disturbed", "device-errors", "slow-device",
-    "precision-differs", "settings-differ", "at-power-cap", "compile-time", "overridden", "precision-source",
-    "model-source", "gpu-source", "timer-differs", "clock-differs", "tuning-differs", "bf16-emulated", "incomplete",
-    "speed-changed", "unlike-blocks", "slow-start", "unlike-sessions", "steps-cut", "order-of-runs", "unlike-variables",
-    "unlike-runs", "few-runs", "batch-differs", "no-steady-state", "drift", "outlier", "configuration-differs",
-    "not-reported", "training-differs", "synthetic-data", "tuning",
+    "contradiction", "loss-not-finite", "incomplete", "precision-unknown", "throttled", "shared", "disturbed",
+    "device-errors", "slow-device", "precision-differs", "unlike-blocks", "settings-differ", "at-power-cap",
+    "compile-time", "overridden", "precision-source", "model-source", "gpu-source", "timer-differs", "clock-differs",
+    "tuning-differs", "bf16-emulated", "speed-changed", "slow-start", "unlike-sessions", "steps-cut",
+    "order-of-runs", "unlike-variables", "unlike-runs", "few-runs", "batch-differs", "no-steady-state", "drift",
+    "outlier", "configuration-differs", "not-reported", "training-differs", "synthetic-data", "tuning",
 )  # fmt: skip
 """Codes of caveats, by their effect on the decision."""
 
@@ -68,21 +71,26 @@ OUTLIER_SHARE, HELD_SHARE = 0.01, 0.1
 that other programs may hold before a run: less is a desktop's, or the system's where the memory is shared."""
 
 OF_ONE = (
-    *("throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap"),
+    *("loss-not-finite", "throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap"),
     *("bf16-emulated", "unlike-variables", "overridden", "unlike-sessions", "unlike-runs"),
 )
 """Codes of what matters to a system that is compared with none, too."""
 
 
 def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Caveat, ...]:
-    """Return the caveats of systems that are compared in these pairs, each code once, the weightiest first."""
+    """Return the caveats of systems that are compared in these pairs, each code once.
+
+    What could change the decision comes first, by its effect, then what is good to know. Which those are depends on
+    the systems, never on which of them is the baseline.
+    """
     found: dict[str, Caveat] = {}
     if texts := [f"{system.name}: {each.text}" for system in systems for each in contradictions(system)]:
         found["contradiction"] = Caveat("contradiction", "warning", "; ".join(texts))
     every = (*_of_settings(systems, pairs), *_of_events(systems), *_of_runs(systems), *_of_training(systems, pairs))
     for caveat in every:
         found.setdefault(caveat.code, caveat)
-    return tuple(found[code] for code in (CODES if len(systems) > 1 else OF_ONE) if code in found)
+    told = (found[code] for code in (CODES if len(systems) > 1 else OF_ONE) if code in found)
+    return tuple(sorted(told, key=lambda caveat: caveat.severity != "warning"))
 
 
 def contradictions(system: SystemResult) -> list[Finding]:
@@ -201,18 +209,21 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
     places = {id(system): place for place, system in enumerate(systems)}
     explaining: dict[str, dict[int, str]] = {}
     others: dict[str, dict[int, str]] = {}
-    for pair in pairs:
-        for entry in pair.config_diff.of("different"):
-            before, after = (value or "unknown" for value in entry.values)
-            if entry.title in _ELSEWHERE or (entry.title in NOT_CONFIGURED and not entry.explains):
-                continue
-            # Another precision has a caveat of its own; another recipe of one precision hasn't.
-            if entry.title == "precision" and before.split(" (")[0] != after.split(" (")[0]:
-                continue
-            values = (explaining if entry.explains else others).setdefault(entry.title, {})
-            before, after = _apart(before, after)
-            values.setdefault(places[id(pair.baseline)], before)
-            values[places[id(pair.system)]] = after
+    # Which settings differ first depends on the baseline.
+    order = {setting.title: place for place, setting in enumerate(LEDGER)}
+    entries = [(pair, entry) for pair in pairs for entry in pair.config_diff.of("different")]
+    for pair, entry in sorted(entries, key=lambda found: order.get(found[1].title, len(order))):
+        before, after = (value or "unknown" for value in entry.values)
+        if entry.title in _ELSEWHERE or (entry.title in NOT_CONFIGURED and not entry.explains):
+            continue
+        # Another precision has a caveat of its own; another recipe of one precision hasn't.
+        if entry.title == "precision" and before.split(" (")[0] != after.split(" (")[0]:
+            continue
+        title = "processes" if entry.title == "GPUs" and kind_of_device(systems) == "process" else entry.title
+        values = (explaining if entry.explains else others).setdefault(title, {})
+        before, after = _apart(before, after)
+        values.setdefault(places[id(pair.baseline)], before)
+        values[places[id(pair.system)]] = after
     if explaining:
         texts = [f"{title}: {_versus(values)}" for title, values in explaining.items()]
         yield Caveat("settings-differ", "warning", _brief_list(texts, "; ", LONGEST_LIST, list(explaining)))
@@ -297,9 +308,14 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     # With a single run there is no interval, which the verdict itself says.
     if min(len(system.valid_runs) for system in systems) == 2:
         yield Caveat("few-runs", "warning", "only two runs per system, so the confidence interval is wide")
+    found: dict[str, dict[str, Caveat]] = {}
     for system in systems:
-        if names := _unlike_variables(system):
-            yield Caveat("unlike-variables", "warning", f"the runs of {system.name} differ in {join_names(names)}")
+        for caveat in _of_system(system, is_alone=len(systems) == 1):
+            found.setdefault(caveat.code, {}).setdefault(system.name, caveat)
+    for code in found:
+        first, *also = found[code]
+        text = found[code][first].text + (f"; also {join_names(also, 2)}" if also else "")
+        yield dataclasses.replace(found[code][first], text=text)
     disturbances = [
         result.run.disturbance for system in systems for result in system.valid_runs if result.run.platform == "cpu"
     ]
@@ -325,12 +341,6 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         if several := sum(len(summary.segments) > 1 for summary in runs):
             text = f"{several} of {counted(len(runs), 'run')} changed speed part-way through"
             yield Caveat("speed-changed", "info", text)
-    for system in systems:
-        for text in (each for each in system.value_warnings if each.startswith(OVER_BLOCKS)):
-            average, _, block = text.partition("; ")
-            # Of a single run nobody knows whether the next one has such a block.
-            told = f"{block.partition(': ')[0]}; measure more runs" if len(system.valid_runs) == 1 else average
-            yield Caveat("unlike-blocks", "warning", f"{system.name}: {told}")
     drifts = {
         system.name: max(abs(drift) for drift in known)
         for system in systems
@@ -343,8 +353,6 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     if skipped > NAMED_WARM_UP and not any(system.is_unsettled for system in systems):
         text = f"the first {skipped} steps of each run are excluded: the latest slow start takes as long"
         yield Caveat("slow-start", "info", text)
-    for text in (f"{each.name}: {text}" for each in systems for text in each.value_warnings if CUT in text):
-        yield Caveat("steps-cut", "info", text)
     unsteady = [system.name for system in systems if not all(run.summary.steady.found for run in system.valid_runs)]
     alone = [
         system.name
@@ -362,33 +370,66 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         name = max(shares, key=lambda name: shares[name])
         text = f"{name}: one outlier step took {shares[name]:.1%} of the measured time"
         yield Caveat("outlier", "info", text)
-    for system in systems:
-        # If a single system's runs are of several sessions, the headline says that they differ.
-        if system.spread >= DOUBTFUL_SPREAD and (len(systems) > 1 or system.is_one_session):
-            text = f"runs of {system.name} differ {system.spread:.2f}×"
-            question = "" if system.is_one_session else ": are they of one configuration?"
-            yield Caveat("unlike-runs", "warning", text + question)
-        if system.order is not None:
-            size = f"{abs(system.order.size):.1%}"
-            text = f"throughput {system.order.kind} from run to run, by {size} from half to half"
-            if system.order.kind == "alternates":
-                text = f"odd- and even-numbered runs differ by {size}"
-            yield Caveat("order-of-runs", "warning", f"{system.name}: {text}")
     if texts := [text for system in systems if (text := _sessions_text(system))]:
         yield Caveat("unlike-sessions", "warning", "; ".join(texts))
-    if texts := [f"{system.name}: {text}" for system in systems if (text := incomplete_text(system))]:
-        yield Caveat("incomplete", "warning", "; ".join(texts))
+    for code, text_of in (("incomplete", incomplete_text), ("loss-not-finite", not_finite_text)):
+        if texts := [f"{system.name}: {text}" for system in systems if (text := text_of(system))]:
+            yield Caveat(code, "warning", "; ".join(texts))
+
+
+def doubt(system: SystemResult) -> str:
+    """Return why a system passes no check however fast it is; empty if all its runs finished with finite losses."""
+    return "; ".join(filter(None, (incomplete_text(system), not_finite_text(system))))
+
+
+def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
+    """Yield what is told of a system whatever the others are; of those that it is told of too there are the names."""
+    if names := _unlike_variables(system):
+        yield Caveat("unlike-variables", "warning", f"the runs of {system.name} differ in {join_names(names)}")
+    for text in (each for each in system.value_warnings if each.startswith(OVER_BLOCKS)):
+        average, _, block = text.partition("; ")
+        # Of a single run nobody knows whether the next one has such a block.
+        told = f"{block.partition(': ')[0]}; measure more runs" if len(system.valid_runs) == 1 else average
+        yield Caveat("unlike-blocks", "warning", f"{system.name}: {told}")
+    for text in (each for each in system.value_warnings if CUT in each):
+        yield Caveat("steps-cut", "info", f"{system.name}: {text}")
+    # If a single system's runs are of several sessions, the headline says that they differ.
+    if system.spread >= DOUBTFUL_SPREAD and (not is_alone or system.is_one_session):
+        text = f"runs of {system.name} differ {system.spread:.2f}×"
+        question = "" if system.is_one_session else ": are they of one configuration?"
+        yield Caveat("unlike-runs", "warning", text + question)
+    if system.order is not None:
+        size = f"{abs(system.order.size):.1%}"
+        text = f"throughput {system.order.kind} from run to run, by {size} from half to half"
+        if system.order.kind == "alternates":
+            text = f"odd- and even-numbered runs differ by {size}"
+        yield Caveat("order-of-runs", "warning", f"{system.name}: {text}")
 
 
 def incomplete_text(system: SystemResult) -> str:
-    """Return how far a system came that has no complete run; of another how many runs broke off, or an empty text."""
-    run, lost = system.run, sum(each.run.status != "complete" for each in system.runs)
+    """Return how far a system came of which no run finished, of another how many did not, and the first cause.
+
+    Empty if all runs finished.
+    """
+    lost = [each.run for each in system.runs if not is_finished(each.run)]
     if not system.valid_runs or not lost:
         return ""
-    if run.status == "complete":
-        return f"{lost} of {counted(len(system.runs), 'run')} did not finish and {'are' if lost > 1 else 'is'} excluded"
+    cause = f": {system.cause}" if system.cause else ""
+    if len(lost) < len(system.runs):
+        is_excluded = "are excluded" if len(lost) > 1 else "is excluded"
+        return f"{len(lost)} of {counted(len(system.runs), 'run')} did not finish and {is_excluded}{cause}"
+    run, word = system.run, "failed" if system.has_failed else "incomplete"
     done, planned = max(run.steps, default=0), run.training_config.max_steps or 0
-    return f"incomplete ({done:,} of {planned:,} steps)" if 0 < done < planned else "incomplete"
+    return (f"{word} ({done:,} of {planned:,} steps)" if 0 < done < planned else word) + cause
+
+
+def not_finite_text(system: SystemResult) -> str:
+    """Return from which step on the loss of a system is NaN or infinite; empty if it never is."""
+    found = [span for each in system.runs if (span := not_finite(each.run))]
+    if not found:
+        return ""
+    runs = f" in {len(found)} of {len(system.runs)} runs" if len(system.runs) > 1 else ""
+    return f"loss is not a number from step {min(found)[0]:,} on{runs}"
 
 
 def _sessions_text(system: SystemResult) -> str:

@@ -16,7 +16,7 @@ from typing import Literal
 from tprimat.analysis import projection
 from tprimat.checks.settings import framework, rows_of
 from tprimat.compare import speedup
-from tprimat.compare.caveats import caveats
+from tprimat.compare.caveats import caveats, incomplete_text
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.figures import aligned
 from tprimat.compare.result import RATE, Comparison, ModelComparison, Ratio, SystemResult
@@ -138,8 +138,9 @@ def scaling_of(comparison: Comparison) -> Scaling:
         for system in model.systems:
             if system.exclusion is None and system.count is None:
                 uncounted += 1
-            elif system.exclusion is not None or system.value(RATE) is None:
+            elif system.exclusion is not None or system.value(RATE) is None or system.has_failed:
                 why = f"excluded: {system.exclusion.text}" if system.exclusion else "throughput unknown"
+                why = incomplete_text(system) if system.has_failed else why
                 notes.append(f"{model.title}, {system.name} is not used: {why}")
             else:
                 usable.append(system)

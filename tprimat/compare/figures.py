@@ -12,6 +12,7 @@ from tprimat.analysis.account import account as account_of
 from tprimat.analysis.account import common_clock
 from tprimat.analysis.summary import OVER_BLOCKS, WITHHELD, summarize, typical_block_text
 from tprimat.checks import physics, training
+from tprimat.checks.endings import how_ended, is_finished
 from tprimat.compare.result import RATE, SAMPLES_RATE, MetricValue, RunResult, SystemResult
 from tprimat.compare.systems import System
 from tprimat.results.account import Clock
@@ -33,7 +34,7 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
         warnings = [warning for warning in warnings if not warning.startswith(WITHHELD)]
     values = _values(judged)
     warnings = [*_of_typical_block(judged, values), *(each for each in warnings if not each.startswith(OVER_BLOCKS))]
-    statuses = [_status_text(result) for result in results if result.run.status != "complete"]
+    statuses = [_status_text(result) for result in results if not is_finished(result.run)]
     rates = [rate for result in judged if (rate := result.rate) is not None]
     return SystemResult(
         **{field.name: getattr(system, field.name) for field in dataclasses.fields(System)},
@@ -162,7 +163,7 @@ def _summarized(
 
 
 def _status_text(result: RunResult) -> str:
-    outcome = "failed" if result.run.status == "failed" else "is incomplete"
+    outcome = "failed" if how_ended(result.run).kind == "failed" else "is incomplete"
     reason = f": {result.run.status_reason}" if result.run.status_reason else ""
     return f"a run {outcome}{reason}; it is {'used' if result.is_valid else 'excluded'}"
 

@@ -89,6 +89,7 @@ def group_of(
     systems = [beside if system is baseline else pairs[id(system)].system for system in ordered]
     ordered_pairs = tuple(pairs[id(system)] for system in ordered if system is not baseline)
     has_second = fastest is not None and fastest is not baseline and ranked[1] is not baseline
+    compared = [each for each in ordered_pairs if each.ratio]
     runs = [system.run for system in systems]
     settings = [SettingRow(setting.title, values, setting.essential) for setting, values in rows_of(runs)]
     settings.append(_versions(systems))
@@ -98,7 +99,7 @@ def group_of(
         ordered_pairs,
         tuple(row for row in settings if row.essential or not row.unknown),
         pairs[id(leader)] if leader else None,
-        (*_caveats(systems[: len(ranked)], ordered_pairs, pairs[id(leader)]), *_on_other_clocks(ordered, systems))
+        (*caveats(systems[: len(ranked)], compared), *_on_other_clocks(ordered, systems))
         if leader
         else (caveats(systems, ()) if len(systems) == 1 and systems[0].valid_runs else ()),
         pair(*aligned([ranked[1], ranked[0]]), mode=mode) if has_second else None,
@@ -120,15 +121,6 @@ def _ranked(systems: Sequence[SystemResult], baseline: SystemResult, found: Mapp
     places |= {key: (found[key].is_unsettled, -ratio) for key, ratio in ratios.items()}
     compared = [system for system in systems if id(system) in places]
     return sorted(compared, key=lambda system: places[id(system)]) if ratios else []
-
-
-def _caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair], leaders: Pair) -> tuple[Caveat, ...]:
-    """Return the caveats of the headline, then those that the other systems of the table bring in."""
-    named = [system for system in systems if system is leaders.system or system is leaders.baseline]
-    own = caveats(named, [leaders])
-    codes = {each.code for each in own}
-    every = caveats(systems, [each for each in pairs if each.ratio]) if len(systems) > len(named) else ()
-    return (*own, *(each for each in every if each.code not in codes))
 
 
 def _on_other_clocks(own: Sequence[SystemResult], shown: Sequence[SystemResult]) -> Iterator[Caveat]:

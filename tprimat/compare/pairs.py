@@ -8,7 +8,7 @@ from tprimat.checks.compute import ConfigDiff, Mode
 from tprimat.checks.settings import same_known_shape, shape_conflict
 from tprimat.compare import speedup, windows
 from tprimat.compare.result import UNLIKE, Pair, SystemResult
-from tprimat.compare.speedup import RATE
+from tprimat.compare.speedup import RATE, kind_of_device
 from tprimat.compare.systems import measurement
 from tprimat.results.run import Run
 from tprimat.text import plain
@@ -105,7 +105,7 @@ def _no_ratio(baseline: SystemResult, system: SystemResult) -> str | None:
         if each.value(RATE) is None:
             lacking.setdefault(_why_no_rate(each), []).append(each.name)
     if lacking:
-        unit = f"{'samples' if system.per_sample else 'tokens'}/s/GPU"
+        unit = f"{'samples' if system.per_sample else 'tokens'}/s/{kind_of_device((baseline, system))}"
         return "; ".join(
             f"{unit}{'' if len(names) == 2 else f' of {names[0]}'} is unknown{why}" for why, names in lacking.items()
         )

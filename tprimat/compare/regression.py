@@ -17,7 +17,7 @@ from tprimat.analysis.efficiency import Options
 from tprimat.analysis.intervals import Difference, Method
 from tprimat.checks.compute import Mode
 from tprimat.compare import NOTHING_KNOWN, Loaded, Pair, SystemResult, compare, precision, speedup
-from tprimat.compare.caveats import contradictions
+from tprimat.compare.caveats import contradictions, doubt
 from tprimat.compare.figures import aligned, system_result
 from tprimat.compare.loss import losses
 from tprimat.compare.pairs import pair
@@ -46,6 +46,7 @@ ASSUMED_SPREAD = 0.01
 MOST_RUNS = 100
 
 LONGER = "train longer, or repeat: ./benchmark.py --steps N --runs 3"
+RETRY = "find the cause, then repeat the runs: ./benchmark.py --retry-failed"
 CHOOSE = "pass the results of one system to --baseline and to --candidate"
 IN_SAMPLES = "rates are in samples/s/GPU"
 _SAMPLES = dataclasses.replace(metrics.by_name(RATE), name=SAMPLES_RATE, unit="samples/s/GPU")
@@ -68,6 +69,7 @@ class Check:
         pair: what is compared; None if the candidate lacks it.
         advice: what to do next, if the answer alone doesn't tell.
         basis: steps or tokens that its values use; empty for those of each run's own steady state.
+        doubt: why it can't pass: a run of a side did not finish, or its loss is not a number; empty for none.
     """
 
     model: str
@@ -88,6 +90,7 @@ class Check:
     pair: Pair | None = None
     advice: str = ""
     basis: str = ""
+    doubt: str = ""
 
     @property
     def excess(self) -> float | None:
@@ -95,6 +98,13 @@ class Check:
         if self.threshold is None or self.change is None:
             return None
         return (self.change - self.threshold.limit) * (-1 if self.threshold.falls else 1)
+
+
+EMPTY = Check("all results", None, None, "not comparable", "the baseline contains no result", advice=CHOOSE)
+FIRST = dataclasses.replace(
+    EMPTY, answer="within", text="all runs finished", advice="keep the candidate's results as the first baseline"
+)
+"""What is said if nothing is checked: with a baseline, and without one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,18 +115,27 @@ class RegressionCheck:
         pairs: baseline first.
         notes: about the results as a whole.
         fail_on_inconclusive: whether an inconclusive check fails.
+        is_partial: whether a file that was named could not be read.
     """
 
     checks: tuple[Check, ...]
     pairs: tuple[Pair, ...]
     notes: tuple[str, ...]
     fail_on_inconclusive: bool = False
+    is_partial: bool = False
 
     @property
     def status(self) -> ExitStatus:
         """The most severe status of all checks."""
         status = most_severe(_STATUS[check.answer] for check in self.checks)
         return ExitStatus.OK if status == ExitStatus.INCONCLUSIVE and not self.fail_on_inconclusive else status
+
+    @property
+    def why_no_baseline(self) -> str | None:
+        """Why the candidate's results can't be the next baseline; None if they can: only what passed is one."""
+        if self.is_partial:
+            return "a file that was named could not be read"
+        return next((f"{each.answer}: {each.text}" for each in self.checks if each.answer != "within"), None)
 
 
 def check_regression(
@@ -132,7 +151,8 @@ def check_regression(
 ) -> RegressionCheck:
     """Compare candidates with baselines of the same model and setup; machine and software may differ.
 
-    Thresholds are those of threshold.parse(). See compare() for the other arguments.
+    Thresholds are those of threshold.parse(). Without a baseline the answer is whether the candidate can become one.
+    See compare() for the other arguments.
     """
     remarks = list(notes)
     if all(each.metric.name != RATE for each in thresholds):
@@ -166,16 +186,18 @@ def check_regression(
             checks += _checks(title, matched, thresholds, _common_steps(own, cut))
             checked.add(id(other))
     for title, systems in after.items():
-        if new := ", ".join(system.name for system in systems if id(system) not in checked):
-            remarks.append(f"{title}: no baseline for {new}; skipped")
+        new = [system for system in systems if id(system) not in checked]
+        if new and baseline:
+            remarks.append(f"{title}: no baseline for {', '.join(system.name for system in new)}; skipped")
+        checks += [
+            Check(title, None, system.name, *answer, advice=RETRY) for system in new if (answer := _of_new(system))[1]
+        ]
     compared = {system.name: system for each in pairs for system in (each.baseline, each.system)}
     remarks += [f"{name}: {found.text}" for name, system in compared.items() for found in contradictions(system)]
     if not checks:
-        text = "the baseline contains no result"
-        checks.append(Check("all results", None, None, "not comparable", text, advice=CHOOSE))
-    return RegressionCheck(
-        tuple(_decided(checks)), tuple(pairs), tuple(dict.fromkeys(map(plain, remarks))), fail_on_inconclusive
-    )
+        checks.append(EMPTY if baseline else FIRST)
+    told = tuple(dict.fromkeys(map(plain, remarks)))
+    return RegressionCheck(tuple(_decided(checks)), tuple(pairs), told, fail_on_inconclusive)
 
 
 def _comparable(systems: Sequence[SystemResult]) -> Sequence[SystemResult]:
@@ -245,6 +267,13 @@ def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: s
         times = "" if measurement(result.run) in before else " with other step times"
         text = f"baseline and candidate contain the same run{times} ({result.file})"
         return [dataclasses.replace(check, text=text, advice="pass the results of another measurement as --candidate")]
+    sides = {"baseline": matched.baseline, "candidate": matched.system}
+    for kind, system in sides.items():
+        # The steps before a failure have a speed, but a program that fails passes no check.
+        if system.has_failed:
+            return [dataclasses.replace(check, text=_failed(kind, system))]
+    doubts = [f"{kind}: {text}" for kind, system in sides.items() if (text := doubt(system))]
+    check = dataclasses.replace(check, doubt="; ".join(doubts))
     if matched.ratio is None:
         exclusions = [system.exclusion for system in (matched.baseline, matched.system) if system.exclusion is not None]
         implausible = any(exclusion.severity == "error" for exclusion in exclusions)
@@ -253,12 +282,16 @@ def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: s
         is_unknown = None in batches and not exclusions and all(each.metric.unit == "s" for each in thresholds)
         text = "steps may differ in work: global batch unknown" if is_unknown else matched.reason or "no values"
         return [dataclasses.replace(check, answer=answer, text=text)]
-    for kind, system in (("baseline", matched.baseline), ("candidate", matched.system)):
-        # The steps before a failure have a speed, but a program that fails passes no check.
-        if all(result.run.status == "failed" for result in system.runs):
-            reason = f" ({plain(system.run.status_reason, 120)})" if system.run.status_reason else ""
-            return [dataclasses.replace(check, text=f"every run of the {kind} failed{reason}")]
     return [_check(check, matched, each, steps) for each in thresholds]
+
+
+def _of_new(system: SystemResult) -> tuple[Answer, str]:
+    """Return why a candidate without a baseline can't become one, with an empty text if it can."""
+    return ("not comparable", _failed("candidate", system)) if system.has_failed else ("inconclusive", doubt(system))
+
+
+def _failed(kind: str, system: SystemResult) -> str:
+    return f"every run of the {kind} failed{f' ({system.cause})' if system.cause else ''}"
 
 
 def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Check:
@@ -337,6 +370,8 @@ def _answered(check: Check, excess: float, tests: int) -> Check:
         answer = "worse" if excess > 0 else "within"
     if answer == "inconclusive":
         return _undecided(check, excess, tests)
+    if answer == "within" and check.doubt:
+        return dataclasses.replace(check, answer="inconclusive", text=check.doubt, runs_needed=None, advice=RETRY)
     interval = "the change" if check.low == check.high else f"the {intervals.level()} CI"
     where = "beyond" if answer == "worse" else "within"
     return dataclasses.replace(

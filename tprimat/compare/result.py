@@ -17,6 +17,7 @@ from tprimat.catalog import gpus
 from tprimat.catalog.prices import Price
 from tprimat.checks import Finding, Severity
 from tprimat.checks.compute import ConfigDiff, Mode
+from tprimat.checks.endings import cause_of, how_ended, is_finished
 from tprimat.checks.training import TrainingMatch
 from tprimat.compare.systems import System, known_of_machine
 from tprimat.errors import ExitStatus
@@ -122,6 +123,17 @@ class SystemResult(System):
             if len(self.valid_runs) == 1 or len(alike) > max(1, len(self.valid_runs) / 2):
                 return tuple(_averaged(parts) for parts in zip(*(each.summary.segments for each in alike), strict=True))
         return ()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether every run of it failed."""
+        return all(how_ended(result.run).kind == "failed" for result in self.runs)
+
+    @property
+    def cause(self) -> str:
+        """What ended the first run that did not finish and says so; empty if none does."""
+        causes = (cause_of(each.run) for each in self.runs if not is_finished(each.run))
+        return next(filter(None, causes), "")
 
     @property
     def is_unsettled(self) -> bool:

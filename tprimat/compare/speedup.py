@@ -149,3 +149,9 @@ def _segment_speeds(system: SystemResult) -> list[tuple[str | None, float]]:
         if segment.tokens_per_second_per_gpu is not None and not system.per_sample
     ]
     return known or [(None, speed(system))]
+
+
+def kind_of_device(systems: Sequence[SystemResult]) -> str:
+    """Return what a rate is of and a system has one or several of: a GPU, a process on a CPU, or a device of either."""
+    on_cpu = {system.run.platform == "cpu" for system in systems}
+    return "GPU" if True not in on_cpu else "process" if False not in on_cpu else "device"

@@ -14,6 +14,7 @@ from tprimat.analysis.traces.breakdown import mean_parts, sums
 from tprimat.analysis.traces.products import Product
 from tprimat.catalog import gpus
 from tprimat.catalog.gpus import Gpu
+from tprimat.results.fields import SHORTEST_STEP
 from tprimat.results.run import Run
 from tprimat.results.trace import COMMUNICATION, COMPUTATION, KINDS, Trace, TracedStep, TracedWork
 
@@ -247,8 +248,10 @@ class Explanation:
 
 
 def traced(run: Run, name: str) -> Traced | None:
-    """Return a run with a trace as one of the two; None without one."""
-    return Traced(name, run.trace, gpus.match(run.gpu_info).gpu) if run.trace is not None else None
+    """Return a run with a trace as one of the two; None without one, and if its steps take no time: it is damaged."""
+    if run.trace is None or sum(step.seconds for step in run.trace.steps) < SHORTEST_STEP * (len(run.trace.steps) or 1):
+        return None
+    return Traced(name, run.trace, gpus.match(run.gpu_info).gpu)
 
 
 def explain(before: Traced, after: Traced) -> Explanation:

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from tprimat.analysis.account import blocks
+from tprimat.checks.endings import not_finite
 from tprimat.log_import.extract import ImportedRun
 from tprimat.read.parsing import timeline
 from tprimat.results.account import Entry
@@ -69,6 +70,10 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
     warnings = [
         warning for run in (one, other) for warning in run.warnings if not warning.startswith(("lost: ", "log begins"))
     ]
+    # What a later attempt repeated is over.
+    span = not_finite(one)
+    is_repeated = span is not None and span[0] >= other.steps[0]
+    notes = [note for note in one.notes if not (is_repeated and note.code == "loss-not-finite")]
     cost = timeline.lost(times)
     assert one.source is not None
     assert other.source is not None
@@ -79,7 +84,9 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
         timeline=times,
         status=other.status,
         status_reason=other.status_reason,
+        ending=other.ending,
         source=msgspec.structs.replace(one.source, files=(*one.source.files, *other.source.files)),
+        notes=(*notes, *other.notes),
         warnings=tuple(dict.fromkeys((
             *([cost] if cost else []),
             f"{names[1]} goes on after step {later.resumed} of {names[0]}: one training; from step {other.steps[0]} on "

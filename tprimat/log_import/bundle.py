@@ -16,7 +16,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import msgspec
 
@@ -27,15 +27,17 @@ from tprimat.log_import.extract import NOTHING_GIVEN, extract
 from tprimat.log_import.inputs import CHUNK, FAULTS, MOST_TIMES, UNPACKED_FREELY, Log, decompressed, zstd_errors
 from tprimat.read.parsing.text import clean, decoded
 from tprimat.redaction import REMOVED, Names, names_stay, redacted
-from tprimat.results.result_file import ResultFile, encode, without_names
+from tprimat.results.result_file import ResultFile, encode, without_names, without_secrets
 from tprimat.results.run import SERIES, Run
 from tprimat.store import hosts, store
 from tprimat.store.hosts import Hosts
-from tprimat.text import counted
+from tprimat.text import counted, for_encoding
 
 ENDINGS = (".tar.gz", ".tgz", ".zip")
 MOST_MEMBERS, MOST_VALUES = 10_000, 2_000_000
 """Files, and values of a result, which is decoded at once: some 60 bytes each. 10⁵ steps have a quarter as many."""
+MOST_LEVELS = 100
+"""Directories in one another. Before Python 3.12 a thousand can't be listed, nor removed again."""
 LARGEST_HEADER, LARGEST_HEADERS, LARGEST_DIRECTORY = 8 << 10, 16 << 20, 2 << 20
 """Bytes of what a tar archive states of a member (a path takes 4096; tarfile may take their square), and of all, and
 of what a zip states of all, which zipfile keeps twenty times as large."""
@@ -71,7 +73,7 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
     left_out: list[str] = []
     every = [run for result in results for run in store.read(result)]
     for result in results:
-        members[_free(f"results/{result.name}", members)] = _redacted(result.read_bytes())
+        members[_free(f"results/{result.name}", members)] = _json_changed(result.read_bytes(), without_secrets)
         members[_free(f"environment/{result.stem}.json", members)] = _environment(store.read(result))
     for log in logs:
         try:
@@ -84,7 +86,7 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
         members[_free(f"logs/{bare(log.name)}.gz", members)] = gzip.compress(content, mtime=0)
         record = start_record.path_for(log)
         if record.is_file():
-            members[_free(f"environment/{record.name}", members)] = _redacted(record.read_bytes())
+            members[_free(f"environment/{record.name}", members)] = _json_changed(record.read_bytes(), without_secrets)
     replaced = "nothing (--include-host)"
     if not names_stay():
         known = hosts.Hosts(results[0].parent)
@@ -148,9 +150,9 @@ def _unpack(path: Path, folder: Path, odd: list[str] | None) -> None:
     left = room = max(UNPACKED_FREELY, MOST_TIMES * path.stat().st_size)
     try:
         for number, (name, content, is_odd) in enumerate(_members(path, room)):
-            if number >= MOST_MEMBERS:
-                raise _too_large(path)
             target = place_of(name, folder)
+            if number >= MOST_MEMBERS or len(target.relative_to(folder).parts) > MOST_LEVELS:
+                raise _too_large(path)
             if is_odd and odd is not None:
                 odd.append(name)
             # What the environment says is in the results too, and the list is for verify.
@@ -284,27 +286,33 @@ def bare(name: str) -> str:
 
 
 def log_names(run: Run) -> frozenset[str]:
-    """Return the names of the logs of a run, without the number that a bundle adds to the second one of a name."""
+    """Return the names of the logs of a run as a bundle is unpacked to, without the number after equal names."""
     files = run.source.files if run.source else ()
-    return frozenset(re.sub(r"^([^.]*?)_\d+(?=\.|$)", r"\1", bare(file.path)) for file in files)
+    names = (place_of(bare(file.path), Path()).name for file in files)
+    return frozenset(re.sub(r"^([^.]*?)_\d+(?=\.|$)", r"\1", name) for name in names)
 
 
 def _redacted(content: bytes) -> bytes:
     """Return a text in any encoding that has the letters of ASCII, without secrets."""
-    return redacted(content.decode("latin-1")).encode("latin-1")
+    return redacted(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def _copy(log: Path) -> bytes:
     """Return a log as far as it is read, decompressed and without secrets, its lines in UTF-8.
 
-    Raises TensorPrimatError for one that can't be read, and for one of a binary format with a secret in it.
+    Raises TensorPrimatError for one that can't be read, for one of a binary format with a secret in it, and for one
+    that would read otherwise: a figure may never be lost.
     """
     content = b"".join(Log(str(log)).chunks())
     if read.file_format_of(content[: read.HEAD]) is None:
         text = decoded(content)
         # Colors, which may stand before a value, stay if they hide nothing.
         shown = clean(text)
-        return (text if (changed := redacted(shown)) == shown else changed).encode("utf-8", "replace")
+        changed = redacted(shown)
+        whole, copy = text.encode("utf-8", "replace"), changed.encode("utf-8", "replace")
+        if changed != shown and _values(whole) != _values(copy):
+            raise UnreadableError(log, "reads otherwise without its apparent secrets", heading="unreadable-file")
+        return whole if changed == shown else copy
     changed_bytes = _redacted(content)
     if changed_bytes != content and b"\0" in content:
         raise UnreadableError(log, "a binary file with apparent secrets", heading="unreadable-file")
@@ -346,11 +354,20 @@ def _without_names(members: dict[str, bytes], names: Names, known: Hosts) -> tup
 
 def json_without_names(content: bytes, names: Names) -> bytes:
     """Return a result, or what else is JSON, with pseudonyms; numbers and their notation stay."""
+    return _json_changed(content, lambda value: without_names(value, names))
+
+
+def _json_changed(content: bytes, change: Callable[[Any], Any]) -> bytes:
+    """Return a result, or what else is JSON, whose texts were changed: in JSON as such one may end within another."""
     with contextlib.suppress(ValueError):
         file = msgspec.json.decode(content, type=ResultFile)
-        return content if (changed := without_names(file, names)) is file else encode(changed)
-    value = without_names(msgspec.json.decode(content), names)
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+        return content if (changed := change(file)) is file else encode(changed)
+    value = msgspec.json.decode(content)
+    return (
+        content
+        if (changed := change(value)) is value
+        else msgspec.json.format(msgspec.json.encode(changed), indent=2) + b"\n"
+    )
 
 
 def _values(content: bytes) -> str:
@@ -398,6 +415,7 @@ def _packed(path: Path, members: dict[str, bytes]) -> bytes:
 
 def _free(name: str, members: dict[str, bytes]) -> str:
     """Return a name that no member has, on systems that ignore case too: results of two directories may share one."""
+    name = for_encoding(name, "utf-8")
     stem, dot, ending = name.partition(".")
     names = itertools.chain([name], (f"{stem}_{number}{dot}{ending}" for number in itertools.count(2)))
     taken = {each.casefold() for each in members}

@@ -26,7 +26,8 @@ from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing.events import Moment
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import json_object, number
-from tprimat.results.result_file import without_secrets
+from tprimat.redaction import redacted_start
+from tprimat.results.result_file import readable, without_secrets
 from tprimat.results.run import MODEL_FROM_DIRECTORY, PLATFORMS, STACKS, VENDORS, GpuInfo, ModelConfig, Run
 from tprimat.settings.rows import SETTINGS
 from tprimat.text import letters_and_digits
@@ -87,6 +88,22 @@ class GivenValues:
         path, label = _comparable(path), _comparable(self.label or "")
         return [each for each in self.by_file if _comparable(each[0]) in path or _comparable(each[0]) == label]
 
+    def stated(self) -> dict[str, bool | int | str]:
+        """Return them as source.given has them, by field; of a shape its file."""
+        values: dict[str, bool | int | str] = {}
+        for field in (*_OPTIONS, "override"):
+            if value := getattr(self, field):
+                values[field] = value
+        if self.model_shape:
+            values["model_shape"] = self.model_shape.source or "a file"
+        return values
+
+    @classmethod
+    def read_again(cls, stated: Mapping[str, bool | int | str]) -> GivenValues:
+        """Return the values of a source.given, without a shape. Raises msgspec.ValidationError for wrong types."""
+        values = {field: stated[field] for field in (*_OPTIONS, "override") if field in stated}
+        return msgspec.convert({**values, "model_shape": None, "trained": True}, cls)
+
     def check(self, paths: Iterable[str], runs: Collection[tuple[str, Run]] = ()) -> None:
         """Raise UsageError if a value is for none of these files, or each run (with its file) states another."""
         fitting = {each for path in paths for each in self._for(path)}
@@ -97,7 +114,7 @@ class GivenValues:
                 raise UsageError(f"{option}: no log has '{each[0]}' in its path", heading="wrong-usage", hint=hint)
         for part, field, value in (*(("", field, getattr(self, field)) for field in _OPTIONS), *self.by_file):
             meant = [run for path, run in runs if _comparable(part) in _comparable(path)]
-            if value is not None and meant and not any(_agrees(field, value, _stated(run, field)) for run in meant):
+            if value is not None and meant and not any(agrees(field, value, stated_by(run, field)) for run in meant):
                 (option, what), given = _OPTIONS[field], f"{part}={value}" if part else value
                 text = f"{option} {given} is not used: each result or log states {what} itself, with another value"
                 raise UsageError(text, heading="option-against-log", hint="remove the option")
@@ -168,7 +185,7 @@ def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
         except ValueError as error:
             raise start_record.not_one(path, error) from error
         run = run if run.gpu_info.device_name else with_inferred_gpu(run)
-        run = msgspec.structs.replace(run, warnings=(*run.warnings, *doubts))
+        run = readable(msgspec.structs.replace(run, warnings=(*run.warnings, *doubts)))
         completed_runs.append(dataclasses.replace(each, run=run))
     return completed_runs
 
@@ -189,14 +206,14 @@ def imported(
         if name in ("gpu", "precision", "model_shape"):
             continue
         value, statement = getattr(given, name), parsed.stated.get(name)
-        if value is None or (statement is not None and _agrees(name, value, statement.value)):
+        if value is None or (statement is not None and agrees(name, value, statement.value)):
             continue
         used[name] = value
         if statement is None or (name == "model" and statement.weight == 0):
             warnings.append(f"{what} ({value}) is from the command line; the log doesn't state it")
             continue
         place = f"{logs[0].name}:{statement.line}"
-        text = _overriding(given, name, statement.value, place, f" (“{statement.text[:120]}”)")
+        text = _overriding(given, name, statement.value, place, f" (“{redacted_start(statement.text, 120)}”)")
         overrides[name] = f"{text} ({place})"
         warnings.append(f"{what} was overridden: {overrides[name]}")
     run = parsed.run(used)
@@ -207,15 +224,16 @@ def imported(
         run,
         label=given.label or run.label,
         warnings=(*warnings, *cuts, *run.warnings),
-        source=msgspec.structs.replace(run.source, overrides=overrides, files=tuple(log.source_file() for log in logs)),
+        source=msgspec.structs.replace(
+            run.source, overrides=overrides, given=given.stated(), files=tuple(log.source_file() for log in logs)
+        ),
     )
     lines = {name: value.line for name, value in parsed.stated.items()}
-    # What is no log of lines, such as a W&B file, comes unredacted.
-    run = without_secrets(completed(_checked(with_system(run, Path(logs[0].path)), given, logs[0].name), given))
+    run = completed(_checked(with_system(run, Path(logs[0].path)), given, logs[0].name), given)
     run = mlperf_system.inferred(run, Path(logs[0].path).absolute())
-    return ImportedRun(
-        title, _with_directory_model(run, logs[0].path), parsed.notes, lines, structured, parsed.resumed, parsed.began
-    )
+    # Parsed with its secrets, so that no figure is lost; kept without them.
+    run, notes = readable(without_secrets((_with_directory_model(run, logs[0].path), parsed.notes)))
+    return ImportedRun(title, run, notes, lines, structured, parsed.resumed, parsed.began)
 
 
 def _with_directory_model(run: Run, path: str) -> Run:
@@ -255,8 +273,8 @@ def _checked(run: Run, given: GivenValues, name: str) -> Run:
     """
     named: dict[str, str | None] = {"gpu": None, "precision": None}
     for field in ("model_shape", *named):
-        value, stated = getattr(given, field), _stated(run, field)
-        if value and stated and not _agrees(field, value, stated):
+        value, stated = getattr(given, field), stated_by(run, field)
+        if value and stated and not agrees(field, value, stated):
             text = _overriding(given, field, "another" if field == "model_shape" else stated, name)
             assert run.source is not None
             source = msgspec.structs.replace(run.source, overrides={**run.source.overrides, field: text})
@@ -293,7 +311,7 @@ def completed(run: Run, given: GivenValues) -> Run:
 
     Raises UsageError for a GPU that the run's software doesn't run on, unless `override` is set.
     """
-    used = {field: value for field in _OPTIONS if (value := getattr(given, field)) and _stated(run, field) is None}
+    used = {field: value for field in _OPTIONS if (value := getattr(given, field)) and stated_by(run, field) is None}
     doubts = _of_family(used.get("model"), run, given)
     if not used:
         return run
@@ -358,7 +376,7 @@ def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
     return msgspec.structs.replace(run, platform=platform, gpu_info=info, warnings=warnings)
 
 
-def _stated(run: Run, field: str) -> Any:
+def stated_by(run: Run, field: str) -> Any:
     """Return what a run states in the place of an option; None if it leaves that open."""
     if field == "model":
         return run.model
@@ -367,7 +385,7 @@ def _stated(run: Run, field: str) -> Any:
     return run.gpu_info.device_name if field == "gpu" else getattr(run.training_config, field)
 
 
-def _agrees(name: str, value: Any, stated: Any) -> bool:
+def agrees(name: str, value: Any, stated: Any) -> bool:
     """Return whether an option says the same as a log or a result, if less exactly."""
     if name == "model_shape" and stated is not None:
         return flops.flops_per_token(value, 1) == flops.flops_per_token(stated, 1)

@@ -17,6 +17,7 @@ from tprimat.log_import import attempts
 from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.sources import PROCESS, LogSource, Outcome, SkippedFile
 from tprimat.read import merge
+from tprimat.results.result_file import readable
 from tprimat.results.run import Run
 from tprimat.store import store
 from tprimat.store.naming import file_name
@@ -79,7 +80,7 @@ class LogImport:
         """Save the runs collected from one directory."""
         waiting, self._waiting = merged(self._waiting, self.skipped), []
         for each in waiting:
-            run = msgspec.structs.replace(each.run, label=self._label) if self._label else each.run
+            run = readable(msgspec.structs.replace(each.run, label=self._label)) if self._label else each.run
             summary = summarize(run)
             saved = store.save_as(run, self._result_path(run, each.title), summary)
             self._used_paths.add(saved.path)

@@ -69,7 +69,11 @@ def named_files(names: Sequence[str]) -> list[str]:
             paths.append(name)
             continue
         # Path.glob takes no absolute pattern.
-        matches = sorted(match for match in glob.glob(name, recursive=True) if not Path(match).is_dir())  # noqa: PTH207
+        try:
+            matches = sorted(match for match in glob.glob(name, recursive=True) if not Path(match).is_dir())  # noqa: PTH207
+        except RecursionError as error:
+            problem, hint = "directories are nested too deep for this pattern", "name their directory instead"
+            raise UnreadableError(name, problem, hint=hint, heading="unreadable-file") from error
         if not matches:
             raise UnreadableError(name, "no file matches this pattern", heading="unreadable-file")
         paths += matches
@@ -157,6 +161,11 @@ class Log:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             self.cut = str(error) or type(error).__name__
+            if not size:
+                # Such as the window of `zstd --long=31`, 2 GiB.
+                hint = "unpack it, and name the log"
+                problem = f"can't be unpacked: {self.cut}"
+                raise UnreadableError(self.name, problem, hint=hint, heading="unreadable-file") from error
         # What was left belongs to the file all the same: its hash is of all of it.
         while raw.read(CHUNK):
             pass

@@ -26,9 +26,6 @@ _LOG_NAME = re.compile(
 """How the names of logs end before they are packed; any other one may be what a system runs or shows."""
 _RUNS = re.compile(r"\s*(?:#!|<(?:!doctype|html|head|body|script|svg|\?))", re.IGNORECASE)
 
-_WORKING_DIRECTORY = re.compile(r"(?<![;\w])(?:OLD)?PWD\W{1,5}")
-"""What a shell calls it. Without its path it would be taken for a password."""
-
 
 def kinds(folder: Path) -> dict[str, str]:
     """Return the kind of each file of an unpacked bundle, one of KINDS, or what is wrong with it. Nothing is run."""
@@ -60,7 +57,7 @@ def private(folder: Path) -> Iterator[str]:
     for file in _files(folder):
         secrets = 0
         for text in _texts(file):
-            text = _WORKING_DIRECTORY.sub("", names.learn(text))
+            names.learn(text)
             secrets += redacted(text).count(REMOVED) - text.count(REMOVED)
         if secrets:
             yield f"{file.relative_to(folder).as_posix()}: {counted(secrets, 'apparent secret')}"

@@ -20,7 +20,7 @@ from tprimat.redaction import PSEUDONYM, shown_paths
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
 from tprimat.store import hosts, store
-from tprimat.text import counted
+from tprimat.text import counted, for_encoding
 
 
 @dataclasses.dataclass
@@ -155,7 +155,7 @@ def _apart(word: str) -> tuple[str | None, str]:
     if not name or not path or re.search(r"[/\\]", name) or os.path.exists(word) or glob.glob(word):  # noqa: PTH110, PTH207
         return None, word
     # As it is typed elsewhere: macOS gives names of files with accents apart from their letters.
-    name = unicodedata.normalize("NFC", name)
+    name = for_encoding(unicodedata.normalize("NFC", name), "utf-8")
     # The shell expands neither after =.
     return name, str(Path(path).expanduser()) if path.startswith("~") else path
 

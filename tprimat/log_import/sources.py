@@ -26,10 +26,12 @@ from typing import BinaryIO
 from tprimat import read
 from tprimat.errors import INSTALL_ANALYSIS, TensorPrimatError, UnreadableError, missing_package
 from tprimat.files import unreadable
+from tprimat.location import elsewhere
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, imported, with_start
 from tprimat.log_import.inputs import STANDARD_INPUT, Chunks, Log, is_handed_over, read_small
 from tprimat.read import mapped
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile
+from tprimat.results.outcome import going_on
 from tprimat.store.history import files_below
 from tprimat.text import is_binary
 
@@ -219,17 +221,19 @@ def read_sources(
     """Yield each source with its outcome, in order; `jobs` are read at a time, one for each CPU if it is None."""
     workers = min(jobs or os.cpu_count() or 1, len(sources))
     is_piped = any(source.size is None for source in sources)
-    if workers < 2 or is_piped or sum(source.size or 0 for source in sources) < PARALLEL_FROM:
+    pool = None
+    if workers > 1 and not is_piped and sum(source.size or 0 for source in sources) >= PARALLEL_FROM:
+        pool = _pool(workers)
+    if pool is None:
         for source in sources:
             yield source, read_source(source, given)
         return
-    # A forked process would inherit locks of whatever the parent runs at the time.
-    pool = concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _end_with_parent)
     waiting: deque[tuple[LogSource, concurrent.futures.Future[Outcome]]] = deque()
     try:
         # A few more than there are workers: what has been read waits in memory until its turn comes.
         for source in sources:
-            waiting.append((source, pool.submit(read_source, source, given)))
+            with elsewhere():  # it may start a process
+                waiting.append((source, pool.submit(read_source, source, given)))
             if len(waiting) >= 2 * workers:
                 yield _finished(*waiting.popleft())
         while waiting:
@@ -238,8 +242,20 @@ def read_sources(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _end_with_parent() -> None:
-    """Have this worker end when its parent is killed; it would wait for the next log for ever."""
+def _pool(workers: int) -> concurrent.futures.ProcessPoolExecutor | None:
+    """Return processes that read, and import nothing from the current directory; None if the system lets none start."""
+    try:
+        with elsewhere() as here:
+            # A forked process would inherit locks of whatever the parent runs at the time.
+            spawn = multiprocessing.get_context("spawn")
+            return concurrent.futures.ProcessPoolExecutor(workers, spawn, _begin, (here,))
+    except OSError:
+        return None
+
+
+def _begin(folder: Path) -> None:
+    """Go to the directory of the logs, and end when the parent is killed: this worker would wait for ever."""
+    os.chdir(folder)
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -264,7 +280,10 @@ def read_source(source: LogSource, given: GivenValues = NOTHING_GIVEN) -> Outcom
     Errors that a user can fix are returned as the reason, not raised.
     """
     try:
-        return _read(source, given)
+        runs = _read(source, given)
+        if source.growing:
+            runs = [dataclasses.replace(each, run=going_on(each.run)) for each in runs]
+        return runs
     except TensorPrimatError as error:
         return error.problem, error.hint, error.heading
     except ModuleNotFoundError as error:

@@ -5,25 +5,30 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import operator
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from tprimat.analysis.summary import rounded, summarize
+from tprimat.analysis.summary import Summary, rounded, summarize
+from tprimat.catalog import models
 from tprimat.checks import CONTRADICTION, Finding, physics
 from tprimat.errors import UnreadableError
-from tprimat.log_import import bundle, importer, inspection, sources
+from tprimat.log_import import bundle, extract, importer, inspection, sources
+from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.inputs import Log
 from tprimat.log_import.load import keys
+from tprimat.record.console import PRINTED_MEAN
 from tprimat.results.result_file import RecordedRepetition, ResultFile, runs_of
-from tprimat.results.run import SERIES, PerformanceMetrics, Run, Steady
+from tprimat.results.run import SERIES, PerformanceMetrics, Run, Source, Steady
 from tprimat.store import store
 from tprimat.text import plain
 
 _SERIES = ("window_steps", "step_times", "loss_values", "learning_rates", "grad_norms")
 _SECTIONS = (
+    "data",
     "gpu_info",
     "model_config",
     "training_config",
@@ -35,10 +40,18 @@ _SECTIONS = (
 _FIGURES = ("performance_metrics", "steady", "memory_metrics", "energy_metrics", "native_metrics", "breakdown")
 _LISTED = re.compile(r"^  ([0-9a-f]{64})  (\S.*)$", re.MULTILINE)
 """A line of a bundle's README.txt: the SHA-256 of a file, and its name."""
+_ALONE = ("framework", "model", "platform", "scale", "status", "timestamp", "breakdown", "epochs", "profiled_steps")
+"""Fields that are compared as a whole: steps that a profiler slowed down, for example, are left out of the mean."""
+_PLACES = {"gpu": "gpu_info.device_name", "model": "run.model", "model_shape": "model_config"}
+"""Where a result has an option that isn't in its training_config."""
 NO_SPEED = "no-speed"
 """The rule of a finding on a run without a speed to publish."""
+CLAIMED = "claimed-times"
+"""The rule of a finding on step times that the time stamps of their log contradict."""
 MISSING, CHANGED, ADDED = "is missing", "was changed after it was packed", "is not in README.txt"
 """What became of a file since a bundle was packed: the end of a sentence about it."""
+MOST_STATED = 100
+"""Different sets of stated values in a bundle: its logs are read again for each."""
 _LARGEST_README = 2 << 20
 """Bytes: as many lines as a bundle may have members."""
 
@@ -112,24 +125,52 @@ def verify(path: Path) -> Verification:
         results = sorted(folder.rglob("results/*.json"))
         if not results:
             raise UnreadableError(path, "no results in it", heading="not-a-result")
-        found, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
-        each_read = [each for _, runs in sources.read_sources(found, 1) if isinstance(runs, list) for each in runs]
-        # What a result was made of lay in one directory or in several, which a bundle doesn't say.
-        merged = importer.merged(each_read, [])
-        logs = [each.run for each in (*each_read, *merged)]
-        packed = (Log(str(each)) for each in folder.rglob("logs/*.gz") if each.is_file())
+        stated = [run for result in results for run in store.read(result)]
+        is_live = any(run.source and run.source.kind == "live" for run in stated)
+        if len({_as_json(run.source.given) for run in stated if run.source}) > MOST_STATED:
+            raise UnreadableError(path, "more stated values than logs have", heading="not-a-result")
+        read = functools.cache(functools.partial(_read, folder))
+        merged, _ = read("{}")
+        packed = [Log(str(each)) for each in folder.rglob("logs/*.gz") if each.is_file()]
         hashes = {_sha256(log.chunks()) for log in packed}
-        runs = tuple(each for result in results for each in _verified(result, logs, hashes))
+        consoles: list[float] = []
+        for log in packed if is_live else ():
+            shown = (PRINTED_MEAN.match(line.text) for line in log.lines())
+            consoles += (float(each[1]) / (1000 if each[2] else 1) for each in shown if each)
+        runs = tuple(
+            each for result in results for each in _verified(result, lambda given: read(given)[1], hashes, consoles)
+        )
         kinds = inspection.kinds(folder)
         foreign = [*(f"{name}: a link, a device or a program" for name in odd)]
         foreign += [f"{name}: {kind}" for name, kind in kinds.items() if kind not in inspection.KINDS]
-        stated = [run for result in results for run in store.read(result)]
         known = {key for run in stated for key in keys(run, is_packed=True)}
-        is_live = any(run.source and run.source.kind == "live" for run in stated)
         extra = [_name(each.run) for each in merged if not is_live and not keys(each.run, is_packed=True) & known]
         counts = {kind: [*kinds.values()].count(kind) for kind in inspection.KINDS}
         private = tuple(inspection.private(folder))
         return Verification(runs, tuple(_changed(folder)), private, tuple(foreign), counts, tuple(extra))
+
+
+def _as_json(given: Mapping[str, bool | int | str]) -> str:
+    return msgspec.json.encode(given, order="sorted").decode()
+
+
+def _read(folder: Path, given: str) -> tuple[list[ImportedRun], list[Run]]:
+    """Return the trainings in the logs of a bundle, and all runs in these, with the values of a source.given as JSON.
+
+    There are none for values that can't be. What a result was made of lay in one directory or in several, which a
+    bundle doesn't say.
+    """
+    found, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
+    try:
+        values = extract.GivenValues.read_again(msgspec.json.decode(given))
+    except msgspec.ValidationError:
+        return [], []
+    each_read: list[ImportedRun] = []
+    for _, runs in sources.read_sources(found, 1, values):
+        if isinstance(runs, list):
+            each_read += runs
+    merged = importer.merged(each_read, [])
+    return merged, [each.run for each in (*each_read, *merged)]
 
 
 def _sha256(chunks: Iterable[bytes]) -> str:
@@ -157,7 +198,10 @@ def _changed(folder: Path) -> Iterator[str]:
     yield from (f"{file.relative_to(folder).as_posix()} {ADDED}" for file in sorted(unlisted))
 
 
-def _verified(path: Path, logs: Sequence[Run], hashes: Collection[str]) -> Iterator[VerifiedRun]:
+def _verified(
+    path: Path, logs: Callable[[str], Sequence[Run]], hashes: Collection[str], consoles: Sequence[float]
+) -> Iterator[VerifiedRun]:
+    """Yield the runs of a result; `logs` are those that the bundle's logs give with the values of a source.given."""
     runs = store.read(path)
     file: ResultFile | None = None
     try:
@@ -175,27 +219,50 @@ def _verified(path: Path, logs: Sequence[Run], hashes: Collection[str]) -> Itera
         ]
         if file is not None and number == 1:
             compared.append(_top_level(file))
-        log = _log_of(run, logs)
-        if log is not None:
+        source, claims = run.source or Source(kind="log"), list[Difference]()
+        mean = summary.performance.avg_step_time_seconds
+        # Of several runs each has a console; another version may cut other steps, and three decimals are printed.
+        if source.kind == "live" and mean and consoles and mean < 0.99 * min(consoles) - 0.001:
+            compared.append(Difference("mean step time", mean, min(consoles), "its console"))
+        log = bare = _log_of(run, logs("{}"))
+        if bare is not None:
+            log = _log_of(run, logs(_as_json(source.given))) or bare
+            if source.given and log is bare:
+                # The importer doesn't take these values for this log.
+                compared.append(Difference("source.given", source.given, None, _name(bare)))
+            else:
+                claims = [*_claimed(run, bare, log)]
             compared += _with_log(run, log)
         differences = [each for each in compared if each is not None]
-        files = run.source.files if run.source else ()
-        original = None if log is None else all(file.sha256 in hashes for file in files)
+        original = None if log is None else all(file.sha256 in hashes for file in source.files)
         name = None if log is None else _name(log)
-        every = physics.findings(run, summary)
-        findings = [each for each in every if each.severity in ("error", "unverified") or each.rule == CONTRADICTION]
-        if summary.performance.avg_step_time_seconds is None:
-            text = "no speed: the run failed" if run.status == "failed" else "no speed: too few steps"
-            findings.append(Finding("unverified", NO_SPEED, text))
-        # The user set another value than the log's. A directory may have named the model, and a copy has none.
-        is_named = _is_model_given(run) or (original is False and log and log.model_config.num_layers)
-        given = {*(run.source.overrides if run.source else ()), *(["model"] if is_named else [])}
-        open_ = [each for each in differences if each.field.partition(".")[2] in given]
-        texts = (f"{each.field}: {each.stored} in the result, {each.recomputed} in {name}" for each in open_)
-        findings += [Finding("unverified", "override", text) for text in texts]
+        findings = _findings(run, summary)
+        if log is not None:
+            # Who submits can leave out of a result what contradicts it.
+            findings += [each for each in _findings(log, summarize(log)) if each not in findings]
+        # A result of schema 1 says which values the user set, not to what. A directory may have named the model, and a
+        # copy has none.
+        is_named = original is False and log and log.model_config.num_layers
+        of_user = {_place(name) for name in (*source.overrides, *(["model"] if is_named else []))}
+        open_ = [each for each in differences if {each.field, each.field.partition(".")[0]} & of_user]
+        for difference in (*open_, *claims):
+            text = f"{difference.field}: {difference.stored} in the result, {difference.recomputed} in {name}"
+            findings.append(Finding("unverified", "override", text))
         differences = [each for each in differences if each not in open_]
-        found = tuple(differences), tuple(findings), _unsupported(run, log) if log else ()
+        found = tuple(differences), tuple(findings), _unsupported(run, bare) if bare else ()
         yield VerifiedRun(path.name, number, name, original, len(compared), *found)
+
+
+def _findings(run: Run, summary: Summary) -> list[Finding]:
+    """Return what is impossible in a run, contradicts itself, or can't be checked."""
+    every = physics.findings(run, summary)
+    findings = [each for each in every if each.severity in ("error", "unverified") or each.rule == CONTRADICTION]
+    if any(map(run.told, physics.STAMPS)):
+        findings.append(Finding("unverified", CLAIMED, "step times are only claimed: the stamps are others"))
+    if summary.performance.avg_step_time_seconds is None:
+        text = "no speed: the run failed" if run.status == "failed" else "no speed: too few steps"
+        findings.append(Finding("unverified", NO_SPEED, text))
+    return findings
 
 
 def _top_level(file: ResultFile) -> Difference | None:
@@ -224,13 +291,16 @@ def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
         stated = getattr(log, section).known()
         stored = {key: value for key, value in getattr(run, section).known().items() if key in stated}
         yield from _fields(section, stored, stated, name)
-    # A model from the command line may be another name of the shape, which is compared.
-    is_compared = not (log.model_config.num_layers and _is_model_given(run))
-    names = ("framework", "timestamp", "status", *(("model",) if is_compared else ()))
-    stated = {key: value for key in names if (value := getattr(log, key)) is not None}
-    yield from _fields("run", {key: getattr(run, key) for key in stated}, stated, name)
-    stated = {key: value for key, value in log.framework_config.items() if key in run.framework_config}
-    yield from _fields("framework_config", {key: run.framework_config[key] for key in stated}, stated, name)
+    for key in _ALONE:
+        stored, stated = getattr(run, key), getattr(log, key)
+        if key == "model" and models.find(stored) is not None and models.find(stored) is models.find(stated):
+            # Two names of one model; what else it states is compared.
+            stored = stated
+        if stated not in (None, {}):
+            yield _compared(f"run.{key}", stored, stated, name)
+    for part in ("framework_config", "environment.versions"):
+        stored, stated = (operator.attrgetter(part)(each) for each in (run, log))
+        yield from _fields(part, {key: stored[key] for key in stated if key in stored}, stated, name)
     series = {each: (getattr(run, each), getattr(log, each)) for each in _SERIES}
     for key, values in run.native_metrics.items():
         again, field = log.native_metrics.get(key), f"native_metrics.{key}"
@@ -254,8 +324,21 @@ def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
         yield Difference(f"steps, step {step}", None, step, name)
 
 
-def _is_model_given(run: Run) -> bool:
-    return any(warning.startswith("the model (") for warning in run.warnings)
+def _claimed(run: Run, bare: Run, log: Run) -> Iterator[Difference]:
+    """Yield what the user stated although the log, as it is read without that, says something else.
+
+    What needed --override is among the overrides of the log as it is read with it; a model's name may not need it.
+    """
+    given = extract.GivenValues.read_again(run.source.given if run.source else {})
+    for name in dict.fromkeys((*(log.source.overrides if log.source else ()), "model")):
+        value, stated = getattr(given, name), extract.stated_by(bare, name)
+        if value and stated and not extract.agrees(name, value, stated):
+            yield Difference(_place(name), value, stated, _name(log))
+
+
+def _place(option: str) -> str:
+    """Return where a result has what the user stated."""
+    return _PLACES.get(option, f"training_config.{option}")
 
 
 def _unsupported(run: Run, log: Run) -> tuple[str, ...]:

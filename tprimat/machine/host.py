@@ -51,7 +51,11 @@ _SETTING = re.compile(
     r"|CUDA_(DEVICE_MAX_CONNECTIONS|DEVICE_ORDER|VISIBLE_DEVICES|LAUNCH_BLOCKING|MODULE_LOADING|MPS_.+)"
     r"|GPU_MAX_HW_QUEUES|NVIDIA_TF32_OVERRIDE|LD_PRELOAD"
 )
-_NO_SETTING = re.compile(r".*_(VERSION|HOME|ROOT|LOGS|LOG_LEVEL|CACHE_DIR|ARCH_LIST)")
+_NO_SETTING = re.compile(
+    r".*_(VERSION|HOME|ROOT|LOGS|LOG_LEVEL|CACHE_DIR|ARCH_LIST)"
+    # Of a machine, an account or a service: NCCL_COMM_ID and NCCL_RAS_ADDR are addresses, NCCL_HOSTID is a name.
+    r"|.*_(COMM_ID|HOST_?(ID|NAME)?|HOSTS|ADDR(ESS)?|URL|URI|ENDPOINT|SERVER|USER(NAME)?|ACCOUNT|EMAIL|NODELIST|SESSION_ID)"
+)
 
 
 def is_emulated() -> bool:
@@ -82,6 +86,9 @@ def installed_version(package: str) -> str | None:
 
 def vendor_library(name: str) -> Any | None:
     """Import pynvml or amdsmi; None if it isn't installed or can't load the vendor's library."""
+    # amdsmi looks for its library in the current directory too, which may be that of somebody's logs.
+    if os.path.lexists("libamd_smi.so"):
+        return None
     rocm = str(Path(os.environ.get("ROCM_PATH", "/opt/rocm"), ROCM_LIBRARIES))
     sys.path.append(rocm)
     try:

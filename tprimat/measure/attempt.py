@@ -19,6 +19,7 @@ from tprimat import files
 from tprimat.errors import UnreadableError
 from tprimat.frameworks.request import Request
 from tprimat.record import recovery
+from tprimat.results.ending import Ending
 from tprimat.results.run import Run, Tuning
 from tprimat.store import store
 
@@ -82,7 +83,7 @@ def begin(
 def begun(folder: Path) -> list[Training]:
     """Return the runs that a job has begun, in their order; a torn last line is none."""
     try:
-        lines = (folder / TRAININGS).read_bytes().split(b"\n")
+        lines = files.read_plain(folder / TRAININGS).split(b"\n")
     except OSError:
         return []
     found = []
@@ -111,18 +112,29 @@ def failed(request: Request, why: str | None, /, **known: Any) -> Run:
     """Return the run of a training that left no result, with what else is known of it."""
     config = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
     moment = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
-    return request.to_run(status="failed", status_reason=why, timestamp=moment, training_config=config, **known)
+    return request.to_run(
+        status="failed",
+        status_reason=why,
+        ending=Ending(kind="failed", cause=why),
+        timestamp=moment,
+        training_config=config,
+        **known,
+    )
 
 
-def close(session: str, output_dir: Path, why: str) -> list[tuple[Run, Path]]:
-    """Write results for runs of a session whose processes have ended, with the reason; return all its runs."""
+def close(session: str, output_dir: Path, ended: Ending) -> list[tuple[Run, Path]]:
+    """Write results for runs of a session whose job has ended, with how it did; return all its runs."""
     recovery.recover(output_dir, ended=session)
-    return [with_reason(run, path, why) for run, path in runs_of(session, output_dir)]
+    return [with_reason(run, path, ended) for run, path in runs_of(session, output_dir)]
 
 
-def with_reason(run: Run, path: Path, why: str) -> tuple[Run, Path]:
-    """Add why its job ended to a run that is not complete; return it with its file."""
+def with_reason(run: Run, path: Path, ended: Ending) -> tuple[Run, Path]:
+    """Add how its job ended to a run that is not complete; return it with its file."""
     reason = run.status_reason or "interrupted"
     if run.status != "complete" and "Slurm" not in reason:
-        run = store.amend(path, store.fingerprint(run), status_reason=f"{reason}; {why}") or run
+        changes: dict[str, Any] = {"status_reason": f"{reason}; {ended.cause}"}
+        if run.ending is None or run.ending.kind in ("cut_off", "stopped"):
+            # All that its process saw is that it was killed, or asked to end.
+            changes["ending"] = ended
+        run = store.amend(path, store.fingerprint(run), **changes) or run
     return run, path

@@ -80,7 +80,7 @@ def _start(platform: Platform, processes: int, output_dir: Path, *, quick: bool,
         launcher = loops.torchrun_here(processes) if processes > 1 else ()
         program = ("-m", worker.__name__, str(result), platform, *(("quick",) if quick else ()))
         variables = loops.environment(platform, processes)
-        launch = Launch((sys.executable, *launcher, *program), variables, Path.cwd())
+        launch = Launch((sys.executable, *launcher, *program), variables, REPOSITORY)
         done = child.run(launch, log, on_line=console.debug, on_message=lambda _: None, limit_s=limit_s)
         with contextlib.suppress(OSError, ValueError):
             return msgspec.json.decode(files.read_plain(result), type=Measured)

@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -33,6 +34,7 @@ from tprimat.measure.process import ProcessResult
 from tprimat.record import nodes, outcome, progress, recovery, telemetry
 from tprimat.record.progress import Known, Message, Saved, Step
 from tprimat.report import recommendations
+from tprimat.results.ending import Ending
 from tprimat.results.run import Run
 from tprimat.store import preflight, store
 from tprimat.store.history import HISTORY
@@ -194,7 +196,7 @@ class Session:
         folder = self._requests[0].output_dir
         if self._requests[0].node_index:
             return attempt.runs_of(self._id, folder)
-        return attempt.close(self._id, folder, attempt.REQUEUED)
+        return attempt.close(self._id, folder, Ending(kind="stopped", cause=attempt.REQUEUED))
 
     def _is_done(self, index: int, repetition: int, earlier: list[tuple[Run, Path]]) -> bool:
         """Return whether an earlier attempt of this job has done a training, and take its run if so."""
@@ -257,7 +259,8 @@ class Session:
                 run = msgspec.structs.replace(run, preflight=measured, **known)
                 if self._cut is not None and run.status != "complete" and run.steps:
                     reason = self._cut.reason(run.steps[-1])
-                    run = msgspec.structs.replace(run, status="complete", status_reason=reason)
+                    ending = Ending(kind="finished", cause=reason)
+                    run = msgspec.structs.replace(run, status="complete", status_reason=reason, ending=ending)
                 if request.rendezvous is not None:
                     run = nodes.added(run, self._nodes_folder(), request.num_nodes)
                 return telemetry.without_steps(run, sampler, began, ended)
@@ -266,6 +269,7 @@ class Session:
         else:
             result = training_files.read_back(saved) if saved else training_files.recover(request, journals)
         if result is not None:
+            result = _with_process(*result, child)
             self._take(index, *result, history, title)
             events = [event for event in result[0].telemetry.issues if event.severity == "warning"]
             for event in events[:MOST_EVENTS]:
@@ -278,7 +282,7 @@ class Session:
         words = training_files.last_words(log, child.tail)
         told = outcome.OUT_OF_MEMORY if any(map(outcome.is_out_of_memory, words)) else None
         recorded = result[0].status_reason if result else told
-        status, reason = outcome.of_process(
+        status, reason, ending = outcome.of_process(
             child.status, interrupted=child.interrupted, overdue=child.overdue, recorded=recorded
         )
         if result is None:
@@ -288,7 +292,7 @@ class Session:
                 self._keep_failure(index, reason)
             else:
                 setup = {name: getattr(request, name) for name in ("platform", "framework", "model", "label")}
-                console.record(Run(**setup, status=status, status_reason=reason), None)
+                console.record(Run(**setup, status=status, status_reason=reason, ending=ending), None)
         if child.interrupted:
             kept = "partial results saved (status: incomplete)" if result else "nothing recorded yet"
             console.error(f"{title}: interrupted; {kept}")
@@ -419,6 +423,18 @@ class Session:
         except KeyboardInterrupt:
             self.interrupted, self.status = True, process.INTERRUPTED
         return not self.interrupted
+
+
+def _with_process(run: Run, path: Path, child: ProcessResult) -> tuple[Run, Path]:
+    """Add to a run that ended without a cause how its process did, which neither its log nor its journal can know."""
+    if not child.status or run.ending is None or run.ending.kind != "cut_off":
+        return run, path
+    status, reason, ending = outcome.of_process(child.status, interrupted=child.interrupted, overdue=child.overdue)
+    changes: dict[str, Any] = {"ending": ending}
+    if child.overdue or not (child.interrupted or -child.status in KILLING):
+        # --resume repeats what was killed from outside, and nothing that failed.
+        changes |= {"status": status, "status_reason": f"{run.status_reason}; {reason}"}
+    return store.amend(path, store.fingerprint(run), **changes) or run, path
 
 
 def show(plan: Plan, machine: Machine) -> None:

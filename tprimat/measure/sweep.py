@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tprimat import console, units
+from tprimat.checks.endings import not_finite
 from tprimat.errors import UsageError
 from tprimat.frameworks import scales
 from tprimat.frameworks.request import Request
@@ -137,8 +138,13 @@ def result_files(plan: Plan, machine: Machine) -> list[Path]:
 
 
 def is_done(run: Run, *, retries_failed: bool) -> bool:
-    """Return whether a training isn't to be repeated: an interrupted one is, a failed one if that is requested."""
-    return run.status == "complete" or (run.status == "failed" and not retries_failed)
+    """Return whether a training isn't to be repeated: an interrupted one is, a failed one if that is requested.
+
+    One whose loss is not a number has failed.
+    """
+    if run.status == "failed" or not_finite(run):
+        return not retries_failed
+    return run.status == "complete"
 
 
 def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]]) -> None:

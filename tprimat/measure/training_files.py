@@ -77,7 +77,7 @@ def last_words(log: Path, tail: Iterable[str]) -> list[str]:
     errors: list[str] = []
     with contextlib.suppress(OSError), log.open(encoding="utf-8", errors="replace") as lines:
         errors = list(itertools.islice((line.rstrip("\n") for line in lines if line.startswith("error: ")), TAIL_LINES))
-    return list(dict.fromkeys(map(redacted, [*errors, *tail])))
+    return list(dict.fromkeys(redacted("\n".join([*errors, *tail])).splitlines()))
 
 
 def keep_latest(log: Path, latest: Path) -> None:
@@ -151,7 +151,7 @@ def read_log(
 def _completed(run: Run, framework: Framework, request: Request, machine: Machine, *, complete: bool) -> Run:
     """Return a log's Run with what the log leaves open and the machine or the request knows."""
     requested = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
-    status, reason = of_log(run, request.steps, succeeded=complete)
+    outcome = of_log(run, request.steps, succeeded=complete)
     changes: dict[str, Any] = {
         **{name: getattr(request, name) for name in ("framework", "model", "scale", "label")},
         "platform": run.platform or request.platform,
@@ -161,8 +161,9 @@ def _completed(run: Run, framework: Framework, request: Request, machine: Machin
         "gpu_info": run.gpu_info.over(msgspec.structs.replace(machine.gpu_info, device_count=request.num_gpus)),
         "environment": run.environment.over(machine.environment),
         "data": run.data.over(Data(kind=framework.data)),
-        "status": status,
-        "status_reason": reason,
+        "status": outcome.status,
+        "status_reason": outcome.reason,
+        "ending": outcome.ending,
     }
     return msgspec.structs.replace(run, **changes)
 

@@ -35,6 +35,20 @@ ROWS = {
     "loss-not-finite": NoteRow(
         "decisive", "loss is not a number at {steps}", "look for the step at which the training diverged"
     ),
+    "stamps-contradict": NoteRow(
+        "decisive",
+        "time stamps are {share:.3g}× the printed step times apart: one of them is wrong, or steps are missing",
+    ),
+    "steps-beyond-stamps": NoteRow(
+        "decisive",
+        "the printed times of steps add up to more than passed between their time stamps ({share:.3g}×): one "
+        "of them is wrong",
+    ),
+    "stamps-are-clock": NoteRow(
+        "decisive",
+        "time stamps are {share:.4g}× the printed step times apart, and no pause in the log explains it: step times "
+        "are those printed, times {share:.4g}",
+    ),
 }
 """Rows by code."""
 

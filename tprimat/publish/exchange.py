@@ -25,7 +25,9 @@ _HEAD = 2000
 def check(folder: Path) -> None:
     """Raise UsageError for a directory that has files, but no site, nor what a killed call left of one."""
     names = {each.name for each in folder.iterdir()} if folder.is_dir() else {STAGING}
-    if STAGING not in names and names - {LOCK_NAME} and not _is_page(folder / INDEX):
+    # A link leads out of the directory; a call makes none of this name.
+    has_staging = STAGING in names and not (folder / STAGING).is_symlink()
+    if not has_staging and names - {LOCK_NAME} and not _is_page(folder / INDEX):
         hint = "choose an empty directory or an earlier site with --output-dir"
         raise UsageError(f"{folder}: not a site of tprimat publish", hint=hint, heading="not-a-site")
 
@@ -61,6 +63,8 @@ def exchanged(folder: Path) -> Iterator[Path]:
 def _restore(folder: Path) -> None:
     """Put back what a call moved that was killed or failed, unless its site is complete; remove the rest."""
     new, old = folder / STAGING / "new", folder / STAGING / "old"
+    if (folder / STAGING).is_symlink():
+        (folder / STAGING).unlink()
     for entry in old.iterdir() if (new / INDEX).exists() else ():
         if os.path.lexists(place := folder / entry.name):
             place.rename(new / entry.name)

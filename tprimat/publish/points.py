@@ -37,6 +37,9 @@ OWN = "own results"
 LONGEST = 300
 """Characters of a text from a result."""
 
+LONGEST_READ = 10 * LONGEST
+"""Characters of it that are searched for secrets and names: both are longer than what replaces them."""
+
 _SOURCE = re.compile(r"([\w.-]+/[\w.-]+)/([^@]+)@([0-9a-f]{7,40})(?::(\d+))?")
 _RENDERED = (".md", ".mdx", ".rst")
 """Files of which GitHub shows no lines unless asked to."""
@@ -205,8 +208,8 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
         rates=tuple(round_figure(each) or 0.0 for each in system.speeds),
         low=low,
         high=high,
-        mark="rejected" if finding else "recomputed from the log" if is_read else "as published",
-        reason=_short(finding.text) if finding else "",
+        mark="rejected" if finding or system.has_failed else "recomputed from the log" if is_read else "as published",
+        reason=_short(finding.text if finding else incomplete_text(system) if system.has_failed else ""),
         note="; ".join(_public(each) for each in notes if each),
         source=_files(system),
     )
@@ -230,7 +233,7 @@ def _short(text: object) -> str:
 def _public(text: str | None) -> str:
     """Return a text that results keep as it was given, without secrets and names of any form that is known."""
     names = hosts.names(lambda name: name if PSEUDONYM.fullmatch(name) else "node")
-    return _short(redacted(names.text(names.learn(text or ""))))
+    return _short(redacted(names.text(names.learn(plain(text or "", LONGEST_READ)))))
 
 
 def _gpu(run: Run) -> str:

@@ -21,6 +21,7 @@ from tprimat.read.parsing.records import LoggedTraining, Record, peaks
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import json_object, number, whole
+from tprimat.results.outcome import ending_of, outcome_of
 
 _SCALARS = {
     "lm loss": "loss",
@@ -100,7 +101,7 @@ def _builder(framework: str, records: dict[int, Record], **fields: Any) -> RunBu
         LoggedTraining(records=records, last=records[max(records)]),
         _TIMING,
         lines=False,
-        fixed_status=("incomplete", "golden-values file: planned steps and outcome are unknown"),
+        fixed=outcome_of(ending_of(), "golden-values file: planned steps and outcome are unknown"),
         **fields,
     )
 

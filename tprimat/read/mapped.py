@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tprimat.errors import UsageError
 from tprimat.read.parsing.events import STAMPED_WITHIN
+from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
 from tprimat.read.parsing.records import LoggedTraining, Record, set_times
 from tprimat.read.parsing.run_builder import RunBuilder
@@ -19,6 +20,7 @@ from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Stamp, first_stamp, lines
 from tprimat.read.parsing.values import flat, json_object, whole
 from tprimat.results.account import Timing
+from tprimat.results.outcome import Cause, ending_of, outcome_of
 from tprimat.text import plain
 
 VALUES = {
@@ -71,17 +73,20 @@ class LinePattern(dict[str, str]):
         self._pieces = [re.compile(begin + piece, re.IGNORECASE) for begin, piece in zip(begins, pieces, strict=True)]
 
     def rows(self, part: InputFile) -> Iterator[tuple[int, Mapping[str, str]]]:
-        """Yield the values of the lines that have all of them, with their line."""
+        """Yield the values of the lines that have all of them, with their line; what others tell is in `causes`."""
+        self.causes = FailureReasons()
         for line in lines(iter(lambda: part.stream.read(1 << 16), b"")):
             found, end, text = list[str](), 0, line.text[:LONGEST]
             for piece in self._pieces:
                 # Each piece is looked for after the one before it, once: the time stays linear in the line's length.
                 if (match := piece.search(text, end)) is None:
+                    self.causes.feed(line.number, text)
                     break
                 found, end = [*found, *match.groups()], match.end()
             else:
                 # A file that ends within a number has a part of it.
                 if line.whole or end < len(text):
+                    self.causes = FailureReasons()
                     self.stamp = first_stamp(text[:STAMPED_WITHIN])
                     yield line.number, dict(zip(self, found, strict=True))
 
@@ -171,10 +176,12 @@ def _read(part: InputFile, named: Mapping[str, str]) -> list[ParsedLog]:
         raise ValueError("no line of it has them all")
     if not trainings:
         raise ValueError(f"column {named['step']} has no whole number")
-    return [_built(training, named) for training in trainings]
+    *former, last = trainings
+    cause = named.causes.cause() if isinstance(named, LinePattern) else None
+    return [*(_built(training, named) for training in former), _built(last, named, cause)]
 
 
-def _built(training: LoggedTraining, named: Mapping[str, str]) -> ParsedLog:
+def _built(training: LoggedTraining, named: Mapping[str, str], cause: Cause | None = None) -> ParsedLog:
     records = training.ordered()
     if not {"time", "time_ms"} & named.keys() and "elapsed" in named:
         set_times(records)
@@ -184,6 +191,9 @@ def _built(training: LoggedTraining, named: Mapping[str, str]) -> ParsedLog:
     noun, option = ("log", "--pattern") if isinstance(named, LinePattern) else ("table", "--columns")
     shift = 0 if records[0].step else 1
     ends = f"{noun} ends at step {records[-1].step + shift}"
+    why = f"; {option} reads neither the planned steps nor a normal end"
+    if cause is not None:
+        why = f": {cause.sentence}"
     return RunBuilder(
         "own",
         f"{'text' if noun == 'log' else noun} ({option})",
@@ -192,7 +202,7 @@ def _built(training: LoggedTraining, named: Mapping[str, str]) -> ParsedLog:
         shift=shift,
         rate=None,
         unknown={"step_times": f"no step times: {option} takes them as time, time_ms or elapsed"},
-        fixed_status=("incomplete", f"{ends}; {option} reads neither the planned steps nor a normal end"),
+        fixed=outcome_of(ending_of(cause=cause), f"{ends}{why}"),
     ).reading()
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from tprimat.analysis.warmup import MINIMUM_RECORDS
 from tprimat.read.megatron.line import ANCHOR, TIMED
+from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import timer
@@ -98,6 +99,9 @@ class Reader(StepReader):
             # The lines are counted.
             self._records.append(Record(0, line.number, window=1))
             self._before.append(len(self._iterations))
+        if matches:
+            # What was said before was survived: the training goes on.
+            self.sorter.pending.causes = FailureReasons()
         return bool(matches or torn)
 
     def finish(self) -> list[ParsedLog]:

@@ -83,6 +83,7 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
 def fill_gaps(run: Run, other: Run, origin: str) -> Run:
     """Return a run completed from another source of the same training, whose name is `origin` in the warning."""
     changes: dict[str, Any] = {
+        "notes": run.notes or other.notes,
         "native_metrics": {**_aligned_metrics(run, other), **run.native_metrics},
         "breakdown": {**other.breakdown, **run.breakdown},
     }
@@ -103,8 +104,11 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
             filled_names.append(name)
     versions = {**other.environment.versions, **run.environment.versions}
     changes["environment"] = msgspec.structs.replace(run.environment, versions=versions)
+    is_known = other.ending is not None and other.ending.kind in ("failed", "stopped")
     if run.status != "complete" and other.status == "complete":
-        changes["status"], changes["status_reason"] = "complete", None
+        changes |= {"status": "complete", "status_reason": None, "ending": other.ending}
+    elif run.ending is not None and run.ending.kind == "cut_off" and is_known:
+        changes |= {name: getattr(other, name) for name in ("status", "status_reason", "ending")}
     warnings = [warning for warning in run.warnings if not _is_resolved(warning, filled_names)]
     if filled_names:
         warnings.append(f"{', '.join(dict.fromkeys(filled_names))}: from {origin}")

@@ -23,6 +23,8 @@ from tprimat.read.parsing.options import state_config
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of, each_of
 from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import number, whole
+from tprimat.redaction import redacted_start
+from tprimat.results.outcome import Cause
 
 _LINE = re.compile(rb"\d{13} [-+\w.]{1,40} \d{1,18}(?: [^\r\n]*)?(?:\r?\n|$)")
 _ENTRY = re.compile(r"^(\w{1,40}): '?([^'\n]{0,200}?)'?\s*$", re.MULTILINE)
@@ -77,7 +79,7 @@ def _folder(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Par
     if meta.get("status") in ("3", "FINISHED"):
         known["ended"] = True
     elif ending := _ENDINGS.get(meta.get("status", "")):
-        known["fixed_status"] = ("incomplete", f"MLflow recorded the run as {ending}")
+        known["cause"] = Cause("failed" if ending == "failed" else "stopped", f"MLflow recorded the run as {ending}")
     known["timestamp"] = utc((number(meta.get("start_time")) or 0.0) / 1e3)
     trainings = tracked.trainings_of(_rows(_points(parts)))
     for training in trainings:
@@ -98,8 +100,9 @@ def _csv(part: InputFile, _beside: object) -> list[ParsedLog]:
     if not points:
         raise ValueError("no row has the columns of its header")
     runs = {run: tracked.trainings_of(_rows(iter(each))) for run, each in points.items()}
+    labels = {run: redacted_start(run, 80) if len(runs) > 1 else None for run in runs}
     return [
-        tracked.parsed(training, "mlflow", "CSV export", lines=False, label=run[:80] if len(runs) > 1 else None)
+        tracked.parsed(training, "mlflow", "CSV export", lines=False, label=labels[run])
         for run, trainings in runs.items()
         for training in trainings
     ]

@@ -65,6 +65,8 @@ class Reader(BlockReader):
     def other(self, line: Line) -> None:
         """End the block at any other line."""
         super().other(line)
+        if "Training complete" in line.text:
+            self.sorter.pending.marks["success"] = line.number
         if line.text.strip() and not line.text.startswith((" ", "\t")):
             self.within = False
 

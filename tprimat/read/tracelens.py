@@ -21,6 +21,7 @@ from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number
 from tprimat.results.account import Timing
+from tprimat.results.outcome import ending_of, outcome_of
 
 TIMING = Timing(
     clock="the profiler's time stamps on the device",
@@ -225,7 +226,7 @@ def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: s
         breakdown=breakdown,
         figures=figures,
         label=side or None,
-        fixed_status=("complete", None),
+        fixed=outcome_of(ending_of(ended=True)),
         notes=(f"means of {len(ranks)} ranks",) if len(ranks) > 1 else (),
     ).reading()
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
 from tprimat.read.lightning_csv import COLUMNS as LIGHTNING
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, set_times
-from tprimat.read.parsing.remarks import CONTRADICTION, LEAST_BLOCKS, check_stamps
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.values import whole
@@ -100,26 +99,10 @@ def _set_times(training: LoggedTraining, clock: str) -> None:
         for native in timed:
             native["elapsed_seconds"] -= started
     if is_timed:
-        _check_times(records, training.warnings)
         return
     set_times(records)
     training.around.marks["stamps"] = records[0].line
     training.warnings.append(f"step times are differences of {clock}: evaluation and saving are included, if any")
-
-
-def _check_times(records: Sequence[Record], warnings: list[str]) -> None:
-    """Warn if the step times contradict when the rows were logged."""
-    rows = [
-        (later.native["elapsed_seconds"], 0.0, (later.seconds or 0.0) * (later.step - record.step) or None)
-        for record, later in pairwise(records)
-        if "elapsed_seconds" in later.native
-    ]
-    warnings += check_stamps(rows)
-    printed, passed = sum(seconds or 0.0 for _, _, seconds in rows[1:]), rows[-1][0] - rows[0][0] if rows else 0.0
-    if len(rows) > LEAST_BLOCKS and printed > CONTRADICTION * passed > 0:
-        warnings.append(
-            f"step times add up to {printed / passed:.3g}× the time that passed: they may not be in seconds"
-        )
 
 
 def parsed(training: LoggedTraining, tracker: str, form: str, **known: Any) -> ParsedLog:

@@ -27,6 +27,7 @@ from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, ea
 from tprimat.read.parsing.protobuf import fields_of
 from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import LoggedValues, json_object, state
+from tprimat.results.outcome import Cause
 
 _MAGIC = b":W&B"
 _FILE_HEADER, _BLOCK = 7, 1 << 15
@@ -165,7 +166,7 @@ def _read(part: InputFile, beside: Mapping[str, bytes]) -> list[ParsedLog]:
     trainings = tracked.trainings_of(run.rows)
     known: dict[str, Any] = {"timestamp": utc(run.started), "ended": run.exit_code == 0 or None}
     if run.exit_code:
-        known["fixed_status"] = ("incomplete", f"the run ended with exit code {run.exit_code}")
+        known["cause"] = Cause("failed", f"the run ended with exit code {run.exit_code}")
     known["notes"] = (f"{len(run.rows)} rows of history, {len(run.config)} entries of config",)
     known["notes"] += (f"W&B run {run.name}",) if run.name else ()
     for training in trainings:

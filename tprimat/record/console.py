@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -31,6 +32,10 @@ def step(platform: Platform, number: int, seconds: float | None, mean: float | N
         f"[{TITLES[platform]}] Step {number:3d} | Time: {_shown(seconds, '{:.3f}s')} | "
         f"Avg: {_shown(mean, '{:.3f}s')} | Memory: {_shown(memory_gb, '{:.2f}GB')}"
     )
+
+
+PRINTED_MEAN = re.compile(r"^(?:Avg Step Time|Step): +(\d+\.\d+) ?(m?)s\b", re.MULTILINE)
+"""The mean step time that end() prints, in s or ms."""
 
 
 def end(platform: Platform, run: Run, summary: Summary, path: Path | None, runs: int) -> list[str]:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from tprimat.store.history import UNFINISHED
+from tprimat.store.history import unfinished
 
 JOURNALS = ".journal"
 """The directory, beside the results, of the journals of runs that are going on."""
@@ -25,7 +25,8 @@ def with_journals(arguments: Iterable[str]) -> list[Path]:
             path = Path(name)
             folder = path.parent if path.is_file() else path
             if name and folder.is_dir():
-                # One directory a machine is how people collect results.
-                left = (folder / JOURNALS, *folder.glob(f"*/{JOURNALS}"), *folder.glob(f".*{UNFINISHED}"))
-                folders.update(dict.fromkeys(each.parent for each in left if each.exists()))
+                # One directory a machine is how people collect results. What a link leads to wasn't named.
+                below = (each for each in folder.glob(f"*/{JOURNALS}") if not each.parent.is_symlink())
+                journals = [each for each in (folder / JOURNALS, *below) if each.is_dir() and not each.is_symlink()]
+                folders.update(dict.fromkeys(each.parent for each in (*journals, *unfinished(folder))))
     return list(folders)

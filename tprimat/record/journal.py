@@ -14,6 +14,7 @@ seconds. The result replaces the journal; recover() turns a journal whose progra
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from pathlib import Path
@@ -105,6 +106,9 @@ class Journal:
         for attempt in range(ATTEMPTS):
             # Another training that ends removes the directory when it is empty.
             folder.mkdir(parents=True, exist_ok=True)
+            if folder.is_symlink():
+                # No command would look for the journal there.
+                raise OSError(errno.ELOOP, "it is a link", str(folder))
             unnamed = folder / (name + UNNAMED)
             try:
                 self._handle = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o666)

@@ -24,7 +24,7 @@ from tprimat.record.clocks import Clock, DeviceClock, DeviceScalars, HostClock, 
 from tprimat.record.device import platform_of, restrict_to_devices
 from tprimat.record.journal import Journal, Update
 from tprimat.record.memory import DeviceMemory, Memory, ProcessMemory
-from tprimat.record.outcome import TERMINATED, Outcome, of_exception
+from tprimat.record.outcome import RUNNING, TERMINATED, of_exception
 from tprimat.record.ranks import Process
 from tprimat.record.recorder import Record, Recorder, Values, series
 from tprimat.record.scalars import StepValues
@@ -33,6 +33,8 @@ from tprimat.record.telemetry.timeline import Timeline
 from tprimat.record.wall_time import timeline
 from tprimat.results.account import Entry, Timing
 from tprimat.results.conditions import Preflight
+from tprimat.results.outcome import Outcome
+from tprimat.results.result_file import readable
 from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Run
 from tprimat.store import preflight, store
 from tprimat.text import runnable
@@ -130,6 +132,8 @@ class Recording:
         self.path: Path | None = None
         self.measured_until: int | None = None
         self._measured_memory: MemoryMetrics | None = None
+        # A forked child has a copy of the recording, which isn't its own.
+        self._owner = os.getpid()
         self._options = options
         self._module = module
         self._covers = covers
@@ -187,7 +191,7 @@ class Recording:
 
     def epoch_end(self, epoch: dict[str, float | None]) -> None:
         """Journal an epoch that has ended, with the metrics so far unless computing them took too much of the time."""
-        if self._journal.path is None:
+        if self._journal.path is None or os.getpid() != self._owner:
             return
         now, update = time.monotonic(), Update(epoch)
         if now >= self._metrics_due:
@@ -202,7 +206,7 @@ class Recording:
         An end is regular if the training reaches it by itself, as all its processes then do. Only then does this wait
         for the device as long as it takes, and gather the ranks' times.
         """
-        if self.has_ended or self.is_ending:
+        if self.has_ended or self.is_ending or os.getpid() != self._owner:
             return
         self.is_ending = True
         try:
@@ -226,6 +230,8 @@ class Recording:
 
     def discard(self) -> None:
         """Remove all traces of a training that had nothing to do."""
+        if os.getpid() != self._owner:
+            return
         self.sigterm.remove()
         if self.sampler is not None:
             self.sampler.stop()
@@ -256,12 +262,15 @@ class Recording:
 
     def _take(self, record: Record) -> None:
         """Journal a step with its time, and report it if due; a step that doesn't count is only recorded."""
-        if self.measured_until is not None and record.step > self.measured_until:
+        if os.getpid() != self._owner or (self.measured_until is not None and record.step > self.measured_until):
             return
         while self._journalled < len(self.recorder.pauses):
             self._journal.add(pause=self.recorder.pauses[self._journalled])
             self._journalled += 1
         self._journal.step(record)
+        if self.recorder.not_finite["loss"] == [record.step]:
+            # In the journal's lines a loss that is not a number looks like none.
+            self._journal.add(run=self._run_so_far())
         if record.step - record.window > self.first_step and record.seconds is not None:
             self._seconds_after_first += record.seconds * record.window
             self._steps_after_first += record.window
@@ -283,8 +292,8 @@ class Recording:
         """Return the run so far without steps and memory, for the journal."""
         world_size = self.process.world_size
         gathered = ranks.Gathered(()) if world_size == 1 else ranks.alone((), world_size, ranks.BEFORE_THE_END)
-        run = self._run(Outcome("incomplete"), gathered)
-        return msgspec.structs.replace(run, memory_metrics=MemoryMetrics())
+        run = self._run(RUNNING, gathered)
+        return msgspec.structs.replace(run, memory_metrics=MemoryMetrics(), epochs=())
 
     def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:
         setup = result.setup_of(self._options.known, self._shown, self._module, self.machine)
@@ -311,7 +320,9 @@ class Recording:
             timestamp=self._timestamp,
             status=outcome.status,
             status_reason=outcome.reason,
+            ending=outcome.ending,
             warnings=tuple(filter(None, dict.fromkeys(warnings))),
+            notes=self.recorder.notes,
             memory_metrics=memory,
             environment=msgspec.structs.replace(setup.environment, nodes=machines),
             preflight=self._preflight,
@@ -323,7 +334,7 @@ class Recording:
         if self.batch_varies:
             one_less = msgspec.structs.replace(run.training_config, global_batch_size=None)
             run = msgspec.structs.replace(run, training_config=one_less)
-        return self._complete(run)
+        return readable(self._complete(run))
 
     def _mean_step(self) -> dict[str, float | None]:
         """Return the mean of this process's measured steps after the first, in parts; empty if no wait is known."""
@@ -365,15 +376,17 @@ class Recording:
         # From here on an interruption must not have it written a second time.
         self.has_ended = self.path is not None
         journal = self._journal
-        if self.path is not None:
-            journal.remove()
-            if progress.is_enabled():
-                # At once: a signal may end this process before its loop has ended.
-                progress.emit(progress.Saved(str(self.path), store.fingerprint(run)))
-        else:
+        # A temporary directory may be gone with its container: what only a lock kept out is saved by the next command.
+        is_elsewhere = self.path is not None and self.path.parent != self._options.output_dir
+        if self.path is None or (is_elsewhere and journal.trouble is None):
             journal.close()
             if journal.path is not None and journal.trouble is None:
                 messages.append(f"recorded steps are in {journal.path}; the next command saves them as a result")
+        else:
+            journal.remove()
+        if self.path is not None and progress.is_enabled():
+            # At once: a signal may end this process before its loop has ended.
+            progress.emit(progress.Saved(str(self.path), store.fingerprint(run)))
         if not self._options.quiet:
             lines = console.end(self.platform, run, summary, self.path, written.runs if written else 0)
             if self.path is not None and not progress.is_enabled():

@@ -55,7 +55,7 @@ def read(folder: Path, count: int) -> tuple[tuple[Node, ...], list[str]]:
     for rank in range(count):
         # By its name: a listing of a directory on a share may be old.
         with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
-            nodes.append(msgspec.json.decode((folder / f"{rank}.node").read_bytes(), type=Node))
+            nodes.append(msgspec.json.decode(files.read_plain(folder / f"{rank}.node"), type=Node))
     missing = [f"{counted(count - len(nodes), 'node')} of {count} wrote no description"] if len(nodes) < count else []
     return tuple(nodes), [*differences(nodes), *missing]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import signal
-from typing import Any, NamedTuple
+from typing import Any
 
 from tprimat import units
-from tprimat.results.run import Run, Status
+from tprimat.redaction import redacted_start
+from tprimat.results.ending import Ending, EndingKind
+from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
+from tprimat.results.run import Run
 
 LONGEST_REASON = 400
 
@@ -22,22 +25,29 @@ _OUT_OF_MEMORY = re.compile(
 )
 
 
-class Outcome(NamedTuple):
-    """The end of a training; no reason for a complete one that ran as requested."""
-
-    status: Status
-    reason: str | None = None
+def _ended(kind: EndingKind, reason: str | None = None, cause: str | None = None) -> Outcome:
+    """Return an outcome whose cause is that of the reason, unless another one is given."""
+    return outcome_of(Ending(kind=kind, cause=cause or reason), reason)
 
 
-COMPLETE = Outcome("complete")
-INTERRUPTED = Outcome("incomplete", "interrupted (Ctrl-C)")
-TERMINATED = Outcome("incomplete", "terminated (SIGTERM)")
-ENDED_SILENTLY = Outcome("incomplete", "the run ended for an unknown reason")
-PROGRAM_ENDED = Outcome("incomplete", "the program exited before the training finished")
-KILLED = Outcome(
-    "incomplete", "the program stopped before it could write the result (killed, out of memory, or power loss)"
+COMPLETE = _ended("finished")
+RUNNING = _ended("running")
+"""What the journal of a training says while it goes on."""
+
+INTERRUPTED = _ended("stopped", "interrupted (Ctrl-C)")
+TERMINATED = _ended("stopped", "terminated (SIGTERM)")
+ENDED_SILENTLY = outcome_of(Ending(kind="cut_off"), "the run ended for an unknown reason")
+PROGRAM_ENDED = outcome_of(Ending(kind="cut_off"), "the program exited before the training finished")
+KILLED = outcome_of(
+    Ending(kind="cut_off"),
+    "the program stopped before it could write the result (killed, out of memory, or power loss)",
 )
 """What recovery states of a training that left its journal alone."""
+
+
+def stopped_by(reason: str | None) -> Outcome:
+    """Return the outcome of a training that has done its steps, or that was ended early on purpose, for a reason."""
+    return _ended("finished", reason)
 
 
 def of_end(done: int, planned: int | None, stop_reason: str | None, cause: str) -> Outcome:
@@ -45,9 +55,11 @@ def of_end(done: int, planned: int | None, stop_reason: str | None, cause: str) 
 
     With a stop_reason it was stopped early on purpose and counts as complete; else `cause` says why steps are missing.
     """
-    if stop_reason is None and planned is not None and done < planned:
-        return Outcome("incomplete", f"{done} of max_steps={planned} steps: {cause}")
-    return Outcome("complete", stop_reason)
+    asked = Cause("stopped", stop_reason) if stop_reason is not None else None
+    ending = ending_of(done, planned, ended=planned is None or stop_reason is not None, asked=asked)
+    if ending.kind != "finished":
+        return outcome_of(ending, f"{done} of max_steps={planned} steps: {cause}")
+    return outcome_of(ending, stop_reason)
 
 
 def is_out_of_memory(error: BaseException | str) -> bool:
@@ -68,12 +80,13 @@ def of_exception(exception: BaseException, *, terminated: bool) -> Outcome:
     lines = [line.strip() for line in str(exception).splitlines() if line.strip()]
     # Compilers and NCCL say it below their own first line.
     first_line = next(filter(is_out_of_memory, lines), (lines or [""])[0])
-    text = f"{name}: {first_line}"[:LONGEST_REASON] if first_line else name
+    text = redacted_start(f"{name}: {first_line}", LONGEST_REASON) if first_line else name
     if isinstance(exception, (SystemExit, GeneratorExit)):
-        return Outcome("incomplete", f"the program exited: {text}")
+        failed = isinstance(exception, SystemExit) and exception.code not in (None, 0)
+        return outcome_of(Ending(kind="failed" if failed else "cut_off", cause=text), f"the program exited: {text}")
     if is_out_of_memory(exception):
-        return Outcome("failed", f"{OUT_OF_MEMORY}: {text}")
-    return Outcome("failed", text)
+        return _ended("failed", f"{OUT_OF_MEMORY}: {text}")
+    return _ended("failed", text)
 
 
 def of_trainer(trainer: Any) -> Outcome:
@@ -81,14 +94,30 @@ def of_trainer(trainer: Any) -> Outcome:
     done, planned, epochs = trainer.global_step, trainer.max_steps, trainer.max_epochs
     all_epochs = bool(epochs and 0 < epochs <= trainer.current_epoch)
     if planned is None or planned < 1 or done >= planned:
+        if trainer.should_stop and not all_epochs and (asked := _asked_stop(trainer)):
+            return stopped_by(f"stopped after {done} steps: {asked}")
         if trainer.should_stop and not all_epochs:
             bound = f" of {epochs} epochs" if epochs and epochs > 0 else ""
-            return Outcome("incomplete", f"stopped early after {done} steps, before the end{bound}")
+            return outcome_of(Ending(kind="cut_off"), f"stopped early after {done} steps, before the end{bound}")
         return COMPLETE
     if all_epochs:
-        return Outcome("complete", f"{done} of max_steps={planned} steps: max_epochs={epochs} was reached first")
+        return stopped_by(f"{done} of max_steps={planned} steps: max_epochs={epochs} was reached first")
+    if trainer.should_stop and (asked := _asked_stop(trainer)):
+        return stopped_by(f"{done} of max_steps={planned} steps: {asked}")
     cause = "the training stopped early" if trainer.should_stop else "the training loop ended early"
     return of_end(done, planned, None, cause)
+
+
+def _asked_stop(trainer: Any) -> str | None:
+    """Return which of Lightning's callbacks has ended a training as its user asked; None if none of them did."""
+    for callback in getattr(trainer, "callbacks", ()):
+        if getattr(callback, "stopped_epoch", 0):
+            return "early stopping"
+        # Lightning's Timer, which max_time adds.
+        remaining = getattr(callback, "time_remaining", lambda: None)()
+        if remaining is not None and remaining <= 0:
+            return "max_time was reached"
+    return None
 
 
 def of_process(status: int, *, interrupted: bool, overdue: bool, recorded: str | None = None) -> Outcome:
@@ -100,8 +129,9 @@ def of_process(status: int, *, interrupted: bool, overdue: bool, recorded: str |
         overdue: whether it was ended for running far beyond its time limit.
         recorded: the reason in the result that it left, or that its last words tell.
     """
+    kind: EndingKind = "failed"
     if interrupted:
-        reason = "interrupted"
+        kind, reason = "stopped", "interrupted"
     elif overdue:
         reason = "killed: far exceeded its time limit"
     elif recorded:
@@ -110,22 +140,25 @@ def of_process(status: int, *, interrupted: bool, overdue: bool, recorded: str |
         name = signal.Signals(-status).name if -status in set(signal.Signals) else str(-status)
         memory = " (possibly out of memory)" if name == "SIGKILL" else ""
         reason = f"killed by {name}{memory}"
+        kind = "stopped" if name in ("SIGINT", "SIGTERM", "SIGHUP") else "failed"
     elif status == 0:
         reason = "exited without writing a result"
     else:
         reason = f"exited with status {status} before it could write a result"
-    return Outcome("failed", reason)
+    return Outcome("failed", reason, Ending(kind=kind, cause=reason))
 
 
 def of_log(run: Run, requested_steps: int, *, succeeded: bool) -> Outcome:
     """Return the outcome of a training whose log was read as `run`; `succeeded` by its process's exit status."""
+    ending = run.ending or ending_of(ended=run.status == "complete")
     if run.status != "complete":
-        return Outcome(run.status, run.status_reason)
+        return Outcome(run.status, run.status_reason, ending)
     if not succeeded:
-        return Outcome("failed", "the process exited with an error")
+        return _ended("failed", "the process exited with an error")
     if run.status_reason is None and run.steps and run.steps[-1] < requested_steps:
-        return Outcome("incomplete", f"{run.steps[-1]} of max_steps={requested_steps} steps in the log")
-    return Outcome("complete", run.status_reason)
+        cut = Ending(kind="cut_off")
+        return outcome_of(cut, f"{run.steps[-1]} of max_steps={requested_steps} steps in the log")
+    return Outcome("complete", run.status_reason, ending)
 
 
 def why_stopped(*, interrupted: bool, overdue: bool, limit_s: float | None) -> str | None:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from tprimat.notes import Note
 from tprimat.record.clocks import Clock
 from tprimat.record.wall_time import Pause
 from tprimat.results.account import EntryKind
@@ -80,6 +81,7 @@ class Recorder:
     Attributes:
         records: so far.
         warnings: doubts about the times.
+        not_finite: steps whose loss or gradient norm is NaN or infinite.
         laps: of steps in which lap() was called, the time from the step's start to there, s.
         waits: by the last step of each record, how long its steps waited for data, s; none if the loop shows none.
         ends: by step, the time from the start to its end, pauses included, s.
@@ -103,13 +105,21 @@ class Recorder:
         self._position: _Position | None = None
         self._last_step = 0
         self._running = False
-        self._not_finite: dict[str, list[int]] = {"loss": [], "gradient norm": []}
+        self.not_finite: dict[str, list[int]] = {"loss": [], "grad_norm": []}
         self._started_ns = 0
 
     @property
     def started_s(self) -> float:
         """The start on the host's clock, s."""
         return self._started_ns / 1e9
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """The note on steps whose loss is NaN or infinite; none for none."""
+        steps = sorted({*self.not_finite["loss"]})
+        if not steps:
+            return ()
+        return (Note("loss-not-finite", {"steps": format_steps(steps), "first": steps[0], "last": steps[-1]}),)
 
     @property
     def paused(self) -> bool:
@@ -206,9 +216,8 @@ class Recorder:
             else:
                 self._drop_marks(f"the device did not answer within {timeout_s:g} s")
         self._running = False
-        for what, steps in self._not_finite.items():
-            if steps:
-                self.warnings.append(f"{what} not finite (NaN or infinite) in {format_steps(steps)}")
+        if norms := sorted({*self.not_finite["grad_norm"]}):
+            self.warnings.append(f"gradient norm not finite (NaN or infinite) in {format_steps(norms)}")
         self._position = None
 
     def _drop_marks(self, reason: str) -> None:
@@ -234,10 +243,10 @@ class Recorder:
             loss, grad_norm = values() if callable(values) else values
             # Also true if a value is not a number.
             if loss is not None and not abs(loss) <= LARGEST_VALUE:
-                self._not_finite["loss"].append(step)
+                self.not_finite["loss"].append(step)
                 loss = None
             if grad_norm is not None and not abs(grad_norm) <= LARGEST_VALUE:
-                self._not_finite["gradient norm"].append(step)
+                self.not_finite["grad_norm"].append(step)
                 grad_norm = None
             time: float | None = round(seconds / window, NANOSECONDS)
             if seconds < SHORTEST_STEP * window:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import time
 from collections.abc import Collection, Sequence
@@ -12,10 +13,11 @@ from typing import IO, NamedTuple
 
 import msgspec
 
+from tprimat import files
 from tprimat.errors import TensorPrimatError
 from tprimat.record.folders import JOURNALS
 from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, JournalHeader, Update
-from tprimat.record.outcome import KILLED
+from tprimat.record.outcome import KILLED, RUNNING
 from tprimat.record.process_identity import has_exited, lock
 from tprimat.record.recorder import series
 from tprimat.record.wall_time import Pause, timeline
@@ -37,6 +39,9 @@ LEFT_UNNAMED_S = 3600.0
 LONGEST_LINE = 1 << 20
 """Bytes of a journal's first lines: unbuffered, they are read byte by byte."""
 
+_OWN = re.compile(rf"\d+-[0-9a-f]+(?:{re.escape(SUFFIX)}|{re.escape(CLAIMED)}|{re.escape(UNNAMED)})")
+_BEGINNING = b'{"journal":'
+
 _Record = tuple[int, int, float | None, float | None, float | None, float | None]
 
 
@@ -57,9 +62,16 @@ class Recovered(NamedTuple):
 
 
 def names(folder: Path) -> set[str]:
-    """Return the file names of the journals in a directory of results."""
+    """Return the file names of the journals in a directory of results: of plain files with names as Journal gives them.
+
+    Links, pipes and other files there belong to others, and so does what a link of the directory's name leads to.
+    """
+    place = folder / JOURNALS
+    if place.is_symlink():
+        return set()
     try:
-        return {path.name for path in (folder / JOURNALS).iterdir()}
+        with os.scandir(place) as entries:
+            return {each.name for each in entries if _OWN.fullmatch(each.name) and each.is_file(follow_symlinks=False)}
     except OSError:
         return set()
 
@@ -69,7 +81,7 @@ def running(folder: Path, requests: Collection[str]) -> bool:
     for name in names(folder):
         if Path(name).suffix not in (SUFFIX, CLAIMED):
             continue
-        with contextlib.suppress(OSError), (folder / JOURNALS / name).open("rb") as file:
+        with contextlib.suppress(OSError), files.open_plain(folder / JOURNALS / name) as file:
             # The setup is at the beginning, in the second line.
             content = file.read(store.LARGEST_FILE // 1024)
             if any(request.encode() in content for request in requests):
@@ -84,24 +96,34 @@ def recover(folder: Path, ended: str | None = None) -> list[Recovered]:
     machine their owner was: Slurm has ended it.
     """
     recovered = []
-    for path in sorted(folder / JOURNALS / name for name in names(folder)):
+    found = names(folder)
+    for path in sorted(folder / JOURNALS / name for name in found):
         if path.suffix in (SUFFIX, CLAIMED):
             outcome = _recover_one(path, folder, ended)
             if outcome:
                 recovered.append(outcome._replace(journal=path.name))
         elif path.suffix == UNNAMED:
             with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime > LEFT_UNNAMED_S:
+                if time.time() - path.stat().st_mtime > LEFT_UNNAMED_S and _is_begun(path):
                     path.unlink()
     with contextlib.suppress(OSError, TensorPrimatError):
         clear_unfinished(folder)
-    with contextlib.suppress(OSError):
-        (folder / JOURNALS).rmdir()
+    if found:
+        with contextlib.suppress(OSError):
+            (folder / JOURNALS).rmdir()
     return recovered
 
 
-def read(content: bytes) -> tuple[Run, bool] | None:
+def _is_begun(path: Path) -> bool:
+    """Return whether a file is empty or begins as a journal does: what is left of one whose training was killed."""
+    with files.open_plain(path) as file:
+        return file.read(len(_BEGINNING)) == _BEGINNING[: os.fstat(file.fileno()).st_size]
+
+
+def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
     """Return the Run of a journal, and whether the training itself had finished it; None if nothing was recorded.
+
+    One whose training `is_living` has not ended.
 
     A last line that was cut is skipped, and so is everything after a broken line: a power cut leaves zeros.
 
@@ -141,15 +163,29 @@ def read(content: bytes) -> tuple[Run, bool] | None:
     if setup is None:
         raise ValueError("the journal ends before the configuration")
     setup = _updated(setup, updates)
+    outcome = RUNNING if is_living else KILLED
     run = msgspec.structs.replace(
         setup,
-        status=KILLED.status,
-        status_reason=KILLED.reason,
+        status=outcome.status,
+        status_reason=outcome.reason,
+        ending=outcome.ending,
         warnings=tuple(dict.fromkeys((*setup.warnings, RECOVERED, *warnings))),
         timeline=_timeline(setup, records, pauses),
         **series(records),
     )
     return run, False
+
+
+def so_far(path: Path) -> Run | None:
+    """Return the run of a journal whose training goes on, or was killed; None if it has no steps yet.
+
+    Raises OSError and ValueError for what is no journal.
+    """
+    with files.open_plain(path) as file:
+        content = file.read(store.LARGEST_FILE)
+        owner = msgspec.json.decode(content.partition(b"\n")[0], type=JournalHeader).owner
+        found = read(content, is_living=not has_exited(owner, file.fileno()))
+    return found and found[0]
 
 
 def _timeline(setup: Run, records: Sequence[_Record], pauses: Sequence[Pause]) -> tuple[Entry, ...]:
@@ -195,7 +231,8 @@ def _recover_one(path: Path, folder: Path, ended: str | None) -> Recovered | Non
         return None
     try:
         # Whatever lies there: a pipe would be waited for.
-        handle = os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))
+        at_once = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | at_once)
         # Closing the journal, by whatever handle, gives its lock away: this one is kept to the end.
         with os.fdopen(handle, "r+b", buffering=0) as file:
             status = os.fstat(handle)

@@ -93,14 +93,14 @@ class Notes:
         title: what they are, without a colon.
         marks: what stands before each entry on a screen; one for all, or one each.
         most: how many entries belong to the first screen; None for all.
-        is_cut: whether each is one line on the first screen.
+        least: how many of those stay on a first screen that is too long otherwise; None for all.
     """
 
     entries: Sequence[tuple[Content, Sequence[Content]]]
     title: Content = ""
     marks: str | Sequence[str] = "-"
     most: int | None = None
-    is_cut: bool = False
+    least: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,11 +163,13 @@ class Document:
         screen: the blocks of the first screen, the answer first.
         details: what follows with --verbose, and in files.
         answer: what --quiet leaves; by default the headlines of the first screen.
+        all_with: the option with which the first screen has all entries and rows.
     """
 
     screen: Sequence[Block]
     details: Sequence[Block] = ()
     answer: Sequence[Block] = ()
+    all_with: str = "--verbose"
 
 
 def pieces(content: Content) -> tuple[Inline, ...]:
@@ -187,8 +189,8 @@ def notes(
     marks: str | Sequence[str] = "-",
     most: int | None = None,
     *,
-    is_cut: bool = False,
+    least: int | None = None,
 ) -> list[Block]:
     """Return a list of which no entry has others below it; nothing without entries."""
     entries = [(text, ()) for text in texts]
-    return [Notes(entries, title, marks, most, is_cut)] if entries else []
+    return [Notes(entries, title, marks, most, least)] if entries else []

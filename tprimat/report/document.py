@@ -58,7 +58,7 @@ def of(report: Report, sources: Sources, *, plot: bool) -> Document:
     """Return all that a file says of a report, with the place of its plot: the answer, then the values behind it."""
     report = report.shortened(MOST_SYSTEMS)
     titles = ", ".join(model.title for model in report.comparison.models)
-    screen: list[Block] = [Heading(1, f"Comparison: {titles}")]
+    screen: list[Block] = [Heading(1, f"Comparison: {titles} · {report.systems}")]
     if report.scaling is not None:
         found = scaling.document(report)
         pictured = [part for part in found.screen if plot or not isinstance(part, Image)]

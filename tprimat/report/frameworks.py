@@ -80,7 +80,7 @@ def _row(system: SystemResult, loss: str) -> list[str]:
 
 def _summary(answer: Answer) -> Iterator[Block]:
     verdict = answer.verdict
-    yield Headline(verdict.headline, verdict.certainty, answer.model.title)
+    yield Headline(verdict.headline, verdict.certainty, answer.group.title)
     yield from (Paragraph(text, DETAIL) for text in (*verdict.excluded, *_fastest(answer.group)))
     marks = [mark(caveat) for caveat in verdict.caveats]
     yield from notes([caveat.text for caveat in verdict.caveats], "Caveats", marks, MOST_CAVEATS)

@@ -119,6 +119,8 @@ def regression_values(found: RegressionCheck) -> dict[str, Any]:
     """Return a regression check with all its rows."""
     return {
         "status": int(found.status),
+        "keep_as_baseline": found.why_no_baseline is None,
+        "why_no_baseline": found.why_no_baseline,
         "checks": [fields(check, *_CHECK) for check in found.checks],
         "pairs": [_pair(None, pair) for pair in found.pairs],
         "notes": found.notes,

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from tprimat import units
 from tprimat.analysis import intervals
 from tprimat.analysis.summary import rounding_variance
 from tprimat.compare import RunResult, SystemResult
 from tprimat.compare.speedup import RATE as RATE
+from tprimat.compare.speedup import kind_of_device
 
 
-@dataclasses.dataclass(frozen=True)
-class Bounds:
-    """The interval of a system's rate, between runs or within a single one."""
+class Bounds(NamedTuple):
+    """The interval of a system's rate, or of its step time, between runs."""
 
     low: float
     high: float
-    kind: Literal["between", "within"]
-    coverage: float
 
 
 WIDE = 0.2
@@ -29,19 +26,10 @@ WIDE = 0.2
 
 
 def bounds_of(system: SystemResult) -> Bounds | None:
-    """Return the interval between runs; of a single run that within it, if it kept one speed; None without any."""
+    """Return the interval between runs; None if it is unknown: of one run, or of few that differ too much."""
     rates = system.speeds
     between = intervals.between_run_interval(rates, rounding_variance([each.summary for each in system.valid_runs]))
-    if between is not None:
-        return Bounds(between.low, between.high, "between", intervals.CONFIDENCE)
-    if len(rates) > 1:
-        return None
-    segments = system.valid_runs[0].summary.segments if system.valid_runs else ()
-    interval = segments[0].interval if rates and len(segments) == 1 else None
-    if interval is None or interval.about != "mean":
-        return None
-    work = rates[0] * segments[0].mean
-    return Bounds(work / interval.high, work / interval.low, "within", interval.coverage or 0)
+    return None if between is None else Bounds(between.low, between.high)
 
 
 def counted_records(result: RunResult) -> list[bool]:
@@ -73,13 +61,10 @@ def loss_ends(system: SystemResult) -> list[int]:
 def rate_unit(systems: Iterable[SystemResult]) -> str:
     """tokens/s/GPU, or what stands for it if a processor trained."""
     systems = list(systems)
-    if any(system.per_sample for system in systems):
-        return "samples/s/GPU"
-    platforms = {(system.run.platform, system.count) for system in systems}
-    kinds = {platform for platform, _ in platforms}
-    if kinds == {"cpu"}:
-        return "tokens/s" if {count for _, count in platforms} == {1} else "tokens/s/process"
-    return "tokens/s/device" if "cpu" in kinds else "tokens/s/GPU"
+    kind = kind_of_device(systems)
+    unit = f"{work_of(systems).noun}s/s/{kind}"
+    is_one_process = kind == "process" and {system.count for system in systems} == {1}
+    return unit.removesuffix("/process") if is_one_process else unit
 
 
 class Work(NamedTuple):

@@ -47,9 +47,10 @@ def verdict(found: RegressionCheck) -> str:
         check = next(check for check in found.checks if check.answer == first)
         return f"{text}: {_change(check)}, threshold {check.threshold}; {_WORDS[failed[0].answer][1]}: {failed[0].text}"
     (check,) = found.checks
+    title = "Inconclusive: not every run is usable" if check.text and check.text == check.doubt else _WORDS[first][0]
     if check.threshold is None or check.change is None:
-        return _WORDS[first][0]
-    return f"{_WORDS[first][0]} ({_change(check)}, threshold {check.threshold}, {runs_text(check)})"
+        return title
+    return f"{title} ({_change(check)}, threshold {check.threshold}, {runs_text(check)})"
 
 
 def _setups(found: RegressionCheck) -> set[tuple[str, str | None, str | None]]:
@@ -110,12 +111,13 @@ def _next_step(found: RegressionCheck) -> str:
         return check.advice
     systems = (check.pair.baseline, check.pair.system)
     if check.answer in ("implausible", "not comparable"):
-        if failed := [each for each in systems if all(result.run.status == "failed" for result in each.runs)]:
+        if failed := [each for each in systems if each.has_failed]:
             return f"repeat the runs of {_own_name(failed[0].name)}: ./benchmark.py --retry-failed"
         steps = recommendations.next_steps(Group(systems, systems[0], (check.pair,), ()))
         return next(iter(steps), "measure the same workload twice: ./benchmark.py --match RESULT")
     if check.answer == "within":
-        return "keep the candidate's results as the next baseline"
+        kept = "keep the candidate's results as the next baseline"
+        return "pass files that can be read: not all of them could be" if found.is_partial else kept
     if check.threshold and check.threshold.metric.name == LOSS:
         return "compare the loss curves in the report: ./compare_results.py BASELINE CANDIDATE"
     if changed := list(_changes(check.pair)):

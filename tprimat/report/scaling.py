@@ -147,8 +147,7 @@ _CROSSOVER = (
 
 
 def _size_values(curve: Curve, size: Size) -> dict[str, Any]:
-    bounds = bounds_of(size.system)
-    between = bounds if bounds and bounds.kind == "between" else None
+    between = bounds_of(size.system)
     return {
         **fields(size, "system=system.name", "gpus", "nodes", "global_batch_size=batch"),
         "runs": len(size.system.speeds),

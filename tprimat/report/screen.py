@@ -10,13 +10,14 @@ from tprimat import units
 from tprimat.analysis.intervals import level
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, SystemResult
 from tprimat.compare.caveats import CODES
+from tprimat.compare.speedup import kind_of_device
 from tprimat.compare.systems import device_name
 from tprimat.report import explain, tables, target, verdict
 from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, NextSteps, Paragraph, Table, notes
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.rates import RATE, rate_of, rate_unit
 from tprimat.report.verdict import Answer, Report, speedup_text
-from tprimat.text import join_names, plain, shortened
+from tprimat.text import counted, join_names, plain, shortened
 
 MOST_EXCLUDED = 3
 MOST_CAVEATS = 4
@@ -86,7 +87,8 @@ def _answer(comparison: Comparison, answer: Answer, *, is_first: bool = False) -
     """Yield an answer; the title says that others follow below the first one."""
     count = _shared_count(answer.group)
     common = tables.shared(comparison, answer.group.systems)
-    about = filter(None, [answer.group.title, common, f"{count} GPUs each" if count else ""])
+    each = f"{counted(count, kind_of_device(answer.group.systems))} each" if count else ""
+    about = filter(None, [answer.group.title, common, each])
     text = answer.verdict.headline
     below = " (other results below)" if is_first else ""
     alone = f"{answer.group.title}: {text}" if is_first else ""
@@ -262,24 +264,23 @@ def _closing(
             title = f"Possible explanations for {name}, most likely first"
             yield from notes(texts, title, [f"{number}." for number in range(1, len(texts) + 1)])
     found = caveats(answers)
-    if most_caveats < MOST_CAVEATS:
-        # So few are those that could change the decision.
-        found = dict(sorted(found.items(), key=lambda item: item[1].severity != "warning"))
-    yield from notes(list(found), "Caveats", [mark(each) for each in found.values()], most_caveats, is_cut=True)
+    yield from notes(list(found), "Caveats", [mark(each) for each in found.values()], most_caveats, least=FEW_CAVEATS)
     if steps := list(dict.fromkeys(step for answer in answers for step in answer.verdict.next_steps)):
         yield NextSteps(steps)
 
 
 def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
-    """Return the caveats by their texts, each with the models if it isn't of all: the first of each code first."""
+    """Return the caveats by their texts, each with the models if it isn't of all, the weightiest first."""
     titles: dict[tuple[str, str], list[str]] = {}
     found: dict[tuple[str, str], Caveat] = {}
     for answer in answers:
         for each in answer.verdict.caveats:
             key = (each.code, each.text)
             found.setdefault(key, each)
-            titles.setdefault(key, []).append(answer.model.title)
-    ordered = sorted(found, key=lambda key: CODES.index(key[0])) if len(answers) > 1 else list(found)
+            titles.setdefault(key, []).append(answer.group.title)
+    ordered = list(found)
+    if len(answers) > 1:
+        ordered.sort(key=lambda key: (found[key].severity != "warning", CODES.index(key[0])))
     first = {code: (code, text) for code, text in reversed(ordered)}.values()
     texts = {}
     for key in sorted(ordered, key=lambda key: key not in first):

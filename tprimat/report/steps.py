@@ -13,6 +13,7 @@ import msgspec
 
 from tprimat.compare import Comparison, RunResult
 from tprimat.errors import missing_package
+from tprimat.text import for_encoding
 
 if TYPE_CHECKING:
     import pandas
@@ -55,7 +56,12 @@ def columns(comparison: Comparison) -> dict[str, list[Any]]:
         for system in model.systems:
             for number, result in enumerate(system.runs, start=1):
                 length = len(result.run.steps)
-                fixed = {"model": model.model, "system": system.name, "run": number, "file": result.file}
+                fixed = {
+                    "model": model.model,
+                    "system": system.name,
+                    "run": number,
+                    "file": for_encoding(result.file, "utf-8"),
+                }
                 for name, value in {**fixed, "status": result.run.status}.items():
                     table[name] += [value] * length
                 for name, values in _series(result).items():

@@ -309,8 +309,9 @@ def _no_within(system: SystemResult) -> str:
 def between(system: SystemResult) -> str:
     """Half the width of the interval between runs, relative, or its bounds if it is wide; nothing for one run."""
     bounds = bounds_of(system)
-    if bounds is None or bounds.kind != "between":
-        return ""
+    if bounds is None:
+        # Of several runs it is wider than intervals.WIDEST, from half to twice the value.
+        return " ± >100%" if len(system.speeds) > 1 else ""
     return plus_minus(bounds.low, bounds.high) or f" [{rate(bounds.low)}–{rate(bounds.high)}]"
 
 

@@ -44,7 +44,7 @@ def document(report: Report) -> Document:
     for answer in report.answers:
         group, loss = answer.group, report.comparison.options.target_loss
         known, ratios = _known(group, loss), _ratios(group, loss)
-        about = ", ".join(filter(None, [answer.model.title, tables.shared(report.comparison)]))
+        about = ", ".join(filter(None, [answer.group.title, tables.shared(report.comparison)]))
         products = {name: text for name, each in ratios.items() if (text := _product(each))}
         certainty = next(iter(products.values())) if len(known) == 2 and products else ""
         none = "Wall times are unknown: no time stamps" if loss is None else f"No run reaches a loss of {loss:g}"

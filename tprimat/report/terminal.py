@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
-import textwrap
 from collections.abc import Iterable, Sequence
 
 from tprimat.console import Verbosity
 from tprimat.report import blocks
 from tprimat.report.blocks import text_of
-from tprimat.text import ELLIPSIS, plain, runnable
+from tprimat.text import ELLIPSIS, ended, plain, runnable
 
 NARROWEST = 40
 """Columns."""
@@ -23,8 +23,11 @@ MOST_BESIDE = 4
 LEAST_NAME = 16
 """Columns to which the first column gives way, its names in several lines, before a table is divided."""
 
-LONGEST_NOTE = 180
-"""Characters of an entry on the first screen."""
+SCREEN = 22
+"""Lines of a first screen: a terminal has 24, and the names of the reports follow below a blank line."""
+
+LONGEST_NOTE, LONGEST_CAVEAT = 180, 140
+"""Characters of an entry on the first screen, and of one of a list that gives way: two lines."""
 
 LEAST_ROOM = 9
 """Columns below which the texts of a last column that is cut are left out."""
@@ -34,20 +37,34 @@ def write(
     document: blocks.Document, *, width: int = 80, color: bool = False, verbosity: Verbosity = Verbosity.NORMAL
 ) -> str:
     """Return a document as text, each line at most `width` wide and ended by a newline."""
-    out = _Terminal(width, color, verbosity)
     if verbosity is Verbosity.QUIET:
-        headlines = [part for part in document.screen if isinstance(part, blocks.Headline)]
-        out.add(document.answer or headlines)
+        shown = document.answer or [part for part in document.screen if isinstance(part, blocks.Headline)]
     else:
-        out.add([*document.screen, *(document.details if verbosity is Verbosity.VERBOSE else ())])
+        shown = [*document.screen, *(document.details if verbosity is Verbosity.VERBOSE else ())]
+    out = _Terminal(width, color, verbosity, document.all_with)
+    out.add(shown)
+    over = out.text().count("\n") - SCREEN
+    if verbosity is Verbosity.NORMAL and over > 0:
+        out = _Terminal(width, color, verbosity, document.all_with)
+        out.add([_shorter(part, over) for part in shown])
     return out.text()
+
+
+def _shorter(part: blocks.Block, over: int) -> blocks.Block:
+    """Return a list that gives way with so many entries less, down to its least; any other block as it is."""
+    if not isinstance(part, blocks.Notes) or part.most is None or part.least is None:
+        return part
+    most = min(part.most, len(part.entries)) - over
+    return dataclasses.replace(part, most=max(most, part.least))
 
 
 class _Terminal:
     """Collects what is to be printed, each line at most so wide; with escape sequences only if there may be color."""
 
-    def __init__(self, width: int, color: bool, verbosity: Verbosity) -> None:
+    def __init__(self, width: int, color: bool, verbosity: Verbosity, all_with: str) -> None:
         from rich.console import Console
+
+        self._all_with = all_with
 
         self._stream = io.StringIO()
         self._width = max(width, NARROWEST)
@@ -124,7 +141,7 @@ class _Terminal:
     def _notes(self, part: blocks.Notes) -> None:
         most = len(part.entries) if self._is_whole or part.most is None else part.most
         left = len(part.entries) - most
-        more = f"{left} more with --verbose" if left > 0 else ""
+        more = f"{left} more with {self._all_with}" if left > 0 else ""
         if title := text_of(part.title):
             self._line(f"{title} ({more})" if more else title, "bold")
         marks = [part.marks] * len(part.entries) if isinstance(part.marks, str) else part.marks
@@ -133,7 +150,7 @@ class _Terminal:
             text = text_of(entry)
             # Without a mark it is a reason, which the answer needs whole.
             if mark and not self._is_whole:
-                text = textwrap.shorten(text, self._width - 2 if part.is_cut else LONGEST_NOTE, placeholder=ELLIPSIS)
+                text = ended(text, LONGEST_NOTE if part.least is None else LONGEST_CAVEAT)
             entries.append((mark, text))
             entries += [("", f"- {text_of(each)}") for each in below]
         self._entries([*entries, *([("", more)] if more and not title else [])])
@@ -177,7 +194,7 @@ class _Terminal:
             self._columns([[row[index] for index in columns] for row in rows], [rights[index] for index in columns])
             first = end
         if not self._is_whole and part.most is not None and len(part.rows) > part.most:
-            self._line(f"{len(part.rows) - part.most} more with --verbose", indent=2)
+            self._line(f"{len(part.rows) - part.most} more with {self._all_with}", indent=2)
 
     def _least(self, rows: Sequence[Sequence[str]], *, narrow: bool = False) -> list[int]:
         """Return the least widths of columns: titles may take several lines, texts of the first column if they must."""
@@ -247,10 +264,6 @@ def _cut(text: str, room: int) -> str:
         return ""
     first, versus, second = text.partition(" vs ")
     if len(text) <= room or not versus:
-        return _ended(text, room)
-    first = _ended(first, max((room - len(versus)) // 2, room - len(versus) - len(second)))
-    return f"{first}{versus}{_ended(second, room - len(versus) - len(first))}"
-
-
-def _ended(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}{ELLIPSIS}"
+        return ended(text, room)
+    first = ended(first, max((room - len(versus)) // 2, room - len(versus) - len(second)))
+    return f"{first}{versus}{ended(second, room - len(versus) - len(first))}"

@@ -15,11 +15,12 @@ from tprimat.compare.caveats import contradictions, incomplete_text
 from tprimat.compare.cost import SAME, cost
 from tprimat.compare.curves import Scaling
 from tprimat.compare.result import DOUBTFUL_SPREAD
+from tprimat.compare.speedup import kind_of_device
 from tprimat.report import recommendations
 from tprimat.report.costs import cost_sentence, percent, span
 from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
 from tprimat.results.account import Clock
-from tprimat.text import capitalized, counted, join_names
+from tprimat.text import capitalized, counted, join_names, plain
 
 METHODS: Mapping[Method, str] = {
     "welch": f"{level()} CI of the ratio of the runs' geometric means (Welch's t on logarithms)",
@@ -78,6 +79,11 @@ class Answer:
     group: Group
     verdict: Verdict
 
+    @property
+    def title(self) -> str:
+        """The model, with what tells the work from that of another answer on the same model."""
+        return self.group.title if len(self.model.groups) > 1 else self.model.short_title
+
 
 @dataclasses.dataclass(frozen=True)
 class Report:
@@ -97,6 +103,13 @@ class Report:
         if len(pairs) > 1 or len({id(answer.model) for answer in self.answers}) < len(self.answers):
             return ""
         return _headline_models(self.answers)
+
+    @property
+    def systems(self) -> str:
+        """The names of the systems for a title, those of the first answer first: the fastest, and who is beside it."""
+        every = (system for answer in self.answers for system in answer.model.systems)
+        names = list(dict.fromkeys(plain(system.name) for system in every))
+        return " vs ".join(names) if len(names) < 3 else join_names(names, 3)
 
     def of(self, answer: Answer) -> Report:
         """Return the report on one of the answers alone."""
@@ -234,7 +247,7 @@ def _ranked(group: Group, pair: Pair, rank: str) -> str:
     if second is not None and second.ratio is not None:
         if second.ratio.is_significant is False:
             return f"{text}; no significant difference from {second.baseline.name}"
-        gain = _gain(second.system, second.baseline, [second.ratio.value]).replace(" per GPU", "")
+        gain = _gain(second.system, second.baseline, [second.ratio.value], says_per=False)
         own = f"{pair.system.name} is "
         text = f"{own}the fastest: {text.removeprefix(own)}; {gain.removeprefix(own)}"
     if pair.ratio.low is None and pair.ratio.segments:
@@ -248,9 +261,12 @@ def _assumed_start(pair: Pair) -> int | None:
     return min((each for run in runs if (each := run.summary.assumed_start) is not None), default=None)
 
 
-def _gain(system: SystemResult, baseline: SystemResult, values: Sequence[float]) -> str:
-    on_cpu = {each.run.platform for each in (system, baseline)} == {"cpu"}
-    return f"{system.name} is {gain(values, '' if on_cpu else ' per GPU')} {baseline.name}"
+def _gain(system: SystemResult, baseline: SystemResult, values: Sequence[float], *, says_per: bool = True) -> str:
+    kind = kind_of_device((system, baseline))
+    # Of two CPUs with one process each, or two, what is faster per process is faster as a whole.
+    is_as_whole = kind == "process" and system.count == baseline.count
+    per = f" per {kind}" if says_per and not is_as_whole else ""
+    return f"{system.name} is {gain(values, per)} {baseline.name}"
 
 
 def gain(values: Sequence[float], per: str) -> str:
@@ -387,7 +403,7 @@ def cost_texts(comparison: Comparison, answers: Sequence[Answer], *, is_brief: b
         prices, noun = comparison.prices, work_of([system for each in answers for system in each.group.systems]).noun
         text = f"{cheaper} at {prices[cheaper]} is {amount}% cheaper per {noun} than {dearer} at {prices[dearer]}"
         return [f"{text} in {'both' if len(found) == 2 else f'all {len(found)}'} models"]
-    texts = [(answer.model.title, _cost_text(comparison, answer.group, is_brief)) for answer in answers]
+    texts = [(answer.group.title, _cost_text(comparison, answer.group, is_brief)) for answer in answers]
     return [text if len(answers) == 1 else f"{title}: {text}" for title, text in texts if text]
 
 

@@ -23,6 +23,7 @@ from tprimat.redaction import Names, redacted, relative_words
 from tprimat.results.account import Entry
 from tprimat.results.fields import Count, doc
 from tprimat.results.run import RECORD_FIELDS, SERIES, SETUP_FIELDS, PerformanceMetrics, Run, RunRecord, Steady
+from tprimat.text import for_encoding
 
 SCHEMA_VERSION = 2
 LONGEST_SHARED = 1000
@@ -145,6 +146,18 @@ _redacted = functools.lru_cache(1 << 12)(redacted)
 def without_secrets(value: Kind) -> Kind:
     """Return a run, or any value in one, without what looks like a secret; the same object if nothing does."""
     return _changed(value, lambda _: _redacted)
+
+
+def readable(value: Kind) -> Kind:
+    """Return a run, or any value in one, with question marks for bytes that are no UTF-8; the same object without such.
+
+    Arguments, paths and variables may have them, such as a name in Latin-1. JSON can't.
+    """
+    return _changed(value, lambda _: _in_utf8)
+
+
+def _in_utf8(text: str) -> str:
+    return for_encoding(text, "utf-8")
 
 
 _STATED = (

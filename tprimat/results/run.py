@@ -420,6 +420,10 @@ class Run(RunRecord, frozen=True, kw_only=True):
         """Every warning as a sentence: of the notes, then the texts that have no code."""
         return tuple(dict.fromkeys((*map(words, self.notes), *self.warnings)))
 
+    def told(self, code: str) -> str | None:
+        """Return the sentence of its first note with a code; None without one."""
+        return next((words(note) for note in self.notes if note.code == code), None)
+
     def account(self) -> Account | None:
         """Return where the wall time went; None if neither the timeline nor the records have a time."""
         return self.accountant() if self.accountant is not None else None

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tprimat.results.fields import Natural, doc
+from tprimat.results.fields import Natural, Seconds, Value, doc
 
 COMPUTATION = (
     "matrix_multiplication", "attention", "convolution", "normalisation", "softmax", "elementwise", "loss", "embedding",
@@ -39,12 +39,12 @@ class TracedStep(msgspec.Struct, frozen=True, kw_only=True):
 
     name: Annotated[str, doc("the step in the trace, such as ProfilerStep#6; empty if the trace has no steps")] = ""
     rank: Annotated[Natural | None, doc("rank of the process")] = None
-    seconds: Annotated[float, doc("from the end of the previous step to the end of this one, s")]
-    parts: Annotated[dict[str, float], doc("exposed computation, communication, copies and idle time by cause, s")]
+    seconds: Annotated[Seconds, doc("from the end of the previous step to the end of this one, s")]
+    parts: Annotated[dict[str, Seconds], doc("exposed computation, communication, copies and idle time by cause, s")]
     overlapped_communication: Annotated[
-        float, doc("communication hidden by computation, not included in the parts, s")
+        Value, doc("communication hidden by computation, not included in the parts, s")
     ] = 0.0
-    gpu_seconds: Annotated[float, doc("from the step's first GPU work to its last, s")] = 0.0
+    gpu_seconds: Annotated[Seconds, doc("from the step's first GPU work to its last, s")] = 0.0
 
 
 class TracedWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,9 +56,9 @@ class TracedWork(msgspec.Struct, frozen=True, kw_only=True):
     phase: Annotated[Phase | None, doc("forward, backward or optimizer, if known")] = None
     shapes: Annotated[tuple[tuple[Natural, ...], ...], doc("dimensions of the operator's inputs; [] if none")] = ()
     types: Annotated[tuple[str, ...], doc("types of the operator's inputs")] = ()
-    calls: Annotated[float, doc("executions per step")]
-    seconds: Annotated[float, doc("duration per step, including what overlaps other work, s")]
-    exposed_seconds: Annotated[float, doc("its share of the part, s")]
+    calls: Annotated[Value, doc("executions per step")]
+    seconds: Annotated[Seconds, doc("duration per step, including what overlaps other work, s")]
+    exposed_seconds: Annotated[Seconds, doc("its share of the part, s")]
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,6 +31,9 @@ ENDINGS = {
 }
 """What became of a job, by the states at which it ends."""
 
+STOPPED = ("CANCELLED", "TIMEOUT", "PREEMPTED", "DEADLINE", "REVOKED")
+"""Those that say that a limit, or somebody, ended it."""
+
 
 @dataclasses.dataclass(frozen=True)
 class JobState:

@@ -19,6 +19,7 @@ from tprimat.measure import attempt, display, training_files
 from tprimat.measure.attempt import Training
 from tprimat.measure.display import short_path
 from tprimat.record import nodes
+from tprimat.results.ending import Ending, EndingKind
 from tprimat.results.run import Environment, GpuInfo, Run
 from tprimat.slurm import client, live, script
 from tprimat.slurm.client import JobState
@@ -48,7 +49,8 @@ def collect(job: Job) -> ExitStatus:
         for line in course(job, state):
             console.info(line)
         return ExitStatus.INCONCLUSIVE
-    return _collect_ended(job, ending(job, state), succeeded=state is None or state.state == "COMPLETED")
+    how, kind = ending(job, state), _kind(state)
+    return _collect_ended(job, Ending(kind=kind, cause=f"Slurm job {job_id}: {how}"), how, succeeded=kind == "cut_off")
 
 
 def until_the_end(
@@ -113,12 +115,18 @@ def ending(job: Job, state: JobState | None) -> str:
     return "was killed, or its node failed (Slurm has no more information)"
 
 
-def _collect_ended(job: Job, how: str, *, succeeded: bool) -> ExitStatus:
-    why = f"Slurm job {job.job_id}: {how}"
-    runs = attempt.close(job.session, job.output_dir, why)
+def _kind(state: JobState | None) -> EndingKind:
+    """Return how trainings ended that the end of their job has ended; Slurm forgets jobs."""
+    if state is None or state.state == "COMPLETED":
+        return "cut_off"
+    return "stopped" if state.state in client.STOPPED else "failed"
+
+
+def _collect_ended(job: Job, ended: Ending, how: str, *, succeeded: bool) -> ExitStatus:
+    runs = attempt.close(job.session, job.output_dir, ended)
     begun = {(each.round, each.request): each for each in attempt.begun(job.folder)}.values()
     missing = [each for each in begun if not any(attempt.is_of(run, each.round, _request(each)) for run, _ in runs)]
-    runs += [left for each in missing if (left := _result_of(job, each, why)) is not None]
+    runs += [left for each in missing if (left := _result_of(job, each, ended)) is not None]
     console.info(f"job {job.job_id}: {how}")
     complete = 0
     for each in begun:
@@ -148,7 +156,7 @@ def _collect_ended(job: Job, how: str, *, succeeded: bool) -> ExitStatus:
     return ExitStatus.OK if ended_well else ExitStatus.TRAINING_FAILED
 
 
-def _result_of(job: Job, training: Training, why: str) -> tuple[Run, Path] | None:
+def _result_of(job: Job, training: Training, ended: Ending) -> tuple[Run, Path] | None:
     """Return the result of a training that left none: of its log, or of nothing but what it was to be."""
     request, log = _request(training), Path(training.log)
     known = {"session": job.session, "round": training.round, "request": training.digest, "tuning": training.tuning}
@@ -161,8 +169,8 @@ def _result_of(job: Job, training: Training, why: str) -> tuple[Run, Path] | Non
 
         found = training_files.read_log(by_name(request.framework), request, log, machine, False, complete)
         if found is not None:
-            return attempt.with_reason(*found, why)
-    run = attempt.failed(request, why, warnings=("the run left no steps and no readable log",), **known)
+            return attempt.with_reason(*found, ended)
+    run = attempt.failed(request, ended.cause, warnings=("the run left no steps and no readable log",), **known)
     return run, store.save(run, request.output_dir).path
 
 

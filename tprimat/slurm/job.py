@@ -60,7 +60,7 @@ class Job:
     def notes(self) -> list[tuple[str, ...]]:
         """Return what the script noted of its course: (job, time, what, …) each."""
         try:
-            lines = (self.folder / script.STATE).read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = files.read_plain(self.folder / script.STATE).decode("utf-8", "replace").splitlines()
         except OSError:
             return []
         return [tuple(words) for line in lines if len(words := line.split()) > 2]
@@ -107,7 +107,7 @@ def find(name: str, output_dir: Path) -> Job:
 def _read(folder: Path) -> Job:
     path = folder / DESCRIPTION
     try:
-        return Job(folder.absolute(), msgspec.json.decode(path.read_bytes(), type=Description))
+        return Job(folder.absolute(), msgspec.json.decode(files.read_plain(path), type=Description))
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(
             f"{str(folder)!r} is neither the id of a job nor the directory of one",

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tprimat.errors import TensorPrimatError
+from tprimat.log_import import recorded
 from tprimat.log_import.extract import GivenValues
 from tprimat.measure.attempt import Training
-from tprimat.record import recovery
-from tprimat.record.folders import JOURNALS
 from tprimat.results.run import Run
 from tprimat.slurm.job import Job
 from tprimat.watch import lines as watch_lines
@@ -27,12 +26,11 @@ def lines(job: Job, trainings: Sequence[Training]) -> list[str]:
 def _of_journals(job: Job) -> Run | None:
     """Return the run of the newest journal of the job's session."""
     newest: list[tuple[float, Run]] = []
-    for path in (job.output_dir / JOURNALS).glob("*.jsonl"):
-        # It is being written, or was removed just now.
-        with contextlib.suppress(OSError, ValueError):
-            found = recovery.read(path.read_bytes())
-            if found is not None and found[0].session == job.session:
-                newest.append((path.stat().st_mtime, found[0]))
+    for path, run in recorded.going_on(job.output_dir):
+        # It was removed just now.
+        with contextlib.suppress(OSError):
+            if run.session == job.session:
+                newest.append((path.stat().st_mtime, run))
     return max(newest, key=lambda each: each[0])[1] if newest else None
 
 

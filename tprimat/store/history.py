@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import filecmp
+import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -34,10 +35,13 @@ def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[P
             roots.append(str(real))
         return True
 
-    for parent, folders, names in os.walk(folder, onerror=on_error, followlinks=True):
-        shown = sorted(name for name in folders if name not in (HISTORY, TRIALS) and not name.startswith("."))
-        folders[:] = [name for name in shown if is_new(Path(parent, name))]
-        yield from (Path(parent, name) for name in sorted(names) if not name.startswith("."))
+    left = [folder]
+    while left:
+        # One directory at a time: before Python 3.12 os.walk() calls itself for each one that lies in another.
+        for parent, folders, names in itertools.islice(os.walk(left.pop(), onerror=on_error), 1):
+            shown = sorted(name for name in folders if name not in (HISTORY, TRIALS) and not name.startswith("."))
+            left += reversed([path for name in shown if is_new(path := Path(parent, name))])
+            yield from (Path(parent, name) for name in sorted(names) if not name.startswith("."))
 
 
 def keep_in_history(path: Path) -> Path:
@@ -64,12 +68,19 @@ def keep_in_history(path: Path) -> Path:
 
 def clear_unfinished(folder: Path) -> None:
     """Remove what killed writers have left behind. Raises OSError or UsageError if it can't."""
-    if any(folder.glob(f".*{UNFINISHED}")):
+    if unfinished(folder):
         with files.lock_folder(folder):
             remove_unfinished(folder)
 
 
 def remove_unfinished(folder: Path) -> None:
     """Remove what killed writers have left behind. Takes the lock of the directory, which a writer holds, as given."""
-    for left in (*folder.glob(f".*{UNFINISHED}"), *folder.glob(f"{HISTORY}/.*{UNFINISHED}")):
+    for left in (*unfinished(folder), *unfinished(folder / HISTORY)):
         left.unlink(missing_ok=True)
+
+
+def unfinished(folder: Path) -> list[Path]:
+    """Return what killed writers have left in a directory; nothing of one that is a link in a directory of results."""
+    if folder.name == HISTORY and folder.is_symlink():
+        return []
+    return [each for each in folder.glob(f".*{UNFINISHED}") if each.is_file() and not each.is_symlink()]

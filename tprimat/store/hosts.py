@@ -65,11 +65,12 @@ class Hosts:
             with contextlib.suppress(OSError, ValueError):
                 self._found = msgspec.json.decode(files.read_plain(self._folder / FILE), type=tuple[str, list[str]])
         if self._found is None:
-            # Machines of results that lost their file, or came without it, keep their numbers.
+            # Machines of results that lost their file, or came without it, keep their numbers. A directory has results
+            # of some thousand machines at most; a foreign result may say node-999999999, which would be a list of 8 GB.
             numbers = [0]
             for path in self._folder.glob("*.json"):
                 with contextlib.suppress(OSError):
-                    numbers += map(int, re.findall(rb'"host(?:name)?": ?"node-(\d{1,9})"', files.read_plain(path)))
+                    numbers += map(int, re.findall(rb'"host(?:name)?": ?"node-(\d{1,4})"', files.read_plain(path)))
             self._found = secrets.token_hex(16), [""] * max(numbers)
         return self._found
 

@@ -23,6 +23,7 @@ import msgspec
 from tprimat.catalog import gpus
 from tprimat.results.account import Timing
 from tprimat.results.fields import LARGEST_VALUE
+from tprimat.results.outcome import ending_of
 from tprimat.results.run import (
     GpuInfo,
     MemoryMetrics,
@@ -103,6 +104,7 @@ class _LegacyFile:
             timing=schema.LOG_TIMING if from_log else schema.CALLBACK_TIMING if by_callback else Timing(),
             timestamp=self._timestamp(from_log),
             status="incomplete" if status_reason else "complete",
+            ending=ending_of(count, training.max_steps, ended=training.max_steps is None),
             status_reason=status_reason,
             source=Source(kind="result", files=(self.file,)),
             memory_metrics=self._memory(from_log, gpu_info.total_memory_gb),

@@ -1,4 +1,7 @@
-"""Logs that are still being written: a file, a directory with all below it, or a pipe."""
+"""Logs that are still being written: a file, a directory with all below it, or a pipe.
+
+A loop of one's own writes no log: the directory of its results has its journal while it runs, then its result.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tprimat import files
+from tprimat.checks.endings import how_ended
 from tprimat.errors import UnreadableError
-from tprimat.log_import import importer, sources
+from tprimat.log_import import importer, recorded, sources
 from tprimat.log_import.extract import GivenValues, ImportedRun
 from tprimat.log_import.inputs import CHUNK, HEAD, LARGEST_WHOLE, STANDARD_INPUT, TAIL
+from tprimat.store import store
 from tprimat.store.history import files_below
 
 TOGETHER_S = 60.0
@@ -43,7 +48,7 @@ class GrowingLogs:
         given: values that the logs leave open.
 
     Attributes:
-        ended: whether nothing can follow: the pipe was closed.
+        ended: whether nothing can follow: the pipe was closed, or the training has written its result.
         problem, heading: why there is no training in the logs so far, and where docs/troubleshooting.md says more.
         notes: what happened to the log, since they were last taken.
 
@@ -106,14 +111,28 @@ class GrowingLogs:
             else:
                 problem = self._named(outcome[0]).removeprefix(f"{self._named(source.title)}: ")
                 self.problem, self.heading = "empty" if problem == "is empty" else problem, outcome[2]
-        return sorted(importer.merged(runs, [], ranks=False), key=self._written)
+        runs = sorted([*importer.merged(runs, [], ranks=False), *self._recorded()], key=self._written)
+        self.ended = self.ended or bool(runs and _is_live(runs[-1]) and how_ended(runs[-1].run).kind != "running")
+        return runs
 
     def running(self, runs: list[ImportedRun]) -> list[ImportedRun]:
         """Return the logs that were written with the newest: the ranks of one training, if there are several."""
         last = runs[-1].run
+        if _is_live(runs[-1]):
+            return runs[-1:]
         alike = [each for each in runs if self._written(runs[-1]) - self._written(each) <= TOGETHER_S]
         latest = {each.title: each for each in alike}.values()
         return [each for each in latest if each.run.framework == last.framework and each.run.model == last.model]
+
+    def _recorded(self) -> Iterator[ImportedRun]:
+        """Yield the runs of recorders: of results, and of the journals of those that go on."""
+        path = Path(self.name)
+        if self._is_folder or path.suffix == ".json":
+            with contextlib.suppress(UnreadableError):
+                for file in store.find([path])[0]:
+                    yield from (ImportedRun(file.name, run, (), {}) for run in file.runs)
+            for journal, run in recorded.going_on(path):
+                yield ImportedRun(str(journal), run, (), {})
 
     def _outcome(self, source: sources.LogSource) -> sources.Outcome:
         """Return what a source holds, as it was read before if its files are the same."""
@@ -129,13 +148,18 @@ class GrowingLogs:
         return outcome
 
     def _written(self, each: ImportedRun) -> float:
-        return self._versions[each.title].written if each.title in self._versions else 0.0
+        # Of a training that is recorded, the log beside says less.
+        later_s = TOGETHER_S if _is_live(each) else 0.0
+        return self._versions[each.title].written + later_s if each.title in self._versions else 0.0
 
     def _look(self) -> Iterator[tuple[str, Version]]:
         if self._spool is not None and self._is_pipe:
             yield self.name, _version(self._spool.name)
             return
-        for path in files_below(Path(self.name), lambda error: None) if self._is_folder else [Path(self.name)]:
+        paths = [Path(self.name)]
+        if self._is_folder:
+            paths = [*files_below(paths[0], lambda error: None), *recorded.journals(paths[0])]
+        for path in paths:
             with contextlib.suppress(OSError):
                 yield str(path), _version(path)
 
@@ -182,6 +206,11 @@ class GrowingLogs:
                 self._spool.write(chunk)
                 self._copied += len(chunk)
         self._spool.flush()
+
+
+def _is_live(each: ImportedRun) -> bool:
+    """Return whether a run was recorded while it trained, not read from a log."""
+    return each.run.source is not None and each.run.source.kind == "live"
 
 
 def _version(path: str | Path) -> Version:

@@ -10,6 +10,7 @@ from typing import Any
 from tprimat import units
 from tprimat.analysis.intervals import level
 from tprimat.analysis.run_account import PERCENTILES, account_of, percentiles
+from tprimat.checks.endings import how_ended
 from tprimat.read.parsing import timeline
 from tprimat.text import counted, plain, shortened
 from tprimat.watch.state import RECENT, State
@@ -69,7 +70,8 @@ def values(state: State) -> Mapping[str, Any]:
     return {
         "step": state.step,
         "max_steps": state.max_steps,
-        "loss": next((loss for loss in reversed(state.run.loss_values) if loss is not None), None),
+        "loss": state.last_loss[1] if state.last_loss and not state.is_diverged else None,
+        "loss_is_not_finite": state.is_diverged,
         "recent_step_time_seconds": state.recent_s,
         "recent_tokens_per_second_per_gpu": state.recent_rate,
         "avg_step_time_seconds": state.summary.performance.avg_step_time_seconds,
@@ -82,6 +84,7 @@ def values(state: State) -> Mapping[str, Any]:
         "time_left_seconds": state.time_left_s,
         "ratio_to_baseline": pair.ratio.value if pair and pair.ratio else None,
         "status": state.run.status,
+        "ending": how_ended(state.run).kind,
     }
 
 
@@ -114,8 +117,10 @@ def _step(state: State) -> str:
 
 
 def _loss(state: State) -> str:
-    losses = [loss for loss in state.run.loss_values if loss is not None]
-    return f"{losses[-1]:.4g}" if losses else ""
+    if state.last_loss is None:
+        return "not a number" if state.is_diverged else ""
+    step, loss = state.last_loss
+    return f"not a number (last: {loss:.4g} at step {step:,})" if state.is_diverged else f"{loss:.4g}"
 
 
 def _mean(state: State) -> str:

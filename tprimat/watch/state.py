@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import statistics
 from collections.abc import Sequence
 
@@ -12,14 +11,13 @@ import msgspec
 from tprimat.analysis import efficiency
 from tprimat.analysis.summary import SegmentMetrics, Summary, summarize
 from tprimat.checks import physics
+from tprimat.checks.endings import how_ended, is_finished, not_finite
 from tprimat.compare import Pair, compare
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
 
 RECENT = 10
 """Records whose step time is the present one."""
-
-_CAUSE = re.compile(r"(?:log ends at (?:step|iteration) \d+(?: of \d+)?: )?(?!log ends )(.*)")
 
 _EVIDENT = ("few-runs", "incomplete", "speed-changed")
 """Caveats that hold for every run that is watched, or are shown for it."""
@@ -69,19 +67,33 @@ class State:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the training has reached the steps that were asked for."""
-        return self.max_steps is not None and self.step >= self.max_steps
+        """Whether the training has finished: a log may have no record of its last steps."""
+        return is_finished(self.run)
 
     @property
     def cause(self) -> str | None:
-        """The error that its log names, if any; the training may go on all the same."""
-        found = _CAUSE.fullmatch(self.run.status_reason or "")
-        return None if found is None or self.is_complete else found[1]
+        """The error that its log names, if any, with its line; the training may go on all the same."""
+        ending = how_ended(self.run)
+        if ending.kind not in ("failed", "stopped") or ending.cause is None:
+            return None
+        return ending.cause if ending.line is None else f"line {ending.line}: {ending.cause}"
+
+    @property
+    def last_loss(self) -> tuple[int, float] | None:
+        """The last loss that is a number, with its step."""
+        pairs = zip(reversed(self.run.steps), reversed(self.run.loss_values), strict=True)
+        return next(((step, loss) for step, loss in pairs if loss is not None), None)
+
+    @property
+    def is_diverged(self) -> bool:
+        """Whether the present loss is NaN or infinite."""
+        span = not_finite(self.run)
+        return span is not None and (self.last_loss is None or span[1] > self.last_loss[0])
 
     @property
     def time_left_s(self) -> float | None:
         """How long it will go on at its present pace, s."""
-        if self.recent_s is None or self.max_steps is None:
+        if self.recent_s is None or self.max_steps is None or self.is_complete:
             return None
         return max(0, self.max_steps - self.step) * self.recent_s
 
@@ -138,7 +150,7 @@ def _recent(run: Run) -> float | None:
 def _compared(state: State, baseline: Sequence[Loaded]) -> State:
     """Return a state with the comparison as it would be if the run ended now; else with why there is none."""
     # An incomplete run isn't compared; that this one isn't over is said with its ratio.
-    ended = msgspec.structs.replace(state.run, status="complete", status_reason=None, label=WATCHED)
+    ended = msgspec.structs.replace(state.run, status="complete", status_reason=None, ending=None, label=WATCHED)
     files = [
         dataclasses.replace(file, runs=tuple(msgspec.structs.replace(each, label=BASELINE) for each in file.runs))
         for file in baseline

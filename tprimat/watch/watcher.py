@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tprimat import units
+from tprimat.checks.endings import how_ended, not_finite
 from tprimat.errors import ExitStatus
 from tprimat.results.result_file import Loaded
 from tprimat.watch import lines
@@ -134,7 +135,11 @@ class _Watcher:
             self._warm = True
             yield f"steady state from step {state.summary.steady.first_step}"
         if state.cause and (before is None or state.cause != before.cause):
-            yield f"an error in the log: {state.cause}"
+            source = state.run.source
+            yield f"an error{' in the log' if source and source.kind == 'log' else ''}: {state.cause}"
+        span = not_finite(state.run)
+        if span and (before is None or not_finite(before.run) is None):
+            yield f"loss is not a number at step {span[0]:,}"
         if state.implausible and (before is None or not before.implausible):
             yield f"implausible: {state.implausible}"
         changes = lines.changes(state)
@@ -168,7 +173,12 @@ class _Watcher:
             if conditions.until is not None and (width := state.half_width or math.inf) <= conditions.until:
                 return f"the within-run interval is ±{lines.percent(width)}", ExitStatus.OK
             if state.is_complete:
-                return f"the training is complete: {state.step:,} steps", missed
+                steps = f"{state.step:,} steps"
+                if state.max_steps is not None and state.step < state.max_steps:
+                    steps = f"last record at step {state.step:,} of {state.max_steps:,}"
+                return f"the training is complete: {steps}", missed
+            if closed and how_ended(state.run).kind == "cut_off":
+                return f"the training broke off after step {state.step:,}", ExitStatus.TRAINING_FAILED
         if closed:
             if state is None:
                 return f"the pipe was closed: {self._logs.problem}", ExitStatus.USAGE

@@ -10,6 +10,8 @@ from tprimat.cli.options._parser import Parser, add_output_options, option
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4")
 
+PLOT = "comparison_plot.png"
+
 _OLDER_MODES = {"max": "best", "identical": "same"}
 
 DESCRIPTION = """\
@@ -58,11 +60,12 @@ def parser() -> Parser:
     add_output_options(
         parser, quiet="print only the verdict", verbose="show all caveats, settings and warnings", json="print JSON"
     )
+    option(parser, "--all", "show all caveats, systems, next steps and other results, without further details")
     group = parser.add_argument_group("reports and details")
-    text = "directory of the results, the report and the plot (default: the directory with results compared, or output)"
+    text = "directory of the report and the plot, and of the results if no PATH is given (default: output)"
     option(group, "--results-dir DIR", text)
     text = "plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default: comparison_plot.png)"
-    option(group, "--output FILE", text, default="comparison_plot.png")
+    option(group, "--output FILE", text, default=PLOT)
     option(group, "--no-plot", "write no plot")
     text = "best: settings may differ (default); same: fail if any differ"
     choices = tuple(_OLDER_MODES.values())
@@ -107,7 +110,8 @@ def add_details(group: argparse._ActionsContainer) -> None:
 
 
 def _add_regression_check(group: argparse._ArgumentGroup) -> None:
-    option(group, "--baseline PATH", "older results, the reference of the check", nargs="+", default=[])
+    text = "older results, the reference of the check; none if there are none yet"
+    option(group, "--baseline PATH", text, nargs="+", default=[])
     option(group, "--candidate PATH", "results to check", nargs="+", default=[])
     text = "fail if throughput drops by more than PCT (default: 0%%, if there is no --threshold)"
     option(group, "--max-slowdown PCT", text)

@@ -16,8 +16,8 @@ The interval covers this run only: it is the uncertainty of this run's mean. Oth
 outside it.
 
 Exit status: 0 the training is complete or the interval is narrow enough, 1 slower than --max-slowdown allows,
-2 wrong usage, 5 the training failed or stalled longer than --max-stall allows, 6 the training ended, or Ctrl-C was
-pressed, before the interval was narrow enough.
+2 wrong usage, 5 the training failed, was stopped, or stalled longer than --max-stall allows, 6 the training ended, or
+Ctrl-C was pressed, before the interval was narrow enough.
 """
 
 

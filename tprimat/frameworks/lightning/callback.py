@@ -17,7 +17,6 @@ from tprimat.frameworks.lightning.description import describe
 from tprimat.frameworks.lightning.step_metrics import ABSENT, StepMetrics
 from tprimat.record import outcome
 from tprimat.record.options import Benchmark
-from tprimat.record.outcome import Outcome
 from tprimat.record.ranks import Process
 
 
@@ -118,7 +117,7 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Write the result."""
         if self._recording:
-            stopped = self.stop_reason and Outcome("complete", self.stop_reason)
+            stopped = outcome.stopped_by(self.stop_reason) if self.stop_reason else None
             self._recording.end(stopped or outcome.of_trainer(trainer), regular=True)
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:

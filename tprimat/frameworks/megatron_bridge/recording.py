@@ -18,7 +18,7 @@ from tprimat.frameworks.request import MOCK, Request
 from tprimat.record import ranks, shapes
 from tprimat.record.describe import number
 from tprimat.record.options import Benchmark
-from tprimat.record.outcome import Outcome
+from tprimat.record.outcome import stopped_by
 from tprimat.record.progress import reporter
 from tprimat.record.scalars import LOSS, NORM
 from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig, Run, TrainingConfig
@@ -84,7 +84,7 @@ class BridgeBenchmark(Benchmark):
     def on_train_end(self, context: Any) -> None:
         """Write the result."""
         if self._recording:
-            self._recording.end(Outcome("complete", self.stop_reason), regular=True)
+            self._recording.end(stopped_by(self.stop_reason), regular=True)
 
     def fail(self, error: BaseException) -> None:
         """Write what there is of a training that an exception ended, with the reason."""

@@ -18,6 +18,7 @@ from tprimat import files
 from tprimat.catalog import gpus
 from tprimat.errors import UnreadableError
 from tprimat.read.parsing.text import Line
+from tprimat.redaction import REMOVED, redacted
 from tprimat.results.result_file import without_secrets
 from tprimat.results.run import Environment, GpuInfo, ModelConfig, ParallelismConfig, Platform, Run, TrainingConfig
 
@@ -94,7 +95,9 @@ def not_one(path: Path, error: Exception) -> UnreadableError:
 
 def belongs(record: StartRecord, lines: Iterable[Line]) -> bool:
     """Return whether a log with these first lines belongs to the training of a record."""
-    return any(record.experiment in line.text for line in islice(lines, _LINES_WITH_NAME))
+    name, is_shortened = record.experiment, REMOVED in record.experiment
+    first = islice(lines, _LINES_WITH_NAME)
+    return any(name in (redacted(line.text) if is_shortened else line.text) for line in first)
 
 
 def _same_gpu(one: str, other: str) -> bool:

@@ -23,10 +23,11 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.transformers.description import NAME, describe, sizes_of
 from tprimat.record import outcome
 from tprimat.record.options import Benchmark
-from tprimat.record.outcome import Outcome
 from tprimat.record.ranks import Process
 from tprimat.record.recorder import Record
 from tprimat.record.scalars import LOSS, NORM
+from tprimat.results.fields import LARGEST_VALUE
+from tprimat.results.outcome import Outcome
 
 HEADING = "trainer-benchmark-callback"
 
@@ -145,7 +146,11 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
                 # Newer versions give some of them as text.
                 if isinstance(logs.get(name), (int, float, str)):
                     with contextlib.suppress(ValueError):
-                        values[state.global_step] = float(logs[name])
+                        value = float(logs[name])
+                        if abs(value) <= LARGEST_VALUE:
+                            values[state.global_step] = value
+                        else:
+                            self._recorder.not_finite[name].append(state.global_step)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Write the result."""

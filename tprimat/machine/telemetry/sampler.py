@@ -108,7 +108,9 @@ class Sampler:
             self._trace = Path(name).open("rb")  # noqa: SIM115 - stop() closes it
             self._child = subprocess.Popen(
                 (sys.executable, "-m", __name__, *arguments),
-                env={**os.environ, "PYTHONPATH": python_path()},
+                # In the current directory `-m` would import a json.py that lies there.
+                cwd=sys.prefix,
+                env={**os.environ, "PYTHONPATH": python_path(), VARIABLE: _absolute(os.environ.get(VARIABLE, ""))},
                 stdin=subprocess.DEVNULL,
                 stdout=handle,
                 stderr=subprocess.DEVNULL,
@@ -137,10 +139,15 @@ def choose(telemetry: str) -> None:
         if recorded is None:
             raise UsageError(f"{VARIABLE}: {path} is not a telemetry trace", heading="wrong-usage")
         # Runs run in another directory.
-        os.environ[VARIABLE] = f"{REPLAY}{path.absolute()}"
+        os.environ[VARIABLE] = _absolute(chosen)
     elif chosen not in ("", OFF):
         problem = f"{VARIABLE}={chosen} is unknown"
         raise UsageError(problem, hint=f"set it to {OFF} or {REPLAY}FILE, or unset it", heading="wrong-usage")
+
+
+def _absolute(chosen: str) -> str:
+    """Return a value of VARIABLE that means the same file in every directory."""
+    return f"{REPLAY}{Path(chosen.removeprefix(REPLAY)).absolute()}" if chosen.startswith(REPLAY) else chosen
 
 
 def why_unreadable(platform: Platform, devices: Sequence[Device]) -> str | None:

@@ -28,6 +28,7 @@ from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import LoggedValues, count, number, state, statements
 from tprimat.results.account import Timing
+from tprimat.results.outcome import ending_of, outcome_of
 from tprimat.results.run import TrainingConfig
 from tprimat.settings.rows import names
 
@@ -223,7 +224,7 @@ class Reader(StepReader):
         run.timing = _TIMING["pipeline" if "pipeline" in self._kinds else "timer"]
         if all(later.step == record.step + 1 for record, later in itertools.pairwise(records)):
             run.timing = msgspec.structs.replace(run.timing, kind="timer")
-        run.fixed_status = ("complete", None) if profile_only else None
+        run.fixed = outcome_of(ending_of(ended=True)) if profile_only else None
         self.figures = profile.figures()
         # The first print of the parts is excluded as warm-up.
         run.breakdown = {name: statistics.fmean(ms[1:] or ms) / 1e3 for name, ms in self._milliseconds.items()}

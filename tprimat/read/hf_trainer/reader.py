@@ -61,6 +61,8 @@ _STATEMENTS = statements(
         r"\btrainable params: (?P<trainable_parameters>[\d,]{1,19}) \|\| all params: (?P<num_parameters>[\d,]{1,19})",
     ),
 )
+LARGEST_EPOCH = 1e6
+"""No training sees its data more often. Steps are computed with it, which an infinite one would end."""
 _OUTPUT = re.compile(r"\bTrainOutput\(global_step=(\d{1,12})\b")
 
 
@@ -179,7 +181,9 @@ class Reader:
             training.doubles += 1
         else:
             printed = fields.printed_step(values)[0]
-            entry = _Entry(line, values, number(values.get("epoch")), dict(self._bars), printed, stamp=stamp)
+            epoch = number(values.get("epoch"))
+            epoch = epoch if epoch is not None and 0 <= epoch <= LARGEST_EPOCH else None
+            entry = _Entry(line, values, epoch, dict(self._bars), printed, stamp=stamp)
             self._training_of(entry, training).entries.append(entry)
             self._waiting = [*self._waiting[-8:], entry]
 
@@ -233,6 +237,9 @@ class Reader:
         resumed = (marks[-1] or 0) if marks else 0
         if resumed and summaries:
             training.warnings.append(fields.resumed_warning(resumed))
+        # The bar of a training that logs every tenth step goes on to the end: 25/25, after a record at step 20.
+        planned = stated.count("max_steps")
+        reached = planned is not None and self._bars.get(planned) == planned and training is self._trainings[-1]
         is_axolotl = self._axolotl or any(key in entry.values for entry in entries for key in fields.AXOLOTL)
         return fields.builder(
             training,
@@ -243,7 +250,7 @@ class Reader:
             if summaries
             else {},
             unknown=unknown,
-            ended=bool(summaries) or None,
+            ended=bool(summaries) or reached or None,
             notes=tuple(notes),
         ).reading()
 

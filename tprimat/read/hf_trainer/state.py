@@ -9,6 +9,7 @@ from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.values import count, json_object, number, state
+from tprimat.results.outcome import ending_of, outcome_of
 
 LARGEST = 1 << 28
 """Bytes. A million records take some 150 MB."""
@@ -88,7 +89,7 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
         "trainer_state.json",
         lines=False,
         figures=summary,
-        fixed_status=None if done or not training.records else ("incomplete", reason),
+        fixed=None if done or not training.records else outcome_of(ending_of(), reason),
         ended=done or None,
         notes=tuple(fields.evaluations_note(len(evaluations))),
     )

@@ -13,6 +13,7 @@ from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import state
 from tprimat.results.account import Timing
+from tprimat.results.outcome import ending_of, outcome_of
 from tprimat.results.trace import IDLE, Trace
 from tprimat.text import counted
 from tprimat.units import GB
@@ -78,7 +79,7 @@ def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[Pars
         gpu=gpu,
         breakdown=breakdown_of(trace),
         trace=trace,
-        fixed_status=("complete", None),
+        fixed=outcome_of(ending_of(ended=True)),
         of_training=False,
         notes=(f"means over {len(parts)} traces",) if len(parts) > 1 else (),
     )

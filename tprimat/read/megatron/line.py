@@ -19,7 +19,7 @@ from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP
 
 ANCHOR = re.compile(r"iteration\s+(\d{1,12})\s*/\s*(\d{1,12})\s*\|")
-TIMED = "elapsed time per iteration (ms)"
+TIMED = "elapsed time per iteration"
 """What every iteration line holds and no other line does."""
 
 _NUMBER = r"([-+]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?|[-+]?(?:nan|inf(?:inity)?))"
@@ -238,7 +238,7 @@ def _record(
     for segment in text[begin:end].split("|"):
         name, colon, _ = segment.partition(":")
         value, begin = begin + len(name) + 1, begin + len(segment) + 1
-        name = " ".join(name.lower().split())
+        name = " ".join(name.lower().replace("(", " (").split())  # also of "iteration(ms)"
         label = _BY_NAME.get(name) if colon else None
         if label is None:
             if name not in _LEFT_OUT and _UNREAD.fullmatch(name) and _PAIR.fullmatch(text, value, begin - 1):

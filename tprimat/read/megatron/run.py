@@ -7,7 +7,7 @@ native_metrics holds, as series: `tokens_per_second_per_gpu`, `tflops_per_gpu`, 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tprimat.catalog import gpus
@@ -17,11 +17,13 @@ from tprimat.read.megatron.training import MegatronTraining
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.placing import Row
-from tprimat.read.parsing.remarks import RATE_AGREEMENT, check_stamps, disagreement, missing, spans, unread_labels
+from tprimat.read.parsing.records import afterwards
+from tprimat.read.parsing.remarks import RATE_AGREEMENT, disagreement, missing, spans, unread_labels
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of, timer
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values
 from tprimat.results.fields import LARGEST_COUNT
-from tprimat.results.run import ModelConfig, ParallelismConfig, Status, TrainingConfig
+from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
+from tprimat.results.run import ModelConfig, ParallelismConfig, TrainingConfig
 from tprimat.units import gib_to_gb
 
 _NATIVE = {
@@ -123,7 +125,6 @@ class MegatronRun(RunBuilder):
         warnings = [*training.warnings, *training.many_restarts(), *training.conflicts, *doubts]
         seconds, windows = times.step_times(training, self.fields.count("logging_steps"), warnings)
         _warn_of_missing(table, seconds, windows, warnings)
-        warnings += check_stamps(_stamped(table, seconds, windows))
         _check_rates(table, seconds, sizes, warnings)
         native = {name: table.column(field) for name, field in _NATIVE.items() if table.present(field)}
         if used := native.get("memory_device_used_gb"):
@@ -138,6 +139,11 @@ class MegatronRun(RunBuilder):
             "lines": tuple(table.lines),
             "native_metrics": native,
         }, warnings
+
+    def not_finite(self) -> list[int]:
+        """Return the steps whose loss is NaN or infinite."""
+        pairs = zip(self.training.table.iterations, self.training.table.kinds, strict=True)
+        return [iteration for iteration, kind in pairs if "loss" in kind.not_finite]
 
     def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
@@ -154,33 +160,40 @@ class MegatronRun(RunBuilder):
         """Return nothing: what else is unknown is among the last remarks."""
         return []
 
-    def status(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> tuple[Status, str | None]:
-        """Return the status and its reason; may add warnings."""
+    def outcome(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> Outcome:
+        """Return how it ended; may add warnings."""
         around, table = self.training.around, self.training.table
-        cause, success = around.causes.reason(), around.marks.get("success")
+        cause, success = around.causes.cause(), around.marks.get("success")
         if not len(table):
+            ending = ending_of(ended=success is not None, cause=cause)
             if success:
-                return "incomplete", (
+                reason = (
                     f"the run completed (line {success}), but the log has no iteration line: import "
                     "logs/pre_trainer/rank-N/debug.log of the last rank, or set stderr_sink_level to DEBUG"
                 )
-            return "failed", cause or "log ends before the first iteration without an error"
+                return Outcome("incomplete", reason, ending)
+            without = "log ends before the first iteration without an error"
+            return Outcome("failed", cause.sentence if cause else without, ending)
         last, requested = table.last, table.latest.planned
         if success and success < max(table.lines):
             success = None
-        if last >= requested or success:
-            if last < requested and around.exited:
-                return "complete", f"{last} of max_steps={requested} steps: Megatron exited {around.exited}"
+        exited = last < requested and success is not None and around.exited
+        asked = Cause("stopped", f"Megatron exited {exited}", success) if exited else None
+        ending = ending_of(last, requested, ended=success is not None, asked=asked, cause=cause)
+        if ending.kind == "finished":
+            if asked is not None:
+                return outcome_of(ending, f"{last} of max_steps={requested} steps: {asked.text}")
             if last < requested:
                 warnings.append(f"stopped early, after iteration {last} of {requested} (line {success})")
-            if around.causes.exit_code:
-                warnings.append(f"the run completed, then: {cause}")
-            return "complete", None
+            warnings += afterwards(around.causes)
+            return outcome_of(ending)
         ended = f"log ends at iteration {last} of {requested}"
         if self.training.cut_off:
-            return "incomplete", f"{ended}; file truncated within the line of iteration {self.training.cut_off}"
-        end = f": {cause}" if cause else " without an error (killed, still running, or truncated)"
-        return "incomplete", f"{ended}{end}"
+            return outcome_of(
+                ending_of(), f"{ended}; file truncated within the line of iteration {self.training.cut_off}"
+            )
+        end = f": {cause.sentence}" if cause else " without an error (killed, still running, or truncated)"
+        return outcome_of(ending, f"{ended}{end}")
 
     def _memory(self) -> dict[str, float]:
         around, table = self.training.around, self.training.table
@@ -234,7 +247,6 @@ def _warn_of_missing(
             warnings.append(words.format(where))
 
     kinds = list(table.kinds)
-    warn("loss is not a number at {}", ("loss" in kind.not_finite for kind in kinds))
     warn("gradient norm is not finite at {}", ("grad_norm" in kind.not_finite for kind in kinds))
     warn("optimizer steps skipped at {}; they count as steps", table.column("skipped"))
     warn("NaN iterations counted at {}", table.column("nans"))
@@ -247,19 +259,6 @@ def _warn_of_missing(
         without = (loss is None and not skip and "loss" not in kind.not_finite for loss, skip, kind in lines)
         warn("no loss printed at {}", without)
     warnings += missing(table.iterations, windows, "iteration", "no line for")
-
-
-def _stamped(
-    table: Table, seconds: Sequence[float | None], windows: Sequence[int]
-) -> Iterator[tuple[float | None, float, float | None]]:
-    """Yield what check_stamps() takes; a gap between two iterations leaves the time of the later one open."""
-    before, clock = 0, None
-    for iteration, at, kind, time, window in zip(
-        table.iterations, table.micros, table.kinds, seconds, windows, strict=True
-    ):
-        known = iteration - before == window and kind.aware is clock
-        before, clock = iteration, kind.aware
-        yield None if clock is None else at / 1e6, kind.resolution, time * window if time and known else None
 
 
 def _check_rates(records: Table, seconds: Sequence[float | None], sizes: TrainingConfig, warnings: list[str]) -> None:

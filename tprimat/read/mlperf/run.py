@@ -23,7 +23,9 @@ from tprimat.read.parsing.remarks import spans
 from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, count, number, precision_of, state
 from tprimat.results.account import Entry, Timing
-from tprimat.results.run import ModelConfig, ParallelismConfig, Run, Status, TrainingConfig
+from tprimat.results.ending import Ending
+from tprimat.results.outcome import Outcome, ending_of, outcome_of
+from tprimat.results.run import ModelConfig, ParallelismConfig, Run, TrainingConfig
 
 _COVERS: dict[str | None, str] = {
     "block": "mean between evaluations, by the submitter's timer",
@@ -228,18 +230,23 @@ class MlperfRun(RunBuilder):
             return None
         return datetime.datetime.fromtimestamp(begun.time, datetime.timezone.utc).isoformat()
 
-    def status(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> tuple[Status, str | None]:
-        """Return the status and its reason."""
+    def outcome(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> Outcome:
+        """Return how it ended."""
         training, steps = self.training, self.training.found.steps
-        cause = training.around.causes.reason()
+        cause = training.around.causes.cause()
         if training.end:
             line, status = training.end
             ended = f"the run ended with status {status or 'no status'} (line {line}) without reaching the target"
-            return ("complete", None) if status == "success" else ("incomplete", ended)
+            if status == "success":
+                return outcome_of(ending_of(ended=True))
+            # A run that misses the target has done the steps that its rules allow.
+            return Outcome("incomplete", ended, Ending(kind="finished", cause=f"run_stop: {status}", line=line))
+        ending = ending_of(cause=cause)
         if "run_start" not in training.milestones and not steps:
-            return "failed", cause or "log ends before the training starts (no run_start)"
+            without = "log ends before the training starts (no run_start)"
+            return Outcome("failed", cause.sentence if cause else without, ending)
         last = max((*steps[-1:], *(entry.last_step or 0 for entry in training.timeline)), default=0)
-        return "incomplete", f"no run_stop: log ends at step {last}" + (f": {cause}" if cause else "")
+        return outcome_of(ending, f"no run_stop: log ends at step {last}" + (f": {cause.sentence}" if cause else ""))
 
 
 @dataclasses.dataclass
@@ -289,5 +296,5 @@ def summary_builder(printed: Mapping[str, tuple[str, int]]) -> RunBuilder:
         timing=Timing(),
         rate=None,
         figures=figures,
-        fixed_status=("incomplete", "a summary, not a log: it doesn't say how the training ended"),
+        fixed=outcome_of(ending_of(), "a summary, not a log: it doesn't say how the training ended"),
     )

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from tprimat.catalog import gpus
+from tprimat.redaction import redacted_start
 from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, Environment, GpuInfo, Platform, Run, SoftwareStack
 from tprimat.units import gib_to_gb, round_figure
 
@@ -68,7 +69,7 @@ def of(description: Mapping[str, Any] | None) -> System | None:
 
     def word(name: str) -> str | None:
         value = description.get(name)
-        text = " ".join(str(value).split())[:200] if isinstance(value, (str, int, float)) else ""
+        text = redacted_start(" ".join(str(value).split()), 200) if isinstance(value, (str, int, float)) else ""
         return None if not text or text.lower() in ("n/a", "none") or "UNKNOWN_MLPERF" in text else text
 
     device, framework = word("accelerator_model_name"), word("framework")

@@ -10,6 +10,7 @@ from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.parsed_log import columns_of
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import json_object, number
+from tprimat.redaction import redacted_start
 from tprimat.text import plain
 
 MOST = 3
@@ -74,7 +75,8 @@ def described(line: Line | None, examples: Mapping[str, str]) -> str:
         return ""
     names = formats(line.text, examples)
     nearest = f"; the nearest formats are {', '.join(names)}" if names else ""
-    return f"; line {line.number} looks like a step, “{plain(line.text.strip(), 100)}”{nearest}"
+    shown = plain(redacted_start(line.text.strip(), _LONGEST), 100)
+    return f"; line {line.number} looks like a step, “{shown}”{nearest}"
 
 
 def _words(lines: Iterable[str]) -> Iterable[str]:

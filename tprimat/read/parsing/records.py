@@ -12,7 +12,7 @@ from tprimat.read.parsing.failures import FailureReasons, may_name_a_cause
 from tprimat.read.parsing.text import NO_YEAR, Stamp, first_stamp
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, name_and_unit, number, summary_values
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP
-from tprimat.results.run import Status
+from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
 
 FIGURES = ("seconds", "loss", "learning_rate", "grad_norm")
 """Values of a record that are fields of its own."""
@@ -143,6 +143,9 @@ class LogContext:
         self.marks = later.marks | self.marks
         self.first_stamp = self.first_stamp or later.first_stamp
         self.events.absorb(later.events)
+        if all(mark.kind != "start" for mark in later.events.marks):
+            # A training that its user stops may do a few more steps.
+            later.causes.asked = later.causes.asked or self.causes.asked
         self.causes = later.causes
 
 
@@ -283,27 +286,46 @@ def timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
     return first.time.isoformat()
 
 
-def status(training: LoggedTraining, planned: int | None, done: int | None) -> tuple[Status, str | None]:
-    """Return whether all planned steps are there, and why not; `done` is the last one, counted from 1."""
-    around = training.around
-    cause = around.causes.reason()
-    if not training.records:
-        if "success" in around.marks:
-            return "incomplete", f"the run completed (line {around.marks['success']}) but logged no step"
-        return "failed", cause or "log ends before the first step without an error"
-    assert training.last is not None
-    last = done or training.last.step
-    success = around.marks.get("success")
-    if (planned and last >= planned) or (success and success >= training.last.line):
-        if around.causes.exit_code:
-            training.warnings.append(f"the run completed, then: {cause}")
-        return "complete", None
+def outcome(
+    training: LoggedTraining,
+    planned: int | None,
+    done: int | None,
+    warnings: list[str],
+    known: Cause | None = None,
+) -> Outcome:
+    """Return how a training ended and its status; may add warnings.
+
+    Args:
+        training: whose log is over.
+        planned: steps that were asked for.
+        done: its last step, counted from 1.
+        warnings: of the run.
+        known: what its source records as the cause, beside the lines.
+    """
+    around, last = training.around, training.last
+    cause, success = known or around.causes.cause(), around.marks.get("success")
+    step = done or (last.step if last else 0)
+    ended = success is not None and (last is None or success >= last.line)
+    ending = ending_of(step, planned, ended=ended, asked=around.causes.asked, cause=cause)
+    if last is None:
+        if ended:
+            return Outcome("incomplete", f"the run completed (line {success}) but logged no step", ending)
+        return Outcome("failed", cause.sentence if cause else "log ends before the first step without an error", ending)
     of = f" of {planned}" if planned else ""
+    if ending.kind == "finished":
+        warnings += afterwards(around.causes, known)
+        is_short = ending.cause is not None and planned and step < planned
+        return outcome_of(ending, f"{step} of max_steps={planned} steps: {ending.cause}" if is_short else None)
     if training.cut_off is not None:
-        return "incomplete", f"log ends at step {last}{of}; file truncated within the next record"
-    if cause:
-        return "incomplete", f"log ends at step {last}{of}: {cause}"
-    if planned:
-        why = "without an error (killed, still running, or truncated)"
-        return "incomplete", f"log ends at step {last} of {planned} {why}"
-    return "incomplete", f"log ends at step {last}; neither the planned steps nor a normal end are logged"
+        return outcome_of(ending_of(), f"log ends at step {step}{of}; file truncated within the next record")
+    if known is not None:
+        return outcome_of(ending, known.text)
+    without = " without an error (killed, still running, or truncated)"
+    why = without if planned else "; neither the planned steps nor a normal end are logged"
+    return outcome_of(ending, f"log ends at step {step}{of}{f': {cause.sentence}' if cause else why}")
+
+
+def afterwards(causes: FailureReasons, known: Cause | None = None) -> list[str]:
+    """Return a warning of what failed once a training had done its steps, if its launcher or its source says so."""
+    cause = known or (causes.cause() if causes.exit_code else None)
+    return [f"the run completed, then: {cause.sentence}"] if cause is not None and cause.kind == "failed" else []

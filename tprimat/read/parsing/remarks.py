@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
+from tprimat.notes import Note
 from tprimat.read.parsing.records import LoggedTraining, Record
 
 RATE_AGREEMENT = 0.01
@@ -21,9 +21,8 @@ def warnings_of(training: LoggedTraining) -> list[str]:
         if where := spans((record.step, record.step) for record in those):
             warnings.append(f"{words} at {where}")
 
-    warn("loss is not a number", (each for each in records if "loss" in each.not_finite))
     warn("gradient norm is not finite", (each for each in records if "grad_norm" in each.not_finite))
-    warnings += [*check_stamps(_stamped(records)), *_varying_tokens(records)]
+    warnings += _varying_tokens(records)
     if any(each.loss is not None for each in records):
         without = (each for each in records if each.loss is None and "loss" not in each.not_finite)
         warn("no loss printed", without)
@@ -31,6 +30,14 @@ def warnings_of(training: LoggedTraining) -> list[str]:
         warn("no step time printed", (each for each in records if each.seconds is None))
     warnings += unread_labels(name for each in records for name in each.unread)
     return warnings + missing([each.step for each in records], [each.window or 1 for each in records])
+
+
+def loss_not_finite(steps: Sequence[int]) -> tuple[Note, ...]:
+    """Return the note on steps whose loss is NaN or infinite, as a Run counts them; none for none."""
+    if not steps:
+        return ()
+    where = spans((step, step) for step in steps)
+    return (Note("loss-not-finite", {"steps": where, "first": steps[0], "last": steps[-1]}),)
 
 
 def missing(steps: Sequence[int], windows: Sequence[int], noun: str = "step", words: str = "no record of") -> list[str]:
@@ -73,43 +80,8 @@ def spans(stretches: Iterable[tuple[int, int]], noun: str = "step") -> str:
     return f"{noun}{'s' if steps > 1 else ''} {', '.join(words)}" if words else ""
 
 
-CONTRADICTION = 1.8
-"""Time between the stamps over the printed time, or its inverse, from which one of them must be wrong."""
-
-LEAST_BLOCKS = 5
-"""Stretches of a log that decide whether time stamps contradict the step times."""
-
 STAMPED_STEPS = 20.0
 """Least time of a stretch, in resolutions of the log's times, that shows how long a step takes."""
-
-
-def check_stamps(rows: Iterable[tuple[float | None, float, float | None]]) -> list[str]:
-    """Return a warning where the time between records is twice their printed time, or half of it.
-
-    A row has the time at which it was printed, s (None if unknown), its resolution, s, and the time of its steps, s.
-    """
-    shares = []
-    begin: float | None = None
-    printed = 0.0
-    for at, resolution, seconds in rows:
-        if at is None or seconds is None or begin is None or at < begin:
-            begin, printed = at, 0.0
-            continue
-        printed += seconds
-        if printed >= STAMPED_STEPS * resolution:
-            shares.append((at - begin) / printed)
-            begin, printed = at, 0.0
-    if len(shares) < LEAST_BLOCKS or sum(share < 0.05 for share in shares) > len(shares) / 10:
-        # Of lines that were written in bursts the stamps say nothing.
-        return []
-    share = statistics.median(shares)
-    if 1 / CONTRADICTION < share < CONTRADICTION:
-        return []
-    return [
-        f"time stamps are {share:.2g}× the printed step times apart (median): one of them is wrong, or steps are "
-        "missing"
-    ]
-
 
 VARYING = 1.05
 """Largest over smallest number of tokens in a step from which the lengths of sequences vary."""
@@ -130,18 +102,6 @@ def _varying_tokens(records: Sequence[Record]) -> list[str]:
     return [
         f"sequence lengths vary: {min(counts):,.0f} to {max(counts):,.0f} tokens per step, so step times vary with them"
     ]
-
-
-def _stamped(records: Sequence[Record]) -> Iterator[tuple[float | None, float, float | None]]:
-    """Yield what check_stamps() takes of records; a gap between two leaves the time of the later one open."""
-    first = next((each.stamp for each in records if each.stamp), None)
-    before = 0
-    for each in records:
-        window = each.window or 1
-        time = each.seconds * window if each.seconds is not None and each.step - before == window else None
-        at = each.stamp.seconds_after(first) if each.stamp and first else None
-        yield at, each.stamp.resolution if each.stamp else 0.0, time
-        before = each.step
 
 
 def check_rates(records: Iterable[Record], name: str, tokens: int, devices: int | None) -> list[str]:

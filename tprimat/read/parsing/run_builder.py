@@ -13,15 +13,20 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
+import msgspec
+
 from tprimat.catalog import gpus, models
-from tprimat.read.parsing import records, remarks, timeline
+from tprimat.notes import Note
+from tprimat.read.parsing import records, remarks, stamps, timeline
 from tprimat.read.parsing.events import Time
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.placing import Row
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.values import LoggedValues
+from tprimat.redaction import redacted_start
 from tprimat.results.account import Timing
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP
+from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
 from tprimat.results.run import (
     Data,
     Environment,
@@ -34,7 +39,6 @@ from tprimat.results.run import (
     Run,
     SoftwareStack,
     Source,
-    Status,
     TrainingConfig,
 )
 from tprimat.results.trace import Trace
@@ -56,7 +60,7 @@ timer = functools.partial(Timing, kind="timer", over_ranks="rank 0")
 class RunBuilder:
     """Builder of the Run of one training whose source is read completely.
 
-    A log format whose records or endings need more overrides series(), status() or unknowns().
+    A log format whose records or endings need more overrides series(), outcome() or unknowns().
 
     Attributes:
         framework, log_format: as in a result.
@@ -75,7 +79,8 @@ class RunBuilder:
         settings: further settings of the training, in the framework's own names.
         unknown: why something is unknown, by the field's name; a warning if it stays so.
         ended: whether the source says that the training was done; None: records and marks tell.
-        fixed_status: status and reason if the source isn't a log of a training at all.
+        cause: of its end, if the source records that beside its lines.
+        fixed: its end, if the source isn't a log of a training at all.
         timestamp: if the source states it otherwise than by the first time in it.
         shape: of the model, if it isn't among the statements.
         label: what the source itself calls this side.
@@ -101,7 +106,8 @@ class RunBuilder:
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     unknown: dict[str, str] = dataclasses.field(default_factory=dict)
     ended: bool | None = None
-    fixed_status: tuple[Status, str | None] | None = None
+    cause: Cause | None = None
+    fixed: Outcome | None = None
     timestamp: str | None = None
     shape: ModelConfig | None = None
     label: str | None = None
@@ -129,7 +135,7 @@ class RunBuilder:
         """Return the Run; values that the user has `given`, by field, take precedence over the source's."""
         stated, errors = self.stated, []
         if (named := stated.word("device_name")) and gpus.is_error(named):
-            errors.append(f"in the place of the GPU's name the source has an error text: {named[:120]}")
+            errors.append(f"in the place of the GPU's name the source has an error text: {redacted_start(named, 120)}")
             del stated["device_name"]
         sizes, spread = self.sizes(given)
         shape = self.shape or shape_of(stated)
@@ -141,10 +147,15 @@ class RunBuilder:
         for name, words in _SIZES.items():
             if (span := stated.word(name)) and name not in known:
                 warnings.append(f"{words} changes during the run ({span}): no throughput in tokens")
-        status, reason = self.fixed_status or self.status(sizes.max_steps, series, warnings)
+        outcome = self.fixed or self.outcome(sizes.max_steps, series, warnings)
         timestamp = self.started(warnings)
         warnings += self.remarks
         rows = list(self.rows(series))
+        timing = self.timing
+        code, share = self.stamps(rows, series) or ("", 1.0)
+        if code == stamps.OWN_CLOCK:
+            series["step_times"] = tuple(time and round(time * share, 9) for time in series["step_times"])
+            timing = msgspec.structs.replace(timing, kind="stamps", clock="the time stamps of the log")
         times = timeline.of(rows, self.training.around.events, self.training.again)
         if times and (changed := timeline.clock_change(rows, self.training.around.events)):
             times = ()
@@ -157,8 +168,9 @@ class RunBuilder:
         series["native_metrics"] = {**_finite(self.figures), **series["native_metrics"]}
         stack = stated.word("software_stack")
         return Run(
-            status=status,
-            status_reason=reason,
+            status=outcome.status,
+            status_reason=outcome.reason,
+            ending=outcome.ending,
             platform=platform_of(stated),
             framework=self.framework,
             model=model,
@@ -166,6 +178,7 @@ class RunBuilder:
             label=self.label,
             timestamp=timestamp,
             warnings=tuple(dict.fromkeys(warnings)),
+            notes=(*remarks.loss_not_finite(self.not_finite()), *([Note(code, {"share": share})] if code else ())),
             source=Source(kind="log", dialect=self.log_format),
             gpu_info=GpuInfo(
                 device_name=stated.word("device_name"),
@@ -181,7 +194,7 @@ class RunBuilder:
             parallelism_config=spread,
             optimizer=optimizer_of(stated),
             data=Data(kind=stated.word("data")),
-            timing=self.timing,
+            timing=timing,
             framework_config=self.settings,
             memory_metrics=MemoryMetrics(**{name: gb for name, gb in self.memory.items() if 0 <= gb < math.inf}),
             breakdown=_finite(self.breakdown),
@@ -217,6 +230,10 @@ class RunBuilder:
             series["lines"] = (None,) * len(found)
         return series, warnings
 
+    def not_finite(self) -> list[int]:
+        """Return the steps whose loss is NaN or infinite, as a Run counts them."""
+        return [each.step + self.shift for each in self.training.ordered() if "loss" in each.not_finite]
+
     def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
         """Return a warning, with the reason, for everything that stays unknown."""
         warnings = []
@@ -232,17 +249,35 @@ class RunBuilder:
             warnings.append("the source doesn't state the GPU's name")
         return warnings + [why for name, why in self.unknown.items() if name not in (*_SIZES, "step_times")]
 
-    def status(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> tuple[Status, str | None]:
-        """Return the status and its reason; may add warnings."""
+    def outcome(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> Outcome:
+        """Return how it ended; may add warnings."""
         if self.ended is True:
-            return "complete", None
-        return records.status(self.training, planned, series["steps"][-1] if series["steps"] else None)
+            causes = self.training.around.causes
+            warnings += records.afterwards(causes)
+            return outcome_of(ending_of(ended=True, asked=causes.asked))
+        done = series["steps"][-1] if series["steps"] else None
+        return records.outcome(self.training, planned, done, warnings, self.cause)
 
     def started(self, warnings: list[str]) -> str | None:
         """Return when the training began, with its offset; None, and a warning, if that is unknown."""
         if self.timestamp or not self.of_training:
             return self.timestamp
         return records.timestamp(self.training.around.first_stamp, warnings)
+
+    def stamps(self, rows: list[tuple[Row, Time, float]], series: Mapping[str, Any]) -> tuple[str, float] | None:
+        """Return what the time stamps of the records have against their printed times; None if nothing."""
+        is_elapsed, kind = any(clock == "elapsed" for _, clock, _ in rows), self.timing.kind
+        if kind == "stamps" and is_elapsed:
+            # The one is made of the other.
+            return None
+        printed = zip(series["steps"], series["step_times"], series["window_steps"], strict=True)
+        times = {step: (seconds, 1 if kind == "sampled" else window) for step, seconds, window in printed}
+        apart = [*self.training.again, *(mark.line for mark in self.training.around.events.marks)]
+        found = stamps.contradiction(rows, times, apart)
+        # A tracker has rows when it likes, and of a user's own column or pattern only the user knows what it is.
+        if found and found[0] == stamps.OWN_CLOCK and (is_elapsed or self.framework == "own"):
+            return stamps.CONTRADICT, found[1]
+        return found
 
     def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""

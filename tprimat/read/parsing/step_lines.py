@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.options import ECHOES, options_in
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, peaks, set_times, set_windows
@@ -200,6 +201,8 @@ class ElapsedReader(StepReader):
                 self._is_coarse = self._is_coarse or exact is None
                 record.put("elapsed_seconds", seconds if exact is None else exact)
             self.sorter.take(record)
+        elif planned and step >= planned:
+            self.sorter.pending.marks["success"] = line.number
         return True
 
     def done(self, run: RunBuilder) -> None:
@@ -242,6 +245,7 @@ class BlockReader(StepReader):
         self._step: int | None = None
         self._line = 0
         self._headless = 0
+        self._causes = FailureReasons()
 
     def take(self, line: Line) -> bool:
         """Read a header, a metric, or both on one line."""
@@ -265,6 +269,9 @@ class BlockReader(StepReader):
         """Open the block of a step, None if its header is missing."""
         self.close()
         self._step, self._line = step, line
+        # What fails from here on comes after the step, though its record is made when the block ends.
+        pending = self.sorter.pending
+        self._causes, pending.causes = pending.causes, FailureReasons()
 
     def put(self, name: str, value: str, line: Line) -> None:
         """Add a metric to the open block; a repeated name opens another one, whose header is lost."""
@@ -279,13 +286,19 @@ class BlockReader(StepReader):
         block, self.block = self.block, {}
         step, self._step = self._step, None
         if not block or not self.counts(block):
+            pending = self.sorter.pending
+            if pending.causes.cause() is None:
+                pending.causes = self._causes
             return
         if step is None:
             step = self.step_within(block)
         if step is None:
             self._headless += 1
             step = (self.sorter.last.step if self.sorter.last else 0) + 1
+        pending = self.sorter.pending
+        later, pending.causes = pending.causes, self._causes
         self.sorter.take(self.record(step, self._line, block))
+        self.sorter.pending.causes = later
 
     def step_within(self, block: dict[str, str]) -> int | None:
         """Return the step of a block whose header is missing, if a metric tells it."""

@@ -2,7 +2,8 @@
 
 A log that reaches us was colored for a terminal, went through torchrun, Slurm, docker or
 kubectl, was pasted into a chat (which eats escape bytes), was saved by PowerShell as UTF-16, or
-is cut off. What comes out of here is the text that the training wrote. Knows no log format.
+is cut off. What comes out of here is the text that the training wrote. Knows no log format. Secrets are still in it, so
+that no figure is lost: what is kept of it is redacted.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
-
-from tprimat.redaction import redacted
 
 LONGEST_LINE = 1 << 20
 """Bytes that are kept of a line; a file without line ends must not fill the memory."""
@@ -59,7 +58,7 @@ def lines_of(block: bytes, number: int, *, whole: bool = True) -> Iterator[Line]
     """Yield the lines of a block; `number` is that of the first, `whole` whether a last one without an end is whole."""
     if len(block) > LONGEST_LINE:
         block = _PIECE.sub(lambda piece: piece[0][:LONGEST_LINE], block)
-    text = redacted(clean(block.decode("utf-8", "replace")))
+    text = clean(block.decode("utf-8", "replace"))
     pieces = text.split("\n")
     last = pieces.pop()
     if "\r" not in text and _WRAPPED not in text:
@@ -90,7 +89,7 @@ def _unwrapped(piece: str) -> str:
     if not isinstance(message, str):
         return piece
     shown = message.rstrip("\n").replace("\n", "\r")
-    return redacted(clean(f"{time} {shown}" if isinstance(time, str) and _STAMP.fullmatch(time) else shown))
+    return clean(f"{time} {shown}" if isinstance(time, str) and _STAMP.fullmatch(time) else shown)
 
 
 def _parts(number: int, piece: str, raw: bytes, *, whole: bool) -> Iterator[Line]:

@@ -98,7 +98,8 @@ class TornLines:
             pairs = enumerate(zip(outline, other, strict=False))
             shared = next((place for place, (one, two) in pairs if one != two), min(len(outline), len(other)))
             if shape.count >= LEAST and shared > alike:
-                alike, nearest, is_longer = shared, shape, shared == len(other.rstrip())
+                # Only brackets are left of the other: {"loss": 2.5} and {"loss": 2.5, "accuracy": 0.5}.
+                alike, nearest, is_longer = shared, shape, shared >= len(other.rstrip(" \t\r}])|"))
         end = outline.rfind("0", 0, alike) + 1
         if nearest is None or not end or outline[end:alike].strip():
             return None

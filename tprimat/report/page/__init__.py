@@ -127,10 +127,7 @@ def _title(view: View) -> str:
         models = [plain(view.comparison.models[0].title)]
     if len(models) > 4:
         models[3:] = [counted(len(models) - 3, "more model")]
-    # In the order of the answer: the fastest first.
-    names = list(dict.fromkeys(system.name for system in view.answers[0].model.systems))
-    shown = " vs ".join(names) if len(names) == len(view.names) <= 2 else counted(len(view.names), "system")
-    return f"{' · '.join(models)} · {plain(shown)}"
+    return f"{' · '.join(models)} · {view.report.systems}"
 
 
 def _charts(view: View, drawn: Container[str]) -> Iterator[Part]:

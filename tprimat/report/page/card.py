@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tprimat.analysis.intervals import level
 from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Ratio, SystemResult
 from tprimat.compare.caveats import CODES
@@ -85,14 +86,10 @@ def values(view: View) -> dict[str, Any]:
     }
 
 
-def _title(answer: Answer) -> str:
-    return answer.group.title if len(answer.model.groups) > 1 else answer.model.short_title
-
-
 def _answer(view: View, answer: Answer, *, several: bool) -> Iterator[Part]:
     verdict, leaders = answer.verdict, answer.group.leaders
     if several:
-        texts: list[Inline] = [Strong(f"{answer.model.short_title}:"), " ", *_headline(verdict.headline)]
+        texts: list[Inline] = [Strong(f"{answer.title}:"), " ", *_headline(verdict.headline)]
         if view.headline and leaders is not None:
             texts[2:] = [f"{leaders.system.name} vs {leaders.baseline.name}"]
         yield Paragraph([*texts, f", {verdict.certainty}"] if verdict.certainty else texts)
@@ -153,22 +150,22 @@ def _throughput(view: View, answer: Answer) -> dict[str, Any]:
     longest = max(bar.bounds.high if bar.bounds else bar.value or 0.0 for bar in bars)
 
     def drawn(bar: charts.Bar) -> dict[str, Any]:
-        system, bounds = view.of(bar.system), bar.bounds
-        values: dict[str, Any] = dict.fromkeys(("tip", "fill", "width"), "")
+        system, bounds, runs = view.of(bar.system), bar.bounds, counted(len(bar.system.valid_runs), "run")
+        values: dict[str, Any] = dict.fromkeys(("tip", "fill", "width", "is_open"), "")
         values |= {"color": system.field, "name": system.name, "text": bar.text}
         if bar.value is None:
             values["text"] = f"{rate_of(bar.system)}{' (excluded)' if bar.system.exclusion else ''}"
-        else:
-            values["fill"] = f"{100 * bar.value / longest:.1f}"
-        if bounds is not None:
-            values["width"] = f"{100 * (bounds.high - bounds.low) / longest:.1f}"
-            values["middle"] = f"{50 * (bounds.high + bounds.low) / longest:.1f}"
-            values["tip"] = f"{bounds.coverage:.0%} interval within one run; run-to-run variation is unknown"
-            if bounds.kind == "between":
-                values["tip"] = f"{bounds.coverage:.0%} CI of the mean of {len(bar.system.valid_runs)} runs"
+            return values
+        values["fill"] = f"{100 * bar.value / longest:.1f}"
+        if bounds is None:
+            tip = f"{runs}: run-to-run variation is unknown"
+            return values | {"is_open": "open", "text": f"{bar.text} ({runs})", "tip": tip}
+        values["width"] = f"{100 * (bounds.high - bounds.low) / longest:.1f}"
+        values["middle"] = f"{50 * (bounds.high + bounds.low) / longest:.1f}"
+        values["tip"] = f"{level()} CI of the mean of {runs}"
         return values
 
-    return {"model": _title(answer), "unit": rate_unit(shown), "bars": list(map(drawn, bars))}
+    return {"model": answer.title, "unit": rate_unit(shown), "bars": list(map(drawn, bars))}
 
 
 def _rate(system: SystemResult) -> float:
@@ -220,7 +217,7 @@ def _cost(view: View) -> dict[str, Any] | None:
         costed = [(i, title, work_of([each.system]).amount if len(amounts) > 1 else "") for i, title, each in titled]
         rows.append({"name": group[0].name, "field": group[0].field, "typed": typed, "costs": costed})
     sentences = [
-        {"number": number, "model": _title(answer) if several else "", "text": costs.cost_sentence(found, prices)}
+        {"number": number, "model": answer.title if several else "", "text": costs.cost_sentence(found, prices)}
         for number, answer in enumerate(view.answers)
         if answer.group.leaders is not None and (found := cost(view.comparison, answer.group.leaders)) is not None
     ]
@@ -262,7 +259,7 @@ def _texts(found: Sequence[tuple[Answer, Caveat]], *, several: bool) -> tuple[st
     texts = dict.fromkeys(caveat.text for _, caveat in found)
     if not several or (len(texts) == 1 and len(found) > 1):
         return tuple(texts)
-    return tuple(dict.fromkeys(f"{answer.model.short_title}: {caveat.text}" for answer, caveat in found))
+    return tuple(dict.fromkeys(f"{answer.title}: {caveat.text}" for answer, caveat in found))
 
 
 def _label(caveat: Caveat) -> str:

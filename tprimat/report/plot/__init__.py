@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
+from tprimat.location import elsewhere
 from tprimat.report import tables
 from tprimat.report.plot import bars, charts, curves, lines
 from tprimat.report.plot.items import items_of
@@ -89,12 +90,16 @@ def _matplotlib() -> Iterator[None]:
 
 
 def _loaded() -> Any:
+    # The settings of the user's own directory are not ours, and may be damaged.
+    os.environ["MATPLOTLIBRC"] = os.devnull
     try:
-        import matplotlib
+        # The first place where it looks for settings is the current directory.
+        with elsewhere():
+            import matplotlib
     except ModuleNotFoundError as error:
         package = (error.name or "matplotlib").split(".")[0]
         raise NoMatplotlibError(f"{package} is not installed: pip install {package}") from error
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         raise NoMatplotlibError(
             f"matplotlib can't be loaded ({plain(error, 120)}): pip install --force-reinstall matplotlib"
         ) from error
@@ -155,7 +160,7 @@ def figure(report: Report, *, layout: Layout = "standard") -> Figure:
 def _titles(sheet: Sheet, report: Report) -> None:
     """Write the headline, and below it the certainty and what all systems share."""
     comparison, several = report.comparison, len(report.comparison.models) > 1
-    answers = [(f"{plain(each.model.short_title)}: " if several else "", each) for each in report.answers]
+    answers = [(f"{plain(each.title)}: " if len(report.answers) > 1 else "", each) for each in report.answers]
     points = TITLE_POINTS
     shown = answers[:MOST_HEADLINES]
     certainty = [f"{name}{each.verdict.certainty}" for name, each in shown if each.verdict.certainty]

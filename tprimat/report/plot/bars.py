@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 INTERVAL: dict[str, Any] = {"color": "black", "capsize": 3, "linewidth": 1.2}
 
+OPEN: dict[str, Any] = {"color": "black", "linewidth": 1.2, "linestyle": ":", "marker": ">", "markevery": [1]}
+OPEN_END = 1.08
+"""How an interval that nobody knows is drawn, and where it ends: at so many times the longest bar."""
+
 LEAST_ROW, AIR = 0.42, 0.1
 """Inches from one bar to the next, at least, and around the text of a row."""
 
@@ -84,7 +88,11 @@ def _speed(sheet: Sheet, rows: Sequence[Row], chart: BarChart, reasons: Mapping[
             unit = longest[id(row.item.model)] if is_relative else 1.0
             end = value = bar.value / unit
             _bar(axes, row.item, row.y, value, THICKNESS)
-            if bar.bounds is not None and bar.bounds.kind == "between":
+            if bar.bounds is None and max(counts) > 1:
+                # By how much other runs would differ is unknown: the line goes from nothing beyond the longest bar.
+                end = OPEN_END * (1.0 if is_relative else max(longest.values()))
+                axes.plot([0, end], [row.y, row.y], **OPEN)
+            elif bar.bounds is not None:
                 most = LONGEST_INTERVAL * (1.0 if is_relative else max(longest.values()))
                 end = min(bar.bounds.high / unit, most)
                 axes.errorbar(value, row.y, xerr=[[value - bar.bounds.low / unit], [end - value]], **INTERVAL)
@@ -100,9 +108,9 @@ def _speed(sheet: Sheet, rows: Sequence[Row], chart: BarChart, reasons: Mapping[
 
     title, _, detail = chart.title.rstrip(")").partition(" (")
     if max(counts) > 1:
-        has_bounds = any(bar.bounds is not None and bar.bounds.kind == "between" for bar in chart.bars)
         detail += f"; mean of {max(counts) if len(counts) == 1 else 'the'} runs"
-        detail += f" with {level()} CI" if has_bounds else ""
+        detail += f" with {level()} CI" if any(bar.bounds for bar in chart.bars) else ""
+        detail += "; dotted: unknown" if any(bar.value and not bar.bounds for bar in chart.bars) else ""
     detail += "; axis: share of each model's longest bar" if is_relative else ""
     return Panel(title, detail, draw, _height(rows), left=_left(sheet, rows))
 

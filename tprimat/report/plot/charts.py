@@ -15,11 +15,19 @@ from typing import Literal, NamedTuple
 
 from tprimat import units
 from tprimat.analysis import stats
-from tprimat.analysis.intervals import CONFIDENCE, between_run_interval
+from tprimat.analysis.intervals import between_run_interval
 from tprimat.analysis.summary import WITHHELD
 from tprimat.compare import RunResult, SystemResult
 from tprimat.report import tables
-from tprimat.report.rates import RATE, Bounds, bounds_of, counted_records, plus_minus, rate_of, rate_unit
+from tprimat.report.rates import (
+    RATE,
+    Bounds,
+    bounds_of,
+    counted_records,
+    plus_minus,
+    rate_of,
+    rate_unit,
+)
 from tprimat.text import counted, join_names
 
 LOG_FROM = 4.0
@@ -93,7 +101,7 @@ class Bar:
 
     Attributes:
         text: the value with its interval between runs.
-        bounds: the interval between runs or, of throughput, within the only one.
+        bounds: the interval between runs; None if it is unknown, by one run or by few that differ too much.
     """
 
     system: SystemResult
@@ -166,7 +174,7 @@ def average_step_times(systems: Sequence[SystemResult]) -> BarChart:
     for system in systems:
         value = scale * (system.value(STEP_TIME) or 0.0) or None
         found = between_run_interval([time for run in system.valid_runs if (time := run.value(STEP_TIME))])
-        bounds = None if found is None else Bounds(scale * found.low, scale * found.high, "between", CONFIDENCE)
+        bounds = None if found is None else Bounds(scale * found.low, scale * found.high)
         shown = "" if value is None else text(value)
         if bounds is not None:
             shown += plus_minus(bounds.low, bounds.high) or f" [{text(bounds.low)}–{text(bounds.high)}]"

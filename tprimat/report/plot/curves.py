@@ -55,7 +55,7 @@ def _throughput(sheet: Sheet, curves: Sequence[Curve], looks: Sequence[Mapping[s
             points = []
             for size in curve.sizes:
                 bounds = bounds_of(size.system)
-                ends = (bounds.low, bounds.high) if bounds and bounds.kind == "between" else (size.rate, size.rate)
+                ends = (bounds.low, bounds.high) if bounds else (size.rate, size.rate)
                 points.append([size.gpus / unit * rate for rate in (size.rate, *ends)])
             _points(axes, curve, points, look)
             gpus = [size.gpus for size in curve.sizes]

@@ -1,0 +1,54 @@
+"""Where the reports of a comparison go: beside those of others, never over them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from tprimat.files import read_plain
+from tprimat.report import FORMATS
+
+MOST_REPORTS = 1000
+"""Reports of different comparisons in a directory; beyond, the last one is replaced."""
+
+
+def hashes_of(names: Sequence[str], folder: str) -> list[list[str]]:
+    """Return hashes of what reports in a folder compare: of each path, and of the directories that it is in."""
+    paths = [Path(link(Path(name), Path(folder))) for name in names]
+    return [[sha256(os.fsencode(each)).hexdigest()[:16] for each in (path, *path.parents)] for path in paths]
+
+
+def free_number(folder: Path, inputs: Sequence[Sequence[str]]) -> int:
+    """Return the number of the report in a directory in which the reports of other comparisons stay as they are."""
+    for number in range(1, MOST_REPORTS):
+        pages = [numbered(folder / name, number) for name in FORMATS]
+        if not any(page.exists() for page in pages) or _is_of(pages[0], inputs):
+            return number
+    return MOST_REPORTS
+
+
+def _is_of(page: Path, inputs: Sequence[Sequence[str]]) -> bool:
+    """Return whether a report in Markdown says that each of its inputs is one of these, or in a directory of these."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, IndexError):
+        mark = read_plain(page).decode("utf-8", "replace").rpartition("<!-- compared: ")[2]
+        earlier = json.loads(mark.partition(" -->")[0])["inputs"]
+        return not any({*each}.isdisjoint(known[0] for known in inputs) for each in earlier)
+    return False
+
+
+def numbered(path: Path, number: int) -> Path:
+    """Return the file of a report with this number: the first one has none in its name."""
+    return path if number == 1 else path.with_name(f"{path.stem}_{number}{path.suffix}")
+
+
+def link(plot: Path, folder: Path) -> str:
+    """Return the path of a file as a report in a folder names it."""
+    try:
+        return Path(os.path.relpath(plot, folder)).as_posix()
+    except ValueError:
+        # On Windows there is no relative path from one drive to another.
+        return plot.resolve().as_uri()

@@ -1,0 +1,100 @@
+"""Whether the printed times of steps and the time stamps of their records can both be true.
+
+Steps that together last longer than the time between their stamps are impossible, however the stamps were written.
+Steps that last shorter leave time that something else took: if nothing in the log explains it, the stamps, which stand
+at the end of every step, are the better clock.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+from tprimat.read.parsing.events import Time
+from tprimat.read.parsing.placing import Row
+
+CONTRADICT, TOO_LONG, OWN_CLOCK = "stamps-contradict", "steps-beyond-stamps", "stamps-are-clock"
+"""Codes of notes: too few records or too few of them alike to tell which one is right; steps last longer than their
+stamps allow; the step times are those by the stamps."""
+
+GROUP = 4.0
+"""Least printed time of a group of records, in resolutions of the stamps: of 1 s steps with stamps in whole seconds
+some lie 0 s apart and some 2 s, groups of four of them 3 to 5 s."""
+
+LEAST_GROUPS = 3
+"""Groups that tell something: of two one may be an artefact."""
+
+DECISIVE = 15
+"""Records that decide. In shorter logs the start weighs too much."""
+
+LEFT_OUT = 0.1
+"""Share of the groups, and at least one, that are left out as exceptions: a first line that was written late, a pause
+that the log is silent about, such as an evaluation every ten records."""
+
+AT_ONCE = 0.05
+"""Share of its printed time, and of the mean time between groups, within which the lines of a group were written at
+once: such stamps say nothing. Milliseconds that are read as seconds are far from their stamps, but evenly."""
+
+LONGER, SHORTER = 0.01, 0.02
+"""Shares of the printed time that are no contradiction: rates are rounded; printing and barriers take time."""
+
+LATE = 0.05
+"""s by which a line may be written late."""
+
+
+def contradiction(
+    rows: Sequence[tuple[Row, Time, float]], times: Mapping[int, tuple[float | None, int]], apart: Sequence[int]
+) -> tuple[str, float] | None:
+    """Return what stamps of records have against their printed times, a code and the quotient; None if nothing.
+
+    Args:
+        rows: records in the order of the log, each with the clock of its time and the resolution of that, s.
+        times: the printed mean time of a step, s, and the number of steps of each record, by its step.
+        apart: lines between two records whose distance isn't that of steps: starts, evaluations, checkpoints.
+    """
+    if len(rows) <= LEAST_GROUPS:
+        return None
+    bounds, resolution = sorted(apart), statistics.median(each for _, _, each in rows)
+    groups: list[tuple[float, float]] = []
+    records = steps = stretches = 0
+    begin, printed, is_new = rows[0][0].at, 0.0, True
+    for (before, clock, _), (row, same, _) in itertools.pairwise(rows):
+        seconds, window = times.get(row.step, (None, 0))
+        is_cut = bisect.bisect_right(bounds, before.line) < bisect.bisect_right(bounds, row.line)
+        is_cut = is_cut or clock is None or clock is not same or row.at < before.at
+        if is_cut or not seconds or row.step - before.step != window:
+            begin, printed, is_new = row.at, 0.0, True
+            continue
+        printed, records, steps = printed + seconds * window, records + 1, steps + window
+        if printed >= GROUP * resolution:
+            groups.append((printed, row.at - begin))
+            stretches += is_new
+            begin, printed, is_new = row.at, 0.0, False
+    if len(groups) < LEAST_GROUPS:
+        return None
+    moment = max(LATE, AT_ONCE * statistics.fmean(passed for _, passed in groups))
+    if sum(passed < min(moment, AT_ONCE * printed) for printed, passed in groups) > LEFT_OUT * len(groups):
+        return None
+    groups.sort(key=lambda each: each[0] - each[1])
+    exceptions, total = max(1, int(LEFT_OUT * len(groups))), sum(printed for printed, _ in groups)
+    # A printed time of 1.003 s is one from 1.0025 to 1.0035 s, and may be so at every step.
+    digits = max(len(f"{seconds:.9f}".rstrip("0").partition(".")[2]) for seconds, _ in times.values() if seconds)
+    # The error of both ends of a stretch; those of several stretches are independent of each other.
+    unsettled = 2 * resolution * math.sqrt(stretches) + steps * 0.5 * 10.0**-digits + LATE
+    for code, sign, share, kept in (
+        (TOO_LONG, 1, LONGER, groups[:-exceptions]),
+        (OWN_CLOCK, -1, SHORTER, groups[exceptions:]),
+    ):
+        printed, passed = (math.fsum(each) for each in zip(*kept, strict=True))
+        if sign * (printed - passed) <= unsettled + share * total:
+            continue
+        is_alike = statistics.median(printed - passed for printed, passed in groups) * sign > 0
+        if is_alike and records >= DECISIVE:
+            return code, round(passed / printed, 6)
+        # Of a few records two may be exceptions; of many, so many exceptions contradict, but don't scale the rest.
+        if is_alike or records >= DECISIVE:
+            return CONTRADICT, round(passed / printed, 6)
+    return None

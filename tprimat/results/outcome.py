@@ -1,0 +1,88 @@
+"""How a run ended, decided in one place for logs and for recordings, and the status that follows from it."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from tprimat.results.ending import Ending, EndingKind
+from tprimat.results.run import Run, Status
+
+STATUS: dict[EndingKind, Status] = {
+    "finished": "complete",
+    "failed": "failed",
+    "stopped": "incomplete",
+    "cut_off": "incomplete",
+    "running": "incomplete",
+}
+"""The status that follows from an ending, unless steps are missing from its source for another reason."""
+
+
+class Cause(NamedTuple):
+    """What ended a training before its last step, or seems to.
+
+    Attributes:
+        kind: failed for an exception, a signal or an exit code; stopped for a limit of the scheduler or a request from
+            outside; None for what is only the last thing that was said.
+        text: in the words of its source.
+        line: of the log that states it.
+    """
+
+    kind: Literal["failed", "stopped"] | None
+    text: str
+    line: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The cause with its line."""
+        return self.text if self.line is None else f"line {self.line}: {self.text}"
+
+
+class Outcome(NamedTuple):
+    """The end of a training; no reason for a complete one that ran as requested."""
+
+    status: Status
+    reason: str | None
+    ending: Ending
+
+
+def ending_of(
+    done: int = 0,
+    planned: int | None = None,
+    *,
+    ended: bool = False,
+    asked: Cause | None = None,
+    cause: Cause | None = None,
+) -> Ending:
+    """Return how a training ended.
+
+    A training that has done its steps is finished, whatever happened afterwards: a process group that fails to shut
+    down at step 120 of 120 has cost nothing.
+
+    Args:
+        done: its last step, counted from 1.
+        planned: the steps that were asked for.
+        ended: whether its source says that it came to a regular end.
+        asked: a limit that the user asked for, or early stopping, that ended it.
+        cause: what is known to have ended it otherwise.
+    """
+    if ended or (planned and done >= planned):
+        return Ending(kind="finished", cause=asked and asked.text, line=asked and asked.line)
+    if cause is not None and cause.kind is not None:
+        return Ending(kind=cause.kind, cause=cause.text, line=cause.line)
+    if asked is not None:
+        return Ending(kind="finished", cause=asked.text, line=asked.line)
+    return Ending(kind="cut_off", cause=cause and cause.text, line=cause and cause.line)
+
+
+def going_on(run: Run) -> Run:
+    """Return a run whose source is still written: what ends without a cause has not ended."""
+    if run.ending is None or run.ending.kind != "cut_off":
+        return run
+    return msgspec.structs.replace(run, ending=msgspec.structs.replace(run.ending, kind="running"))
+
+
+def outcome_of(ending: Ending, reason: str | None = None) -> Outcome:
+    """Return an ending with the status that follows from it, and the reason in a sentence."""
+    return Outcome(STATUS[ending.kind], reason, ending)
