@@ -16,6 +16,7 @@ import inspect
 import json
 import math
 import sys
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 DOCS = Path(__file__).resolve().parent
 sys.path[:0] = [str(DOCS.parent), str(DOCS.parent / "tests")]
 
+import msgspec
 from machines import MACHINES
 
 from tprimat import cli, frameworks, units
@@ -101,8 +103,14 @@ warning. A file of a newer version is rejected.
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of a result file, with what a validator and an editor want at its head."""
     generated = result_file.json_schema()
-    for part in generated["$defs"].values():
+    described = {kind.__name__: kind for kind in _structs(msgspec.Struct)}
+    for name, part in generated["$defs"].items():
         part["description"] = inspect.cleandoc(part.get("description", ""))
+        texts = _descriptions(described[name])
+        part["properties"] = {
+            field: {"description": texts[field], **content} if field in texts else content
+            for field, content in part["properties"].items()
+        }
         for field in part["properties"].values():
             # The defaults of a group stand with its own fields.
             if "$ref" in field:
@@ -112,6 +120,24 @@ def schema() -> dict[str, Any]:
         "title": f"TensorPrimat result file, schema version {result_file.SCHEMA_VERSION}",
         **generated,
     }
+
+
+def _structs(base: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    """Yield the types of a result file that follow from one, directly or not."""
+    for kind in base.__subclasses__():
+        if kind.__module__.startswith(("tprimat.results.", "tprimat.notes")):
+            yield kind
+        yield from _structs(kind)
+
+
+def _descriptions(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """Return what each field of a type means: the text in its Annotated[...]."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    texts = {
+        name: [text for text in getattr(hint, "__metadata__", ()) if isinstance(text, str)]
+        for name, hint in hints.items()
+    }
+    return {name: text[0] for name, text in texts.items() if text}
 
 
 def page() -> str:
@@ -430,7 +456,8 @@ COMMANDS_HEAD = """\
 
 Every command is `tprimat NAME` after a `pip install`, and `python3 -m tprimat NAME` in a clone; the scripts at the root
 and in `scripts/` call the same. Where `python3` lacks a package, they go on in the clone's `.venv`. This page is
-generated from the programs by `python3 docs/generate.py`. `NAME --help` says the same; `--version` prints the version.
+generated from the programs by `python3 docs/generate.py`. `NAME --help --verbose` says
+the same; `--version` prints the version.
 
 ## Exit status
 

@@ -196,7 +196,7 @@ MADE_WHEN_THEY_RUN = {
     "tprimat/catalog/models.py:'",
     "tprimat/checks/audit.py:'(?i)moe",
     "tprimat/compare/cost.py:f'(?i)",
-    'tprimat/redaction/names.py:f"(?<![A-Za-z0-9])',
+    "tprimat/redaction/names.py:f'(?<![A-Za-z0-9])",
     # What a module holds after it is imported.
     "tprimat/read/parsing/events.py:pattern",
     "tprimat/read/parsing/parsed_log.py:f'[-+]?(?:{pattern})(?:[eE][-+]?\\\\d+)?%?'",

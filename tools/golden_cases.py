@@ -135,6 +135,8 @@ def options() -> Iterator[Case]:
         yield {**_case("options", *line), "options": True}
         if line[0] == "tprimat":
             yield _case("help", *line, "--help")
+            if line[1] in ("benchmark", "compare"):
+                yield _case("help", *line, "--help", "--verbose")
     for line in WRONG:
         yield {**_case("wrong usage", *line), "files": FILES}
 

@@ -470,8 +470,8 @@ class TestAcceptance:
     @pytest.mark.parametrize(
         ("milliseconds", "status", "rules", "answer"),
         [
-            (1000, 0, [], "Can be accepted: 184 values recomputed; plausible, no private data, no executable files."),
-            (450, 6, ["precision-unstated"], "Undecided: 1 value that can't be checked (184 values recomputed)."),
+            (1000, 0, [], "Can be accepted: 185 values recomputed; plausible, no private data, no executable files."),
+            (450, 6, ["precision-unstated"], "Undecided: 1 value that can't be checked (185 values recomputed)."),
             (100, 4, ["above-peak"], "Not acceptable: implausible."),
         ],
     )  # fmt: skip

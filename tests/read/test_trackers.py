@@ -130,7 +130,7 @@ class TestWandbRun:
     def test_milliseconds_among_step_times_are_noticed(self, wandb):
         rows = [{**row, "train/step_time": 1500.0} for row in made_files.wandb_rows() if "train/loss" in row]
         run = only(wandb(made_files.wandb_run(rows)))
-        assert [note.code for note in run.notes] == ["steps-beyond-stamps"]
+        assert [note.code for note in run.notes] == ["stamps-contradict"]
         rows = [{**row, "train/step_time": 1.4} for row in rows]
         assert only(wandb(made_files.wandb_run(rows))).notes == ()
 

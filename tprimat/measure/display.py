@@ -48,12 +48,13 @@ def show(plan: Plan, results: Sequence[Path]) -> None:
         command = framework.launcher.launch(request).shell_line()
         words = _WORD.findall(command)
         first = first or words
-        other = [word for word in words if word not in first]
-        is_short = number > 1 and len(words) == len(first) and all(word.startswith("--") for word in other)
+        other = " ".join(word for word, before in zip(words, first, strict=False) if word != before)
+        names = [[word.partition("=")[0] for word in each] for each in (words, first)]
+        is_short = number > 1 and names[0] == names[1] and len(other) <= LONGEST_LINE
         is_short = is_short and console.verbosity() is Verbosity.NORMAL
         place = f"{number}. " if len(plan.requests) > 1 else ""
         title = f"{place}{plan.name_of(request)}: {counted(plan.runs, 'run')}"
-        console.info(f"{title}, as 1 with {' '.join(other)}" if is_short else f"\n{title}")
+        console.info(f"{title}, as 1 with {other}" if is_short else f"\n{title}")
         if not is_short:
             console.info(_continued(command))
         console.summary(command)

@@ -23,5 +23,5 @@ class Note(msgspec.Struct, frozen=True):
         fields: the values that the sentence names; times in s, steps and lines as numbers.
     """
 
-    code: Annotated[str, msgspec.Meta(description="what was found")]
-    fields: Annotated[dict[str, NoteValue], msgspec.Meta(description="values that the sentence names")] = {}
+    code: Annotated[str, "what was found"]
+    fields: Annotated[dict[str, NoteValue], "values that the sentence names"] = {}

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tprimat.results.fields import LONGEST_STEP, Count, Section, doc
+from tprimat.results.fields import LONGEST_STEP, Count, Section
 
 EntryKind = Literal["start-up", "training", "evaluation", "checkpoint", "lost", "end", "unknown"]
 
@@ -34,16 +34,14 @@ Clock = Literal[Timer, "blocks"]
 class Timing(Section, frozen=True, kw_only=True):
     """Definition of a step time."""
 
-    clock: Annotated[str | None, doc("device_event, monotonic, or the clock of the log")] = None
+    clock: Annotated[str | None, "device_event, monotonic, or the clock of the log"] = None
     kind: Annotated[
         Timer | None,
-        doc(
-            "timer: over every step (null counts as this); sampled: over one step in several; partial: of blocks of "
-            "steps, or without a part of the steps; stamps: from record to record"
-        ),
+        "timer: over every step (null counts as this); sampled: over one step in several; partial: of blocks of "
+        "steps, or without a part of the steps; stamps: from record to record",
     ] = None
-    covers: Annotated[str | None, doc("parts of a step that the time includes")] = None
-    over_ranks: Annotated[str | None, doc("max over ranks, or the timed rank")] = None
+    covers: Annotated[str | None, "parts of a step that the time includes"] = None
+    over_ranks: Annotated[str | None, "max over ranks, or the timed rank"] = None
 
     def __post_init__(self) -> None:
         # Earlier results say this of loops that compile before their first step, too; the timer is the same.
@@ -58,13 +56,13 @@ Duration = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_STEP)]
 class Entry(Section, frozen=True, kw_only=True):
     """A stretch of a run's wall time with one owner."""
 
-    kind: Annotated[EntryKind, doc("what the time went to")]
-    start: Annotated[Seconds, doc("seconds since the start; negative before it, outside of the account")]
-    duration: Annotated[Duration, doc("s")]
-    first_step: Annotated[Count | None, doc("first step done in it")] = None
-    last_step: Annotated[Count | None, doc("last step done in it")] = None
-    line: Annotated[Count | None, doc("line of the log that begins it")] = None
-    note: Annotated[str | None, doc("what the log says of it")] = None
+    kind: Annotated[EntryKind, "what the time went to"]
+    start: Annotated[Seconds, "seconds since the start; negative before it, outside of the account"]
+    duration: Annotated[Duration, "s"]
+    first_step: Annotated[Count | None, "first step done in it"] = None
+    last_step: Annotated[Count | None, "last step done in it"] = None
+    line: Annotated[Count | None, "line of the log that begins it"] = None
+    note: Annotated[str | None, "what the log says of it"] = None
 
     @property
     def steps(self) -> int:

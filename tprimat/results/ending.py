@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from tprimat.results.fields import Count, Section, doc
+from tprimat.results.fields import Count, Section
 
 EndingKind = Literal["finished", "failed", "stopped", "cut_off", "running"]
 
@@ -14,11 +14,9 @@ class Ending(Section, frozen=True, kw_only=True):
 
     kind: Annotated[
         EndingKind,
-        doc(
-            "finished: all its steps, or a limit that the user asked for; failed: an exception, a signal or an exit "
-            "code; stopped: a limit of the scheduler, or a request from outside; cut_off: the records end without a "
-            "cause; running: it had not ended when it was read"
-        ),
+        "finished: all its steps, or a limit that the user asked for; failed: an exception, a signal or an exit "
+        "code; stopped: a limit of the scheduler, or a request from outside; cut_off: the records end without a "
+        "cause; running: it had not ended when it was read",
     ]
-    cause: Annotated[str | None, doc("exception, signal, exit code or limit, in the words of its source")] = None
-    line: Annotated[Count | None, doc("line of the log that states the cause")] = None
+    cause: Annotated[str | None, "exception, signal, exit code or limit, in the words of its source"] = None
+    line: Annotated[Count | None, "line of the log that states the cause"] = None

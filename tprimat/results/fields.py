@@ -1,16 +1,13 @@
-"""Building blocks of result fields: numbers with bounds, descriptions, groups of fields."""
+"""Building blocks of result fields: numbers with bounds, groups of fields.
+
+A field's description, the text in its Annotated[...], is for the JSON Schema and docs/result-file.md.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-
-
-def doc(description: str) -> msgspec.Meta:
-    """Return a field's description for the JSON Schema and docs/result-file.md."""
-    return msgspec.Meta(description=description)
-
 
 # The upper bounds are far above anything that is counted or timed. Without them the figures of a
 # hostile file overflow a float, or take more digits than Python prints.

@@ -21,7 +21,7 @@ import msgspec
 from tprimat.notes import TEXT, Note
 from tprimat.redaction import Names, redacted, relative_words
 from tprimat.results.account import Entry
-from tprimat.results.fields import Count, doc
+from tprimat.results.fields import Count
 from tprimat.results.run import RECORD_FIELDS, SERIES, SETUP_FIELDS, PerformanceMetrics, Run, RunRecord, Steady
 from tprimat.text import for_encoding
 
@@ -45,8 +45,8 @@ FIELD_ORDER = (
 class RecordedRepetition(RunRecord, frozen=True, kw_only=True):
     """A run within a file, with the metrics that were computed when it was written."""
 
-    steady: Annotated[Steady, doc("steady-state steps, which the metrics use")] = Steady()
-    performance_metrics: Annotated[PerformanceMetrics, doc("metrics of those steps")] = PerformanceMetrics()
+    steady: Annotated[Steady, "steady-state steps, which the metrics use"] = Steady()
+    performance_metrics: Annotated[PerformanceMetrics, "metrics of those steps"] = PerformanceMetrics()
 
     def __post_init__(self) -> None:
         """Check nothing: runs_of() makes a Run of it, which does."""
@@ -57,11 +57,11 @@ class ResultFile(Run, frozen=True, kw_only=True):
     time is the median one, so that a reader that knows nothing of `runs` works.
     """
 
-    schema_version: Annotated[Count, doc("version of this format")] = SCHEMA_VERSION
-    steady: Annotated[Steady, doc("steady-state steps, which the metrics use")] = Steady()
-    performance_metrics: Annotated[PerformanceMetrics, doc("metrics of those steps")] = PerformanceMetrics()
+    schema_version: Annotated[Count, "version of this format"] = SCHEMA_VERSION
+    steady: Annotated[Steady, "steady-state steps, which the metrics use"] = Steady()
+    performance_metrics: Annotated[PerformanceMetrics, "metrics of those steps"] = PerformanceMetrics()
     runs: Annotated[
-        tuple[RecordedRepetition, ...], doc("all runs of this configuration, in the order in which they were saved")
+        tuple[RecordedRepetition, ...], "all runs of this configuration, in the order in which they were saved"
     ] = ()
 
     def __post_init__(self) -> None:

@@ -34,7 +34,6 @@ from tprimat.results.fields import (
     Seed,
     StepTime,
     Value,
-    doc,
 )
 from tprimat.results.telemetry import Telemetry
 from tprimat.results.trace import Trace
@@ -62,59 +61,59 @@ FROM_DESCRIPTION = "system description"
 class GpuInfo(Section, frozen=True, kw_only=True):
     """The training machine, never the importing one."""
 
-    device_name: Annotated[str | None, doc("name from the driver")] = None
-    device_count: Annotated[Count | None, doc("devices used")] = None
-    total_memory_gb: Annotated[Positive | None, doc("memory per device, GB")] = None
-    gpu_cores: Annotated[Count | None, doc("CUDA cores per device, or AMD's equivalent")] = None
-    software_stack: Annotated[SoftwareStack | None, doc("driver stack of the device")] = None
-    software_version: Annotated[str | None, doc("version of CUDA or ROCm")] = None
-    pytorch_version: Annotated[str | None, doc("torch.__version__")] = None
-    compute_units: Annotated[Count | None, doc("multiprocessors or compute units that torch sees")] = None
-    architecture: Annotated[str | None, doc("sm_90, gfx942, …; on a CPU, its architecture")] = None
-    clock_mhz: Annotated[Positive | None, doc("maximum clock that the device reports, MHz")] = None
+    device_name: Annotated[str | None, "name from the driver"] = None
+    device_count: Annotated[Count | None, "devices used"] = None
+    total_memory_gb: Annotated[Positive | None, "memory per device, GB"] = None
+    gpu_cores: Annotated[Count | None, "CUDA cores per device, or AMD's equivalent"] = None
+    software_stack: Annotated[SoftwareStack | None, "driver stack of the device"] = None
+    software_version: Annotated[str | None, "version of CUDA or ROCm"] = None
+    pytorch_version: Annotated[str | None, "torch.__version__"] = None
+    compute_units: Annotated[Count | None, "multiprocessors or compute units that torch sees"] = None
+    architecture: Annotated[str | None, "sm_90, gfx942, …; on a CPU, its architecture"] = None
+    clock_mhz: Annotated[Positive | None, "maximum clock that the device reports, MHz"] = None
 
 
 class Node(Section, frozen=True, kw_only=True):
     """One of several machines that train together."""
 
-    hostname: Annotated[
-        str | None, doc("pseudonym of the host; with --include-host its name, in a Slurm job Slurm's")
-    ] = None
-    device_name: Annotated[str | None, doc("name of its devices from the driver; on a CPU, the CPU")] = None
-    device_count: Annotated[Count | None, doc("GPUs visible there")] = None
-    cpu: Annotated[str | None, doc("CPU name")] = None
-    cpu_threads: Annotated[Count | None, doc("CPU threads available there")] = None
-    os: Annotated[str | None, doc("system, release and architecture")] = None
-    container: Annotated[str | None, doc("kind of container, or its image if reported")] = None
-    versions: Annotated[dict[str, str], doc("packages, driver, Python, by name")] = {}
+    hostname: Annotated[str | None, "pseudonym of the host; with --include-host its name, in a Slurm job Slurm's"] = (
+        None
+    )
+    device_name: Annotated[str | None, "name of its devices from the driver; on a CPU, the CPU"] = None
+    device_count: Annotated[Count | None, "GPUs visible there"] = None
+    cpu: Annotated[str | None, "CPU name"] = None
+    cpu_threads: Annotated[Count | None, "CPU threads available there"] = None
+    os: Annotated[str | None, "system, release and architecture"] = None
+    container: Annotated[str | None, "kind of container, or its image if reported"] = None
+    versions: Annotated[dict[str, str], "packages, driver, Python, by name"] = {}
     until_backward_seconds: Annotated[
         NonNegative | None,
-        doc("median time from a step's start to its backward pass, of the slowest rank there, s"),
+        "median time from a step's start to its backward pass, of the slowest rank there, s",
     ] = None
 
 
 class Environment(Section, frozen=True, kw_only=True):
     """Machine and software of a run."""
 
-    versions: Annotated[dict[str, str], doc("packages, driver, Python, by name")] = {}
-    hostname: Annotated[str | None, doc("pseudonym of the host, such as node-1; with --include-host its name")] = None
-    os: Annotated[str | None, doc("system, release and architecture")] = None
-    container: Annotated[str | None, doc("kind of container, or its image if reported")] = None
-    tprimat_commit: Annotated[str | None, doc("git commit of TensorPrimat; ends in -dirty with local changes")] = None
-    cpu: Annotated[str | None, doc("CPU name")] = None
-    cpu_threads: Annotated[Count | None, doc("CPU threads available to the training")] = None
+    versions: Annotated[dict[str, str], "packages, driver, Python, by name"] = {}
+    hostname: Annotated[str | None, "pseudonym of the host, such as node-1; with --include-host its name"] = None
+    os: Annotated[str | None, "system, release and architecture"] = None
+    container: Annotated[str | None, "kind of container, or its image if reported"] = None
+    tprimat_commit: Annotated[str | None, "git commit of TensorPrimat; ends in -dirty with local changes"] = None
+    cpu: Annotated[str | None, "CPU name"] = None
+    cpu_threads: Annotated[Count | None, "CPU threads available to the training"] = None
     cpu_instructions: Annotated[
         tuple[str, ...] | None,
-        doc("CPU instruction sets that matter for training, in Linux' spelling"),
+        "CPU instruction sets that matter for training, in Linux' spelling",
     ] = None
     memory_held_by_others_gb: Annotated[
-        NonNegative | None, doc("device memory used by other processes before the start, GB")
+        NonNegative | None, "device memory used by other processes before the start, GB"
     ] = None
-    gpu_partition: Annotated[str | None, doc("compute and memory partition of AMD GPUs, such as SPX/NPS1")] = None
-    numa_balancing: Annotated[bool | None, doc("whether Linux moves memory between NUMA nodes; GPUs only")] = None
-    emulated: Annotated[bool, doc("true: the device was emulated; timings are not valid")] = False
-    settings: Annotated[dict[str, str], doc("environment variables that affect speed")] = {}
-    nodes: Annotated[tuple[Node, ...], doc("machines of a training on several nodes, by node number")] = ()
+    gpu_partition: Annotated[str | None, "compute and memory partition of AMD GPUs, such as SPX/NPS1"] = None
+    numa_balancing: Annotated[bool | None, "whether Linux moves memory between NUMA nodes; GPUs only"] = None
+    emulated: Annotated[bool, "true: the device was emulated; timings are not valid"] = False
+    settings: Annotated[dict[str, str], "environment variables that affect speed"] = {}
+    nodes: Annotated[tuple[Node, ...], "machines of a training on several nodes, by node number"] = ()
 
     @property
     def lacks_bf16(self) -> bool:
@@ -125,177 +124,167 @@ class Environment(Section, frozen=True, kw_only=True):
 class ModelConfig(Section, frozen=True, kw_only=True):
     """Shape of the decoder, and of the encoder if there is one; needed for FLOPs."""
 
-    num_layers: Annotated[Count | None, doc("transformer layers of the decoder")] = None
+    num_layers: Annotated[Count | None, "transformer layers of the decoder"] = None
     num_encoder_layers: Annotated[
-        Count | None, doc("layers of the encoder, whose source is as long as the target; null without an encoder")
+        Count | None, "layers of the encoder, whose source is as long as the target; null without an encoder"
     ] = None
-    hidden_size: Annotated[Count | None, doc("width of the residual stream")] = None
-    num_attention_heads: Annotated[Count | None, doc("query heads per layer")] = None
-    num_query_groups: Annotated[Count | None, doc("key/value heads (grouped-query attention)")] = None
-    head_dim: Annotated[Count | None, doc("size of one head")] = None
-    ffn_hidden_size: Annotated[Count | None, doc("feed-forward width")] = None
-    vocab_size: Annotated[Count | None, doc("tokens in the output layer, without padding rows")] = None
-    sliding_window: Annotated[Count | None, doc("attention window in tokens, if limited")] = None
-    full_attention_layers: Annotated[Natural | None, doc("layers without the window; null counts as none")] = None
-    global_head_dim: Annotated[Count | None, doc("head size in layers without the window; values equal keys")] = None
-    global_query_groups: Annotated[Count | None, doc("key/value heads in layers without the window")] = None
+    hidden_size: Annotated[Count | None, "width of the residual stream"] = None
+    num_attention_heads: Annotated[Count | None, "query heads per layer"] = None
+    num_query_groups: Annotated[Count | None, "key/value heads (grouped-query attention)"] = None
+    head_dim: Annotated[Count | None, "size of one head"] = None
+    ffn_hidden_size: Annotated[Count | None, "feed-forward width"] = None
+    vocab_size: Annotated[Count | None, "tokens in the output layer, without padding rows"] = None
+    sliding_window: Annotated[Count | None, "attention window in tokens, if limited"] = None
+    full_attention_layers: Annotated[Natural | None, "layers without the window; null counts as none"] = None
+    global_head_dim: Annotated[Count | None, "head size in layers without the window; values equal keys"] = None
+    global_query_groups: Annotated[Count | None, "key/value heads in layers without the window"] = None
     attention_output_gate: Annotated[
-        bool | None, doc("whether a gate multiplies the output of attention; null counts as false")
+        bool | None, "whether a gate multiplies the output of attention; null counts as false"
     ] = None
     layer_pattern: Annotated[
         str | None,
-        doc("letters of the layers: * attention, - dense, E experts, M Mamba-2, G gated delta net; null: * and - or E"),
+        "letters of the layers: * attention, - dense, E experts, M Mamba-2, G gated delta net; null: * and - or E",
     ] = None
-    state_heads: Annotated[Count | None, doc("Mamba-2 and gated delta net: heads (of values)")] = None
-    state_head_dim: Annotated[Count | None, doc("Mamba-2 and gated delta net: size of one head")] = None
-    state_size: Annotated[Count | None, doc("Mamba-2: size of the state; gated delta net: size of a key head")] = None
-    state_groups: Annotated[Count | None, doc("Mamba-2: groups; gated delta net: key heads")] = None
-    tie_word_embeddings: Annotated[bool | None, doc("whether input and output layer share weights")] = None
-    gated_ffn: Annotated[
-        bool | None, doc("SwiGLU: three feed-forward matrices instead of two; null counts as true")
-    ] = None
-    num_experts: Annotated[Count | None, doc("experts per mixture-of-experts layer")] = None
-    experts_per_token: Annotated[Count | None, doc("routed experts per token")] = None
-    expert_ffn_hidden_size: Annotated[Count | None, doc("feed-forward width of one routed expert")] = None
-    shared_expert_ffn_hidden_size: Annotated[Count | None, doc("feed-forward width of all shared experts together")] = (
-        None
-    )
-    expert_latent_size: Annotated[Count | None, doc("width that experts work on if it is not the hidden size")] = None
-    num_dense_layers: Annotated[Natural | None, doc("layers without experts in a mixture-of-experts model")] = None
-    query_lora_rank: Annotated[Count | None, doc("latent attention: query rank")] = None
-    key_value_lora_rank: Annotated[Count | None, doc("latent attention: key and value rank")] = None
-    rope_head_dim: Annotated[Count | None, doc("latent attention: rotary part of a query or key head")] = None
-    value_head_dim: Annotated[Count | None, doc("latent attention: size of a value head")] = None
-    num_mtp_layers: Annotated[
-        Natural | None, doc("layers that predict further tokens; stated, not counted in FLOPs")
-    ] = None
-    num_parameters: Annotated[Count | None, doc("parameters of the whole model, not of one rank")] = None
+    state_heads: Annotated[Count | None, "Mamba-2 and gated delta net: heads (of values)"] = None
+    state_head_dim: Annotated[Count | None, "Mamba-2 and gated delta net: size of one head"] = None
+    state_size: Annotated[Count | None, "Mamba-2: size of the state; gated delta net: size of a key head"] = None
+    state_groups: Annotated[Count | None, "Mamba-2: groups; gated delta net: key heads"] = None
+    tie_word_embeddings: Annotated[bool | None, "whether input and output layer share weights"] = None
+    gated_ffn: Annotated[bool | None, "SwiGLU: three feed-forward matrices instead of two; null counts as true"] = None
+    num_experts: Annotated[Count | None, "experts per mixture-of-experts layer"] = None
+    experts_per_token: Annotated[Count | None, "routed experts per token"] = None
+    expert_ffn_hidden_size: Annotated[Count | None, "feed-forward width of one routed expert"] = None
+    shared_expert_ffn_hidden_size: Annotated[Count | None, "feed-forward width of all shared experts together"] = None
+    expert_latent_size: Annotated[Count | None, "width that experts work on if it is not the hidden size"] = None
+    num_dense_layers: Annotated[Natural | None, "layers without experts in a mixture-of-experts model"] = None
+    query_lora_rank: Annotated[Count | None, "latent attention: query rank"] = None
+    key_value_lora_rank: Annotated[Count | None, "latent attention: key and value rank"] = None
+    rope_head_dim: Annotated[Count | None, "latent attention: rotary part of a query or key head"] = None
+    value_head_dim: Annotated[Count | None, "latent attention: size of a value head"] = None
+    num_mtp_layers: Annotated[Natural | None, "layers that predict further tokens; stated, not counted in FLOPs"] = None
+    num_parameters: Annotated[Count | None, "parameters of the whole model, not of one rank"] = None
     trainable_parameters: Annotated[
-        Count | None, doc("parameters that the optimizer changes (LoRA: fewer than all); null counts as all")
+        Count | None, "parameters that the optimizer changes (LoRA: fewer than all); null counts as all"
     ] = None
-    source: Annotated[str | None, doc("source of these values")] = None
+    source: Annotated[str | None, "source of these values"] = None
 
 
 class TrainingConfig(Section, frozen=True, kw_only=True):
     """Definition of one optimizer step."""
 
-    max_steps: Annotated[Count | None, doc("requested optimizer steps")] = None
-    global_batch_size: Annotated[Count | None, doc("sequences per optimizer step, over all devices")] = None
-    micro_batch_size: Annotated[Count | None, doc("sequences per forward pass of one replica")] = None
-    sequence_length: Annotated[Count | None, doc("tokens per sequence")] = None
-    num_gpus: Annotated[Count | None, doc("processes that train (world size)")] = None
+    max_steps: Annotated[Count | None, "requested optimizer steps"] = None
+    global_batch_size: Annotated[Count | None, "sequences per optimizer step, over all devices"] = None
+    micro_batch_size: Annotated[Count | None, "sequences per forward pass of one replica"] = None
+    sequence_length: Annotated[Count | None, "tokens per sequence"] = None
+    num_gpus: Annotated[Count | None, "processes that train (world size)"] = None
     precision: Annotated[
-        str | None, doc("precision of the matrix products: fp32, tf32, bf16, fp16, fp8, mxfp8, mxfp4, nvfp4")
+        str | None, "precision of the matrix products: fp32, tf32, bf16, fp16, fp8, mxfp8, mxfp4, nvfp4"
     ] = None
-    precision_detail: Annotated[str | None, doc("in the framework's own words")] = None
-    recomputation: Annotated[str | None, doc("activation recomputation: none, selective or full")] = None
+    precision_detail: Annotated[str | None, "in the framework's own words"] = None
+    recomputation: Annotated[str | None, "activation recomputation: none, selective or full"] = None
     packing: Annotated[
         bool | None,
-        doc("true: several documents per sequence, attention within each; false: attention over the whole sequence"),
+        "true: several documents per sequence, attention within each; false: attention over the whole sequence",
     ] = None
-    seed: Annotated[Seed | None, doc("seed of weights and dropout")] = None
+    seed: Annotated[Seed | None, "seed of weights and dropout"] = None
 
 
 class ParallelismConfig(Section, frozen=True, kw_only=True):
     """Distribution of the work over devices, in Megatron's terms."""
 
-    strategy_name: Annotated[str | None, doc("in the framework's own words")] = None
-    tensor_model_parallel_size: Annotated[Count | None, doc("devices that share each layer")] = None
-    pipeline_model_parallel_size: Annotated[Count | None, doc("pipeline stages")] = None
-    context_parallel_size: Annotated[Count | None, doc("devices that share each sequence")] = None
-    expert_model_parallel_size: Annotated[Count | None, doc("devices that share the experts")] = None
-    data_parallel_size: Annotated[Count | None, doc("replicas of the model")] = None
-    gradient_accumulation_steps: Annotated[Count | None, doc("global batch / (micro-batch × data parallel)")] = None
+    strategy_name: Annotated[str | None, "in the framework's own words"] = None
+    tensor_model_parallel_size: Annotated[Count | None, "devices that share each layer"] = None
+    pipeline_model_parallel_size: Annotated[Count | None, "pipeline stages"] = None
+    context_parallel_size: Annotated[Count | None, "devices that share each sequence"] = None
+    expert_model_parallel_size: Annotated[Count | None, "devices that share the experts"] = None
+    data_parallel_size: Annotated[Count | None, "replicas of the model"] = None
+    gradient_accumulation_steps: Annotated[Count | None, "global batch / (micro-batch × data parallel)"] = None
 
 
 class Optimizer(Section, frozen=True, kw_only=True):
     """Optimizer settings."""
 
-    name: Annotated[str | None, doc("AdamW, …")] = None
-    learning_rate: Annotated[NonNegative | None, doc("highest learning rate")] = None
-    schedule: Annotated[str | None, doc("constant, cosine, …")] = None
-    beta1: Annotated[float | None, doc("decay of the first moment")] = None
-    beta2: Annotated[float | None, doc("decay of the second moment")] = None
-    epsilon: Annotated[float | None, doc("added to the denominator")] = None
-    weight_decay: Annotated[float | None, doc("decoupled, per unit of learning rate")] = None
-    gradient_clipping: Annotated[float | None, doc("maximum gradient norm")] = None
+    name: Annotated[str | None, "AdamW, …"] = None
+    learning_rate: Annotated[NonNegative | None, "highest learning rate"] = None
+    schedule: Annotated[str | None, "constant, cosine, …"] = None
+    beta1: Annotated[float | None, "decay of the first moment"] = None
+    beta2: Annotated[float | None, "decay of the second moment"] = None
+    epsilon: Annotated[float | None, "added to the denominator"] = None
+    weight_decay: Annotated[float | None, "decoupled, per unit of learning rate"] = None
+    gradient_clipping: Annotated[float | None, "maximum gradient norm"] = None
 
 
 class Data(Section, frozen=True, kw_only=True):
     """Training data."""
 
-    kind: Annotated[str | None, doc("markov (generated by TensorPrimat), mock, tokens, or the name of a data set")] = (
-        None
-    )
-    digest: Annotated[str | None, doc("SHA-256 of the first tokens; equal digests mean equal data")] = None
-    entropy: Annotated[NonNegative | None, doc("entropy rate, the lowest possible mean loss, nats/token")] = None
-    unigram_entropy: Annotated[NonNegative | None, doc("entropy of the token frequencies, nats/token")] = None
-    seed: Annotated[Seed | None, doc("seed of the token source or the shuffling")] = None
+    kind: Annotated[str | None, "markov (generated by TensorPrimat), mock, tokens, or the name of a data set"] = None
+    digest: Annotated[str | None, "SHA-256 of the first tokens; equal digests mean equal data"] = None
+    entropy: Annotated[NonNegative | None, "entropy rate, the lowest possible mean loss, nats/token"] = None
+    unigram_entropy: Annotated[NonNegative | None, "entropy of the token frequencies, nats/token"] = None
+    seed: Annotated[Seed | None, "seed of the token source or the shuffling"] = None
 
 
 class MemoryMetrics(Section, frozen=True, kw_only=True):
     """Measured memory only; allocated, reserved and device memory are never compared with each other."""
 
-    avg_memory_allocated_gb: Annotated[NonNegative | None, doc("mean at step ends, by torch's allocator")] = None
-    peak_memory_allocated_gb: Annotated[NonNegative | None, doc("highest within any step, by torch's allocator")] = None
-    avg_memory_reserved_gb: Annotated[NonNegative | None, doc("mean at step ends, reserved by torch's allocator")] = (
+    avg_memory_allocated_gb: Annotated[NonNegative | None, "mean at step ends, by torch's allocator"] = None
+    peak_memory_allocated_gb: Annotated[NonNegative | None, "highest within any step, by torch's allocator"] = None
+    avg_memory_reserved_gb: Annotated[NonNegative | None, "mean at step ends, reserved by torch's allocator"] = None
+    peak_memory_reserved_gb: Annotated[NonNegative | None, "highest, reserved by torch's allocator"] = None
+    peak_memory_device_used_gb: Annotated[NonNegative | None, "used on the whole device, including other processes"] = (
         None
     )
-    peak_memory_reserved_gb: Annotated[NonNegative | None, doc("highest, reserved by torch's allocator")] = None
-    peak_memory_device_used_gb: Annotated[
-        NonNegative | None, doc("used on the whole device, including other processes")
-    ] = None
-    peak_memory_process_gb: Annotated[NonNegative | None, doc("resident memory of the training process (CPU)")] = None
-    avg_memory_process_gb: Annotated[NonNegative | None, doc("the same, mean (CPU)")] = None
+    peak_memory_process_gb: Annotated[NonNegative | None, "resident memory of the training process (CPU)"] = None
+    avg_memory_process_gb: Annotated[NonNegative | None, "the same, mean (CPU)"] = None
 
 
 class SourceFile(Section, frozen=True, kw_only=True):
     """A file that a run was imported from."""
 
-    path: Annotated[str, doc("path as given to the command, without directories that name a user or are absolute")]
-    sha256: Annotated[str | None, doc("SHA-256 of the content")] = None
-    bytes: Annotated[Natural | None, doc("file size")] = None
+    path: Annotated[str, "path as given to the command, without directories that name a user or are absolute"]
+    sha256: Annotated[str | None, "SHA-256 of the content"] = None
+    bytes: Annotated[Natural | None, "file size"] = None
 
 
 class Source(Section, frozen=True, kw_only=True):
     """Origin of a run."""
 
-    kind: Annotated[Literal["live", "log", "result"], doc("measured, imported from a log, or from an older result")]
-    dialect: Annotated[str | None, doc("log format")] = None
-    files: Annotated[tuple[SourceFile, ...], doc("imported files")] = ()
-    command: Annotated[tuple[str, ...], doc("command line of the training, if known")] = ()
+    kind: Annotated[Literal["live", "log", "result"], "measured, imported from a log, or from an older result"]
+    dialect: Annotated[str | None, "log format"] = None
+    files: Annotated[tuple[SourceFile, ...], "imported files"] = ()
+    command: Annotated[tuple[str, ...], "command line of the training, if known"] = ()
     given: Annotated[
         dict[str, bool | int | str],
-        doc("values that the user stated for the log, by field; nothing else confirms them"),
+        "values that the user stated for the log, by field; nothing else confirms them",
     ] = {}
-    overrides: Annotated[dict[str, str], doc("values that the user set although the log differs")] = {}
+    overrides: Annotated[dict[str, str], "values that the user set although the log differs"] = {}
 
 
 class Steady(Section, frozen=True, kw_only=True):
     """Steady-state steps, which the metrics use."""
 
-    first_step: Annotated[Count | None, doc("first steady-state step")] = None
-    last_step: Annotated[Count | None, doc("last steady-state step")] = None
-    method: Annotated[str | None, doc("rule that excluded the warm-up")] = None
-    found: Annotated[bool, doc("false: no steady state; metrics use all steps after the first")] = False
+    first_step: Annotated[Count | None, "first steady-state step"] = None
+    last_step: Annotated[Count | None, "last steady-state step"] = None
+    method: Annotated[str | None, "rule that excluded the warm-up"] = None
+    found: Annotated[bool, "false: no steady state; metrics use all steps after the first"] = False
 
 
 class Tuning(Section, frozen=True, kw_only=True):
     """Search that chose the configuration: by --tune, passed on by --config."""
 
-    trials: Annotated[Natural | None, doc("number of settings tried")] = None
-    settings: Annotated[Count | None, doc("number of settings in the search space")] = None
-    varied: Annotated[tuple[str, ...], doc("options that the search varied")] = ()
-    seconds: Annotated[NonNegative | None, doc("duration of the search, s")] = None
-    budget_seconds: Annotated[NonNegative | None, doc("time budget of the search, s")] = None
-    device_name: Annotated[str | None, doc("device on which the configuration was chosen")] = None
+    trials: Annotated[Natural | None, "number of settings tried"] = None
+    settings: Annotated[Count | None, "number of settings in the search space"] = None
+    varied: Annotated[tuple[str, ...], "options that the search varied"] = ()
+    seconds: Annotated[NonNegative | None, "duration of the search, s"] = None
+    budget_seconds: Annotated[NonNegative | None, "time budget of the search, s"] = None
+    device_name: Annotated[str | None, "device on which the configuration was chosen"] = None
 
 
 class PerformanceMetrics(Section, frozen=True, kw_only=True):
     """Metrics of the steady-state steps, computed from the series."""
 
-    total_steps: Annotated[int | None, doc("steps recorded")] = None
-    total_time_seconds: Annotated[NonNegative | None, doc("start of the first step to end of the last, s")] = None
+    total_steps: Annotated[int | None, "steps recorded"] = None
+    total_time_seconds: Annotated[NonNegative | None, "start of the first step to end of the last, s"] = None
     # What these are stands with each metric, in metrics.METRICS.
     avg_step_time_seconds: float | None = None
     median_step_time_seconds: float | None = None
@@ -305,20 +294,20 @@ class PerformanceMetrics(Section, frozen=True, kw_only=True):
     steps_per_second: float | None = None
     tokens_per_second: float | None = None
     tokens_per_second_per_gpu: float | None = None
-    warmup_time_seconds: Annotated[NonNegative | None, doc("time of the warm-up steps, s")] = None
-    final_loss: Annotated[float | None, doc("mean of the last ten losses, of few the last quarter, nats/token")] = None
+    warmup_time_seconds: Annotated[NonNegative | None, "time of the warm-up steps, s"] = None
+    final_loss: Annotated[float | None, "mean of the last ten losses, of few the last quarter, nats/token"] = None
 
 
 class _Series(msgspec.Struct, frozen=True, kw_only=True):
     """One entry per record; all of one length, None if a record has none."""
 
-    steps: Annotated[tuple[Count, ...], doc("number of the optimizer step, from 1")] = ()
-    window_steps: Annotated[tuple[Count, ...], doc("steps that the record averages; 1 if each step was timed")] = ()
-    step_times: Annotated[tuple[StepTime | None, ...], doc("wall time of one step, s")] = ()
-    loss_values: Annotated[tuple[Value | None, ...], doc("loss, nats/token")] = ()
-    learning_rates: Annotated[tuple[Value | None, ...], doc("learning rate")] = ()
-    grad_norms: Annotated[tuple[Value | None, ...], doc("global gradient norm before clipping")] = ()
-    lines: Annotated[tuple[Count | None, ...], doc("line of the log")] = ()
+    steps: Annotated[tuple[Count, ...], "number of the optimizer step, from 1"] = ()
+    window_steps: Annotated[tuple[Count, ...], "steps that the record averages; 1 if each step was timed"] = ()
+    step_times: Annotated[tuple[StepTime | None, ...], "wall time of one step, s"] = ()
+    loss_values: Annotated[tuple[Value | None, ...], "loss, nats/token"] = ()
+    learning_rates: Annotated[tuple[Value | None, ...], "learning rate"] = ()
+    grad_norms: Annotated[tuple[Value | None, ...], "global gradient norm before clipping"] = ()
+    lines: Annotated[tuple[Count | None, ...], "line of the log"] = ()
 
 
 SERIES = _Series.__struct_fields__
@@ -328,39 +317,37 @@ SERIES = _Series.__struct_fields__
 class RunRecord(_Series, frozen=True, kw_only=True):
     """Fields that differ between runs of one setup."""
 
-    timestamp: Annotated[str | None, doc("start of the run, ISO 8601 with offset")] = None
-    session: Annotated[str | None, doc("identifier of the benchmark command, whose runs are interleaved")] = None
-    round: Annotated[Count | None, doc("round of the session, from 1, with one run of every configuration")] = None
-    request: Annotated[str | None, doc("digest of the requested configuration, by which --resume finds a run")] = None
-    tuning: Annotated[Tuning | None, doc("search that chose the configuration; null for an untuned one")] = None
-    arguments: Annotated[tuple[str, ...] | None, doc("arguments of the benchmark command that measured the run")] = None
-    status: Annotated[Status, doc("whether all requested steps were recorded")] = "complete"
-    status_reason: Annotated[str | None, doc("reason, in one sentence")] = None
-    ending: Annotated[Ending | None, doc("how the run ended; null in results of schema 1")] = None
-    warnings: Annotated[
-        tuple[str, ...], doc("doubtful or unknown values, and why; in a file, those of `notes` too")
-    ] = ()
-    notes: Annotated[tuple[Note, ...], doc("the same as codes with their values; code `text`: a sentence alone")] = ()
-    source: Annotated[Source | None, doc("origin of the run")] = None
-    environment: Annotated[Environment, doc("machine and software")] = Environment()
-    memory_metrics: Annotated[MemoryMetrics, doc("measured memory")] = MemoryMetrics()
-    disturbance: Annotated[Disturbance, doc("other use of the CPU during the run")] = Disturbance()
-    preflight: Annotated[Preflight, doc("what `tprimat preflight` measured on this machine before")] = Preflight()
-    energy_metrics: Annotated[dict[str, float | None], doc("measured energy and power, unit in the name")] = {}
-    telemetry: Annotated[Telemetry, doc("devices and CPU during the run, and its events")] = Telemetry()
+    timestamp: Annotated[str | None, "start of the run, ISO 8601 with offset"] = None
+    session: Annotated[str | None, "identifier of the benchmark command, whose runs are interleaved"] = None
+    round: Annotated[Count | None, "round of the session, from 1, with one run of every configuration"] = None
+    request: Annotated[str | None, "digest of the requested configuration, by which --resume finds a run"] = None
+    tuning: Annotated[Tuning | None, "search that chose the configuration; null for an untuned one"] = None
+    arguments: Annotated[tuple[str, ...] | None, "arguments of the benchmark command that measured the run"] = None
+    status: Annotated[Status, "whether all requested steps were recorded"] = "complete"
+    status_reason: Annotated[str | None, "reason, in one sentence"] = None
+    ending: Annotated[Ending | None, "how the run ended; null in results of schema 1"] = None
+    warnings: Annotated[tuple[str, ...], "doubtful or unknown values, and why; in a file, those of `notes` too"] = ()
+    notes: Annotated[tuple[Note, ...], "the same as codes with their values; code `text`: a sentence alone"] = ()
+    source: Annotated[Source | None, "origin of the run"] = None
+    environment: Annotated[Environment, "machine and software"] = Environment()
+    memory_metrics: Annotated[MemoryMetrics, "measured memory"] = MemoryMetrics()
+    disturbance: Annotated[Disturbance, "other use of the CPU during the run"] = Disturbance()
+    preflight: Annotated[Preflight, "what `tprimat preflight` measured on this machine before"] = Preflight()
+    energy_metrics: Annotated[dict[str, float | None], "measured energy and power, unit in the name"] = {}
+    telemetry: Annotated[Telemetry, "devices and CPU during the run, and its events"] = Telemetry()
     native_metrics: Annotated[
         dict[str, float | tuple[float | None, ...] | None],
-        doc("values printed by the framework: one, or a series as long as `steps`"),
+        "values printed by the framework: one, or a series as long as `steps`",
     ] = {}
-    breakdown: Annotated[dict[str, float | None], doc("seconds of a step, by part")] = {}
-    trace: Annotated[Trace | None, doc("where the time of profiled steps goes, from profiler traces")] = None
-    profile: Annotated[dict[str, str], doc("profiler traces of the run, by kind")] = {}
+    breakdown: Annotated[dict[str, float | None], "seconds of a step, by part"] = {}
+    trace: Annotated[Trace | None, "where the time of profiled steps goes, from profiler traces"] = None
+    profile: Annotated[dict[str, str], "profiler traces of the run, by kind"] = {}
     timeline: Annotated[
         tuple[Entry, ...],
-        doc("where the wall time went, in order of time; what lies between two entries is unknown"),
+        "where the wall time went, in order of time; what lies between two entries is unknown",
     ] = ()
-    profiled_steps: Annotated[tuple[Count, ...], doc("profiled steps, excluded from all metrics")] = ()
-    epochs: Annotated[tuple[dict[str, float | None], ...], doc("metrics of each epoch, if there are epochs")] = ()
+    profiled_steps: Annotated[tuple[Count, ...], "profiled steps, excluded from all metrics"] = ()
+    epochs: Annotated[tuple[dict[str, float | None], ...], "metrics of each epoch, if there are epochs"] = ()
 
     def __post_init__(self) -> None:
         native = {
@@ -395,21 +382,21 @@ class RunRecord(_Series, frozen=True, kw_only=True):
 class Run(RunRecord, frozen=True, kw_only=True):
     """One training. Raises ValueError if series differ in length, steps don't rise, or a number is not finite."""
 
-    platform: Annotated[Platform | None, doc("nvd, amd or cpu")] = None
-    framework: Annotated[str | None, doc("nemo, primus, lightning, megatron, …")] = None
-    model: Annotated[str | None, doc("llama, qwen, mistral, or the name in the source")] = None
-    scale: Annotated[str | None, doc("full, or the name of a scaled-down shape")] = None
-    label: Annotated[str | None, doc("the user's name for this configuration")] = None
-    gpu_info: Annotated[GpuInfo, doc("training machine")] = GpuInfo()
-    model_config: Annotated[ModelConfig, doc("model shape")] = ModelConfig()
-    training_config: Annotated[TrainingConfig, doc("definition of one optimizer step")] = TrainingConfig()
-    parallelism_config: Annotated[ParallelismConfig, doc("distribution of the work over devices")] = ParallelismConfig()
-    optimizer: Annotated[Optimizer, doc("optimizer settings")] = Optimizer()
-    data: Annotated[Data, doc("training data")] = Data()
-    timing: Annotated[Timing, doc("definition of a step time")] = Timing()
+    platform: Annotated[Platform | None, "nvd, amd or cpu"] = None
+    framework: Annotated[str | None, "nemo, primus, lightning, megatron, …"] = None
+    model: Annotated[str | None, "llama, qwen, mistral, or the name in the source"] = None
+    scale: Annotated[str | None, "full, or the name of a scaled-down shape"] = None
+    label: Annotated[str | None, "the user's name for this configuration"] = None
+    gpu_info: Annotated[GpuInfo, "training machine"] = GpuInfo()
+    model_config: Annotated[ModelConfig, "model shape"] = ModelConfig()
+    training_config: Annotated[TrainingConfig, "definition of one optimizer step"] = TrainingConfig()
+    parallelism_config: Annotated[ParallelismConfig, "distribution of the work over devices"] = ParallelismConfig()
+    optimizer: Annotated[Optimizer, "optimizer settings"] = Optimizer()
+    data: Annotated[Data, "training data"] = Data()
+    timing: Annotated[Timing, "definition of a step time"] = Timing()
     framework_config: Annotated[
         dict[str, bool | int | float | str | None],
-        doc("further settings as they ran, in the framework's own names"),
+        "further settings as they ran, in the framework's own names",
     ] = {}
 
     accountant: ClassVar[Callable[[Run], Account | None] | None] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Annotated, Literal
 
-from tprimat.results.fields import LARGEST_VALUE, Count, Natural, Positive, Section, Share, Value, doc
+from tprimat.results.fields import LARGEST_VALUE, Count, Natural, Positive, Section, Share, Value
 
 LONGEST_SERIES = 512
 """Entries of a series on the step axis; a longer training has more steps in each."""
@@ -17,14 +17,14 @@ VALID_ENERGY = ("measured", "counter-wrapped", "partly-sampled", "unverified", "
 class TelemetryIssue(Section, frozen=True, kw_only=True):
     """An event on the machine that may explain a step time or reduce the validity of the measurement."""
 
-    code: Annotated[str, doc("kind of event, such as power-cap; docs/telemetry.md lists them")]
-    text: Annotated[str, doc("the event in words, without its steps")]
-    severity: Annotated[Literal["warning", "info"], doc("warning: it affects speed or correctness")] = "warning"
-    first_step: Annotated[Count | None, doc("first step affected; null: all steps")] = None
-    last_step: Annotated[Count | None, doc("last step affected; null: all steps")] = None
-    device: Annotated[str | None, doc("UUID or PCI address of the GPU, or cpu; null: several")] = None
-    value: Annotated[Value | None, doc("measured value, in the unit of the text; a share from 0 to 1")] = None
-    expected: Annotated[Value | None, doc("value without the event, in the same unit")] = None
+    code: Annotated[str, "kind of event, such as power-cap; docs/telemetry.md lists them"]
+    text: Annotated[str, "the event in words, without its steps"]
+    severity: Annotated[Literal["warning", "info"], "warning: it affects speed or correctness"] = "warning"
+    first_step: Annotated[Count | None, "first step affected; null: all steps"] = None
+    last_step: Annotated[Count | None, "last step affected; null: all steps"] = None
+    device: Annotated[str | None, "UUID or PCI address of the GPU, or cpu; null: several"] = None
+    value: Annotated[Value | None, "measured value, in the unit of the text; a share from 0 to 1"] = None
+    expected: Annotated[Value | None, "value without the event, in the same unit"] = None
 
     @property
     def where(self) -> str | None:
@@ -44,24 +44,24 @@ class TelemetryIssue(Section, frozen=True, kw_only=True):
 class Telemetry(Section, frozen=True, kw_only=True):
     """Readings of devices and CPU during a training, from drivers and the system; no step waits for them."""
 
-    interval_seconds: Annotated[Positive | None, doc("time between two readings, mean, s")] = None
-    samples: Annotated[Natural | None, doc("readings from the first to the last step")] = None
-    devices: Annotated[tuple[str, ...], doc("UUID (NVIDIA) or PCI address (AMD) of each GPU that was read")] = ()
+    interval_seconds: Annotated[Positive | None, "time between two readings, mean, s"] = None
+    samples: Annotated[Natural | None, "readings from the first to the last step"] = None
+    devices: Annotated[tuple[str, ...], "UUID (NVIDIA) or PCI address (AMD) of each GPU that was read"] = ()
     energy_code: Annotated[
-        str | None, doc(f"validity of the energy; it counts with {', '.join(VALID_ENERGY)}; null: not measured")
+        str | None, f"validity of the energy; it counts with {', '.join(VALID_ENERGY)}; null: not measured"
     ] = None
-    energy_reason: Annotated[str | None, doc("why there is no energy, or what limits it")] = None
-    energy_covers: Annotated[str | None, doc("what the energy includes")] = None
-    energy_excludes: Annotated[tuple[str, ...], doc("what the energy doesn't include")] = ()
+    energy_reason: Annotated[str | None, "why there is no energy, or what limits it"] = None
+    energy_covers: Annotated[str | None, "what the energy includes"] = None
+    energy_excludes: Annotated[tuple[str, ...], "what the energy doesn't include"] = ()
     throttle_shares: Annotated[
-        dict[str, Share], doc("share of the readings in which a GPU's driver reports this reason for a lower clock")
+        dict[str, Share], "share of the readings in which a GPU's driver reports this reason for a lower clock"
     ] = {}
-    issues: Annotated[tuple[TelemetryIssue, ...], doc("events, the most severe first")] = ()
-    unknown: Annotated[tuple[str, ...], doc("what could not be read, and why")] = ()
-    steps: Annotated[tuple[Count, ...], doc(f"last step of each entry of `series`; up to {LONGEST_SERIES}")] = ()
+    issues: Annotated[tuple[TelemetryIssue, ...], "events, the most severe first"] = ()
+    unknown: Annotated[tuple[str, ...], "what could not be read, and why"] = ()
+    steps: Annotated[tuple[Count, ...], f"last step of each entry of `series`; up to {LONGEST_SERIES}"] = ()
     series: Annotated[
         dict[str, tuple[Value | None, ...]],
-        doc("readings on the step axis, means over an entry's steps; unit in the name"),
+        "readings on the step axis, means over an entry's steps; unit in the name",
     ] = {}
 
     def __post_init__(self) -> None:

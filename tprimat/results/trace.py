@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tprimat.results.fields import Natural, Seconds, Value, doc
+from tprimat.results.fields import Natural, Seconds, Value
 
 COMPUTATION = (
     "matrix_multiplication", "attention", "convolution", "normalisation", "softmax", "elementwise", "loss", "embedding",
@@ -37,32 +37,32 @@ Phase = Literal["forward", "backward", "optimizer"]
 class TracedStep(msgspec.Struct, frozen=True, kw_only=True):
     """A profiled step of one rank. Its parts don't overlap and add up to its time."""
 
-    name: Annotated[str, doc("the step in the trace, such as ProfilerStep#6; empty if the trace has no steps")] = ""
-    rank: Annotated[Natural | None, doc("rank of the process")] = None
-    seconds: Annotated[Seconds, doc("from the end of the previous step to the end of this one, s")]
-    parts: Annotated[dict[str, Seconds], doc("exposed computation, communication, copies and idle time by cause, s")]
-    overlapped_communication: Annotated[
-        Value, doc("communication hidden by computation, not included in the parts, s")
-    ] = 0.0
-    gpu_seconds: Annotated[Seconds, doc("from the step's first GPU work to its last, s")] = 0.0
+    name: Annotated[str, "the step in the trace, such as ProfilerStep#6; empty if the trace has no steps"] = ""
+    rank: Annotated[Natural | None, "rank of the process"] = None
+    seconds: Annotated[Seconds, "from the end of the previous step to the end of this one, s"]
+    parts: Annotated[dict[str, Seconds], "exposed computation, communication, copies and idle time by cause, s"]
+    overlapped_communication: Annotated[Value, "communication hidden by computation, not included in the parts, s"] = (
+        0.0
+    )
+    gpu_seconds: Annotated[Seconds, "from the step's first GPU work to its last, s"] = 0.0
 
 
 class TracedWork(msgspec.Struct, frozen=True, kw_only=True):
     """GPU work of one kernel, launched by one operator on inputs of one shape; means per step."""
 
-    kernel: Annotated[str, doc("name of the kernel, copy or buffer clear")]
-    part: Annotated[str, doc("the part of a step that it belongs to")]
-    operator: Annotated[str | None, doc("operator that launched it, such as aten::addmm")] = None
-    phase: Annotated[Phase | None, doc("forward, backward or optimizer, if known")] = None
-    shapes: Annotated[tuple[tuple[Natural, ...], ...], doc("dimensions of the operator's inputs; [] if none")] = ()
-    types: Annotated[tuple[str, ...], doc("types of the operator's inputs")] = ()
-    calls: Annotated[Value, doc("executions per step")]
-    seconds: Annotated[Seconds, doc("duration per step, including what overlaps other work, s")]
-    exposed_seconds: Annotated[Seconds, doc("its share of the part, s")]
+    kernel: Annotated[str, "name of the kernel, copy or buffer clear"]
+    part: Annotated[str, "the part of a step that it belongs to"]
+    operator: Annotated[str | None, "operator that launched it, such as aten::addmm"] = None
+    phase: Annotated[Phase | None, "forward, backward or optimizer, if known"] = None
+    shapes: Annotated[tuple[tuple[Natural, ...], ...], "dimensions of the operator's inputs; [] if none"] = ()
+    types: Annotated[tuple[str, ...], "types of the operator's inputs"] = ()
+    calls: Annotated[Value, "executions per step"]
+    seconds: Annotated[Seconds, "duration per step, including what overlaps other work, s"]
+    exposed_seconds: Annotated[Seconds, "its share of the part, s"]
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Where the time goes in profiled steps. A profiler slows what it watches."""
 
-    steps: Annotated[tuple[TracedStep, ...], doc("profiled steps of all ranks; the whole trace if it has no steps")]
-    work: Annotated[tuple[TracedWork, ...], doc("the longest GPU work, sorted by duration")] = ()
+    steps: Annotated[tuple[TracedStep, ...], "profiled steps of all ranks; the whole trace if it has no steps"]
+    work: Annotated[tuple[TracedWork, ...], "the longest GPU work, sorted by duration"] = ()

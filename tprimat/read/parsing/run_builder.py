@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
@@ -270,12 +271,15 @@ class RunBuilder:
         if kind == "stamps" and is_elapsed:
             # The one is made of the other.
             return None
-        printed = zip(series["steps"], series["step_times"], series["window_steps"], strict=True)
+        steps, windows = series["steps"], series["window_steps"]
+        if is_elapsed:
+            windows = [later - earlier for earlier, later in itertools.pairwise((0, *steps))]
+        printed = zip(steps, series["step_times"], windows, strict=True)
         times = {step: (seconds, 1 if kind == "sampled" else window) for step, seconds, window in printed}
         apart = [*self.training.again, *(mark.line for mark in self.training.around.events.marks)]
         found = stamps.contradiction(rows, times, apart)
         # A tracker has rows when it likes, and of a user's own column or pattern only the user knows what it is.
-        if found and found[0] == stamps.OWN_CLOCK and (is_elapsed or self.framework == "own"):
+        if found and (is_elapsed or (found[0] == stamps.OWN_CLOCK and self.framework == "own")):
             return stamps.CONTRADICT, found[1]
         return found
 
