@@ -339,7 +339,7 @@ class TestPrivacy:
         files = [Loaded(f"logs/{at}.txt", f"{at}" * 64, (run,)) for at, run in enumerate(runs)]
         assert [each.point.source for each in points.result_points(files, [])] == ["logs/*"]
 
-    @pytest.mark.parametrize(("before", "is_read"), [(points.LONGEST_READ - 7, True), (points.LONGEST_READ - 6, False)])
+    @pytest.mark.parametrize(("before", "is_read"), [(points.LONGEST_READ - 8, True), (points.LONGEST_READ - 7, False)])
     def test_x3_a_text_is_read_for_names_as_far_as_it_may_be_shown(self, before, is_read, monkeypatch):
         learned = []
         monkeypatch.setattr(hosts.Names, "learn", lambda _, text, *kind: kind or learned.append(text) or text)
