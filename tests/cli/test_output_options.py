@@ -56,7 +56,8 @@ class TestEveryCommand:
         with pytest.raises(SystemExit):
             run(command, ["--help"])
         shown = capsys.readouterr().out
-        assert all(f"\n  {option} " in shown for option in ("--quiet", "--verbose", "--json"))
+        # Where there are many options, a line names those that every command has.
+        assert {"--quiet", "--verbose", "--json"} <= set(shown.split())
 
     def test_quiet_and_verbose_exclude_each_other(self, command, capsys):
         assert run(command, ["--quiet", "--verbose"]) == ExitStatus.USAGE
@@ -280,7 +281,9 @@ class TestAmounts:
         assert document.get("status", amounts[""].status) == amounts[""].status
 
     def test_quiet_is_less(self, amounts):
-        assert 0 < len(amounts["--quiet"].out.splitlines()) < len(amounts[""].out.splitlines())
+        # A dry run shows similar commands by what differs; alone, for a shell, each of them is whole.
+        other = amounts["--verbose" if "Nothing was run." in amounts[""].out else ""]
+        assert 0 < len(amounts["--quiet"].out.splitlines()) < len(other.out.splitlines())
 
     def test_verbose_is_more(self, amounts):
         usual, verbose = amounts[""].out.splitlines(), amounts["--verbose"].out.splitlines()

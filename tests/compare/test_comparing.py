@@ -313,7 +313,9 @@ EMPTY = make_run(steps=0, warmup=())
         ((ONE, LATER), (True, True)),
         # A run that broke off is only used if there is none that ended.
         ((BROKEN, ONE, FAILED), (False, True, False)),
-        ((BROKEN, FAILED), (True, True)),
+        # One that failed is only used if none broke off without a cause.
+        ((BROKEN, FAILED), (True, False)),
+        ((FAILED, FAILED), (True, True)),
         ((BROKEN, EMPTY), (True, False)),
         ((EMPTY, EMPTY), (False, False)),
     ],

@@ -837,7 +837,7 @@ def test_a_description_is_a_system():
         "amd", GpuInfo(device_name="AMD Instinct MI355X", software_stack="rocm"), Environment(), "a b"
     )
     long = {"accelerator_model_name": "x" * 201, "number_of_nodes": 3, "accelerators_per_node": 2.5, "framework": [1]}
-    assert system.of(long) == system.System(None, GpuInfo(device_name="x" * 200), Environment(), None)
+    assert system.of(long) == system.System(None, GpuInfo(device_name="x" * 199 + "…"), Environment(), None)
     assert system.of({"number_of_nodes": "2"}) is None
     assert system.of({}) is None
     assert system.of(None) is None
