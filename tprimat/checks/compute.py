@@ -49,7 +49,7 @@ class ConfigDiff:
         return tuple(entry for entry in self.entries if entry.status == status)
 
 
-_BY_SEVERITY: tuple[Status, ...] = ("blocking", "different", "unknown", "equal")
+_BY_SEVERITY = ("blocking", "different", "unknown", "equal")
 
 
 def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:

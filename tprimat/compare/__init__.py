@@ -268,9 +268,9 @@ def _model_comparison(
     if reference is not None and baseline is None and len(systems) > 1:
         notes.append(f"{title}: there is no system {reference}, so another one is the baseline")
     works = by_work(systems)
-    placed = {id(system) for work in works for system in work}
-    others = [system for system in systems if id(system) not in placed]
-    if baseline is not None and id(baseline) not in placed:
+    placed = {system for work in works for system in work}
+    others = [system for system in systems if system not in placed]
+    if baseline is not None and baseline not in placed:
         # Nothing can be compared with this baseline: each system states why.
         works, others = [], systems
     groups = []

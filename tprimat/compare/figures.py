@@ -101,7 +101,7 @@ PASSES = 3
 """So often the common steps are looked for: with windows of two lengths they are found at the second time."""
 
 
-Known = dict[tuple[int, Clock | None, int, int | None], SystemResult]
+Known = dict[tuple[SystemResult, Clock | None, int, int | None], SystemResult]
 """Cached summaries of a system by clock and steps: a baseline is needed for many pairs."""
 
 
@@ -149,7 +149,7 @@ def _summarized(
         for each in system.valid_runs
     ):
         return system
-    key = id(system), clock, skip, stop
+    key = system, clock, skip, stop
     if known and key in known:
         return known[key]
     results = [

@@ -35,7 +35,7 @@ SAMPLES_RATE = "samples_per_second_per_gpu"
 """Compare in samples/s/GPU: MLPerf logs of one benchmark, one without a sequence length."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class RunResult:
     """A run, its metrics and result file, and whether the system's values include it."""
 
@@ -86,7 +86,7 @@ class MetricValue:
     runs: int
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class SystemResult(System):
     """A system of one model.
 
@@ -104,6 +104,8 @@ class SystemResult(System):
     run_warnings: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
     order: Order | None = None
+    # Two results of one system, such as those of other steps, are two.
+    __eq__, __hash__ = object.__eq__, object.__hash__
 
     @functools.cached_property
     def exclusion(self) -> Finding | None:
@@ -287,7 +289,7 @@ class Ratio:
         return dataclasses.replace(self, value=1 / self.value, low=low, high=high, segments=segments)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Pair:
     """Two systems of one model.
 
@@ -363,7 +365,7 @@ class SettingRow:
         return all(value is None for value in self.values)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Group:
     """Systems of a model that are compared with each other.
 
@@ -389,7 +391,7 @@ class Group:
     title: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class ModelComparison:
     """All systems that trained one model; `short_title` omits the parameters of a scaled-down model."""
 

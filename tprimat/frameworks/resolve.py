@@ -74,7 +74,7 @@ class Resolver:
         requested = self.requested
         on_cpu = self.device.platform == "cpu" and self.framework.on_cpu
         stated = {name: value for name, value in vars(requested).items() if value is not None and name in _FIELDS}
-        choices: dict[str, Any] = {
+        choices = {
             "steps": defaults.STEPS_ON_CPU if on_cpu else defaults.STEPS_ON_GPU,
             "sequence_length": self.row.sequence_length,
             "seed": defaults.SEED,

@@ -271,7 +271,7 @@ def _checked(run: Run, given: GivenValues, name: str) -> Run:
 
     Raises UsageError when the log has others and `override` is not set.
     """
-    named: dict[str, str | None] = {"gpu": None, "precision": None}
+    named = {"gpu": None, "precision": None}
     for field in ("model_shape", *named):
         value, stated = getattr(given, field), stated_by(run, field)
         if value and stated and not agrees(field, value, stated):

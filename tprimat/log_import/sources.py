@@ -308,7 +308,7 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
         log.end = None
     beside = _beside(file_format, source.paths[0]) if source.size is not None else {}
     with contextlib.ExitStack() as stack:
-        streams: list[BinaryIO] = [
+        streams = [
             io.BufferedReader(Chunks(content), STREAMED)
             if file_format.is_streamed
             else _spooled(log.name, content, stack)

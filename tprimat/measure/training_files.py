@@ -10,7 +10,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -152,7 +151,7 @@ def _completed(run: Run, framework: Framework, request: Request, machine: Machin
     """Return a log's Run with what the log leaves open and the machine or the request knows."""
     requested = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
     outcome = of_log(run, request.steps, succeeded=complete)
-    changes: dict[str, Any] = {
+    changes = {
         **{name: getattr(request, name) for name in ("framework", "model", "scale", "label")},
         "platform": run.platform or request.platform,
         "timestamp": run.timestamp or _started(run),

@@ -50,9 +50,7 @@ def values(record: Record, made: str) -> dict[str, Any]:
 
     `made` is the day, YYYY-MM-DD; `newest` the date of the newest point, `mlperf_rounds` those that the record has.
     """
-    columns: dict[str, list[Any]] = {
-        name: [_finite(getattr(point, name)) for point in record.points] for name in _FIELDS
-    }
+    columns = {name: [_finite(getattr(point, name)) for point in record.points] for name in _FIELDS}
     columns["source_key"] = [source_key(point) for point in record.points]
     columns["id"] = _ids(record.points)
     rounds = {found[1] for key in columns["source_key"] if (found := _ROUND.fullmatch(key))}

@@ -141,7 +141,7 @@ def titled(metric: Metric) -> str:
 def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
     """Throughput, step times, and what they are of."""
     unit = rate_unit(group.systems)
-    speedups = {id(pair.system): versus(pair) for pair in group.pairs}
+    speedups = {pair.system: versus(pair) for pair in group.pairs}
     has_outliers = any(map(_outliers, group.systems))
 
     def throughput(system: SystemResult) -> Cell:
@@ -156,7 +156,7 @@ def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
         ("Run-to-run range", _range),
         (
             f"Speedup vs {group.baseline.name}",
-            lambda system: speedups.get(id(system), "1.00× (baseline)") if speedups else None,
+            lambda system: speedups.get(system, "1.00× (baseline)") if speedups else None,
         ),
         ("Step time, mean", lambda system: _step_time(system, "avg_step_time_seconds")),
         ("Step time, median", lambda system: _step_time(system, "median_step_time_seconds")),

@@ -235,7 +235,7 @@ class _LegacyFile:
 
     def _parallelism(self) -> ParallelismConfig:
         stated = self.stated.parallelism_config
-        sizes: dict[str, Any] = {
+        sizes = {
             name: self._known(f"parallelism_config.{name}", size)
             for name, size in msgspec.structs.asdict(stated).items()
             if name != "strategy_name" and size is not None

@@ -107,7 +107,7 @@ FIELDS = tuple(dict.fromkeys(label.field for label in LABELS))
 """Values that a line states in a segment of their own."""
 
 # fmt: off
-MARKERS: dict[str, tuple[str, ...]] = {
+MARKERS = {
     "primus": ("[Primus", "primus launcher", "PRIMUS_", "primus/", "][rank-", "MegatronTrainer:"),
     "amd": (
         "hip mem usage", "rocm mem usage", "[aiter]", "iter backend", "/opt/rocm", "AMD Instinct", "AMD GPU device",

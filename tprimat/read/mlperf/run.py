@@ -27,7 +27,7 @@ from tprimat.results.ending import Ending
 from tprimat.results.outcome import Outcome, ending_of, outcome_of
 from tprimat.results.run import ModelConfig, ParallelismConfig, Run, TrainingConfig
 
-_COVERS: dict[str | None, str] = {
+_COVERS = {
     "block": "mean between evaluations, by the submitter's timer",
     "mean": "mean since the record before",
     "sampled": "single step",

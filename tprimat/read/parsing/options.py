@@ -30,7 +30,7 @@ def _name(value: str) -> str | None:
     return value if re.search("[A-Za-z]", value) and value.lower() not in ("null", "none", "true") else None
 
 
-_READ: dict[str, Callable[[str], Any]] = {
+_READ = {
     "count": count,
     "number": number,
     "seed": lambda value: int(value) if re.fullmatch(r"\d{1,18}", value) else None,
@@ -45,7 +45,7 @@ def _options(column: Column) -> Options:
     return {name: (key, _READ[by_key(key).kind]) for name, key in names(column).items()}
 
 
-_OPTIONS: Options = _options("scripts") | {
+_OPTIONS = _options("scripts") | {
     "logging_steps": ("logging_steps", count),
     "num_epochs": ("num_epochs", count),
     "num_train_epochs": ("num_epochs", count),
@@ -88,7 +88,7 @@ def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True)
         state(stated, "num_gpus", count(listed[1]), text, line, ECHOED)
 
 
-_HPARAMS: Options = _options("hparams") | {
+_HPARAMS = _options("hparams") | {
     "devices": ("devices", count),
     "gpus_per_node": ("devices", count),
     "num_nodes": ("num_nodes", count),
@@ -99,7 +99,7 @@ _HPARAMS: Options = _options("hparams") | {
 }
 _ROW = re.compile(r"^\s*(?:- )?['\"]?(\w{1,60})['\"]?:\s+['\"]?(?=\S)([^#'\"\n!&*{\[]{1,200}?)['\"]?\s*(?:#.*)?$")
 
-_MODEL_CONFIG: Options = _options("transformers") | {"_name_or_path": ("model", _name)}
+_MODEL_CONFIG = _options("transformers") | {"_name_or_path": ("model", _name)}
 """Entries of a model's configuration in transformers."""
 
 

@@ -134,7 +134,7 @@ def _metrics(run: Run, measured: Energy, steady: Timeline, trace: Trace) -> dict
     count = sum(windows[step] for step in steady.steps)
     tokens = None if run.tokens_per_step is None else float(run.tokens_per_step * count)
     watts = measured.joules / seconds
-    metrics: dict[str, float | None] = {
+    metrics = {
         "energy_joules": round(measured.joules, 3),
         "energy_error_joules": round(measured.error_joules, 3),
         "measured_seconds": round(seconds, 3),

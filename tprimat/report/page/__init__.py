@@ -65,7 +65,7 @@ def data(view: View) -> dict[str, Any]:
     """Return all that page.js draws, looks up and computes with; golden files of the tests hold it."""
     comparison = view.comparison
     grids = [windows.grid(answer.group) for answer in view.answers]
-    values: dict[str, Any] = {
+    values = {
         "palettes": {"systems": view.tones, "parts": PARTS},
         "systems": [
             {"name": placed.name, "model": plain(placed.model.title), "color": placed.field, "dash": placed.dash}

@@ -89,7 +89,7 @@ def values(view: View) -> dict[str, Any]:
 def _answer(view: View, answer: Answer, *, several: bool) -> Iterator[Part]:
     verdict, leaders = answer.verdict, answer.group.leaders
     if several:
-        texts: list[Inline] = [Strong(f"{answer.title}:"), " ", *_headline(verdict.headline)]
+        texts = [Strong(f"{answer.title}:"), " ", *_headline(verdict.headline)]
         if view.headline and leaders is not None:
             texts[2:] = [f"{leaders.system.name} vs {leaders.baseline.name}"]
         yield Paragraph([*texts, f", {verdict.certainty}"] if verdict.certainty else texts)

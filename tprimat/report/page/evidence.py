@@ -75,7 +75,7 @@ def section(view: View) -> Iterator[Part]:
     if len(view.runs) < every:
         yield Paragraph(f"Shown: {len(view.runs)} of {every} runs. The others are in the result files.")
     pairs = [pair for pair in view.pairs if view.of(pair.system).runs]
-    ratios = [(view.pair_anchors[id(pair)], _pair(view, pair)) for pair in pairs]
+    ratios = [(view.pair_anchors[pair], _pair(view, pair)) for pair in pairs]
     if ratios:
         yield Fold(f"Ratios ({len(ratios)})", _table(ratios, "Ratios", "Pair", "Value", "How"), len(ratios) == 1)
     for placed in view.systems:

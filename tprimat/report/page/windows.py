@@ -62,16 +62,16 @@ def grid(group: Group) -> Grid | None:
         return None
     # No window is longer than the shortest run.
     found = stops(min(result.run.steps[-1] for _, result in results))
-    windows = {id(system): _rates(system, found) for system in usable}
-    nothing: Values = ((None,) * len(found),) * len(found)
-    compared = {id(pair.system) for pair in group.pairs if pair.ratio}
+    windows = {system: _rates(system, found) for system in usable}
+    nothing = ((None,) * len(found),) * len(found)
+    compared = {pair.system for pair in group.pairs if pair.ratio}
     ratios = []
     for system in group.systems:
-        rows = zip(windows[id(system)], windows[id(group.baseline)], strict=True) if id(system) in compared else ()
+        rows = zip(windows[system], windows[group.baseline], strict=True) if system in compared else ()
         cells = (zip(*each, strict=True) for each in rows)
         quotients = tuple(tuple(own / other if own and other else None for own, other in each) for each in cells)
         ratios.append(quotients or nothing)
-    return Grid(found, tuple(windows.get(id(system), nothing) for system in group.systems), tuple(ratios))
+    return Grid(found, tuple(windows.get(system, nothing) for system in group.systems), tuple(ratios))
 
 
 def stops(last: int) -> tuple[int, ...]:
@@ -107,10 +107,10 @@ def section(view: View, group: Group) -> Iterator[Part]:
     number = next(index for index, answer in enumerate(view.answers) if answer.group is group)
     # All steps but the first one.
     begin, end = 1 if len(found.stops) > 2 else 0, len(found.stops) - 1
-    pairs = {id(pair.system): pair for pair in group.pairs}
+    pairs = {pair.system: pair for pair in group.pairs}
     rows: list[list[Content]] = []
     for index, system in enumerate(group.systems):
-        value, own = found.rates[index][begin][end], pairs.get(id(system))
+        value, own = found.rates[index][begin][end], pairs.get(system)
         ratios: list[Content] = ["1.00× (baseline)"] * 2
         if own is not None:
             ratio = found.ratios[index][begin][end]
