@@ -78,7 +78,7 @@ def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
 def _entry(setting: Setting, values: tuple[str | None, ...], first: Run, second: Run, mode: Mode) -> Entry:
     same = settings.agree(setting, first, second) if setting.same else values[0] == values[1]
     is_identity = setting.role != "harmless" and setting.configured
-    status: Status = "different"
+    status = "different"
     if None in values and (same or not setting.same):
         status = "unknown"
     elif same:

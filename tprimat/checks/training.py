@@ -114,7 +114,7 @@ def below_entropy(run: Run, window: int = 20) -> str | None:
 
 def same_training(first: Run, second: Run) -> TrainingMatch:
     """Return whether two runs trained the same model on the same data in the same way."""
-    evidence: list[tuple[bool, str]] = []
+    evidence = []
     digests = first.data.digest, second.data.digest
     if data := _different_data(first, second):
         evidence.append((False, data))

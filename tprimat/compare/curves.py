@@ -130,8 +130,8 @@ class Scaling:
 
 def scaling_of(comparison: Comparison) -> Scaling:
     """Return the curves of a comparison."""
-    found: list[Curve] = []
-    notes: list[str] = []
+    found = []
+    notes = []
     uncounted = 0
     for model in comparison.models:
         usable = []

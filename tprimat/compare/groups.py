@@ -60,11 +60,11 @@ def group_of(
     Each pair is compared on the clock and the steps that its two systems share, so that no third one changes a ratio.
     On these another system may be the fastest than by the rates of all steps: then another baseline is tried.
     """
-    found: dict[SystemResult, Pair] = {}
+    found = {}
     by_rate = sorted(work, key=lambda system: (system.is_unsettled, -(system.value(RATE) or 0.0)))
     every = [*work, *others]
     baseline = chosen or (_default_baseline(by_rate) if by_rate else next(filter(_is_rated, every), every[0]))
-    ranked: list[SystemResult] = []
+    ranked = []
     for last in (False, False, True):
         # With many runs of the baseline, the cache takes more memory than it saves time.
         known: Known | None = {} if len(every) > len(baseline.runs) else None

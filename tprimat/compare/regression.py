@@ -166,9 +166,9 @@ def check_regression(
     # The title of a model is of all systems of a set, so that those of one model may differ.
     titles = {model.model: model.title for each in reversed(sets) for model in each.models}
     before, after = ({titles[model.model]: _comparable(model.systems) for model in each.models} for each in sets)
-    checks: list[Check] = []
-    pairs: list[Pair] = []
-    checked: set[SystemResult] = set()
+    checks = []
+    pairs = []
+    checked = set()
     for title, systems in before.items():
         for system, other, reason in _matched_pairs(systems, after.get(title, [])):
             if other is None:

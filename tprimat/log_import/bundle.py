@@ -68,7 +68,7 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
     """
     check(path)
     members: dict[str, bytes] = {}
-    left_out: list[str] = []
+    left_out = []
     every = [run for result in results for run in store.read(result)]
     for result in results:
         members[_free(f"results/{result.name}", members)] = _json_changed(result.read_bytes(), without_secrets)

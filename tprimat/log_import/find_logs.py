@@ -90,7 +90,7 @@ def search(models: Sequence[str], where: Mapping[Path, bool], environ: Mapping[s
     """
     files = _files(where)
     searcher = _Searcher()
-    log_of: dict[str, LocalLog] = {}
+    log_of = {}
     for model in models:
         named = environ.get(variable(model), "").strip()
         fitting = {path: modified for path, modified in files.items() if model in path.name.lower()}
@@ -129,8 +129,8 @@ class _Searcher:
 
         With `by_name` all files have the model in their name, which decides if a log doesn't state its model.
         """
-        nearest: LocalLog | None = None
-        relative: LocalLog | None = None
+        nearest = None
+        relative = None
         opened = 0
         for path, modified in islice(files.items(), MOST_LOOKS):
             opened += 1

@@ -111,10 +111,10 @@ def log_sources(
     The `known` files are ignored. The second list has what is skipped in directories, the third an error for each name
     that doesn't exist.
     """
-    sources: dict[object, LogSource] = {}
-    skipped: list[SkippedFile] = []
+    sources = {}
+    skipped = []
     errors: list[TensorPrimatError] = []
-    visited: set[str] = set()
+    visited = set()
 
     def skip(error: OSError) -> None:
         skipped.append(SkippedFile(str(error.filename), f"can't be read: {error.strerror}"))

@@ -179,7 +179,7 @@ def following(
 
 def pace_of(message: Step, request: Request, room: int, left_s: float) -> str:
     """Return the text beside the bar: as much as there is room for, in columns, without what matters least."""
-    parts: list[tuple[int, str]] = []
+    parts = []
     if message.average:
         rate = request.global_batch_size * request.sequence_length / request.num_gpus / message.average
         one = "process" if request.platform == "cpu" else "GPU"

@@ -84,7 +84,7 @@ class Session:
 
     def is_ready(self) -> bool:
         """Return whether the frameworks' checks find nothing that a training would fail on; print what they find."""
-        errors: list[str] = []
+        errors = []
         warnings: list[str] = []
         for request in self._requests:
             result = self._plan.framework_of(request).launcher.preflight(request, self._machine)
@@ -306,9 +306,9 @@ class Session:
     def _follow(self, framework: Framework, index: int, log: Path, title: str) -> tuple[ProcessResult, list[Saved]]:
         """Run one training and show it; how its process ended, and the results that it says it wrote."""
         request = self._requests[index]
-        saved: list[Saved] = []
+        saved = []
         is_stopped = False
-        limit: TimeLimit | None = None
+        limit = None
         self._cut: TimeLimit | None = None
         launch = framework.launcher.start(request, self._machine, log)
         limit_s = self._plan.limit_s

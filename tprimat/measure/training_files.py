@@ -73,7 +73,7 @@ def last_words(log: Path, tail: Iterable[str]) -> list[str]:
 
     torchrun reports on several processes at length; the first error of the failed one matters.
     """
-    errors: list[str] = []
+    errors = []
     with contextlib.suppress(OSError), log.open(encoding="utf-8", errors="replace") as lines:
         errors = list(itertools.islice((line.rstrip("\n") for line in lines if line.startswith("error: ")), TAIL_LINES))
     return list(dict.fromkeys(redacted("\n".join([*errors, *tail])).splitlines()))
@@ -106,7 +106,7 @@ def read_back(saved: list[Saved]) -> tuple[Run, Path] | None:
 def follower(on_line: OnLine, on_step: OnMessage) -> OnLine:
     """Return what reads each line of a running training: it hands the line on, and Megatron's iterations as steps."""
     last = 0
-    times: list[float] = []
+    times = []
 
     def follow(text: str) -> None:
         nonlocal last

@@ -105,7 +105,7 @@ def _gpus(keys: Iterable[str]) -> dict[str, Any]:
 
 def _titled(folder: str, titles: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return each key with its title and the file of its page, which no other key or the list of pages has."""
-    found: dict[str, dict[str, str]] = {}
+    found = {}
     used = {"index"}
     # As a script lists them, which has keys like 910 first and by their size.
     for key, title in sorted(titles.items(), key=lambda item: (not (size := _size(item[0])), size, item)):

@@ -56,7 +56,7 @@ def _recognises(head: bytes) -> bool:
 
 def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield rows by column, with their line; a later header is from a resumed training."""
-    header: list[str] = []
+    header = []
     try:
         for line, row in part.rows():
             if "step" in row:
@@ -71,8 +71,8 @@ def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict
 
 def _read(part: InputFile, beside: Mapping[str, bytes]) -> list[ParsedLog]:
     training = LoggedTraining()
-    rates: dict[int, str] = {}
-    validations: list[float] = []
+    rates = {}
+    validations = []
     micro = False
     for line, row in _rows(part, training):
         step = whole(row.get("step"))

@@ -87,7 +87,7 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
         "native_metrics": {**_aligned_metrics(run, other), **run.native_metrics},
         "breakdown": {**other.breakdown, **run.breakdown},
     }
-    filled_names: list[str] = []
+    filled_names = []
     # What changes in one source is no gap.
     changing = {each.partition(" changes during")[0].replace(" ", "_") for each in (*run.warnings, *other.warnings)}
     for part in _PARTS:

@@ -219,7 +219,7 @@ def collect_times(
 ) -> tuple[dict[int, Times], list[int]]:
     """Collect step times from all ranks; also return the ranks that timed out."""
     deadline = time.monotonic() + timeout_s
-    times: dict[int, Times] = {}
+    times = {}
     missing = []
     for rank in range(1, world_size):
         left, key = max(0.05, deadline - time.monotonic()), f"{training}/{rank}"

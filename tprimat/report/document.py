@@ -302,7 +302,7 @@ def compared(pair: Pair) -> tuple[str, list[str]]:
 
 def _runs(group: Group) -> Iterator[Block]:
     """Yield a table of the runs; values that are the same in all runs are above it, not in columns."""
-    rows: list[list[Content]] = []
+    rows = []
     for system in group.systems:
         untimed = [rates.untimed(system)] * 3
         for result in system.runs:

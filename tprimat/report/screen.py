@@ -212,7 +212,7 @@ def _costs(comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool 
 def timed(report: Report) -> Document:
     """Return what --time shows; with prices, also what each system costs."""
     found, answers = target.document(report), iter(report.answers)
-    screen: list[Block] = []
+    screen = []
     for part in found.screen:
         screen.append(part)
         if isinstance(part, Headline):

@@ -122,7 +122,7 @@ def texts(names: Sequence[str], rows: Sequence[Row]) -> Table:
     """Return a table of texts: few systems side by side; of many, each value once with the systems that have it."""
     if len(names) <= BESIDE:
         return dataclasses.replace(grid(names, rows), right_from=99)
-    lines: list[list[str]] = []
+    lines = []
     for row in rows:
         of: dict[str, list[str]] = {}
         for name, cell in zip(names, row.cells, strict=True):
@@ -386,7 +386,7 @@ def _range(system: SystemResult) -> str | None:
 
 
 def _steady_of(system: SystemResult) -> str:
-    texts: Sequence[str] = list(dict.fromkeys(steady_steps(result) for result in system.valid_runs))
+    texts = list(dict.fromkeys(steady_steps(result) for result in system.valid_runs))
     if not texts:
         return units.UNKNOWN
     return texts[0] if len(texts) == 1 else f"{texts[0]} and {counted(len(texts) - 1, 'other')}"

@@ -142,7 +142,7 @@ def _collect_ended(job: Job, ended: Ending, how: str, *, succeeded: bool) -> Exi
                 console.info(f"    {plain(run.status_reason)}")
     if not begun:
         console.error(f"error: job {job.job_id}: {how}; no training started", see="collect")
-        tail: list[str] = []
+        tail = []
         with contextlib.suppress(OSError):
             tail = (job.folder / script.LOG).read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
         for line in training_files.last_words(job.folder / script.LOG, tail):

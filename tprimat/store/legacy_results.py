@@ -137,7 +137,7 @@ class _LegacyFile:
         return kept
 
     def _printed_values(self) -> dict[str, float | None]:
-        figures: dict[str, float | None] = {}
+        figures = {}
         for name, value in self.stated.performance_metrics.items():
             if isinstance(value, bool) or not isinstance(value, (int, float, type(None))):
                 kind = {bool: "bool", str: "str", dict: "object", list: "array"}[type(value)]

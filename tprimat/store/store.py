@@ -158,7 +158,7 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
     """
     loaded: dict[str, Loaded] = {}
     shared: dict[object, object] = {}
-    warnings: list[str] = []
+    warnings = []
 
     def pass_over(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):

@@ -99,7 +99,7 @@ def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
         where = "see examples/megatron/configs in Primus"
         raise _broken(path, f"is not a Primus experiment: it has no modules.pre_trainer: {where}")
     framework, model = module.get("framework"), module.get("model")
-    notes: list[str] = []
+    notes = []
     settings = LoggedValues()
     folder = str(framework).removeprefix("light-")
     names: dict[str, str] = {}

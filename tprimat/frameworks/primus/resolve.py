@@ -297,7 +297,7 @@ def _precision(configuration: Configuration, precision: str, num_gpus: int) -> t
 
 def _logging(configuration: Configuration) -> list[str]:
     """Return what makes every iteration appear in the log, none of them under torchtitan's profiler."""
-    words: list[str] = []
+    words = []
     # torchtitan's step lines are of level INFO.
     levels = [level for level in _DOES_NOT_LOG if (level, configuration.framework) != ("INFO", torchtitan.NAME)]
     for name in ("stderr_sink_level", "sink_level"):

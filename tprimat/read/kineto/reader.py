@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tprimat.analysis.traces.breakdown import Breakdown, breakdown_of, mean_parts
-from tprimat.analysis.traces.timeline import Timeline
 from tprimat.read.kineto.timeline import read_timeline
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, without_rank
 from tprimat.read.parsing.records import LoggedTraining
@@ -38,8 +37,8 @@ _WORKER = re.compile(r"(?<![^/\\])([^/\\]+_\d+)\.\d{10,}(?=\.pt\.trace\.json)")
 def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
     breakdown = Breakdown()
     training = LoggedTraining()
-    first: Timeline | None = None
-    idle: list[str] = []
+    first = None
+    idle = []
     workers: dict[str, int] = {}
     for part in parts:
         timeline, doubts = read_timeline(part.stream)

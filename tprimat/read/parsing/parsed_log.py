@@ -124,7 +124,7 @@ class InputFile:
 
     def table(self) -> Iterator[tuple[int, dict[str, str]]]:
         """Yield the rows below a header by column, with their lines; not those of another length. Raises as rows()."""
-        header: list[str] | None = None
+        header = None
         for line, row in self.rows():
             if header is None:
                 header = [name.strip() for name in row]

@@ -112,13 +112,13 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[tu
     pauses = [mark for mark in events.marks if mark.kind in PAUSES]
     paused = [mark.line for mark in pauses]
     usual = statistics.median([row.seconds for row in rows if row.seconds] or [0.0])
-    found: list[Row] = []
-    ratios: list[float] = []
+    found = []
+    ratios = []
     scale = 1.0
     for attempt in attempts(rows, events, again):
         place, step = bisect.bisect_left(lines, attempt[0].line), attempt[0].step - (attempt[0].window or 1)
         stretch = _Stretch(times[place - 1] if place else None, is_first=True)
-        closed: list[_Stretch] = []
+        closed = []
         for row, following in itertools.zip_longest(attempt, attempt[1:]):
             stretch.add(row, (row.seconds or usual) * (row.step - step) * scale)
             step, end = row.step, following.line if following else sys.maxsize

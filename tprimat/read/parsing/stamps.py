@@ -58,7 +58,7 @@ def contradiction(
     if len(rows) <= LEAST_GROUPS:
         return None
     bounds, resolution = sorted(apart), statistics.median(each for _, _, each in rows)
-    groups: list[tuple[float, float]] = []
+    groups = []
     records = steps = stretches = 0
     begin, printed, is_new = rows[0][0].at, 0.0, True
     for (before, clock, _), (row, same, _) in itertools.pairwise(rows):

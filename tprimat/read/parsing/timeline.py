@@ -85,7 +85,7 @@ class TimelineBuilder:
 
     def _walk(self) -> None:
         self._entries = []
-        before: Row | None = None
+        before = None
         origin = 0.0
         for attempt in self._attempts:
             for place, row in enumerate(attempt):
@@ -115,7 +115,7 @@ class TimelineBuilder:
 
     def _measured_scale(self, *, is_timed: bool) -> float:
         """Return the time of steps without an event over what the records print; if they print none, of a step."""
-        found: list[float] = []
+        found = []
         for attempt in self._attempts:
             time = printed = 0.0
             for before, row in itertools.pairwise(attempt):
@@ -265,7 +265,7 @@ class TimelineBuilder:
         """Return how long each event took, s; an unknown one is added if nothing tells which took it."""
         begin = self._now
         excess = max(until - begin - expected, 0.0)
-        found: list[float | None] = []
+        found = []
         for event in events:
             most = min(excess if event.stated == 0 else until - begin, (event.ends or until) - begin + self._resolution)
             both = event.begins is not None and event.ends is not None and event.ends > event.begins

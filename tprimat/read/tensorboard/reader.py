@@ -274,7 +274,7 @@ def _state_batch(sizes: Mapping[int, float], scalars: Mapping[str, list[Point]],
     used, where = {int(size) for size in sizes.values() if size >= 1}, "the batch-size tag"
     if not used:
         where = "the tags by samples"
-        advances: list[tuple[int, int]] = []
+        advances = []
         first: list[tuple[int, int]] = []
         for tag, points in scalars.items():
             by_samples = scalars.get(f"{tag} vs samples", [])

@@ -122,7 +122,7 @@ def changed_levels(values: Sequence[tuple[float, float]]) -> list[tuple[float, f
     before it; of neighboring candidates the clearest counts.
     """
     known = [value for _, value in values]
-    candidates: list[tuple[float, int, float, float]] = []
+    candidates = []
     for place in range(SIDE, len(known) - SIDE + 1):
         before, after = known[place - SIDE : place], known[place : place + SIDE]
         low, high = statistics.median(before), statistics.median(after)
@@ -242,7 +242,7 @@ def cpu_shares(samples: Sequence[Sample], start: float, end: float) -> dict[str,
     What the training itself uses is known of some readings only, so others' share is that between two of those.
     """
     known = [(sample.at, sample.cpu) for sample in samples if sample.cpu is not None]
-    shares: dict[str, float] = {}
+    shares = {}
     if looked := _looked(samples, start, end):
         (_, first), (_, last) = looked
         shares["others"] = min(last.share_of_others(first), 1.0)
@@ -296,7 +296,7 @@ def _grouped(
 
     GPUs whose times begin and end within a reading of each other are put together.
     """
-    runs: list[tuple[object, str, float, float]] = []
+    runs = []
     for each, known in rows.items():
         for value, group in itertools.groupby(known, key=lambda row: kind(row[1])):
             times = [at for at, _ in group]

@@ -105,7 +105,7 @@ def _line_chart(kind: str, chart: LineChart, traces: Sequence[Trace], height: in
 
 def _traces(view: View, runs: Sequence[PlacedRun], chart: LineChart) -> list[Trace]:
     placed = {each.result: each for each in runs}
-    traces: list[Trace] = []
+    traces = []
     first_runs: dict[int, int] = {}
     for line in chart.lines:
         each = placed[line.result]
@@ -122,8 +122,8 @@ def _traces(view: View, runs: Sequence[PlacedRun], chart: LineChart) -> list[Tra
 
 def _segments(each: PlacedRun) -> list[Trace]:
     run, last = each.result.run, each.result.summary.steady.last_step or 0
-    traces: list[Trace] = []
-    outliers: list[int] = []
+    traces = []
+    outliers = []
     for segment in each.result.summary.segments:
         within = range(bisect_left(run.steps, segment.first_step), bisect_right(run.steps, segment.last_step))
         times = {index: time for index in within if (time := run.step_times[index]) is not None}

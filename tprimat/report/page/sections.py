@@ -168,7 +168,7 @@ def config_diff(view: View) -> Iterator[Part]:
     every = pairs(view)
     for number, pair in enumerate(every[:MOST_PAIRS]):
         names = [view.title(view.of(system)) for system in (pair.system, pair.baseline)]
-        parts: list[Part] = []
+        parts = []
         for status, title in _STATUSES.items():
             rows = [
                 [entry.title, *(text or units.UNKNOWN for text in reversed(entry.values))]

@@ -160,7 +160,7 @@ def memory(sheet: Sheet, items: Sequence[Item]) -> Panel | None:
 def _rows(sheet: Sheet, items: Sequence[Item], least: Callable[[Item], float]) -> list[Row]:
     """Return the rows from top to bottom, a heading before each model if there are several."""
     several = len({(item.model, item.title) for item in items}) > 1
-    rows: list[Row] = []
+    rows = []
     y, last = 0.0, ""
     for item in items:
         if several and item.title != last:
