@@ -34,9 +34,10 @@ from tprimat.redaction import redacted
 from tprimat.results.run import Data, Run
 from tprimat.store import store
 from tprimat.store.history import UNFINISHED
+from tprimat.store.store import StoredRun
 
 
-def recover(request: Request, earlier: set[str]) -> tuple[Run, Path] | None:
+def recover(request: Request, earlier: set[str]) -> StoredRun | None:
     """Return what a training that was killed has left in its journal, which wasn't there before."""
     recovered = None
     for each in recovery.recover(request.output_dir):
@@ -94,7 +95,7 @@ def keep_latest(log: Path, latest: Path) -> None:
             console.note(f"{target}: can't be written: {why}; the log is in {source}", weakens=True)
 
 
-def read_back(saved: list[Saved]) -> tuple[Run, Path] | None:
+def read_back(saved: list[Saved]) -> StoredRun | None:
     """Return the run that a training says it wrote, and the file that holds it now; others write to that file too."""
     last = next((each for each in reversed(saved) if each.fingerprint), saved[-1])
     path = Path(last.path)
@@ -126,7 +127,7 @@ def follower(on_line: OnLine, on_step: OnMessage) -> OnLine:
 
 def read_log(
     framework: Framework, request: Request, log: Path, machine: Machine, succeeded: bool, complete: Callable[[Run], Run]
-) -> tuple[Run, Path] | None:
+) -> StoredRun | None:
     """Read a log and write its results; the last run, or None, with an error, if it holds no training.
 
     `succeeded` says whether the training's process did; `complete` adds what no log states to a Run.

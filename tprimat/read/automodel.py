@@ -22,12 +22,12 @@ import dataclasses
 import re
 import statistics
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.parsed_log import Given
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import LONGEST_STATEMENT, StepReader
@@ -65,7 +65,7 @@ class AutomodelRun(RunBuilder):
 
     ratio: int | None = None
 
-    def run(self, given: Mapping[str, Any]) -> Run:
+    def run(self, given: Given) -> Run:
         """Return the Run, with its rate per GPU worked out again if the number of GPUs is known."""
         run, world = super().run(given), self.sizes(given)[0].num_gpus
         rates = run.native_metrics.get("tokens_per_second")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from tprimat.read.parsing.options import state_hparams
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of, each_of
+from tprimat.read.parsing.parsed_log import Beside, FileFormat, InputFile, ParsedLog, columns_of, each_of
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number, whole
@@ -69,7 +69,7 @@ def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict
         training.warnings.append(f"reading stopped: {error}")
 
 
-def _read(part: InputFile, beside: Mapping[str, bytes]) -> list[ParsedLog]:
+def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:
     training = LoggedTraining()
     rates = {}
     validations = []

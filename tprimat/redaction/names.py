@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from tprimat.redaction.matching import LONGEST, compiled, matches, replaced
+from tprimat.redaction.matching import LONGEST, Spans, compiled, matches, replaced
 from tprimat.text import counted
 
 INCLUDE_HOST = "TPRIMAT_INCLUDE_HOST"
@@ -199,7 +199,7 @@ class Names:
         found = self._pattern.finditer(text)
         return replaced(text, [*spans, *((*each.span(), self.pseudonym(each[0])) for each in found)])
 
-    def _known_in(self, text: str) -> Iterator[tuple[int, int]]:
+    def _known_in(self, text: str) -> Spans:
         """Yield where known names are, the longest that begins with a word, and those of ranges."""
         for word in _WORDS.finditer(text) if self._words else ():
             if word[0] in self._words:

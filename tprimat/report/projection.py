@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from tprimat import units
 from tprimat.analysis import projection as forms
@@ -15,6 +14,7 @@ from tprimat.report.blocks import DETAIL, Block, Document, Headline, Paragraph, 
 from tprimat.report.json_values import fields
 from tprimat.report.rates import rate
 from tprimat.report.scaling import process, processes, rate_title, unit_of
+from tprimat.results.fields import JsonObject
 from tprimat.text import capitalized, plain
 
 TITLES = {"communication": "communication model", "line": "straight line in log-log"}
@@ -160,7 +160,7 @@ def warnings(each: CurveProjection) -> list[str]:
     return [*texts, *curve.notes]
 
 
-def values(each: CurveProjection) -> dict[str, Any]:
+def values(each: CurveProjection) -> JsonObject:
     """Return a projection for --json."""
     curve, found = each.curve, each.found
     per_gpu = fields(found, "value=rate", "low", "high")

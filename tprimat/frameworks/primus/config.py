@@ -26,6 +26,7 @@ from tprimat import files
 from tprimat.catalog import models
 from tprimat.errors import UnreadableError, missing_package
 from tprimat.frameworks.primus import torchtitan
+from tprimat.machine.host import Environ
 from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.parsing.run_builder import known_model, optimizer_of, sizes_of
 from tprimat.read.parsing.values import LoggedValue, LoggedValues
@@ -84,7 +85,7 @@ class Configuration:
         return dataclasses.replace(self, settings=LoggedValues(self.settings | changed))
 
 
-def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
+def read(path: Path, primus: Path, environ: Environ) -> Configuration:
     """Read an experiment's file, and the presets in the directory of Primus that it names.
 
     Raises UnreadableError for what is no experiment of Primus, with its line if it has one; UsageError without PyYAML.
@@ -188,7 +189,7 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
     )
 
 
-def _parsed(path: Path, environ: Mapping[str, str], depth: int = 0) -> tuple[dict[str, Any], Any]:
+def _parsed(path: Path, environ: Environ, depth: int = 0) -> tuple[dict[str, Any], Any]:
     """Return a YAML file's settings, over those of the files that it extends; and its nodes, which know their lines.
 
     Of two files that it extends the later one counts. Primus from v26.2 on lets an experiment extend another one, too.
@@ -248,7 +249,7 @@ def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
-def _resolved(value: Any, environ: Mapping[str, str], path: Path) -> Any:
+def _resolved(value: Any, environ: Environ, path: Path) -> Any:
     """Return a value with ${NAME:default} replaced; what was replaced may have become a number."""
     if isinstance(value, dict):
         return {_resolved(key, environ, path): _resolved(each, environ, path) for key, each in value.items()}

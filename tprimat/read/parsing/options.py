@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.parsed_log import Beside
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, count, number, precision_of, state
 from tprimat.settings import Column
 from tprimat.settings.rows import by_key, names
@@ -128,7 +129,7 @@ def state_model_config(config: Mapping[str, Any], stated: LoggedValues) -> None:
         state(stated, field, read(str(config.get(name))))
 
 
-def state_hparams(beside: Mapping[str, bytes], stated: LoggedValues) -> None:
+def state_hparams(beside: Beside, stated: LoggedValues) -> None:
     """Add the plain values of hparams.yaml, which Lightning's loggers leave beside their files.
 
     YAML as Lightning writes it: a name, a colon, a value, nested by blanks; of one name the outermost counts. More than

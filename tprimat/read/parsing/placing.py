@@ -38,6 +38,10 @@ class Row(NamedTuple):
     latest: float | None = None
 
 
+TimedRow = tuple[Row, Time, float]
+"""A record, the clock of its time, and the resolution of that, s."""
+
+
 def attempts(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[list[Row]]:
     """Return the records of each attempt; within one, a record that was only logged late takes its place."""
     starts = {mark.line for mark in events.marks if mark.kind == "start" and mark.line > rows[0].line}
@@ -94,7 +98,7 @@ class _Stretch:
         return rows
 
 
-def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[tuple[Row, Time, float]]:
+def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[TimedRow]:
     """Return records without a time as timeline.of() takes them, with times from the lines around them.
 
     A record was printed at the next time behind it, if neither another one nor a pause lies between. From one such

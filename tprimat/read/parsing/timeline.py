@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from tprimat.read.parsing.events import Events, Mark, Moment, Time
-from tprimat.read.parsing.placing import PAUSE, Row, attempts, placed, stated_parts
+from tprimat.read.parsing.placing import PAUSE, Row, TimedRow, attempts, placed, stated_parts
 from tprimat.read.parsing.remarks import STAMPED_STEPS
 from tprimat.results.account import Entry
 from tprimat.text import counted
@@ -348,7 +348,7 @@ def with_lost_steps(timeline: Sequence[Entry], resumed: int) -> tuple[Entry, ...
     return tuple(Entry(**entry) for entry in entries)
 
 
-def of(rows: Iterable[tuple[Row, Time, float]], events: Events, again: Sequence[int] = ()) -> tuple[Entry, ...]:
+def of(rows: Iterable[TimedRow], events: Events, again: Sequence[int] = ()) -> tuple[Entry, ...]:
     """Return the timeline of a training; none if its records have no times.
 
     Args:
@@ -375,7 +375,7 @@ def of(rows: Iterable[tuple[Row, Time, float]], events: Events, again: Sequence[
     return entries if any(entry.kind != "unknown" for entry in entries) else ()
 
 
-def clock_change(rows: Sequence[tuple[Row, Time, float]], events: Events) -> str | None:
+def clock_change(rows: Sequence[TimedRow], events: Events) -> str | None:
     """Return why the times of a log can't be added up, as a warning; None if they can. Args as of of().
 
     Without a time zone, a clock that is put back shows an hour twice, and one that is put forward skips one: mostly

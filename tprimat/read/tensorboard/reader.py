@@ -20,7 +20,7 @@ from tprimat.read.megatron.line import Kind
 from tprimat.read.megatron.line import Record as MegatronRecord
 from tprimat.read.megatron.run import TIMING as MEGATRON_TIMING
 from tprimat.read.parsing.options import COMPUTED, options_in, state_hparams, state_model_config
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, folder_of
+from tprimat.read.parsing.parsed_log import Beside, FileFormat, InputFile, ParsedLog, folder_of
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.text import utc
@@ -157,7 +157,7 @@ _TOTALS = {
 """Tags whose last value is a value of the whole training."""
 
 
-def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[ParsedLog]:
+def _read(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
     events = Events()
     for part in sorted(parts, key=lambda each: each.name):
         read_into(part.stream, events)

@@ -10,7 +10,6 @@ import dataclasses
 import itertools
 import statistics
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from tprimat import units
 from tprimat.compare import Group, Pair, SystemResult
@@ -19,6 +18,7 @@ from tprimat.report.page.markup import Control, Fold, Part
 from tprimat.report.page.view import MOST_RUNS, View
 from tprimat.report.rates import RATE, rate, rate_of
 from tprimat.report.tables import versus
+from tprimat.results.fields import JsonObject
 from tprimat.results.run import Run
 
 STOPS = 26
@@ -85,7 +85,7 @@ def stops(last: int) -> tuple[int, ...]:
     return tuple(sorted({step for step in {*early, *even} if step < last} | {last}))
 
 
-def values(found: Grid) -> dict[str, Any]:
+def values(found: Grid) -> JsonObject:
     """Return the grid as the page looks it up: texts by begin and end, for windows that hold enough steps."""
 
     def texts(tables: tuple[Values, ...], form: Callable[[float], str]) -> list[list[list[str | None]]]:
