@@ -93,8 +93,7 @@ def _batch_means(values: Sequence[float], weights: Sequence[int] | None, coverag
 
 
 def _means_of_batches(values: Sequence[float], weights: Sequence[int] | None = None) -> list[float]:
-    edges = [round(index * len(values) / BATCHES) for index in range(BATCHES + 1)]
-    parts = itertools.pairwise(edges)
+    parts = itertools.pairwise([round(index * len(values) / BATCHES) for index in range(BATCHES + 1)])
     return [mean(values[low:high], None if weights is None else weights[low:high]) for low, high in parts]
 
 

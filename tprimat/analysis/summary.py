@@ -330,8 +330,7 @@ def _named(steps: Sequence[int]) -> str:
 
 def _first_covered(index: int, steps: Sequence[int], windows: Sequence[int]) -> int:
     """Return the first of the steps that a record averages; they end with the record's own number."""
-    before = steps[index - 1] if index else 0
-    return max(before, steps[index] - windows[index]) + 1
+    return max(steps[index - 1] if index else 0, steps[index] - windows[index]) + 1
 
 
 def _segment_metrics(

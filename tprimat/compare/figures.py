@@ -115,8 +115,7 @@ def aligned(systems: Sequence[SystemResult], known: Known | None = None) -> list
     """
     if any(system.exclusion for system in systems):
         return list(systems)
-    runs = [result.run for system in systems for result in system.valid_runs]
-    clock = common_clock(runs)
+    clock = common_clock([result.run for system in systems for result in system.valid_runs])
     of = [known, *[None] * (len(systems) - 1)]
     if clock is not None:
         systems = [_summarized(*each, clock) for each in zip(systems, of, strict=True)]

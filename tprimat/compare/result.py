@@ -134,8 +134,7 @@ class SystemResult(System):
     @property
     def cause(self) -> str:
         """What ended the first run that did not finish and says so; empty if none does."""
-        causes = (cause_of(each.run) for each in self.runs if not is_finished(each.run))
-        return next(filter(None, causes), "")
+        return next(filter(None, (cause_of(each.run) for each in self.runs if not is_finished(each.run))), "")
 
     @property
     def is_unsettled(self) -> bool:

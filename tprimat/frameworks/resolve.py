@@ -153,8 +153,7 @@ class Resolver:
         if name is None and shape is not None:
             scale = scales.of_shape(self.model, shape)
             if scale is None:
-                counted = scales.parameters(self.model, shape)
-                return None, msgspec.structs.replace(shape, num_parameters=counted)
+                return None, msgspec.structs.replace(shape, num_parameters=scales.parameters(self.model, shape))
         else:
             largest = name == scales.LARGEST
             scale = self.largest_that_fits() if largest else scales.by_name(name) if name else self.default_scale()

@@ -44,8 +44,7 @@ def show(plan: Plan, results: Sequence[Path]) -> None:
     """
     first: list[str] = []
     for number, (request, result) in enumerate(zip(plan.requests, results, strict=True), 1):
-        framework = plan.framework_of(request)
-        command = framework.launcher.launch(request).shell_line()
+        command = plan.framework_of(request).launcher.launch(request).shell_line()
         words = _WORD.findall(command)
         first = first or words
         other = [word for word in words if word not in first]

@@ -133,8 +133,7 @@ def read_log(
     `succeeded` says whether the training's process did; `complete` adds what no log states to a Run.
     """
     try:
-        trainings = log_extract.extract(Log(str(log)), GivenValues(label=request.label))
-        for training in trainings:
+        for training in log_extract.extract(Log(str(log)), GivenValues(label=request.label)):
             run = training.run
             if not start_record.path_for(log).exists():
                 run = _completed(run, framework, request, machine, complete=succeeded)

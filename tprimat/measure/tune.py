@@ -370,8 +370,7 @@ def tune(plans: Sequence[tuple[Plan, Space]], machine: Machine, budget_s: float)
         more = f", {len(space.excluded)} excluded" if space.excluded else ""
         console.info(f"\ntuning {request.model} with {request.framework}: {settings}{more}, {units.duration(budget_s)}")
         console.debug(f"space: {'; '.join(f'{knob} {list(values)}' for knob, values in space.knobs.items())}")
-        first = dataclasses.replace(plan, requests=(request,))
-        if not Session(first, machine).is_ready():
+        if not Session(dataclasses.replace(plan, requests=(request,)), machine).is_ready():
             return ExitStatus.USAGE
         path = Tuner(plan, space, machine, budget_s).run()
         if path is None:

@@ -161,8 +161,7 @@ class Reader(StepReader):
         step = whole(found.get("step")) if found and "tps" in found and "num_label_tokens" in found else None
         if found is None or step is None:
             return False
-        stamp = first_stamp(str(found.get("timestamp", ""))[:60])
-        self._take(self.new_record(step, line.number, found, stamp))
+        self._take(self.new_record(step, line.number, found, first_stamp(str(found.get("timestamp", ""))[:60])))
         return True
 
     def _console(self, line: Line) -> bool:
@@ -177,8 +176,7 @@ class Reader(StepReader):
                 values.setdefault("tps_per_gpu", field[3])
         if "tps" not in values:
             return self.cut_off(int(anchor[1]), line)
-        stamp = last_stamp(line.text[: anchor.start()])
-        self._take(self.new_record(int(anchor[1]), line.number, values, stamp))
+        self._take(self.new_record(int(anchor[1]), line.number, values, last_stamp(line.text[: anchor.start()])))
         return True
 
     def _take(self, record: Record) -> None:

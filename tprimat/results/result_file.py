@@ -222,8 +222,7 @@ def _named(name: str, value: Any, change: Callable[[str], Change | None], to: Ch
 
 def encode(file: ResultFile) -> bytes:
     """Return a result file as indented JSON, each series on one line."""
-    packed = msgspec.to_builtins(file, str_keys=True)
-    return _dump(_arranged(packed), 0).encode() + b"\n"
+    return _dump(_arranged(msgspec.to_builtins(file, str_keys=True)), 0).encode() + b"\n"
 
 
 def json_schema() -> JsonObject:

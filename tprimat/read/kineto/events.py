@@ -163,8 +163,7 @@ class EventStream:
             tail += chunk
         for end in (tail, b"}"):
             try:
-                document = head + b'"traceEvents":[]' + end
-                self.properties = msgspec.json.decode(document, type=Properties, strict=False)
+                self.properties = msgspec.json.decode(head + b'"traceEvents":[]' + end, type=Properties, strict=False)
                 return
             except (msgspec.DecodeError, RecursionError):
                 continue

@@ -63,6 +63,10 @@ class BenchmarkRun(LoggedTraining):
     found: PlacedEvents = dataclasses.field(init=False)
     timeline: tuple[Entry, ...] = ()
 
+    def mark(self, key: str, event: Event) -> None:
+        """Keep a border, with the block that it begins or that it was logged in."""
+        self.marks.append(Mark(key, event, self.blocks[-1] if self.blocks else None))
+
     @property
     def step_count(self) -> int:
         """Records of steps that have a time."""

@@ -158,7 +158,7 @@ def _of_gpu(name: str, rows: Sequence[tuple[float, GpuState]], steady: Timeline)
         return Energy(
             "counter-stuck", f"the energy counter of GPU {short_id(name)} doesn't change while power is drawn"
         )
-    measured_s = sum(end - start for start, end in steady.intervals())
+    measured_s = steady.running_s()
     cap = newest.power_cap_w or newest.power_max_w
     if cap is not None and energy.joules / measured_s > ABOVE_CAP * cap and not newest.counter_is_shared:
         watts = energy.joules / measured_s
@@ -194,7 +194,7 @@ def _from_power(name: str, drawn: Readings, gpu: GpuState, steady: Timeline, rea
         return Energy("no-counter", text)
     joules = _power_times_time(drawn, steady)
     spread = statistics.pstdev(watts for _, watts in drawn)
-    error = spread / math.sqrt(len(drawn)) * sum(end - start for start, end in steady.intervals())
+    error = spread / math.sqrt(len(drawn)) * steady.running_s()
     return Energy("from-power", "no energy counter: power readings × time", joules, 3 * error)
 
 

@@ -267,8 +267,7 @@ def _label(caveat: Caveat) -> str:
     words = caveat.code.replace("disturbed", "other-programs-were-running").split("-")
     starts = [caveat.text.partition(mark)[0] for mark in ("; ", " (", ": ", ", ")]
     telling = (each for each in starts if len(each) <= LONGEST_CHIP and any(word[:5] in each for word in words))
-    text = next(telling, " ".join(words).replace("bf16", "BF16"))
-    return capitalized(text)
+    return capitalized(next(telling, " ".join(words).replace("bf16", "BF16")))
 
 
 def _passed(view: View) -> Iterator[Chip]:
