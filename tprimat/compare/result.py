@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from tprimat.analysis.efficiency import Options
-from tprimat.analysis.intervals import Method
+from tprimat.analysis.intervals import Bounds, Method
 from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import SHORT, SegmentMetrics, Summary
 from tprimat.catalog import gpus
@@ -265,7 +265,7 @@ class Ratio:
     is_too_wide: bool = False
 
     @property
-    def bounds(self) -> tuple[float, float]:
+    def bounds(self) -> Bounds:
         """The least and most that it may be: its interval; without one by its segments; else twice the value."""
         if self.low is not None and self.high is not None:
             return self.low, self.high

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from tprimat import units
-from tprimat.analysis.intervals import level
+from tprimat.analysis.intervals import Bounds, level
 from tprimat.compare import ModelComparison
 from tprimat.compare.step_difference import Achieved, Bar, Explanation, Limit, Operator, explain, is_limited, traced
 from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, NextSteps, Paragraph, Table, notes
@@ -290,7 +290,7 @@ def waterfall(explanation: Explanation) -> JsonObject:
     return dict(zip(("names", "bases", "values", "notes"), map(list, zip(*drawn, strict=True)), strict=True))
 
 
-def _delta(delta: float, interval: tuple[float, float] | None) -> str:
+def _delta(delta: float, interval: Bounds | None) -> str:
     return _signed(delta) if interval is None else f"{_signed(delta)} ± {ms((interval[1] - interval[0]) / 2)}"
 
 

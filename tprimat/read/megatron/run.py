@@ -18,7 +18,7 @@ from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import Row, TimedRow
 from tprimat.read.parsing.records import afterwards
 from tprimat.read.parsing.remarks import RATE_AGREEMENT, disagreement, missing, spans, unread_labels
-from tprimat.read.parsing.run_builder import RunBuilder, Series, known_model, sizes_of, timer
+from tprimat.read.parsing.run_builder import RunBuilder, Series, SeriesAndDoubts, known_model, sizes_of, timer
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values
 from tprimat.results.fields import LARGEST_COUNT
 from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
@@ -118,7 +118,7 @@ class MegatronRun(RunBuilder):
         split = [self.fields.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline")]
         return sizes_of(self.fields, given, infer=None not in split)
 
-    def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
+    def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
         training, table = self.training, self.training.table
         warnings = [*training.warnings, *training.many_restarts(), *training.conflicts, *doubts]

@@ -11,7 +11,6 @@ import dataclasses
 import datetime
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -21,7 +20,7 @@ from tprimat.read.mlperf.timeline import HOLDS_EVALUATION, Mark, Timeline
 from tprimat.read.parsing.parsed_log import Given
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.remarks import spans
-from tprimat.read.parsing.run_builder import RunBuilder, Series, sizes_of
+from tprimat.read.parsing.run_builder import RunBuilder, Series, SeriesAndDoubts, sizes_of
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, count, number, precision_of, state
 from tprimat.results.account import Entry, Timing
 from tprimat.results.ending import Ending
@@ -188,7 +187,7 @@ class MlperfRun(RunBuilder):
         """Return what a step is and how it is spread."""
         return sizes_of(self.stated, given, infer=False)
 
-    def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
+    def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
         """Return the series; unknowns() warns of doubtful values, in the terms of MLPerf."""
         return super().series(sizes, [])[0], []
 

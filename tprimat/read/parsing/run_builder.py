@@ -43,6 +43,9 @@ from tprimat.results.run import (
 from tprimat.results.trace import Trace
 from tprimat.settings.rows import NEEDED
 
+SeriesAndDoubts = tuple[dict[str, Any], list[str]]
+"""The series of a result, and what is doubtful about them."""
+
 Series = Mapping[str, Any]
 """The series of a result, by field."""
 
@@ -217,7 +220,7 @@ class RunBuilder:
         model, scale, doubts = known_model(shape, self.stated.word("model"))
         return (called, scale, []) if called and called != model else (model, scale, doubts)
 
-    def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
+    def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings, including `doubts` of the model."""
         found = self.training.ordered()
         warnings = remarks.warnings_of(self.training)

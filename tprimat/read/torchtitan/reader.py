@@ -22,14 +22,13 @@ import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from tprimat.read.megatron import times as megatron_times
 from tprimat.read.parsing import records, remarks
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import TimedRow
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder, Series, known_model, sizes_of, timer
+from tprimat.read.parsing.run_builder import RunBuilder, Series, SeriesAndDoubts, known_model, sizes_of, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import LoggedValues, number, state, summary_values
@@ -88,7 +87,7 @@ class TorchtitanRun(RunBuilder):
             stated.setdefault("gradient_accumulation_steps", dataclasses.replace(local, value=1))
         return sizes_of(stated, given, infer=False)
 
-    def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
+    def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
         found, warnings = self.training.ordered(), list[str]()
         _set_windows(found, self.stated.count("log_freq"), warnings)

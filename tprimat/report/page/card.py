@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from tprimat.analysis.intervals import level
+from tprimat.analysis.intervals import Bounds, level
 from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Ratio, SystemResult
 from tprimat.compare.caveats import CODES
@@ -114,7 +114,7 @@ def _headline(text: str) -> list[Inline]:
     return [text] if amount is None else [text[: amount.start()], Strong(amount[0]), text[amount.end() :]]
 
 
-def _scale(view: View) -> tuple[float, float]:
+def _scale(view: View) -> Bounds:
     """Return the ends of the axis of all speedups on the page, so that equal lengths are equal speedups."""
     leaders = [each.group.leaders for each in view.answers]
     bounds = [pair.ratio.bounds for pair in leaders if pair is not None and pair.ratio is not None]
