@@ -16,7 +16,7 @@ import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 from tprimat.analysis.efficiency import Options
 from tprimat.catalog.gpus import PRECISIONS
@@ -29,6 +29,7 @@ from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
 from tprimat.read import mapped
 from tprimat.record import shapes
 from tprimat.report import document, json_values, notebook, steps, terminal, verdict
+from tprimat.results.fields import JsonObject
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
 from tprimat.text import counted
@@ -144,7 +145,7 @@ class Comparison:
         """
         return steps.data_frame(self._report.comparison)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return what `compare_results.py --json` prints."""
         return json_values.plain(json_values.comparison_values(self._report))
 

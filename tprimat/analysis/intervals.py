@@ -17,6 +17,9 @@ from typing import Literal
 
 from tprimat.analysis.stats import deviation, mean
 
+Bounds = tuple[float, float]
+"""A low value and a high one."""
+
 CONFIDENCE = 0.95
 """The level of every interval and p value; texts that name it ask level()."""
 
@@ -93,8 +96,7 @@ def _batch_means(values: Sequence[float], weights: Sequence[int] | None, coverag
 
 
 def _means_of_batches(values: Sequence[float], weights: Sequence[int] | None = None) -> list[float]:
-    edges = [round(index * len(values) / BATCHES) for index in range(BATCHES + 1)]
-    parts = itertools.pairwise(edges)
+    parts = itertools.pairwise([round(index * len(values) / BATCHES) for index in range(BATCHES + 1)])
     return [mean(values[low:high], None if weights is None else weights[low:high]) for low, high in parts]
 
 
@@ -172,7 +174,7 @@ class Difference:
     freedom: float
     method: Method = "welch"
 
-    def interval(self, confidence: float | None = None) -> tuple[float, float]:
+    def interval(self, confidence: float | None = None) -> Bounds:
         """Return the bounds of the difference, with CONFIDENCE unless another level is given."""
         half = t_quantile(self.freedom, confidence) * self.error
         return self.value - half, self.value + half

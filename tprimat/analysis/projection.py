@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from tprimat.analysis import intervals
+from tprimat.analysis.intervals import Bounds
 
 Form = Literal["communication", "line"]
 FORMS: tuple[Form, ...] = ("communication", "line")
@@ -73,7 +74,7 @@ class Fit:
         total = self.parameters[0] * first + self.parameters[1] * second
         return math.exp(total) if self.form == "line" else (batch or math.nan) * work / (gpus * total)
 
-    def interval(self, gpus: int, batch: int | None, work: float) -> tuple[float, float]:
+    def interval(self, gpus: int, batch: int | None, work: float) -> Bounds:
         """Return the 95 % prediction interval of the rate of another size, by Student's t on logarithms.
 
         It needs more sizes than parameters.
@@ -182,7 +183,7 @@ def default_batch(sizes: Sequence[Size], gpus: int) -> int | None:
     return max(1, round(nearest.batch / nearest.gpus * gpus))
 
 
-def _terms(form: Form, gpus: int, batch: int | None, factor: float = 1.0) -> tuple[float, float]:
+def _terms(form: Form, gpus: int, batch: int | None, factor: float = 1.0) -> Bounds:
     if form == "line":
         return factor, math.log(gpus) * factor
     return (batch or math.nan) / gpus * factor, math.log2(gpus) * factor

@@ -25,7 +25,7 @@ def percentiles(measured: Iterable[tuple[Run, Summary]]) -> tuple[float | None, 
 
     The p-th one is None below 100 / (100 - p) steps: it would be the longest step, whatever that is.
     """
-    times: list[float] = []
+    times = []
     for run, summary in measured:
         first = summary.steady.first_step or 0
         records = zip(run.steps, run.step_times, run.window_steps, strict=True)

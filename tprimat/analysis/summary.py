@@ -9,7 +9,6 @@ import math
 import operator
 import statistics
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -321,7 +320,7 @@ def rounding_variance(summaries: Sequence[Summary]) -> float:
 def rounded(performance: PerformanceMetrics) -> PerformanceMetrics:
     """Return the values as they are stored."""
     values = msgspec.structs.asdict(performance)
-    figures: dict[str, Any] = {name: round_figure(each) for name, each in values.items() if isinstance(each, float)}
+    figures = {name: round_figure(each) for name, each in values.items() if isinstance(each, float)}
     return msgspec.structs.replace(performance, **figures)
 
 
@@ -331,8 +330,7 @@ def _named(steps: Sequence[int]) -> str:
 
 def _first_covered(index: int, steps: Sequence[int], windows: Sequence[int]) -> int:
     """Return the first of the steps that a record averages; they end with the record's own number."""
-    before = steps[index - 1] if index else 0
-    return max(before, steps[index] - windows[index]) + 1
+    return max(steps[index - 1] if index else 0, steps[index] - windows[index]) + 1
 
 
 def _segment_metrics(

@@ -63,9 +63,9 @@ def parse(
             count = f"{counted(len(in_order), 'price')} for {counted(len(names), 'system')}"
             raise UsageError(f"--cost: {count}", hint=hint, heading=_WRONG)
         return dict(zip(names, in_order, strict=True)), []
-    prices: dict[str, Price] = {}
-    absent: list[str] = []
-    whole: set[str] = set()
+    prices = {}
+    absent = []
+    whole = set()
     # Several systems of one GPU cost the same, whatever a model's table calls them.
     texts = {each: f"{each} {(known or {}).get(each, '')}" for each in names}
     for word in named:

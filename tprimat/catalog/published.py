@@ -125,8 +125,7 @@ def _by_key() -> dict[tuple[object, ...], list[Published]]:
     found: dict[tuple[object, ...], list[Published]] = {}
     for row in rows():
         if row.audit not in REFUSED and row.precision and row.sequence_length and row.tokens_per_second_per_gpu:
-            key = (row.gpu, row.model, row.task, row.precision, row.sequence_length)
-            found.setdefault(key, []).append(row)
+            found.setdefault((row.gpu, row.model, row.task, row.precision, row.sequence_length), []).append(row)
     return found
 
 

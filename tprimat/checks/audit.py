@@ -19,7 +19,7 @@ from tprimat.analysis.conventions import EXACT, TOLERANCE, Match
 from tprimat.catalog import models
 from tprimat.catalog.figures import Figure
 from tprimat.catalog.gpus import Gpu
-from tprimat.checks import CONTRADICTION, Finding, Severity
+from tprimat.checks import CONTRADICTION, Finding
 from tprimat.results.run import ModelConfig
 from tprimat.text import counted
 
@@ -75,7 +75,7 @@ def audit(figures: Sequence[Figure]) -> list[Audited]:
     return audited
 
 
-_ORDER: dict[Severity, int] = {"error": 0, "unverified": 1, "warning": 2, "info": 3}
+_ORDER = {"error": 0, "unverified": 1, "warning": 2, "info": 3}
 
 
 def rate(figure: Figure) -> float | None:

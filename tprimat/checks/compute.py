@@ -49,7 +49,7 @@ class ConfigDiff:
         return tuple(entry for entry in self.entries if entry.status == status)
 
 
-_BY_SEVERITY: tuple[Status, ...] = ("blocking", "different", "unknown", "equal")
+_BY_SEVERITY = ("blocking", "different", "unknown", "equal")
 
 
 def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
@@ -78,7 +78,7 @@ def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
 def _entry(setting: Setting, values: tuple[str | None, ...], first: Run, second: Run, mode: Mode) -> Entry:
     same = settings.agree(setting, first, second) if setting.same else values[0] == values[1]
     is_identity = setting.role != "harmless" and setting.configured
-    status: Status = "different"
+    status = "different"
     if None in values and (same or not setting.same):
         status = "unknown"
     elif same:

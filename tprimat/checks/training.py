@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from tprimat.analysis import flops
+from tprimat.analysis.intervals import Bounds
 from tprimat.checks import Finding
 from tprimat.results.run import Run
 
@@ -114,7 +115,7 @@ def below_entropy(run: Run, window: int = 20) -> str | None:
 
 def same_training(first: Run, second: Run) -> TrainingMatch:
     """Return whether two runs trained the same model on the same data in the same way."""
-    evidence: list[tuple[bool, str]] = []
+    evidence = []
     digests = first.data.digest, second.data.digest
     if data := _different_data(first, second):
         evidence.append((False, data))
@@ -212,7 +213,7 @@ def _learning_rates(first: Run, second: Run) -> str | None:
     return None
 
 
-def _end_rates(run: Run) -> tuple[float, float] | None:
+def _end_rates(run: Run) -> Bounds | None:
     """Return the first and last learning rate, from the series or, if it has no places, as printed."""
     known = [rate for rate in run.learning_rates if rate is not None]
     first, last = (run.native_metrics.get(name) for name in ("first_learning_rate", "last_learning_rate"))

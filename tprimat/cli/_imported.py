@@ -33,7 +33,7 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
         ("EP", spread.expert_model_parallel_size),
         ("DP", spread.data_parallel_size),
     )
-    rows: list[Row] = [
+    rows = [
         ("model", run.model and f"{run.model}{', full size' if run.scale == 'full' else ''}", "model"),
         ("GPUs", run.num_gpus, "num_gpus"),
         ("global batch size", training.global_batch_size, "global_batch_size"),
@@ -74,7 +74,7 @@ def show_imported(result: ImportedResult) -> None:
         info(f"Results saved to: {plain(str(result.path))}")
         return
     time, rate = _speed(result.summary)
-    rows: list[Row] = [
+    rows = [
         ("model", run.model, None),
         ("GPUs", run.num_gpus, None),
         ("global batch size", training.global_batch_size, None),

@@ -10,7 +10,6 @@ import math
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tprimat import __version__, console
 from tprimat.cli import _comparing, _regression
@@ -25,6 +24,7 @@ from tprimat.redaction import relative_words
 from tprimat.report import FORMATS, Plot, Sources, document, efficiency, json_values, scaling, screen, verdict
 from tprimat.report.efficiency import efficiency_tables, micro_batches
 from tprimat.report.verdict import Report
+from tprimat.results.fields import JsonObject
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -42,7 +42,7 @@ def main(arguments: argparse.Namespace) -> int:
     return status
 
 
-def for_program(argv: Sequence[str]) -> tuple[int, dict[str, Any]]:
+def for_program(argv: Sequence[str]) -> tuple[int, JsonObject]:
     """Compare for a command that has a document of its own; return the exit status, and what --json would print."""
     arguments = options.parser().parse_args(argv)
     arguments.results_dir = arguments.results_dir or "output"

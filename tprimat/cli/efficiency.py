@@ -23,8 +23,7 @@ def main(arguments: argparse.Namespace) -> int:
     given = _comparing.given_values(arguments)
     inputs = _comparing.load(names, "run ./benchmark.py first, or pass results or logs", given=given)
     comparison = _comparing.priced(compare(inputs.files, notes=inputs.notes, options=options), arguments)
-    systems = [system for model in comparison.models for system in model.systems]
-    doubts = [f"{system.name}: {text}" for system in systems if (text := doubt(system))]
+    doubts = [f"{system.name}: {text}" for system in comparison.systems if (text := doubt(system))]
     notes = [*comparison.notes, *doubts, *micro_batches(comparison)]
     tables = efficiency_tables(comparison)
     if arguments.json:

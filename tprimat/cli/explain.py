@@ -21,8 +21,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Explain the difference of two traces."""
     runs = [_traced_run(name) for name in (arguments.before, arguments.after)]
     paths = [arguments.before, arguments.after]
-    names = _names(runs, paths)
-    explanation = explain(*(_traced(*each) for each in zip(runs, names, paths, strict=True)))
+    explanation = explain(*(_traced(*each) for each in zip(runs, _names(runs, paths), paths, strict=True)))
     if arguments.json:
         console.echo(json_values.dumped(report.values(explanation)))
     else:

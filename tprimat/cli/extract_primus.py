@@ -47,8 +47,8 @@ def extract(
     A log that can't be read doesn't keep the others from being read.
     """
     statuses = []
-    results: list[Path] = []
-    paths: list[Path] = []
+    results = []
+    paths = []
     for path, given in logs:
         try:
             for each in log_extract.extract(inputs.Log(path), given):

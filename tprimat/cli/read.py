@@ -37,7 +37,7 @@ FULL_ACCOUNT = 3
 def main(arguments: argparse.Namespace) -> int:
     """Read logs and write their results. What can't be read doesn't keep the rest from being read."""
     bundle.check(arguments.bundle)
-    there: list[Loaded] = []
+    there = []
     if not arguments.paths:
         there = store.find([*filter(Path.is_dir, (Path(arguments.output_dir), _comparing.OLDEST_FOLDER))])[0]
         where = find_logs.folders(Path.cwd(), Path(arguments.output_dir), REPOSITORY, os.environ)
@@ -98,9 +98,9 @@ def _unpacked(
     names: Sequence[str], stack: contextlib.ExitStack
 ) -> tuple[list[str], list[TensorPrimatError], Callable[[str], str]]:
     """Return the names, bundles as unpacked directories; an error for each broken bundle; a function to rename."""
-    places: list[str] = []
+    places = []
     errors: list[TensorPrimatError] = []
-    renames: list[Callable[[str], str]] = []
+    renames = []
     for name in names:
         try:
             is_bundle = bundle.is_packed(Path(name))

@@ -109,7 +109,7 @@ def _screen(arguments: argparse.Namespace, logs: GrowingLogs, update: Update, wi
 
 
 def _json_line(update: Update, **more: object) -> str:
-    known: dict[str, object] = {}
+    known = {}
     state = update.state
     if state:
         known = {**lines.values(state), "account": json_values.account_values(state.run, state.summary)}

@@ -37,7 +37,7 @@ from tprimat.compare.result import (
     SettingRow,
     SystemResult,
 )
-from tprimat.compare.systems import System, device, measurement, name_systems, occasion, parted, same_system
+from tprimat.compare.systems import FiledRun, System, device, measurement, name_systems, occasion, parted, same_system
 from tprimat.errors import UsageError
 from tprimat.redaction import shown_paths
 from tprimat.results.run import Run
@@ -114,7 +114,7 @@ def systems_of(
 
     What was counted once or filled in is added to the remarks. See compare() for the other arguments.
     """
-    by_model: dict[str | None, dict[tuple[object, ...], list[tuple[Run, str]]]] = {}
+    by_model: dict[str | None, dict[tuple[object, ...], list[FiledRun]]] = {}
     completed = precision.fill(files, options, remarks)
     shown = shown_paths(file.name for file in files)
     files, completed = ([dataclasses.replace(each, name=shown[each.name]) for each in of] for of in (files, completed))
@@ -136,9 +136,9 @@ def systems_of(
     return files, results
 
 
-def _entries(files: Sequence[Loaded], notes: list[str]) -> list[tuple[Run, str]]:
+def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
     """Return all runs. A run that the files contain several times, as in a copied file, counts once."""
-    kept: list[tuple[Run, str]] = []
+    kept: list[FiledRun] = []
     seen: dict[tuple[object, ...], tuple[str, Run]] = {}
     for file in files:
         for run in file.runs:
@@ -213,13 +213,13 @@ def _names(run: Run) -> tuple[str, ...]:
     )
 
 
-def _sample_lengths(groups: Iterable[Sequence[tuple[Run, str]]]) -> set[int | None]:
+def _sample_lengths(groups: Iterable[Sequence[FiledRun]]) -> set[int | None]:
     """Return the sequence lengths, or None, in MLPerf's logs of a benchmark, which fixes them, if not all state one."""
     lengths = {run.training_config.sequence_length for runs in groups for run, _ in runs if run.framework == "mlperf"}
     return lengths if None in lengths else set()
 
 
-def _system_result(system: System, runs: Sequence[tuple[Run, str]], sample_lengths: set[int | None]) -> SystemResult:
+def _system_result(system: System, runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> SystemResult:
     first = runs[0][0]
     per_sample = bool(sample_lengths) and (
         first.framework == "mlperf" or sample_lengths == {None, first.training_config.sequence_length or 0}
@@ -268,9 +268,9 @@ def _model_comparison(
     if reference is not None and baseline is None and len(systems) > 1:
         notes.append(f"{title}: there is no system {reference}, so another one is the baseline")
     works = by_work(systems)
-    placed = {id(system) for work in works for system in work}
-    others = [system for system in systems if id(system) not in placed]
-    if baseline is not None and id(baseline) not in placed:
+    placed = {system for work in works for system in work}
+    others = [system for system in systems if system not in placed]
+    if baseline is not None and baseline not in placed:
         # Nothing can be compared with this baseline: each system states why.
         works, others = [], systems
     groups = []

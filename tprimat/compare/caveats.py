@@ -206,7 +206,7 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
 
     Values are in the order of the systems, the fastest first, as in the table below which they stand.
     """
-    places = {id(system): place for place, system in enumerate(systems)}
+    places = {system: place for place, system in enumerate(systems)}
     explaining: dict[str, dict[int, str]] = {}
     others: dict[str, dict[int, str]] = {}
     # Which settings differ first depends on the baseline.
@@ -222,8 +222,8 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
         title = "processes" if entry.title == "GPUs" and kind_of_device(systems) == "process" else entry.title
         values = (explaining if entry.explains else others).setdefault(title, {})
         before, after = _apart(before, after)
-        values.setdefault(places[id(pair.baseline)], before)
-        values[places[id(pair.system)]] = after
+        values.setdefault(places[pair.baseline], before)
+        values[places[pair.system]] = after
     if explaining:
         texts = [f"{title}: {_versus(values)}" for title, values in explaining.items()]
         yield Caveat("settings-differ", "warning", _brief_list(texts, "; ", LONGEST_LIST, list(explaining)))

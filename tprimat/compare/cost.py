@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Efficiency
+from tprimat.analysis.intervals import Bounds
 from tprimat.catalog import gpus, prices
 from tprimat.compare.result import Comparison, Pair, RunResult, SystemResult
 from tprimat.compare.systems import device_name
@@ -76,10 +77,10 @@ class PairCost:
     """
 
     pair: Pair
-    break_even: tuple[float, float]
+    break_even: Bounds
     outcome: Outcome | None = None
-    saving: tuple[float, float] | None = None
-    break_even_price: tuple[float, float] | None = None
+    saving: Bounds | None = None
+    break_even_price: Bounds | None = None
 
     @property
     def cheaper(self) -> SystemResult | None:

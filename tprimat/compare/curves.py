@@ -130,8 +130,8 @@ class Scaling:
 
 def scaling_of(comparison: Comparison) -> Scaling:
     """Return the curves of a comparison."""
-    found: list[Curve] = []
-    notes: list[str] = []
+    found = []
+    notes = []
     uncounted = 0
     for model in comparison.models:
         usable = []
@@ -146,7 +146,7 @@ def scaling_of(comparison: Comparison) -> Scaling:
                 usable.append(system)
         lines = [line for group in _by(usable, _key) for line in _lines(group)]
         sized = [line for line in lines if len(line) > 1]
-        shown = {id(system) for line in sized for system in line}
+        shown = {system for line in sized for system in line}
         alone = [line[0] for line in lines if len(line) == 1]
         notes += [f"{model.title}, {system.name} is not shown: measured at one GPU count only" for system in alone]
         if dropped := len(usable) - len(shown) - len(alone):
@@ -265,7 +265,7 @@ def _kind(sizes: Sequence[Size]) -> Kind:
 
 def _names(lines: Sequence[Sequence[SystemResult]]) -> list[str]:
     """Return a name for each line of a model: GPU and precision, and what else tells them apart."""
-    parts: list[tuple[Callable[[SystemResult], str | None], bool]] = [
+    parts = [
         (_device_text, True),
         (lambda system: plain(system.run.label) if system.run.label else None, True),
         (lambda system: framework(system.run), False),

@@ -101,7 +101,7 @@ PASSES = 3
 """So often the common steps are looked for: with windows of two lengths they are found at the second time."""
 
 
-Known = dict[tuple[int, Clock | None, int, int | None], SystemResult]
+Known = dict[tuple[SystemResult, Clock | None, int, int | None], SystemResult]
 """Cached summaries of a system by clock and steps: a baseline is needed for many pairs."""
 
 
@@ -115,8 +115,7 @@ def aligned(systems: Sequence[SystemResult], known: Known | None = None) -> list
     """
     if any(system.exclusion for system in systems):
         return list(systems)
-    runs = [result.run for system in systems for result in system.valid_runs]
-    clock = common_clock(runs)
+    clock = common_clock([result.run for system in systems for result in system.valid_runs])
     of = [known, *[None] * (len(systems) - 1)]
     if clock is not None:
         systems = [_summarized(*each, clock) for each in zip(systems, of, strict=True)]
@@ -149,7 +148,7 @@ def _summarized(
         for each in system.valid_runs
     ):
         return system
-    key = id(system), clock, skip, stop
+    key = system, clock, skip, stop
     if known and key in known:
         return known[key]
     results = [

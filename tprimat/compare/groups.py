@@ -60,16 +60,16 @@ def group_of(
     Each pair is compared on the clock and the steps that its two systems share, so that no third one changes a ratio.
     On these another system may be the fastest than by the rates of all steps: then another baseline is tried.
     """
-    found: dict[int, Pair] = {}
+    found = {}
     by_rate = sorted(work, key=lambda system: (system.is_unsettled, -(system.value(RATE) or 0.0)))
     every = [*work, *others]
     baseline = chosen or (_default_baseline(by_rate) if by_rate else next(filter(_is_rated, every), every[0]))
-    ranked: list[SystemResult] = []
+    ranked = []
     for last in (False, False, True):
         # With many runs of the baseline, the cache takes more memory than it saves time.
         known: Known | None = {} if len(every) > len(baseline.runs) else None
         others_of = (system for system in every if system is not baseline)
-        found = {id(system): pair(*aligned([baseline, system], known), mode=mode) for system in others_of}
+        found = {system: pair(*aligned([baseline, system], known), mode=mode) for system in others_of}
         ranked = _ranked([*by_rate, *others], baseline, found)
         again = baseline if chosen or last or not ranked else _default_baseline(ranked)
         if again is baseline:
@@ -78,16 +78,16 @@ def group_of(
     fastest = next(iter(ranked), None)
     leader = _default_baseline(ranked) if fastest is baseline else fastest
     # The baseline's values are those beside the system that the headline names.
-    beside = found[id(leader)].baseline if leader else baseline
-    places = set(map(id, ranked))
-    ordered = [*ranked, *(system for system in every if id(system) not in places)]
+    beside = found[leader].baseline if leader else baseline
+    places = set(ranked)
+    ordered = [*ranked, *(system for system in every if system not in places)]
     pairs = {
-        id(system): dataclasses.replace(each, baseline=beside, system=each.system if each.ratio else system)
+        system: dataclasses.replace(each, baseline=beside, system=each.system if each.ratio else system)
         for system in every
-        if (each := found.get(id(system)))
+        if (each := found.get(system))
     }
-    systems = [beside if system is baseline else pairs[id(system)].system for system in ordered]
-    ordered_pairs = tuple(pairs[id(system)] for system in ordered if system is not baseline)
+    systems = [beside if system is baseline else pairs[system].system for system in ordered]
+    ordered_pairs = tuple(pairs[system] for system in ordered if system is not baseline)
     has_second = fastest is not None and fastest is not baseline and ranked[1] is not baseline
     compared = [each for each in ordered_pairs if each.ratio]
     runs = [system.run for system in systems]
@@ -98,7 +98,7 @@ def group_of(
         beside,
         ordered_pairs,
         tuple(row for row in settings if row.essential or not row.unknown),
-        pairs[id(leader)] if leader else None,
+        pairs[leader] if leader else None,
         (*caveats(systems[: len(ranked)], compared), *_on_other_clocks(ordered, systems))
         if leader
         else (caveats(systems, ()) if len(systems) == 1 and systems[0].valid_runs else ()),
@@ -114,13 +114,15 @@ def _default_baseline(ranked: Sequence[SystemResult]) -> SystemResult:
     return next(rivals, others[0] if others else first)
 
 
-def _ranked(systems: Sequence[SystemResult], baseline: SystemResult, found: Mapping[int, Pair]) -> list[SystemResult]:
+def _ranked(
+    systems: Sequence[SystemResult], baseline: SystemResult, found: Mapping[SystemResult, Pair]
+) -> list[SystemResult]:
     """Return the systems that are compared, the fastest first and those that are too short last; none without any."""
     ratios = {key: each.ratio.value for key, each in found.items() if each.ratio}
-    places = {id(baseline): (baseline.is_unsettled, -1.0)}
+    places = {baseline: (baseline.is_unsettled, -1.0)}
     places |= {key: (found[key].is_unsettled, -ratio) for key, ratio in ratios.items()}
-    compared = [system for system in systems if id(system) in places]
-    return sorted(compared, key=lambda system: places[id(system)]) if ratios else []
+    compared = [system for system in systems if system in places]
+    return sorted(compared, key=lambda system: places[system]) if ratios else []
 
 
 def _on_other_clocks(own: Sequence[SystemResult], shown: Sequence[SystemResult]) -> Iterator[Caveat]:

@@ -79,8 +79,7 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
         # In nats where the difference is.
         spread = ASSUMED_SPREAD * (1.0 if transform is math.log else means.mean())
         error = math.hypot(within.error, spread * math.sqrt(1 / count + 1 / (len(means) - count)))
-        freedom = within.freedom * (error / within.error) ** 4
-        within = dataclasses.replace(within, error=error, freedom=freedom)
+        within = dataclasses.replace(within, error=error, freedom=within.freedom * (error / within.error) ** 4)
     known = [each for each in (within, between) if each is not None]
     found = max(known, key=lambda each: each.interval()[1] - each.value, default=None)
     if found is None and np.ptp(series) > 1e-9:

@@ -32,7 +32,7 @@ from tprimat.text import counted, plain
 
 Answer = Literal["worse", "within", "inconclusive", "not comparable", "implausible"]
 
-_STATUS: dict[Answer, ExitStatus] = {
+_STATUS = {
     "worse": ExitStatus.SLOWER,
     "within": ExitStatus.OK,
     "inconclusive": ExitStatus.INCONCLUSIVE,
@@ -166,9 +166,9 @@ def check_regression(
     # The title of a model is of all systems of a set, so that those of one model may differ.
     titles = {model.model: model.title for each in reversed(sets) for model in each.models}
     before, after = ({titles[model.model]: _comparable(model.systems) for model in each.models} for each in sets)
-    checks: list[Check] = []
-    pairs: list[Pair] = []
-    checked: set[int] = set()
+    checks = []
+    pairs = []
+    checked = set()
     for title, systems in before.items():
         for system, other, reason in _matched_pairs(systems, after.get(title, [])):
             if other is None:
@@ -184,9 +184,9 @@ def check_regression(
             if matched.ratio and matched.system.per_sample:
                 remarks.append(f"{title}: {IN_SAMPLES}, since the sequence length is unknown")
             checks += _checks(title, matched, thresholds, _common_steps(own, cut))
-            checked.add(id(other))
+            checked.add(other)
     for title, systems in after.items():
-        new = [system for system in systems if id(system) not in checked]
+        new = [system for system in systems if system not in checked]
         if new and baseline:
             remarks.append(f"{title}: no baseline for {', '.join(system.name for system in new)}; skipped")
         checks += [

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from tprimat.analysis.efficiency import Options
-from tprimat.analysis.intervals import Method
+from tprimat.analysis.intervals import Bounds, Method
 from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import SHORT, SegmentMetrics, Summary
 from tprimat.catalog import gpus
@@ -35,7 +35,7 @@ SAMPLES_RATE = "samples_per_second_per_gpu"
 """Compare in samples/s/GPU: MLPerf logs of one benchmark, one without a sequence length."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class RunResult:
     """A run, its metrics and result file, and whether the system's values include it."""
 
@@ -86,7 +86,7 @@ class MetricValue:
     runs: int
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class SystemResult(System):
     """A system of one model.
 
@@ -104,6 +104,8 @@ class SystemResult(System):
     run_warnings: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
     order: Order | None = None
+    # Two results of one system, such as those of other steps, are two.
+    __eq__, __hash__ = object.__eq__, object.__hash__
 
     @functools.cached_property
     def exclusion(self) -> Finding | None:
@@ -132,8 +134,7 @@ class SystemResult(System):
     @property
     def cause(self) -> str:
         """What ended the first run that did not finish and says so; empty if none does."""
-        causes = (cause_of(each.run) for each in self.runs if not is_finished(each.run))
-        return next(filter(None, causes), "")
+        return next(filter(None, (cause_of(each.run) for each in self.runs if not is_finished(each.run))), "")
 
     @property
     def is_unsettled(self) -> bool:
@@ -264,7 +265,7 @@ class Ratio:
     is_too_wide: bool = False
 
     @property
-    def bounds(self) -> tuple[float, float]:
+    def bounds(self) -> Bounds:
         """The least and most that it may be: its interval; without one by its segments; else twice the value."""
         if self.low is not None and self.high is not None:
             return self.low, self.high
@@ -287,7 +288,7 @@ class Ratio:
         return dataclasses.replace(self, value=1 / self.value, low=low, high=high, segments=segments)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Pair:
     """Two systems of one model.
 
@@ -363,7 +364,7 @@ class SettingRow:
         return all(value is None for value in self.values)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Group:
     """Systems of a model that are compared with each other.
 
@@ -389,7 +390,7 @@ class Group:
     title: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class ModelComparison:
     """All systems that trained one model; `short_title` omits the parameters of a scaled-down model."""
 

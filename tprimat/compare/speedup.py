@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from tprimat.analysis import intervals
-from tprimat.analysis.intervals import Difference
+from tprimat.analysis.intervals import Bounds, Difference
 from tprimat.analysis.summary import SegmentMetrics, rounding_variance
 from tprimat.compare.result import RATE as RATE
 from tprimat.compare.result import Ratio, RunResult, SegmentRatio, SystemResult
@@ -50,7 +50,7 @@ def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
     return Ratio(value, low, high, found.method, effect, needed, segments)
 
 
-def interval(found: Difference) -> tuple[float, float] | None:
+def interval(found: Difference) -> Bounds | None:
     """Return the bounds of a ratio, given the difference of logarithms; None if they are too wide to say anything."""
     low, high = map(math.exp, found.interval())
     return None if low <= 1 <= high and intervals.is_too_wide(math.log(high / low)) else (low, high)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from tprimat.analysis import intervals
+from tprimat.analysis.intervals import Bounds
 from tprimat.analysis.traces import products
 from tprimat.analysis.traces.breakdown import mean_parts, sums
 from tprimat.analysis.traces.products import Product
@@ -123,7 +124,7 @@ class Operator:
     product: Product | None
 
     @property
-    def seconds(self) -> tuple[float, float]:
+    def seconds(self) -> Bounds:
         """Its share of the step in each trace."""
         before, after = (sum(each.exposed_seconds for each in work) for work in (self.before, self.after))
         return before, after
@@ -155,7 +156,7 @@ class Bar:
     part: str
     before: float
     after: float
-    interval: tuple[float, float] | None
+    interval: Bounds | None
     operators: tuple[Operator, ...] = ()
 
     @property
@@ -176,7 +177,7 @@ class Explanation:
     before: Traced
     after: Traced
     bars: tuple[Bar, ...]
-    interval: tuple[float, float] | None
+    interval: Bounds | None
     products: tuple[float | None, float | None]
 
     @property
@@ -292,7 +293,7 @@ def _by_unit(steps: Sequence[TracedStep], part: str | None = None) -> list[float
     return [statistics.fmean(values) for values in by_step.values()]
 
 
-def _interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
+def _interval(before: Sequence[float], after: Sequence[float]) -> Bounds | None:
     difference = intervals.welch(after, before)
     return difference.interval() if difference else None
 

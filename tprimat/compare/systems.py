@@ -20,6 +20,9 @@ from tprimat.settings import Setting
 from tprimat.settings.rows import LEDGER, parts_of
 from tprimat.text import plain
 
+FiledRun = tuple[Run, str]
+"""A run, and the name of its file."""
+
 LONGEST_PART = 120
 """Characters of one part of a system's name; longer device names and labels are cut."""
 
@@ -84,7 +87,7 @@ def same_system(run: Run) -> tuple[object, ...]:
     return (device(run), setup_key(run))
 
 
-def parted(entries: Sequence[tuple[Run, str]]) -> list[list[tuple[Run, str]]]:
+def parted(entries: Sequence[FiledRun]) -> list[list[FiledRun]]:
     """Split the runs of one setup, each with its file, by the settings of their machines that can explain a result.
 
     If two runs differ in a setting, those that don't state it are a part of their own.
@@ -95,7 +98,7 @@ def parted(entries: Sequence[tuple[Run, str]]) -> list[list[tuple[Run, str]]]:
         stated = {value: run for value, (run, _) in zip(values, entries, strict=True) if value is not None}
         if not all(agree(row, *pair) for pair in itertools.pairwise(stated.values())):
             keys = [(*key, value) for key, value in zip(keys, values, strict=True)]
-    parts: dict[tuple[str | None, ...], list[tuple[Run, str]]] = {}
+    parts: dict[tuple[str | None, ...], list[FiledRun]] = {}
     for key, entry in zip(keys, entries, strict=True):
         parts.setdefault(key, []).append(entry)
     return list(parts.values())

@@ -68,7 +68,7 @@ def parse(slower: str | None, others: Sequence[str]) -> tuple[Threshold, ...]:
     Raises:
         UsageError: for an unknown metric, one that is named twice, or no amount.
     """
-    found: dict[str, Threshold] = {}
+    found = {}
     if slower is not None:
         percent, amount = _amount("--max-slowdown", slower)
         if not percent:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 
 from tprimat.errors import UsageError
+from tprimat.machine.host import Environ
 
 PORT = "29500"
 """torchrun's default."""
@@ -25,7 +25,7 @@ def of_training(rendezvous: str, number: int) -> str:
     return f"{address}:{int(port) + number}"
 
 
-def this_node(environ: Mapping[str, str], count: int) -> Node:
+def this_node(environ: Environ, count: int) -> Node:
     """Return which of `count` machines this is. Raises UsageError if the environment doesn't say so."""
     in_step = "SLURM_STEP_ID" in environ
     rank, number = ("SLURM_NODEID", "SLURM_STEP_NUM_NODES") if in_step else ("NODE_RANK", "NNODES")

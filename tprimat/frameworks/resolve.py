@@ -74,7 +74,7 @@ class Resolver:
         requested = self.requested
         on_cpu = self.device.platform == "cpu" and self.framework.on_cpu
         stated = {name: value for name, value in vars(requested).items() if value is not None and name in _FIELDS}
-        choices: dict[str, Any] = {
+        choices = {
             "steps": defaults.STEPS_ON_CPU if on_cpu else defaults.STEPS_ON_GPU,
             "sequence_length": self.row.sequence_length,
             "seed": defaults.SEED,
@@ -153,8 +153,7 @@ class Resolver:
         if name is None and shape is not None:
             scale = scales.of_shape(self.model, shape)
             if scale is None:
-                counted = scales.parameters(self.model, shape)
-                return None, msgspec.structs.replace(shape, num_parameters=counted)
+                return None, msgspec.structs.replace(shape, num_parameters=scales.parameters(self.model, shape))
         else:
             largest = name == scales.LARGEST
             scale = self.largest_that_fits() if largest else scales.by_name(name) if name else self.default_scale()

@@ -95,8 +95,8 @@ def space_of(
     work: dict[str, Any] = {"global_batch_size": default.global_batch_size, "sequence_length": default.sequence_length}
     origins = {**dict.fromkeys(work, DEFAULT), **dict.fromkeys((*knobs, "label"), TUNE), **(default.origins or {})}
     fixed = dataclasses.replace(requested, **work, origins=origins)
-    found: list[Candidate] = []
-    excluded: dict[str, str] = {}
+    found = []
+    excluded = {}
     for values in itertools.product(*knobs.values()):
         setting = dict(zip(knobs, values, strict=True))
         changes: dict[str, Any] = {**setting, "label": name_of(setting)}

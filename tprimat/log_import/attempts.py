@@ -20,7 +20,7 @@ from tprimat.text import plain
 def joined(runs: Sequence[ImportedRun]) -> tuple[list[ImportedRun], list[tuple[str, str]]]:
     """Return the runs of a directory with their attempts joined, and each file that was, with the one it joins."""
     kept: list[ImportedRun] = []
-    files: list[tuple[str, str]] = []
+    files = []
     for each in sorted(runs, key=lambda each: (each.began or (0.0, None))[0]):
         place = next((i for i in reversed(range(len(kept))) if _goes_on(kept[i], each)), None)
         if place is None:

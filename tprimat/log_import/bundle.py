@@ -33,6 +33,9 @@ from tprimat.store import hosts, store
 from tprimat.store.hosts import Hosts
 from tprimat.text import counted, for_encoding
 
+Members = dict[str, bytes]
+"""The contents of the files of a bundle, by name."""
+
 ENDINGS = (".tar.gz", ".tgz", ".zip")
 MOST_MEMBERS, MOST_VALUES = 10_000, 2_000_000
 """Files, and values of a result, which is decoded at once: some 60 bytes each. 10⁵ steps have a quarter as many."""
@@ -69,8 +72,8 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
     Raises UsageError if it can't be written.
     """
     check(path)
-    members: dict[str, bytes] = {}
-    left_out: list[str] = []
+    members: Members = {}
+    left_out = []
     every = [run for result in results for run in store.read(result)]
     for result in results:
         members[_free(f"results/{result.name}", members)] = _json_changed(result.read_bytes(), without_secrets)
@@ -326,13 +329,13 @@ def _environment(runs: Iterable[Run]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(stated), indent=2) + b"\n"
 
 
-def _without_names(members: dict[str, bytes], names: Names, known: Hosts) -> tuple[dict[str, bytes], list[str]]:
+def _without_names(members: Members, names: Names, known: Hosts) -> tuple[Members, list[str]]:
     """Return the members with pseudonyms, and which logs are left out, a line each: those that would read otherwise."""
     left_out = []
     plain = {name: gzip.decompress(each) if each.startswith(_GZIP) else each for name, each in members.items()}
     for content in plain.values():
         names.learn(content.decode("utf-8", "replace"))
-    result: dict[str, bytes] = {}
+    result: Members = {}
     for name, content in plain.items():
         # A log has the machines' own names, be they like pseudonyms.
         names.number = known.number if name.startswith("logs/") else known.number_unless_given
@@ -383,7 +386,7 @@ def _values(content: bytes) -> str:
     return repr([[getattr(run, name) for name in parts] for run in runs])
 
 
-def _readme(members: dict[str, bytes], replaced: str) -> str:
+def _readme(members: Members, replaced: str) -> str:
     listed = "\n".join(f"  {hashlib.sha256(content).hexdigest()}  {name}" for name, content in sorted(members.items()))
     return (
         f"Benchmark results with their logs, packed by TensorPrimat {__version__}.\n\n"
@@ -396,7 +399,7 @@ def _readme(members: dict[str, bytes], replaced: str) -> str:
     )
 
 
-def _packed(path: Path, members: dict[str, bytes]) -> bytes:
+def _packed(path: Path, members: Members) -> bytes:
     folder = re.sub(r"(?:\.tar\.gz|\.tgz|\.zip)$", "", path.name, flags=re.IGNORECASE)
     packed = io.BytesIO()
     if path.name.lower().endswith(".zip"):
@@ -413,7 +416,7 @@ def _packed(path: Path, members: dict[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def _free(name: str, members: dict[str, bytes]) -> str:
+def _free(name: str, members: Members) -> str:
     """Return a name that no member has, on systems that ignore case too: results of two directories may share one."""
     name = for_encoding(name, "utf-8")
     stem, dot, ending = name.partition(".")

@@ -90,7 +90,7 @@ class GivenValues:
 
     def stated(self) -> dict[str, bool | int | str]:
         """Return them as source.given has them, by field; of a shape its file."""
-        values: dict[str, bool | int | str] = {}
+        values = {}
         for field in (*_OPTIONS, "override"):
             if value := getattr(self, field):
                 values[field] = value
@@ -200,7 +200,7 @@ def imported(
     given = given.of(logs[0].path)
     # A size that agrees counts too: what a log only implies may change with another value.
     used = {n: size for n in ("num_gpus", "global_batch_size", "sequence_length") if (size := getattr(given, n))}
-    overrides: dict[str, str] = {}
+    overrides = {}
     warnings = []
     for name, (_, what) in _OPTIONS.items():
         if name in ("gpu", "precision", "model_shape"):
@@ -271,7 +271,7 @@ def _checked(run: Run, given: GivenValues, name: str) -> Run:
 
     Raises UsageError when the log has others and `override` is not set.
     """
-    named: dict[str, str | None] = {"gpu": None, "precision": None}
+    named = {"gpu": None, "precision": None}
     for field in ("model_shape", *named):
         value, stated = getattr(given, field), stated_by(run, field)
         if value and stated and not agrees(field, value, stated):

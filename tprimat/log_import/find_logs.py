@@ -17,6 +17,7 @@ from pathlib import Path
 from tprimat import read
 from tprimat.errors import TensorPrimatError, UnreadableError
 from tprimat.log_import.inputs import Log
+from tprimat.machine.host import Environ
 from tprimat.text import counted, letters_and_digits
 
 ENDINGS = re.compile(r"\.(?:log|txt)(?:\.(?:gz|bz2|xz|zst))?$", re.IGNORECASE)
@@ -70,7 +71,7 @@ def variable(model: str) -> str:
     return f"{model.upper()}_LOG"
 
 
-def folders(working: Path, output: Path, clone: Path, environ: Mapping[str, str]) -> dict[Path, bool]:
+def folders(working: Path, output: Path, clone: Path, environ: Environ) -> dict[Path, bool]:
     """Return the directories to search for logs, with whether those below count too: the working one, the results' one,
     this clone and Primus'.
     """
@@ -83,14 +84,14 @@ def folders(working: Path, output: Path, clone: Path, environ: Mapping[str, str]
     return where
 
 
-def search(models: Sequence[str], where: Mapping[Path, bool], environ: Mapping[str, str]) -> Search:
+def search(models: Sequence[str], where: Mapping[Path, bool], environ: Environ) -> Search:
     """Look for the newest log of each model in folders(); LLAMA_LOG and its like go before all else.
 
     Raises UnreadableError if an environment variable names a file that isn't there.
     """
     files = _files(where)
     searcher = _Searcher()
-    log_of: dict[str, LocalLog] = {}
+    log_of = {}
     for model in models:
         named = environ.get(variable(model), "").strip()
         fitting = {path: modified for path, modified in files.items() if model in path.name.lower()}
@@ -129,8 +130,8 @@ class _Searcher:
 
         With `by_name` all files have the model in their name, which decides if a log doesn't state its model.
         """
-        nearest: LocalLog | None = None
-        relative: LocalLog | None = None
+        nearest = None
+        relative = None
         opened = 0
         for path, modified in islice(files.items(), MOST_LOOKS):
             opened += 1

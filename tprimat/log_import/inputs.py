@@ -56,7 +56,7 @@ def named_files(names: Sequence[str]) -> list[str]:
 
     Raises UnreadableError for an empty or too long name, and for a pattern that nothing matches.
     """
-    paths: list[str] = []
+    paths = []
     for name in names:
         if not name:
             # A variable of a script that is not set; as a path it would be the working directory.

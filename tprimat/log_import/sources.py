@@ -111,10 +111,10 @@ def log_sources(
     The `known` files are ignored. The second list has what is skipped in directories, the third an error for each name
     that doesn't exist.
     """
-    sources: dict[object, LogSource] = {}
-    skipped: list[SkippedFile] = []
+    sources = {}
+    skipped = []
     errors: list[TensorPrimatError] = []
-    visited: set[str] = set()
+    visited = set()
 
     def skip(error: OSError) -> None:
         skipped.append(SkippedFile(str(error.filename), f"can't be read: {error.strerror}"))
@@ -308,7 +308,7 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
         log.end = None
     beside = _beside(file_format, source.paths[0]) if source.size is not None else {}
     with contextlib.ExitStack() as stack:
-        streams: list[BinaryIO] = [
+        streams = [
             io.BufferedReader(Chunks(content), STREAMED)
             if file_format.is_streamed
             else _spooled(log.name, content, stack)

@@ -165,7 +165,7 @@ def _read(folder: Path, given: str) -> tuple[list[ImportedRun], list[Run]]:
         values = extract.GivenValues.read_again(msgspec.json.decode(given))
     except msgspec.ValidationError:
         return [], []
-    each_read: list[ImportedRun] = []
+    each_read = []
     for _, runs in sources.read_sources(found, 1, values):
         if isinstance(runs, list):
             each_read += runs
@@ -203,7 +203,7 @@ def _verified(
 ) -> Iterator[VerifiedRun]:
     """Yield the runs of a result; `logs` are those that the bundle's logs give with the values of a source.given."""
     runs = store.read(path)
-    file: ResultFile | None = None
+    file = None
     try:
         file = msgspec.json.decode(path.read_bytes(), type=ResultFile)
         records = [(each.performance_metrics, each.steady) for each in file.runs or (file,)]

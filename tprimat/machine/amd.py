@@ -19,6 +19,9 @@ from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary
 from tprimat.machine.host import Host
 from tprimat.units import GB
 
+Values = Mapping[str, Any]
+"""What a library or a program of AMD says, by name."""
+
 SOURCES = "amdsmi, the driver's files and amd-smi"
 """Where GPUs are read, in words."""
 
@@ -110,7 +113,7 @@ class Reader:
         self._host, self._ids = host, ids
         self._smi = _Amdsmi(host)
         self._handles = dict(_handles(self._smi))
-        self._counted: dict[str, Mapping[str, Any]] = {}
+        self._counted: dict[str, Values] = {}
 
     def read(self) -> tuple[GpuState, ...]:
         """Return the GPUs that answer."""
@@ -152,7 +155,7 @@ class Reader:
         microjoules = _first_number(counter, "counter_resolution")
         return None if ticks is None or microjoules is None else ticks * microjoules / 1e6
 
-    def _throttle_reasons(self, address: str, metrics: Mapping[str, Any]) -> tuple[str, ...]:
+    def _throttle_reasons(self, address: str, metrics: Values) -> tuple[str, ...]:
         before, self._counted[address] = self._counted.get(address, {}), metrics
         elapsed = _counted(before, metrics, "accumulation_counter")
         if elapsed:
@@ -165,7 +168,7 @@ class Reader:
         bits = self._throttle_bits(address, metrics)
         return tuple(sorted({reason for mask, reason in _INDEPENDENT_BITS.items() if bits & mask}))
 
-    def _throttle_bits(self, address: str, metrics: Mapping[str, Any]) -> int:
+    def _throttle_bits(self, address: str, metrics: Values) -> int:
         stated = metrics.get("indep_throttle_status")
         if stated is not True:
             return int(_first_number(metrics, "indep_throttle_status") or 0)
@@ -177,13 +180,13 @@ class Reader:
         return bits if (form, revision) == (1, 3) and bits != 2**64 - 1 else 0
 
 
-def _counted(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> float | None:
+def _counted(before: Values, after: Values, name: str) -> float | None:
     """Return by how much a counter rose; it has 32 bits on some drivers."""
     first, last = _first_number(before, name), _first_number(after, name)
     return None if first is None or last is None else (last - first) % 2**32
 
 
-def _first_number(values: Mapping[str, Any], *names: str) -> float | None:
+def _first_number(values: Values, *names: str) -> float | None:
     """Return the first of these that is a number: what the firmware doesn't state is "N/A", or all ones."""
     for name in names:
         value = values.get(name)
@@ -291,7 +294,7 @@ def _amd_smi_states(host: Host) -> Iterator[GpuState]:
         )
 
 
-def _rows(text: str | None) -> list[Mapping[str, Any]]:
+def _rows(text: str | None) -> list[Values]:
     """Return the GPUs in the JSON of amd-smi, with the list's name (since 2025) or without."""
     gpus = _json(text)
     if isinstance(gpus, Mapping):
@@ -357,12 +360,12 @@ def _json(text: str | None) -> Any:
         return None
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: Any) -> Values:
     """Return an object of JSON; an empty one for what is none."""
     return value if isinstance(value, Mapping) else {}
 
 
-def _name(info: Mapping[str, Any]) -> str | None:
+def _name(info: Values) -> str | None:
     name = str(info.get("name") or "N/A")
     return None if name == "N/A" else name
 

@@ -83,7 +83,7 @@ class CpuReader:
             total, busy, stolen = _seconds()
         except (OSError, RuntimeError, LookupError, AttributeError):
             return None
-        own: float | None = None
+        own = None
         programs: dict[str, float] = {}
         if last or time.monotonic() >= self._due:
             own, programs = self._scan()

@@ -50,7 +50,7 @@ def with_held_memory(
     What the process that started this one has read holds. Else the vendor's own values are best, read before this
     process has a context: all of it then belongs to others (or to the driver). torch's value counts its own context.
     """
-    handed: dict[str, float | None] = {}
+    handed = {}
     with contextlib.suppress(msgspec.MsgspecError):
         handed = msgspec.json.decode(host.environ.get(VARIABLE, ""), type=dict[str, float | None])
     held = {device.index: handed[_key(device)] for device in devices if _key(device) in handed}

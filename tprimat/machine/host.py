@@ -23,6 +23,9 @@ from tprimat.redaction import is_secret
 from tprimat.text import for_encoding
 from tprimat.units import GB
 
+Environ = Mapping[str, str]
+"""Variables of an environment, by name."""
+
 COMMAND_SECONDS = 10.0
 """Longest wait for a vendor's tool: without its daemon nvidia-smi takes seconds on eight GPUs."""
 
@@ -105,7 +108,7 @@ def vendor_library(name: str) -> Any | None:
 class Host:
     """Where facts are read: environment, files below a root, commands, packages, vendors' libraries; or a test's."""
 
-    environ: Mapping[str, str] = dataclasses.field(default_factory=lambda: os.environ)
+    environ: Environ = dataclasses.field(default_factory=lambda: os.environ)
     root: Path = Path("/")
     command: Callable[[Sequence[str]], str | None] = run_bounded
     package: Callable[[str], str | None] = installed_version
@@ -240,7 +243,7 @@ def numa_balancing(host: Host) -> bool | None:
     return text != "0" if text.isdigit() else None
 
 
-def settings(environ: Mapping[str, str]) -> dict[str, str]:
+def settings(environ: Environ) -> dict[str, str]:
     """Return the environment variables that change speed, sorted, without what may be a secret."""
     return {
         name: for_encoding(value, "utf-8")

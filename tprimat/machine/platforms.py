@@ -58,7 +58,7 @@ class Machine:
 def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
     """Return what this machine trains on, seen through another torch (None: without torch) or host if given."""
     host = host or Host()
-    warnings: list[str] = []
+    warnings = []
     if torch is INSTALLED:
         torch, problem = torch_build.import_torch()
         if problem:
@@ -146,7 +146,7 @@ def signs_of_gpus(stack: SoftwareStack, host: Host) -> dict[SoftwareStack, str]:
     """
     wsl = host.path("/usr/lib/wsl/lib")
     absent = {"cuda": wsl.exists() and not (wsl / "libcuda.so.1").exists(), "rocm": stack != "rocm"}
-    signs: dict[SoftwareStack, str] = {}
+    signs = {}
     for name, files in DRIVER_FILES.items():
         found = [file for file in files if host.path(file).exists() and not (file == WSL and absent[name])]
         if found:

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -22,6 +22,7 @@ import psutil
 
 from tprimat.errors import UsageError
 from tprimat.machine import held_memory
+from tprimat.machine.host import Environ
 
 MARK = "TPRIMAT_FAMILY"
 """The environment variable that every process of a group inherits."""
@@ -61,7 +62,7 @@ class ProcessGroup:
     Should this process be gone by then, the grace period lies between SIGTERM and SIGKILL.
     """
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, grace_period_s: float) -> None:
+    def __init__(self, argv: Sequence[str], env: Environ, cwd: Path, grace_period_s: float) -> None:
         self._mark = secrets.token_hex(8)
         self._watchdog: int | None = None
         try:
@@ -114,9 +115,7 @@ class ProcessGroup:
                     return True
         return False
 
-    def _start(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, grace_period_s: float
-    ) -> subprocess.Popen[bytes]:
+    def _start(self, argv: Sequence[str], env: Environ, cwd: Path, grace_period_s: float) -> subprocess.Popen[bytes]:
         shell = shutil.which("sh") if os.name == "posix" else None
         stdin: int = subprocess.DEVNULL
         if shell is not None:
@@ -161,7 +160,7 @@ class ProcessGroup:
             os.killpg(self._process.pid, getattr(signal, name))
 
 
-def _check(program: str, env: Mapping[str, str], cwd: Path) -> None:
+def _check(program: str, env: Environ, cwd: Path) -> None:
     """Raise OSError if the program can't be started; the shell in between would only print that."""
     named = str(cwd / program) if Path(program).name != program else program
     if shutil.which(named, path=env.get("PATH")) is None:

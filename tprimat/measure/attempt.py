@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,12 @@ import msgspec
 from tprimat import files
 from tprimat.errors import UnreadableError
 from tprimat.frameworks.request import Request
+from tprimat.machine.host import Environ
 from tprimat.record import recovery
 from tprimat.results.ending import Ending
 from tprimat.results.run import Run, Tuning
 from tprimat.store import store
+from tprimat.store.store import StoredRun
 
 JOB = "TPRIMAT_JOB"
 """The environment variable with the directory of the job, which all its machines share."""
@@ -48,13 +49,13 @@ class Training(msgspec.Struct, frozen=True):
     tuning: Tuning | None = None
 
 
-def session_of(environ: Mapping[str, str]) -> str | None:
+def session_of(environ: Environ) -> str | None:
     """Return the name of the session of a job, the same in all its attempts and on all its nodes; None outside."""
     job = environ.get("SLURM_JOB_ID") if JOB in environ else None
     return f"slurm-{job}" if job else None
 
 
-def is_another(environ: Mapping[str, str]) -> bool:
+def is_another(environ: Environ) -> bool:
     """Return whether Slurm has requeued the job of this environment."""
     return JOB in environ and environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
 
@@ -93,7 +94,7 @@ def begun(folder: Path) -> list[Training]:
     return found
 
 
-def runs_of(session: str, output_dir: Path) -> list[tuple[Run, Path]]:
+def runs_of(session: str, output_dir: Path) -> list[StoredRun]:
     """Return the runs of a session among the results of a directory, with their files."""
     found = []
     for path in sorted(output_dir.glob("*.json")):
@@ -122,13 +123,13 @@ def failed(request: Request, why: str | None, /, **known: Any) -> Run:
     )
 
 
-def close(session: str, output_dir: Path, ended: Ending) -> list[tuple[Run, Path]]:
+def close(session: str, output_dir: Path, ended: Ending) -> list[StoredRun]:
     """Write results for runs of a session whose job has ended, with how it did; return all its runs."""
     recovery.recover(output_dir, ended=session)
     return [with_reason(run, path, ended) for run, path in runs_of(session, output_dir)]
 
 
-def with_reason(run: Run, path: Path, ended: Ending) -> tuple[Run, Path]:
+def with_reason(run: Run, path: Path, ended: Ending) -> StoredRun:
     """Add how its job ended to a run that is not complete; return it with its file."""
     reason = run.status_reason or "interrupted"
     if run.status != "complete" and "Slurm" not in reason:

@@ -36,7 +36,7 @@ def results(plan: Plan, groups: Sequence[Group], files: Sequence[Path], without:
     A run that left no result has the status `without`.
     """
     comparison = compare(store.find(files)[0])
-    systems = [system for model in comparison.models for system in model.systems]
+    systems = comparison.systems
     by_run = {store.fingerprint(result.run): system for system in systems for result in system.runs}
     several = len(comparison.system_names) > 1
     named = several or len({(request.model, request.framework) for request, _ in groups}) < len(groups)

@@ -44,8 +44,7 @@ def show(plan: Plan, results: Sequence[Path]) -> None:
     """
     first: list[str] = []
     for number, (request, result) in enumerate(zip(plan.requests, results, strict=True), 1):
-        framework = plan.framework_of(request)
-        command = framework.launcher.launch(request).shell_line()
+        command = plan.framework_of(request).launcher.launch(request).shell_line()
         words = _WORD.findall(command)
         first = first or words
         other = " ".join(word for word, before in zip(words, first, strict=False) if word != before)
@@ -180,7 +179,7 @@ def following(
 
 def pace_of(message: Step, request: Request, room: int, left_s: float) -> str:
     """Return the text beside the bar: as much as there is room for, in columns, without what matters least."""
-    parts: list[tuple[int, str]] = []
+    parts = []
     if message.average:
         rate = request.global_batch_size * request.sequence_length / request.num_gpus / message.average
         one = "process" if request.platform == "cpu" else "GPU"

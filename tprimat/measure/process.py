@@ -91,7 +91,7 @@ def run(
 @contextlib.contextmanager
 def _count_signals() -> Iterator[list[int]]:
     """Collect termination signals to this process instead of letting them kill it."""
-    signals: list[int] = []
+    signals = []
     previous: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         for number in (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")):

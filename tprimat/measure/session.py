@@ -38,6 +38,7 @@ from tprimat.results.ending import Ending
 from tprimat.results.run import Run
 from tprimat.store import preflight, store
 from tprimat.store.history import HISTORY
+from tprimat.store.store import StoredRun
 from tprimat.text import counted, plain
 
 MOST_EVENTS = 3
@@ -84,7 +85,7 @@ class Session:
 
     def is_ready(self) -> bool:
         """Return whether the frameworks' checks find nothing that a training would fail on; print what they find."""
-        errors: list[str] = []
+        errors = []
         warnings: list[str] = []
         for request in self._requests:
             result = self._plan.framework_of(request).launcher.preflight(request, self._machine)
@@ -189,7 +190,7 @@ class Session:
             bundle.write_and_report(self._plan.bundle, self.files, self._logs)
         console.info(f"Next:    {command}")
 
-    def _earlier(self) -> list[tuple[Run, Path]]:
+    def _earlier(self) -> list[StoredRun]:
         """Return the runs of earlier attempts of this job; one node makes results of what they left."""
         if not attempt.is_another(os.environ):
             return []
@@ -198,7 +199,7 @@ class Session:
             return attempt.runs_of(self._id, folder)
         return attempt.close(self._id, folder, Ending(kind="stopped", cause=attempt.REQUEUED))
 
-    def _is_done(self, index: int, repetition: int, earlier: list[tuple[Run, Path]]) -> bool:
+    def _is_done(self, index: int, repetition: int, earlier: list[StoredRun]) -> bool:
         """Return whether an earlier attempt of this job has done a training, and take its run if so."""
         complete = (each for each in earlier if each[0].status == "complete")
         found = next((each for each in complete if attempt.is_of(each[0], repetition, self._requests[index])), None)
@@ -306,9 +307,9 @@ class Session:
     def _follow(self, framework: Framework, index: int, log: Path, title: str) -> tuple[ProcessResult, list[Saved]]:
         """Run one training and show it; how its process ended, and the results that it says it wrote."""
         request = self._requests[index]
-        saved: list[Saved] = []
+        saved = []
         is_stopped = False
-        limit: TimeLimit | None = None
+        limit = None
         self._cut: TimeLimit | None = None
         launch = framework.launcher.start(request, self._machine, log)
         limit_s = self._plan.limit_s
@@ -425,7 +426,7 @@ class Session:
         return not self.interrupted
 
 
-def _with_process(run: Run, path: Path, child: ProcessResult) -> tuple[Run, Path]:
+def _with_process(run: Run, path: Path, child: ProcessResult) -> StoredRun:
     """Add to a run that ended without a cause how its process did, which neither its log nor its journal can know."""
     if not child.status or run.ending is None or run.ending.kind != "cut_off":
         return run, path

@@ -10,7 +10,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -35,9 +34,10 @@ from tprimat.redaction import redacted
 from tprimat.results.run import Data, Run
 from tprimat.store import store
 from tprimat.store.history import UNFINISHED
+from tprimat.store.store import StoredRun
 
 
-def recover(request: Request, earlier: set[str]) -> tuple[Run, Path] | None:
+def recover(request: Request, earlier: set[str]) -> StoredRun | None:
     """Return what a training that was killed has left in its journal, which wasn't there before."""
     recovered = None
     for each in recovery.recover(request.output_dir):
@@ -74,7 +74,7 @@ def last_words(log: Path, tail: Iterable[str]) -> list[str]:
 
     torchrun reports on several processes at length; the first error of the failed one matters.
     """
-    errors: list[str] = []
+    errors = []
     with contextlib.suppress(OSError), log.open(encoding="utf-8", errors="replace") as lines:
         errors = list(itertools.islice((line.rstrip("\n") for line in lines if line.startswith("error: ")), TAIL_LINES))
     return list(dict.fromkeys(redacted("\n".join([*errors, *tail])).splitlines()))
@@ -95,7 +95,7 @@ def keep_latest(log: Path, latest: Path) -> None:
             console.note(f"{target}: can't be written: {why}; the log is in {source}", weakens=True)
 
 
-def read_back(saved: list[Saved]) -> tuple[Run, Path] | None:
+def read_back(saved: list[Saved]) -> StoredRun | None:
     """Return the run that a training says it wrote, and the file that holds it now; others write to that file too."""
     last = next((each for each in reversed(saved) if each.fingerprint), saved[-1])
     path = Path(last.path)
@@ -107,7 +107,7 @@ def read_back(saved: list[Saved]) -> tuple[Run, Path] | None:
 def follower(on_line: OnLine, on_step: OnMessage) -> OnLine:
     """Return what reads each line of a running training: it hands the line on, and Megatron's iterations as steps."""
     last = 0
-    times: list[float] = []
+    times = []
 
     def follow(text: str) -> None:
         nonlocal last
@@ -127,14 +127,13 @@ def follower(on_line: OnLine, on_step: OnMessage) -> OnLine:
 
 def read_log(
     framework: Framework, request: Request, log: Path, machine: Machine, succeeded: bool, complete: Callable[[Run], Run]
-) -> tuple[Run, Path] | None:
+) -> StoredRun | None:
     """Read a log and write its results; the last run, or None, with an error, if it holds no training.
 
     `succeeded` says whether the training's process did; `complete` adds what no log states to a Run.
     """
     try:
-        trainings = log_extract.extract(Log(str(log)), GivenValues(label=request.label))
-        for training in trainings:
+        for training in log_extract.extract(Log(str(log)), GivenValues(label=request.label)):
             run = training.run
             if not start_record.path_for(log).exists():
                 run = _completed(run, framework, request, machine, complete=succeeded)
@@ -152,7 +151,7 @@ def _completed(run: Run, framework: Framework, request: Request, machine: Machin
     """Return a log's Run with what the log leaves open and the machine or the request knows."""
     requested = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
     outcome = of_log(run, request.steps, succeeded=complete)
-    changes: dict[str, Any] = {
+    changes = {
         **{name: getattr(request, name) for name in ("framework", "model", "scale", "label")},
         "platform": run.platform or request.platform,
         "timestamp": run.timestamp or _started(run),

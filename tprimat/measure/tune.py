@@ -107,7 +107,7 @@ class Tuner:
 
     def _search(self) -> None:
         total = len(self._space.candidates)
-        best: Trial | None = None
+        best = None
         since = 0
         for candidate, report in self._candidates():
             share = SEARCH_SHARE if best is not None else 1.0
@@ -362,7 +362,7 @@ def _optuna() -> Any:
 
 def tune(plans: Sequence[tuple[Plan, Space]], machine: Machine, budget_s: float) -> ExitStatus:
     """Search the space of each model, with the same budget each; print the file of each configuration."""
-    written: list[Path] = []
+    written = []
     status = ExitStatus.OK
     for plan, space in plans:
         request = space.candidates[0].request
@@ -370,8 +370,7 @@ def tune(plans: Sequence[tuple[Plan, Space]], machine: Machine, budget_s: float)
         more = f", {len(space.excluded)} excluded" if space.excluded else ""
         console.info(f"\ntuning {request.model} with {request.framework}: {settings}{more}, {units.duration(budget_s)}")
         console.debug(f"space: {'; '.join(f'{knob} {list(values)}' for knob, values in space.knobs.items())}")
-        first = dataclasses.replace(plan, requests=(request,))
-        if not Session(first, machine).is_ready():
+        if not Session(dataclasses.replace(plan, requests=(request,)), machine).is_ready():
             return ExitStatus.USAGE
         path = Tuner(plan, space, machine, budget_s).run()
         if path is None:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from tprimat.analysis import stats
-from tprimat.results.preflight import SLOW, WRONG_SUM, Finding, PreflightFile, label
+from tprimat.results.preflight import SLOW, WRONG_SUM, Finding, PreflightFile
 from tprimat.text import join_names
 
 SLOW_SHARE = 0.05
@@ -69,7 +69,7 @@ def _slow(file: PreflightFile) -> Iterator[Finding]:
         rates = [device.rates[name] for device in devices]
         odd = odd_ones_out([rate.median for rate in rates], [rate.error for rate in rates], least)
         for index, share in odd.items():
-            below.setdefault(label(devices[index], file.devices, file.platform), []).append(f"{name} -{share:.0%}")
+            below.setdefault(file.label(devices[index]), []).append(f"{name} -{share:.0%}")
     for named, texts in below.items():
         yield Finding(code=SLOW, text=f"{named} is slower than the others: {', '.join(texts)}", device=named)
 
@@ -85,11 +85,11 @@ def _capped(file: PreflightFile) -> Iterator[Finding]:
         cap, default = device.power_cap_w, device.power_default_w
         if cap is not None and default is not None and cap < 0.99 * default:
             text = f"power capped at {cap:.0f} of {default:.0f} W"
-            capped.setdefault(text, []).append(label(device, file.devices, file.platform))
+            capped.setdefault(text, []).append(file.label(device))
     for text, names in capped.items():
         yield Finding(code="power_cap", text=f"{join_names(names)}: {text}")
     for device in file.devices if file.platform != "cpu" else ():
-        named = label(device, file.devices, file.platform)
+        named = file.label(device)
         for name, rate in device.rates.items():
             if rate.drop > max(DROPPED, SLOW_MADS * rate.error):
                 text = f"{named}: {name} fell by {rate.drop:.0%} under load (heat or power)"
@@ -107,7 +107,7 @@ def _shared(file: PreflightFile) -> Iterator[Finding]:
             yield Finding(code="cpu_steal", text=f"the hypervisor took {share:.0%} of the CPU{where}")
     for device in file.devices:
         if (held := device.memory_held_gb or 0.0) > 1.0:
-            named = label(device, file.devices, file.platform)
+            named = file.label(device)
             text = f"{named}: other processes held {held:.1f} GB of its memory"
             yield Finding(code="memory_held", text=text, device=named)
 
@@ -129,7 +129,7 @@ def _clocks(file: PreflightFile, what: str, clocks: Sequence[float | None]) -> I
     usual = statistics.median(known) if len(known) > 1 else 0.0
     for device, clock in zip(file.devices, clocks, strict=True):
         if clock is not None and clock < (1 - CLOCK_SHARE) * usual:
-            named = label(device, file.devices, file.platform)
+            named = file.label(device)
             yield Finding(code="clock", text=f"{named}: {what} {clock:.0f} of {usual:.0f} MHz", device=named)
 
 

@@ -80,7 +80,7 @@ def measure(process: Process, platform: Platform, plan: Plan, say: Say = lambda 
     process = process.on(platform)
     worker = _Worker(torch, process, plan, peers, say)
     worker.measure()
-    reduced: list[AllReduce] = []
+    reduced = []
     if process.world_size > 1:
         say("all-reduce")
         reduced = all_reduce(torch, peers, process.device, plan.messages, plan.message_s)
@@ -151,7 +151,7 @@ class _Worker:
         """Find the fastest shape, which all take from the first process, and sustain it."""
         torch, device, plan = self._torch, self._device, self._plan
         self._say(f"{precision} product")
-        best: Shape | None = None
+        best = None
         highest = 0.0
         for shape in plan.shapes:
             if kernels.bytes_of(precision, *shape) > self._free_bytes() // 2:

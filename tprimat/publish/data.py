@@ -22,6 +22,7 @@ from tprimat.files import write_output
 from tprimat.publish.record import Change, Point, PointPair, Record
 from tprimat.report.plot.colors import colors_of_gpus
 from tprimat.report.steps import no_formula
+from tprimat.results.fields import JsonObject
 
 FOLDER, NAME = "data", "record"
 SCHEMA_VERSION = 1
@@ -45,14 +46,12 @@ def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
         write_output(folder / FOLDER / f"{NAME}{ending}", each, "--output-dir")
 
 
-def values(record: Record, made: str) -> dict[str, Any]:
+def values(record: Record, made: str) -> JsonObject:
     """Return the object of record.json: points by columns, pairs and changes as rows, and what their keys mean.
 
     `made` is the day, YYYY-MM-DD; `newest` the date of the newest point, `mlperf_rounds` those that the record has.
     """
-    columns: dict[str, list[Any]] = {
-        name: [_finite(getattr(point, name)) for point in record.points] for name in _FIELDS
-    }
+    columns = {name: [_finite(getattr(point, name)) for point in record.points] for name in _FIELDS}
     columns["source_key"] = [source_key(point) for point in record.points]
     columns["id"] = _ids(record.points)
     rounds = {found[1] for key in columns["source_key"] if (found := _ROUND.fullmatch(key))}
@@ -87,7 +86,7 @@ def _ids(points: Iterable[Point]) -> list[str]:
     return found
 
 
-def _gpus(keys: Iterable[str]) -> dict[str, Any]:
+def _gpus(keys: Iterable[str]) -> JsonObject:
     """Return each GPU with its title, vendor, color and page; those of the table have its short names."""
     table = {gpu.key: gpu for gpu in hardware.gpus()}
     titles, vendors = {}, {}
@@ -107,7 +106,7 @@ def _gpus(keys: Iterable[str]) -> dict[str, Any]:
 
 def _titled(folder: str, titles: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return each key with its title and the file of its page, which no other key or the list of pages has."""
-    found: dict[str, dict[str, str]] = {}
+    found = {}
     used = {"index"}
     # As a script lists them, which has keys like 910 first and by their size.
     for key, title in sorted(titles.items(), key=lambda item: (not (size := _size(item[0])), size, item)):
@@ -144,7 +143,7 @@ def csv_of(record: Record) -> bytes:
     return text.getvalue().encode()
 
 
-def schema_of() -> dict[str, Any]:
+def schema_of() -> JsonObject:
     """Return the JSON schema of record.json, from the types of the record."""
     # Of types that are only known here, for mypy no types.
     array, row, table = (typing.cast(Any, kind) for kind in (list, tuple, dict))

@@ -78,8 +78,7 @@ def pairs(evidence: Sequence[Evidence]) -> tuple[PointPair, ...]:
 
 def _ranked(group: Sequence[int]) -> list[tuple[int, int, int]]:
     """Return the pairs of a group, the fastest first, each with the rank of its slower point."""
-    most = math.isqrt(2 * MOST_PAIRS) + 1
-    every = itertools.combinations(range(min(len(group), most)), 2)
+    every = itertools.combinations(range(min(len(group), math.isqrt(2 * MOST_PAIRS) + 1)), 2)
     return [(rank, group[first], group[rank]) for first, rank in every]
 
 

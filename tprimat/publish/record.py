@@ -6,7 +6,7 @@ import dataclasses
 from typing import Literal
 
 Mark = Literal["recomputed from the log", "agrees with its own FLOPs", "as published", "contradicts itself", "rejected"]
-REJECTED: tuple[Mark, ...] = ("contradicts itself", "rejected")
+REJECTED = ("contradicts itself", "rejected")
 """Marks of values that no ranking, change or pair uses."""
 
 

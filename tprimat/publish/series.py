@@ -23,7 +23,7 @@ def series(evidence: Sequence[Evidence]) -> list[list[int]]:
     """
     found = []
     for group in places(evidence, _key).values():
-        fastest: dict[str, int] = {}
+        fastest = {}
         for place in sorted(group, key=lambda place: speed(evidence[place].point) or 0.0):
             point = evidence[place].point
             # A submission's dates are those of its runs: its occasion is the repository of its round.

@@ -249,7 +249,7 @@ def _best(rows: Iterable[Row], of: str) -> dict[tuple[str, str], list[Row]]:
             each = (row.gpu["page"], row.point.precision) if of == "model" else (row.model["page"],)
             key = (row.work, row.unit, each)
             found[key] = max(found.get(key, row), row, key=lambda one: one.amount)
-    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    groups = defaultdict(list)
     for row in sorted(found.values(), key=lambda one: -one.amount):
         groups[row.work, row.unit].append(row)
     units, works = [unit for _, unit in _METRICS], Counter(row.work for row in found.values())

@@ -22,12 +22,12 @@ import dataclasses
 import re
 import statistics
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.parsed_log import Given
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import LONGEST_STATEMENT, StepReader
@@ -65,7 +65,7 @@ class AutomodelRun(RunBuilder):
 
     ratio: int | None = None
 
-    def run(self, given: Mapping[str, Any]) -> Run:
+    def run(self, given: Given) -> Run:
         """Return the Run, with its rate per GPU worked out again if the number of GPUs is known."""
         run, world = super().run(given), self.sizes(given)[0].num_gpus
         rates = run.native_metrics.get("tokens_per_second")
@@ -161,8 +161,7 @@ class Reader(StepReader):
         step = whole(found.get("step")) if found and "tps" in found and "num_label_tokens" in found else None
         if found is None or step is None:
             return False
-        stamp = first_stamp(str(found.get("timestamp", ""))[:60])
-        self._take(self.new_record(step, line.number, found, stamp))
+        self._take(self.new_record(step, line.number, found, first_stamp(str(found.get("timestamp", ""))[:60])))
         return True
 
     def _console(self, line: Line) -> bool:
@@ -177,8 +176,7 @@ class Reader(StepReader):
                 values.setdefault("tps_per_gpu", field[3])
         if "tps" not in values:
             return self.cut_off(int(anchor[1]), line)
-        stamp = last_stamp(line.text[: anchor.start()])
-        self._take(self.new_record(int(anchor[1]), line.number, values, stamp))
+        self._take(self.new_record(int(anchor[1]), line.number, values, last_stamp(line.text[: anchor.start()])))
         return True
 
     def _take(self, record: Record) -> None:

@@ -108,7 +108,7 @@ def _builder(framework: str, records: dict[int, Record], **fields: Any) -> RunBu
 
 def _of_megatron(document: Mapping[str, Any]) -> list[ParsedLog]:
     records: dict[int, Record] = {}
-    timed: list[int] = []
+    timed = []
     for name, figure in _SCALARS.items():
         for step, value in _points(document.get(name)):
             # Memory alone makes no record: it goes on after the training's figures end.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from tprimat.read.parsing.options import state_hparams
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of, each_of
+from tprimat.read.parsing.parsed_log import Beside, FileFormat, InputFile, ParsedLog, columns_of, each_of
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number, whole
@@ -56,7 +56,7 @@ def _recognises(head: bytes) -> bool:
 
 def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield rows by column, with their line; a later header is from a resumed training."""
-    header: list[str] = []
+    header = []
     try:
         for line, row in part.rows():
             if "step" in row:
@@ -69,10 +69,10 @@ def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict
         training.warnings.append(f"reading stopped: {error}")
 
 
-def _read(part: InputFile, beside: Mapping[str, bytes]) -> list[ParsedLog]:
+def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:
     training = LoggedTraining()
-    rates: dict[int, str] = {}
-    validations: list[float] = []
+    rates = {}
+    validations = []
     micro = False
     for line, row in _rows(part, training):
         step = whole(row.get("step"))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tprimat.read.parsing.step_lines import ElapsedReader
+from tprimat.read.parsing.step_lines import ElapsedReader, Place
 from tprimat.read.parsing.values import count, whole
 from tprimat.results.account import Timing
 
@@ -42,6 +42,6 @@ class Reader(ElapsedReader):
         over_ranks="rank 0",
     )
 
-    def place(self, entry: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    def place(self, entry: Mapping[str, Any]) -> Place:
         """Return the step of an entry and the planned ones."""
         return whole(entry.get("current_steps")), count(entry.get("total_steps"))

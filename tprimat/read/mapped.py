@@ -23,6 +23,9 @@ from tprimat.results.account import Timing
 from tprimat.results.outcome import Cause, ending_of, outcome_of
 from tprimat.text import plain
 
+ColumnNames = Mapping[str, str]
+"""Names of columns, by the figures in them."""
+
 VALUES = {
     "step": "",
     "time": "seconds",
@@ -116,7 +119,7 @@ def suggested(text: str) -> str:
     return " .* ".join(pieces.values()) if "step" in pieces and len(pieces) > 1 else ""
 
 
-def columns(text: str) -> Mapping[str, str]:
+def columns(text: str) -> ColumnNames:
     """Return the columns that an option such as step=iteration,time=step_time_s maps to VALUES.
 
     Raises UsageError for another text.
@@ -128,7 +131,7 @@ def columns(text: str) -> Mapping[str, str]:
     return dict(pairs)
 
 
-def given(columns_: str | None, pattern: str | None) -> Mapping[str, str] | None:
+def given(columns_: str | None, pattern: str | None) -> ColumnNames | None:
     """Return what the options --columns and --pattern map. Raises UsageError for both."""
     if columns_ is not None and pattern is not None:
         raise _wrong("--columns is for tables, --pattern for text logs: use one of them")
@@ -150,13 +153,13 @@ def _wrong(problem: str) -> UsageError:
     return UsageError(problem, hint=f"values: {', '.join(VALUES)}", heading="wrong-usage")
 
 
-def file_format(named: Mapping[str, str]) -> FileFormat:
+def file_format(named: ColumnNames) -> FileFormat:
     """Return the format of files with these columns."""
     title = "a log of --pattern" if isinstance(named, LinePattern) else "a table of --columns"
     return FileFormat("table", title, lambda _: True, each_of(lambda part, _: _read(part, named)))
 
 
-def _read(part: InputFile, named: Mapping[str, str]) -> list[ParsedLog]:
+def _read(part: InputFile, named: ColumnNames) -> list[ParsedLog]:
     """Return the runs of a table: where steps begin again, a log's rules say whether that is another one.
 
     Raises ValueError if it lacks a column, or has no row with a step.
@@ -181,7 +184,7 @@ def _read(part: InputFile, named: Mapping[str, str]) -> list[ParsedLog]:
     return [*(_built(training, named) for training in former), _built(last, named, cause)]
 
 
-def _built(training: LoggedTraining, named: Mapping[str, str], cause: Cause | None = None) -> ParsedLog:
+def _built(training: LoggedTraining, named: ColumnNames, cause: Cause | None = None) -> ParsedLog:
     records = training.ordered()
     if not {"time", "time_ms"} & named.keys() and "elapsed" in named:
         set_times(records)

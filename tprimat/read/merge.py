@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.run_builder import contradictions
 from tprimat.read.parsing.sequencer import SAME_FIGURES
 from tprimat.results.run import Run
@@ -64,7 +64,7 @@ def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[Par
 
 
 def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) -> ParsedLog:
-    def build(given: Mapping[str, Any]) -> Run:
+    def build(given: Given) -> Run:
         run = fill_gaps(one.run(given), other.run(given), f"{other_name}'s lines in the log")
         called = RENAMED.get((one_name, other_name), run.framework)
         grad_norms, warnings = run.grad_norms, run.warnings
@@ -87,7 +87,7 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
         "native_metrics": {**_aligned_metrics(run, other), **run.native_metrics},
         "breakdown": {**other.breakdown, **run.breakdown},
     }
-    filled_names: list[str] = []
+    filled_names = []
     # What changes in one source is no gap.
     changing = {each.partition(" changes during")[0].replace(" ", "_") for each in (*run.warnings, *other.warnings)}
     for part in _PARTS:

@@ -14,13 +14,13 @@ with directories of version 3.17.2.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from tprimat.read import tracked
 from tprimat.read.parsing.options import state_config
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of, each_of
+from tprimat.read.parsing.parsed_log import Beside, FileFormat, InputFile, ParsedLog, columns_of, each_of
 from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import number, whole
 from tprimat.redaction import redacted_start
@@ -69,7 +69,7 @@ def _rows(points: Iterator[Point]) -> list[tuple[int, dict[str, object]]]:
     return [(0, rows[step]) for step in sorted(rows)]
 
 
-def _folder(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[ParsedLog]:
+def _folder(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
     texts = {name.replace("\\", "/"): content.decode("utf-8", "replace") for name, content in beside.items()}
     parameters = {name.removeprefix("params/"): text for name, text in texts.items() if name.startswith("params/")}
     meta = dict(_ENTRY.findall(texts.get("meta.yaml", "")))

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tprimat.read.hf_trainer.fields import printed_step, since_start
-from tprimat.read.parsing.step_lines import ElapsedReader
+from tprimat.read.parsing.step_lines import ElapsedReader, Place
 from tprimat.results.account import Timing
 
 
@@ -41,7 +41,7 @@ class Reader(ElapsedReader):
         over_ranks="rank 0",
     )
 
-    def place(self, entry: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    def place(self, entry: Mapping[str, Any]) -> Place:
         """Return the step of an entry and the planned ones."""
         return printed_step(entry) if "elapsed_time" in entry else (None, None)
 

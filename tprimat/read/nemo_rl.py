@@ -20,7 +20,7 @@ from collections.abc import Mapping
 
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder, timer
-from tprimat.read.parsing.step_lines import LONGEST_METRIC, BlockReader
+from tprimat.read.parsing.step_lines import LONGEST_METRIC, BlockReader, Place
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, state, whole_ratio
 
@@ -67,7 +67,7 @@ class Reader(BlockReader):
             self._epoch, self._epochs = int(epoch[1]), int(epoch[2])
         return bool(epoch) or super().take(line)
 
-    def place(self, header: re.Match[str]) -> tuple[int | None, int | None]:
+    def place(self, header: re.Match[str]) -> Place:
         """Return the step of a header, of all epochs: steps are counted again in each."""
         step, steps = int(header[1]), int(header[2])
         return step + max(self._epoch - 1, 0) * steps, count(steps) if self._epochs == 1 else None

@@ -13,10 +13,18 @@ import statistics
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of, folder_of, without_rank
+from tprimat.read.parsing.parsed_log import (
+    Beside,
+    FileFormat,
+    InputFile,
+    ParsedLog,
+    columns_of,
+    folder_of,
+    without_rank,
+)
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number
@@ -171,7 +179,7 @@ def _has_document_type(content: bytes) -> bool:
     return b"<!DOCTYPE" in plain or b"<!ENTITY" in plain
 
 
-def _read_tables(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
+def _read_tables(parts: Sequence[InputFile], _beside: Beside) -> list[ParsedLog]:
     by_folder: dict[str, Table] = {}
     for part in parts:
         try:

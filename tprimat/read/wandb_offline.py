@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 from tprimat.read import tracked
 from tprimat.read.parsing.options import state_config
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
+from tprimat.read.parsing.parsed_log import Beside, FileFormat, InputFile, ParsedLog, each_of
 from tprimat.read.parsing.protobuf import fields_of
 from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import LoggedValues, json_object, state
@@ -160,7 +160,7 @@ class _Contents:
         state(stated, "hostname", self.host or None)
 
 
-def _read(part: InputFile, beside: Mapping[str, bytes]) -> list[ParsedLog]:
+def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:
     run = _Contents(part.stream)
     metadata = json_object(beside.get(_METADATA, b"").decode("utf-8", "replace")) or {}
     trainings = tracked.trainings_of(run.rows)

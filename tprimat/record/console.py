@@ -11,7 +11,7 @@ from tprimat.analysis.summary import Summary
 from tprimat.results.run import Environment, GpuInfo, Platform, Run
 from tprimat.text import counted, plain
 
-TITLES: dict[Platform, str] = {"nvd": "CUDA", "amd": "ROCm", "cpu": "CPU"}
+TITLES = {"nvd": "CUDA", "amd": "ROCm", "cpu": "CPU"}
 MOST_WARNINGS = 2
 """Lines of warnings; the result has them all."""
 

@@ -17,7 +17,7 @@ DEFAULTS = ("output", "results")
 
 def with_journals(arguments: Iterable[str]) -> list[Path]:
     """Return the results directories, default ones and a command's arguments, with journals or unfinished files."""
-    folders: dict[Path, None] = {}
+    folders = {}
     for text in (*DEFAULTS, *arguments):
         name = text.partition("=")[2] if text.startswith("-") else text
         # What can't be looked at is the command's own matter.

@@ -292,8 +292,7 @@ class Recording:
         """Return the run so far without steps and memory, for the journal."""
         world_size = self.process.world_size
         gathered = ranks.Gathered(()) if world_size == 1 else ranks.alone((), world_size, ranks.BEFORE_THE_END)
-        run = self._run(RUNNING, gathered)
-        return msgspec.structs.replace(run, memory_metrics=MemoryMetrics(), epochs=())
+        return msgspec.structs.replace(self._run(RUNNING, gathered), memory_metrics=MemoryMetrics(), epochs=())
 
     def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:
         setup = result.setup_of(self._options.known, self._shown, self._module, self.machine)

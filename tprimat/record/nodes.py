@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from tprimat import files
+from tprimat.machine.host import Environ
 from tprimat.machine.platforms import Machine
 from tprimat.results.run import Node, Run
 from tprimat.text import counted, join_names
@@ -23,12 +24,12 @@ VARIABLE = "TPRIMAT_NODES"
 """The environment variable with NUMBER:FOLDER of what the machines of a training state."""
 
 
-def name(environ: Mapping[str, str]) -> str:
+def name(environ: Environ) -> str:
     """Return this machine's name; in a Slurm job that by which Slurm knows it."""
     return environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-def state(folder: Path, rank: int, machine: Machine, environ: Mapping[str, str]) -> None:
+def state(folder: Path, rank: int, machine: Machine, environ: Environ) -> None:
     """Write what this machine is. Raises UsageError if the directory can't be written."""
     info, environment = machine.gpu_info, machine.environment
     node = Node(
@@ -40,7 +41,7 @@ def state(folder: Path, rank: int, machine: Machine, environ: Mapping[str, str])
     files.write_output(folder / f"{rank}.node", msgspec.json.encode(node), "--output-dir")
 
 
-def described(environ: Mapping[str, str]) -> tuple[tuple[Node, ...], list[str]]:
+def described(environ: Environ) -> tuple[tuple[Node, ...], list[str]]:
     """Return the machines of the training of this environment, in their order, and what is wrong with them.
 
     None for a training on one machine.
@@ -92,7 +93,7 @@ def variables(count: int, folder: Path) -> dict[str, str]:
     return {VARIABLE: f"{count}:{folder}"} if count > 1 else {}
 
 
-def folder_of(environ: Mapping[str, str], output_dir: Path, rendezvous: str | None) -> Path:
+def folder_of(environ: Environ, output_dir: Path, rendezvous: str | None) -> Path:
     """Return the directory that all machines of a session share: the job's, or one named after their rendezvous."""
     job = environ.get("TPRIMAT_JOB")
     return Path(job) / "nodes" if job else output_dir / "nodes" / re.sub(r"[^\w.-]+", "-", rendezvous or "")

@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from tprimat.machine.host import Environ
 from tprimat.results.run import Tuning
 
 VARIABLE = "TPRIMAT_PROGRESS"
@@ -66,13 +67,13 @@ def is_enabled() -> bool:
     return os.environ.get(VARIABLE) == "1"
 
 
-def session_of(environ: Mapping[str, str]) -> tuple[str | None, int | None]:
+def session_of(environ: Environ) -> tuple[str | None, int | None]:
     """Return session and round of this process's training; None if no session started it."""
     session, _, number = environ.get(SESSION, "").rpartition("/")
     return (session, int(number)) if session and number.isdecimal() and int(number) else (None, None)
 
 
-def given(environ: Mapping[str, str]) -> dict[str, Any]:
+def given(environ: Environ) -> dict[str, Any]:
     """Return the fields of a Run that the session which started this process's training knows, by name."""
     session, number = session_of(environ)
     known = Known()

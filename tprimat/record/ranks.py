@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tprimat.errors import UsageError
+from tprimat.machine.host import Environ
 from tprimat.record.recorder import Record, format_steps
 
 TIMEOUT_S = 30.0
@@ -89,7 +90,7 @@ class Process:
         return bool(self.highest([vote])[0])
 
 
-def from_environment(environ: Mapping[str, str]) -> Process | None:
+def from_environment(environ: Environ) -> Process | None:
     """Return the process that torchrun or another launcher has described; None if none has.
 
     Raises UsageError for a description that is wrong or has gaps.
@@ -219,7 +220,7 @@ def collect_times(
 ) -> tuple[dict[int, Times], list[int]]:
     """Collect step times from all ranks; also return the ranks that timed out."""
     deadline = time.monotonic() + timeout_s
-    times: dict[int, Times] = {}
+    times = {}
     missing = []
     for rank in range(1, world_size):
         left, key = max(0.05, deadline - time.monotonic()), f"{training}/{rank}"

@@ -34,7 +34,7 @@ Pair = tuple["float | None", "float | None"]
 Values = Pair | Callable[[], Pair]
 """(loss, gradient norm) of a step; or what reads them, called once the step's mark is ready."""
 
-NOTHING: Pair = (None, None)
+NOTHING = (None, None)
 
 
 class Record(NamedTuple):

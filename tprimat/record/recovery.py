@@ -137,8 +137,8 @@ def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
         return None  # no more than a part of the setup
     setup = final = None
     records: list[_Record] = []
-    updates: list[Update] = []
-    pauses: list[Pause] = []
+    updates = []
+    pauses = []
     decode_record = msgspec.json.Decoder(_Record).decode
     warnings = []
     for line in lines[1:-1]:
@@ -190,7 +190,7 @@ def so_far(path: Path) -> Run | None:
 
 def _timeline(setup: Run, records: Sequence[_Record], pauses: Sequence[Pause]) -> tuple[Entry, ...]:
     """Return what the training spent its time on until its last record."""
-    ends: dict[int, float] = {}
+    ends = {}
     trained, left = 0.0, list(pauses)
     for step, window, seconds, *_ in records:
         trained += (seconds or 0.0) * window

@@ -88,7 +88,7 @@ class StepValues:
 
     def _read(self, losses: Sequence[Any], scale: float, norm: Any) -> tuple[float | None, float | None]:
         read = self._scalars.read
-        loss: float | None = None
+        loss = None
         # The usual case first. By identity: to compare a tensor with None takes longer than to read it.
         if len(losses) == 1:
             loss = None if losses[0] is None else read(losses[0]) * scale

@@ -6,6 +6,9 @@ import functools
 import re
 from collections.abc import Iterable, Iterator
 
+Spans = Iterator[tuple[int, int]]
+"""Where something is in a text: beginnings and ends."""
+
 LONGEST = 300
 """Characters behind a mark in which a rule that begins before it has to match."""
 BEFORE = {"q~": 4, "-us": 32, "] nccl": LONGEST, "@": 100, ":\\": 1, "::": 40}

@@ -9,8 +9,11 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from tprimat.redaction.matching import LONGEST, compiled, matches, replaced
+from tprimat.redaction.matching import LONGEST, Spans, compiled, matches, replaced
 from tprimat.text import counted
+
+PlacedName = tuple[int, int, str, str]
+"""A name in a text: its beginning, its end, its kind, and itself."""
 
 INCLUDE_HOST = "TPRIMAT_INCLUDE_HOST"
 """The environment variable that --include-host sets to 1, for this command and the trainings that it starts."""
@@ -92,18 +95,18 @@ MOST_NAMES, MOST_RANGES = 10_000, 100
 """Names, and beginnings of names with a number, that are looked for in the rest of a text."""
 
 
-def _names_in(text: str) -> Iterable[tuple[int, int, str, str]]:
+def _names_in(text: str) -> Iterable[PlacedName]:
     """Return the names in a text: where each begins and ends, of what kind it is, and the name."""
     return _names_in_short(text) if len(text) < LONGEST else _find_names(text)
 
 
 @functools.lru_cache(1 << 12)
-def _names_in_short(text: str) -> tuple[tuple[int, int, str, str], ...]:
+def _names_in_short(text: str) -> tuple[PlacedName, ...]:
     """Return the names in a text that thousands of results may have."""
     return tuple(_find_names(text))
 
 
-def _find_names(text: str) -> Iterator[tuple[int, int, str, str]]:
+def _find_names(text: str) -> Iterator[PlacedName]:
     for match in (*matches(text, _NAMING), *compiled(_NUMBERS).finditer(text)):
         for group, name in match.groupdict().items():
             if name is not None and not _NOBODY.fullmatch(name) and ("." not in name or _may_be(group, match)):
@@ -199,7 +202,7 @@ class Names:
         found = self._pattern.finditer(text)
         return replaced(text, [*spans, *((*each.span(), self.pseudonym(each[0])) for each in found)])
 
-    def _known_in(self, text: str) -> Iterator[tuple[int, int]]:
+    def _known_in(self, text: str) -> Spans:
         """Yield where known names are, the longest that begins with a word, and those of ranges."""
         for word in _WORDS.finditer(text) if self._words else ():
             if word[0] in self._words:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from tprimat.redaction.forms import ISSUED_FORMS, REMOVED, SECRET_FORMS
-from tprimat.redaction.matching import compiled, matches, replaced
+from tprimat.redaction.matching import Spans, compiled, matches, replaced
 from tprimat.text import ended
 
 _NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(?<![A-Z])(?:KEY|PW|PWD)(?![A-Z])", re.IGNORECASE)
@@ -43,7 +42,7 @@ def redacted_start(text: str, length: int) -> str:
     return ended(redacted(text[: 4 * length]), length)
 
 
-def _of_forms(text: str) -> Iterator[tuple[int, int]]:
+def _of_forms(text: str) -> Spans:
     """Yield where the forms are, and the lines with which a secret goes on: base64 that is folded."""
     seen = set()
     for match in matches(text, _RULES):
@@ -86,7 +85,7 @@ _ISSUER = re.compile(
 _NO_TOKEN = re.compile(r"[0-9a-f]+|[A-Za-z]+|.{1,23}|.*?(?:\dx\d+x\d|\d\dx\d\d).*|(?:[a-zA-Z0-9]*?[A-Z][a-z]{3}){4}.*")
 
 
-def _issued(text: str) -> Iterator[tuple[int, int]]:
+def _issued(text: str) -> Spans:
     """Yield where a word is that nobody writes by hand, behind its issuer's letters: dop_v1_…, glrt-…, npm_…, SG.…."""
     done = 0
     for match in _LONG.finditer(text):
@@ -118,7 +117,7 @@ _KEY_LINE = re.compile(
 )
 
 
-def _key_bodies(text: str) -> Iterator[tuple[int, int]]:
+def _key_bodies(text: str) -> Spans:
     """Yield the lines of private keys, behind prefixes and below headers such as Proc-Type, among lines of others."""
     for begin in _KEY_BEGINS.finditer(text):
         most = begin.end() + LARGEST_KEY
@@ -134,7 +133,7 @@ _HEADER = re.compile(r"[\"']?[A-Za-z][\w .-]{0,60}[\"']?(?:([,;\t])[\"']?[A-Za-z
 _NO_CELL = re.compile(rf"[-+\d.e%]*|{re.escape(REMOVED)}|none|null|.{{1,3}}", re.IGNORECASE)
 
 
-def _columns(text: str) -> Iterator[tuple[int, int]]:
+def _columns(text: str) -> Spans:
     """Yield the cells below the header of a column that has secrets."""
     done = 0
     for name in matches(text, [(mark, mark) for mark in _COLUMNS] if "\n" in text else ()):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Any
 
 from tprimat.checks.audit import PACKED, Audited
 from tprimat.report.blocks import Block, Document, Headline, Notes, Paragraph
 from tprimat.report.json_values import fields
+from tprimat.results.fields import JsonObject
 from tprimat.text import counted, plain
 
 MOST_FINDINGS = 4
@@ -64,7 +64,7 @@ def _entry(group: Sequence[Audited]) -> tuple[str, list[str]]:
     return plain(f"{PurePath(row.figure.file).name}:{shown} {named}: {first.text}"), [plain(each) for each in below]
 
 
-def values(audited: Sequence[Audited]) -> list[dict[str, Any]]:
+def values(audited: Sequence[Audited]) -> list[JsonObject]:
     """Return the rows that have findings, with their place and every explanation."""
     names = ("model", "gpu", "precision", "task", "sequence_length")
     return [{**fields(row.figure, "file", "line", *names), "findings": row.findings} for row in audited if row.findings]

@@ -116,7 +116,7 @@ def _origin(result: RunResult) -> str:
 def shares(model: ModelComparison) -> tuple[list[str], list[tuple[str, list[float | None]]]]:
     """Return the names of the runs with trace reports, and in % each part that adds up to the total."""
     names, runs = _named(model, ("report", "trace"), needed="total")
-    parts: list[tuple[str, list[float | None]]] = []
+    parts = []
     for part in ADDING_UP:
         times = [(run.breakdown.get(part), run.breakdown["total"]) for run in runs]
         values = [None if time is None or not total else 100 * time / total for time, total in times]

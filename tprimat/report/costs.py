@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tprimat.catalog.prices import Price
 from tprimat.compare.cost import Outcome, PairCost, outcomes
 from tprimat.report.rates import work_of
+from tprimat.results.fields import JsonObject
 
 _NO_PRICE = "{faster} is cheaper per {noun} below {low} the price of {slower}"
 _ONE_PRICE = {
@@ -52,7 +52,7 @@ def cost_sentence(found: PairCost, prices: Mapping[str, Price], beside: Sequence
     return _text(found.outcome, _BRIEF if beside else _CHEAPER).format(**values, saving=saving, even=even)
 
 
-def forms(found: PairCost) -> dict[str, Any]:
+def forms(found: PairCost) -> JsonObject:
     """Return the sentences in pieces, each with the linear form of the prices that it holds below zero.
 
     A piece is a text or the slot of a value; see Outcome for the forms. The first sentence that holds is the answer.

@@ -143,11 +143,11 @@ def _config_diff(model: ModelComparison) -> Iterator[Block]:
 
 def _efficiency(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
     """Yield share of the peak, money and time to train; and why something is missing."""
-    found = {id(system): efficiencies(comparison, system) for system in model.systems}
+    found = {system: efficiencies(comparison, system) for system in model.systems}
     known = {}
     for system in model.systems:
         price = comparison.prices.get(system.name)
-        for values in found[id(system)]:
+        for values in found[system]:
             known[f"{system.name}, {price} per GPU-hour" if price else system.name] = values
     if known:
         _, rows = efficiency.figures(list(known.values()))
@@ -155,8 +155,8 @@ def _efficiency(comparison: Comparison, model: ModelComparison) -> Iterator[Bloc
             yield tables.grid(list(known), cells)
 
     def missing(system: SystemResult) -> list[str]:
-        if found[id(system)]:
-            return efficiency.reasons(found[id(system)])
+        if found[system]:
+            return efficiency.reasons(found[system])
         return ["excluded" if system.exclusion else "no step times"]
 
     yield from notes(_by_text(model, missing))
@@ -302,7 +302,7 @@ def compared(pair: Pair) -> tuple[str, list[str]]:
 
 def _runs(group: Group) -> Iterator[Block]:
     """Yield a table of the runs; values that are the same in all runs are above it, not in columns."""
-    rows: list[list[Content]] = []
+    rows = []
     for system in group.systems:
         untimed = [rates.untimed(system)] * 3
         for result in system.runs:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from tprimat import units
-from tprimat.analysis.intervals import level
+from tprimat.analysis.intervals import Bounds, level
 from tprimat.compare import ModelComparison
 from tprimat.compare.step_difference import Achieved, Bar, Explanation, Limit, Operator, explain, is_limited, traced
 from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, NextSteps, Paragraph, Table, notes
 from tprimat.report.json_values import fields
 from tprimat.report.traces import kernel_title, ms, part_title, work_title
 from tprimat.report.verdict import gain
+from tprimat.results.fields import JsonObject
 from tprimat.results.trace import IDLE, TracedWork
 from tprimat.text import counted, join_names, plain, shortened
 
@@ -240,10 +240,10 @@ def _kernels(explanation: Explanation, operator: Operator) -> str:
     return "; ".join(filter(None, (named, speeds(explanation, operator))))
 
 
-def values(explanation: Explanation) -> dict[str, Any]:
+def values(explanation: Explanation) -> JsonObject:
     """Return an explanation as plain values for --json, times in seconds."""
 
-    def operator_values(operator: Operator) -> dict[str, Any]:
+    def operator_values(operator: Operator) -> JsonObject:
         before, after = operator.achieved(explanation)
         return {
             **fields(operator, "name", "shapes", "seconds", "difference=delta"),
@@ -273,7 +273,7 @@ def values(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def waterfall(explanation: Explanation) -> dict[str, Any]:
+def waterfall(explanation: Explanation) -> JsonObject:
     """Return the bars of a waterfall from one step time to the other, ms: where each begins and how long it is."""
     small = SMALL * max(explanation.before.seconds, explanation.after.seconds)
     shown = [bar for bar in explanation.bars if abs(bar.delta) >= small]
@@ -290,7 +290,7 @@ def waterfall(explanation: Explanation) -> dict[str, Any]:
     return dict(zip(("names", "bases", "values", "notes"), map(list, zip(*drawn, strict=True)), strict=True))
 
 
-def _delta(delta: float, interval: tuple[float, float] | None) -> str:
+def _delta(delta: float, interval: Bounds | None) -> str:
     return _signed(delta) if interval is None else f"{_signed(delta)} ± {ms((interval[1] - interval[0]) / 2)}"
 
 

@@ -29,7 +29,7 @@ def document(report: Report) -> Document:
     screen: list[Block] = [Heading(1, f"{' and '.join(devices) or 'Unknown GPU'}: framework comparison")]
     screen += [Paragraph(text, DETAIL) for text in _header([system.run for system in comparison.systems])]
     screen.append(Paragraph(f"Loaded: {join_names([plain(file.name) for file in comparison.files])}", DETAIL))
-    details: list[Block] = []
+    details = []
     for model in comparison.models:
         screen.append(Heading(2, model.title))
         for group in model.groups:

@@ -19,6 +19,7 @@ from tprimat.compare.target import ratio, target
 from tprimat.report.efficiency import EfficiencyTable, efficiency_tables, micro_batches
 from tprimat.report.rates import loss_ends
 from tprimat.report.verdict import Answer, Report
+from tprimat.results.fields import JsonObject
 from tprimat.results.run import Run
 
 
@@ -27,7 +28,7 @@ def dumped(values: Mapping[str, Any]) -> str:
     return json.dumps(plain(values), indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def plain(values: Mapping[str, Any]) -> JsonObject:
     """Return values as JSON has them: None for infinity and NaN; a record is a dictionary of its fields."""
     return _finite(msgspec.to_builtins(values))  # type: ignore[no-any-return]
 
@@ -40,7 +41,7 @@ def _finite(value: Any) -> Any:
     return [_finite(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-def fields(record: object, *names: str) -> dict[str, Any]:
+def fields(record: object, *names: str) -> JsonObject:
     """Return fields of a record by name; `name=path.to.it` is one of its parts, None if a part of it is None."""
     found = {}
     for each in names:
@@ -53,7 +54,7 @@ def fields(record: object, *names: str) -> dict[str, Any]:
     return found
 
 
-def comparison_values(report: Report) -> dict[str, Any]:
+def comparison_values(report: Report) -> JsonObject:
     """Return a comparison with the efficiency of its systems. Speedups are the system's rate over the baseline's."""
     comparison = report.comparison
     models = []
@@ -71,7 +72,7 @@ def comparison_values(report: Report) -> dict[str, Any]:
     }
 
 
-def run_values(run: Run, path: Path | str | None) -> dict[str, Any]:
+def run_values(run: Run, path: Path | str | None) -> JsonObject:
     """Return a run by the names of the result file, without its series, and the path of its result if there is one."""
     summary = summarize(run)
     return {
@@ -89,13 +90,13 @@ def run_values(run: Run, path: Path | str | None) -> dict[str, Any]:
     }
 
 
-def account_values(run: Run, summary: Summary) -> dict[str, Any] | None:
+def account_values(run: Run, summary: Summary) -> JsonObject | None:
     """Return where a run's wall time went, s by part; None if nothing in it has a time."""
     account = account_of(run, summary)
     return None if account is None else {"whole": account.whole, **msgspec.to_builtins(account)}
 
 
-def efficiency_values(tables: Sequence[EfficiencyTable]) -> list[dict[str, Any]]:
+def efficiency_values(tables: Sequence[EfficiencyTable]) -> list[JsonObject]:
     """Return the efficiency of each system."""
     found = []
     for table in tables:
@@ -115,7 +116,7 @@ def efficiency_values(tables: Sequence[EfficiencyTable]) -> list[dict[str, Any]]
     return found
 
 
-def regression_values(found: RegressionCheck) -> dict[str, Any]:
+def regression_values(found: RegressionCheck) -> JsonObject:
     """Return a regression check with all its rows."""
     return {
         "status": int(found.status),
@@ -136,7 +137,7 @@ _CHECK = (
 )
 
 
-def _group(comparison: Comparison, answer: Answer) -> dict[str, Any]:
+def _group(comparison: Comparison, answer: Answer) -> JsonObject:
     group = answer.group
     return {
         **msgspec.to_builtins(answer.verdict),
@@ -147,7 +148,7 @@ def _group(comparison: Comparison, answer: Answer) -> dict[str, Any]:
     }
 
 
-def _system(comparison: Comparison, system: SystemResult) -> dict[str, Any]:
+def _system(comparison: Comparison, system: SystemResult) -> JsonObject:
     return {
         **fields(system, "name", "full_name"),
         "runs": len(system.runs),
@@ -165,7 +166,7 @@ def _system(comparison: Comparison, system: SystemResult) -> dict[str, Any]:
     }
 
 
-def _pair(comparison: Comparison | None, pair: Pair) -> dict[str, Any]:
+def _pair(comparison: Comparison | None, pair: Pair) -> JsonObject:
     found = None if comparison is None else cost(comparison, pair)
     return {
         **fields(pair, "baseline=baseline.name", "system=system.name"),

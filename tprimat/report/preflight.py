@@ -7,7 +7,7 @@ from pathlib import Path
 from tprimat import units
 from tprimat.catalog import gpus
 from tprimat.report.blocks import Document, Headline, Paragraph, Table, notes
-from tprimat.results.preflight import PRODUCTS, PreflightFile, label, unit_of
+from tprimat.results.preflight import PRODUCTS, PreflightFile, unit_of
 from tprimat.results.run import GpuInfo
 from tprimat.text import counted, join_names, plain
 
@@ -75,7 +75,7 @@ def _rates(file: PreflightFile) -> Table:
                 ((device.rates[name].median, device) for device in file.devices if name in device.rates),
                 key=lambda each: each[0],
             )
-            named = label(slowest, file.devices, file.platform).split(" on ")[0]
+            named = file.label(slowest).split(" on ")[0]
             values.append(f"{_figure(slowest.rates[name].median)} {named}")
         peak = peaks[name]
         if has_peak:
@@ -101,7 +101,7 @@ def _devices(file: PreflightFile) -> Table:
     for device in file.devices:
         for name, rate in device.rates.items():
             values = [_figure(rate.median), _figure(rate.mean), _figure(rate.best), _change(rate.drop)]
-            rows.append([label(device, file.devices, file.platform), name, *values, rate.shape or ""])
+            rows.append([file.label(device), name, *values, rate.shape or ""])
     return Table(["device", "operation", "median", "mean", "best", "drift", "shape"], rows)
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from tprimat import units
 from tprimat.analysis import projection as forms
 from tprimat.analysis.intervals import level
-from tprimat.analysis.projection import FAR, FORMS, LEAST, Form, Projection
+from tprimat.analysis.projection import FAR, FORMS, LEAST, Projection
 from tprimat.compare.curves import Curve, Scaling
 from tprimat.report.blocks import DETAIL, Block, Document, Headline, Paragraph, Table, notes
 from tprimat.report.json_values import fields
 from tprimat.report.rates import rate
 from tprimat.report.scaling import process, processes, rate_title, unit_of
+from tprimat.results.fields import JsonObject
 from tprimat.text import capitalized, plain
 
-TITLES: dict[Form, str] = {"communication": "communication model", "line": "straight line in log-log"}
+TITLES = {"communication": "communication model", "line": "straight line in log-log"}
 MOST_PROJECTIONS = 3
 WIDE = 2.0
 """From this factor between its bounds on, an interval is too wide to plan with."""
@@ -160,7 +160,7 @@ def warnings(each: CurveProjection) -> list[str]:
     return [*texts, *curve.notes]
 
 
-def values(each: CurveProjection) -> dict[str, Any]:
+def values(each: CurveProjection) -> JsonObject:
     """Return a projection for --json."""
     curve, found = each.curve, each.found
     per_gpu = fields(found, "value=rate", "low", "high")

@@ -64,7 +64,7 @@ def _repeated(result: RunResult, options: Sequence[str]) -> str | None:
 
 def command(arguments: Sequence[str], options: Sequence[str]) -> str:
     """Return the benchmark command with these options, instead of its own values of them."""
-    words: list[str] = []
+    words = []
     is_left_out = False
     for word in arguments:
         if word.startswith("--"):

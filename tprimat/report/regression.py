@@ -20,7 +20,7 @@ from tprimat.text import join_names, plain
 MOST_NOTES, MOST_CAVEATS, MOST_ROWS = 2, 3, 4
 """Notes or reasons, caveats, and rows of the table, on the first screen; --verbose has all."""
 
-_WORDS: dict[Answer, tuple[str, str]] = {
+_WORDS = {
     "implausible": ("Implausible result", "implausible"),
     "not comparable": ("Not comparable", "not compared"),
     "worse": ("Fail: regression", "FAIL"),

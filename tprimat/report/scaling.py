@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from tprimat import units
 from tprimat.analysis.intervals import level
@@ -14,6 +13,7 @@ from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, Im
 from tprimat.report.json_values import fields
 from tprimat.report.rates import bounds_of, rate, rate_unit
 from tprimat.report.verdict import Report
+from tprimat.results.fields import JsonObject
 from tprimat.text import capitalized, counted, each_once, join_names
 
 MOST_CURVES = 8
@@ -121,7 +121,7 @@ def sizes(report: Report) -> Iterator[Block]:
         yield Paragraph(METHOD)
 
 
-def values(found: Scaling) -> dict[str, Any]:
+def values(found: Scaling) -> JsonObject:
     """Return the curves for --json."""
     return {
         "curves": [
@@ -146,7 +146,7 @@ _CROSSOVER = (
 )
 
 
-def _size_values(curve: Curve, size: Size) -> dict[str, Any]:
+def _size_values(curve: Curve, size: Size) -> JsonObject:
     between = bounds_of(size.system)
     return {
         **fields(size, "system=system.name", "gpus", "nodes", "global_batch_size=batch"),

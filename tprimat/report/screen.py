@@ -165,13 +165,13 @@ def _group_table(comparison: Comparison, group: Group, most: int) -> Iterator[Bl
         return
     kept = _shown(group, most)
     first, *more = rows
-    ratios = {id(pair.system): tables.versus(pair) for pair in group.pairs}
+    ratios = {pair.system: tables.versus(pair) for pair in group.pairs}
     for pair in group.pairs:
         # The baseline's rate is on the clock of the headline: on another one a ratio isn't that of two rates beside it.
         if pair.ratio and group.leaders and pair.clocks != group.leaders.clocks:
-            ratios[id(pair.system)] += f" ({' vs '.join(pair.clocks)})"
+            ratios[pair.system] += f" ({' vs '.join(pair.clocks)})"
     cells = [
-        [name, first.cells[index].text, ratios.get(id(system), "baseline"), *(row.cells[index].text for row in more)]
+        [name, first.cells[index].text, ratios.get(system, "baseline"), *(row.cells[index].text for row in more)]
         for index, (name, system) in enumerate(zip(names, group.systems, strict=True))
         if index in kept
     ]
@@ -194,8 +194,8 @@ def _shared_count(group: Group) -> int | None:
 
 def _shown(group: Group, most: int) -> set[int]:
     """Return the places of the systems in the table of a screen: those that are compared, if any are."""
-    compared = {id(pair.system) for pair in group.pairs if pair.ratio} | {id(group.baseline)}
-    places = [index for index, system in enumerate(group.systems) if not group.leaders or id(system) in compared]
+    compared = {pair.system for pair in group.pairs if pair.ratio} | {group.baseline}
+    places = [index for index, system in enumerate(group.systems) if not group.leaders or system in compared]
     if len(places) <= most + 1:
         return set(places)
     baseline = next(index for index, system in enumerate(group.systems) if system is group.baseline)
@@ -212,7 +212,7 @@ def _costs(comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool 
 def timed(report: Report) -> Document:
     """Return what --time shows; with prices, also what each system costs."""
     found, answers = target.document(report), iter(report.answers)
-    screen: list[Block] = []
+    screen = []
     for part in found.screen:
         screen.append(part)
         if isinstance(part, Headline):

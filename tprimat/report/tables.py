@@ -122,7 +122,7 @@ def texts(names: Sequence[str], rows: Sequence[Row]) -> Table:
     """Return a table of texts: few systems side by side; of many, each value once with the systems that have it."""
     if len(names) <= BESIDE:
         return dataclasses.replace(grid(names, rows), right_from=99)
-    lines: list[list[str]] = []
+    lines = []
     for row in rows:
         of: dict[str, list[str]] = {}
         for name, cell in zip(names, row.cells, strict=True):
@@ -141,7 +141,7 @@ def titled(metric: Metric) -> str:
 def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
     """Throughput, step times, and what they are of."""
     unit = rate_unit(group.systems)
-    speedups = {id(pair.system): versus(pair) for pair in group.pairs}
+    speedups = {pair.system: versus(pair) for pair in group.pairs}
     has_outliers = any(map(_outliers, group.systems))
 
     def throughput(system: SystemResult) -> Cell:
@@ -156,7 +156,7 @@ def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
         ("Run-to-run range", _range),
         (
             f"Speedup vs {group.baseline.name}",
-            lambda system: speedups.get(id(system), "1.00× (baseline)") if speedups else None,
+            lambda system: speedups.get(system, "1.00× (baseline)") if speedups else None,
         ),
         ("Step time, mean", lambda system: _step_time(system, "avg_step_time_seconds")),
         ("Step time, median", lambda system: _step_time(system, "median_step_time_seconds")),
@@ -386,7 +386,7 @@ def _range(system: SystemResult) -> str | None:
 
 
 def _steady_of(system: SystemResult) -> str:
-    texts: Sequence[str] = list(dict.fromkeys(steady_steps(result) for result in system.valid_runs))
+    texts = list(dict.fromkeys(steady_steps(result) for result in system.valid_runs))
     if not texts:
         return units.UNKNOWN
     return texts[0] if len(texts) == 1 else f"{texts[0]} and {counted(len(texts) - 1, 'other')}"

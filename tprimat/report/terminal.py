@@ -54,8 +54,7 @@ def _shorter(part: blocks.Block, over: int) -> blocks.Block:
     """Return a list that gives way with so many entries less, down to its least; any other block as it is."""
     if not isinstance(part, blocks.Notes) or part.most is None or part.least is None:
         return part
-    most = min(part.most, len(part.entries)) - over
-    return dataclasses.replace(part, most=max(most, part.least))
+    return dataclasses.replace(part, most=max(min(part.most, len(part.entries)) - over, part.least))
 
 
 class _Terminal:

@@ -100,7 +100,7 @@ class Report:
         if len(groups) < 2 or not all(len(group.systems) == 2 and group.leaders for group in groups):
             return ""
         pairs = {frozenset(system.name for system in group.systems) for group in groups}
-        if len(pairs) > 1 or len({id(answer.model) for answer in self.answers}) < len(self.answers):
+        if len(pairs) > 1 or len({answer.model for answer in self.answers}) < len(self.answers):
             return ""
         return _headline_models(self.answers)
 
@@ -119,9 +119,9 @@ class Report:
 
     def shortened(self, most: int) -> Report:
         """Return the report with at most so many systems of each group: the fastest, and the baseline."""
-        shown = {id(group): _first(group, most) for model in self.comparison.models for group in model.groups}
+        shown = {group: _first(group, most) for model in self.comparison.models for group in model.groups}
         models = {
-            id(model): dataclasses.replace(model, groups=tuple(shown[id(group)] for group in model.groups))
+            model: dataclasses.replace(model, groups=tuple(shown[group] for group in model.groups))
             for model in self.comparison.models
         }
         systems = [system for model in models.values() for system in model.systems]
@@ -137,15 +137,15 @@ class Report:
             return self
         note = f"{left:,} more {'system is' if left == 1 else 'systems are'} not listed; use --json for all"
         comparison = dataclasses.replace(comparison, notes=(*comparison.notes, note))
-        answers = (Answer(models[id(each.model)], shown[id(each.group)], each.verdict) for each in self.answers)
+        answers = (Answer(models[each.model], shown[each.group], each.verdict) for each in self.answers)
         return Report(comparison, tuple(answers), self.scaling)
 
 
 def _first(group: Group, most: int) -> Group:
     is_kept = [number < most or system is group.baseline for number, system in enumerate(group.systems)]
     kept = tuple(itertools.compress(group.systems, is_kept))
-    ids = set(map(id, kept))
-    pairs = tuple(pair for pair in group.pairs if id(pair.system) in ids)
+    ids = set(kept)
+    pairs = tuple(pair for pair in group.pairs if pair.system in ids)
     settings = (
         dataclasses.replace(row, values=tuple(itertools.compress(row.values, is_kept))) for row in group.settings
     )
@@ -228,8 +228,8 @@ def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
 
 def _rank(group: Group, baseline: SystemResult) -> str:
     """Return the words after the name of the baseline; empty if only two systems are compared."""
-    compared = {id(baseline), *(id(pair.system) for pair in group.pairs if pair.ratio)}
-    ranked = [system for system in group.systems if id(system) in compared]
+    compared = {baseline, *(pair.system for pair in group.pairs if pair.ratio)}
+    ranked = [system for system in group.systems if system in compared]
     place = [system is baseline for system in ranked].index(True)
     if len(ranked) == 2:
         return ""

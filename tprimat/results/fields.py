@@ -9,6 +9,9 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+JsonObject = dict[str, Any]
+"""An object of JSON, by the names of its members."""
+
 # The upper bounds are far above anything that is counted or timed. Without them the figures of a
 # hostile file overflow a float, or take more digits than Python prints.
 LARGEST_COUNT = 2**53
@@ -35,7 +38,7 @@ AnySection = TypeVar("AnySection", bound="Section")
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """A group of fields. None means unknown; the reason is in the run's warnings."""
 
-    def known(self) -> dict[str, Any]:
+    def known(self) -> JsonObject:
         """Return the fields that are known, by name."""
         return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import msgspec
@@ -147,6 +147,12 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
         known = [of(device.rates[name]) for device in self.devices if name in device.rates]
         return statistics.median(known) if known else None
 
+    def label(self, device: DevicePreflight) -> str:
+        """Return a device's name among the others: its number, and its host if there are several."""
+        is_cpu = self.platform == "cpu"
+        number = f"rank {device.rank}" if is_cpu else f"GPU {device.local_rank}"
+        return f"{number} on {device.host}" if is_cpu or len({each.host for each in self.devices}) > 1 else number
+
     @property
     def best_all_reduce(self) -> AllReduce | None:
         """The message size with the highest bus bandwidth."""
@@ -163,13 +169,6 @@ COPY, TRIAD, TO_DEVICE, FROM_DEVICE = "copy", "triad", "host to device", "device
 def unit_of(name: str) -> str:
     """Return the unit of an operation's rate."""
     return "TFLOP/s" if name in PRODUCTS else "GB/s"
-
-
-def label(device: DevicePreflight, devices: Iterable[DevicePreflight], platform: Platform) -> str:
-    """Return a device's name among the others: its number, and its host if there are several."""
-    several = len({each.host for each in devices}) > 1 or platform == "cpu"
-    number = f"rank {device.rank}" if platform == "cpu" else f"GPU {device.local_rank}"
-    return f"{number} on {device.host}" if several else number
 
 
 def in_short(file: PreflightFile) -> Preflight:

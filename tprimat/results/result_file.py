@@ -21,7 +21,7 @@ import msgspec
 from tprimat.notes import TEXT, Note
 from tprimat.redaction import Names, redacted, relative_words
 from tprimat.results.account import Entry
-from tprimat.results.fields import Count
+from tprimat.results.fields import Count, JsonObject
 from tprimat.results.run import RECORD_FIELDS, SERIES, SETUP_FIELDS, PerformanceMetrics, Run, RunRecord, Steady
 from tprimat.text import for_encoding
 
@@ -90,7 +90,7 @@ def runs_of(file: ResultFile) -> tuple[Run, ...]:
     return tuple(_without_stored_texts(Run(**setup, **record)) for record in records)
 
 
-def stored_notes(run: Run) -> dict[str, Any]:
+def stored_notes(run: Run) -> JsonObject:
     """Return the fields `warnings` and `notes` of a run as a file has them: every sentence, and every note.
 
     A warning that has no code yet is a note too, so that a reader of the file needs `notes` alone.
@@ -222,16 +222,15 @@ def _named(name: str, value: Any, change: Callable[[str], Change | None], to: Ch
 
 def encode(file: ResultFile) -> bytes:
     """Return a result file as indented JSON, each series on one line."""
-    packed = msgspec.to_builtins(file, str_keys=True)
-    return _dump(_arranged(packed), 0).encode() + b"\n"
+    return _dump(_arranged(msgspec.to_builtins(file, str_keys=True)), 0).encode() + b"\n"
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> JsonObject:
     """Return the JSON Schema of a result file."""
     return msgspec.json.schema(ResultFile)
 
 
-def _arranged(fields: dict[str, Any]) -> dict[str, Any]:
+def _arranged(fields: JsonObject) -> JsonObject:
     """Return fields in the order in which a person reads them: setup, values, series, runs."""
     if "runs" in fields:
         fields["runs"] = [_arranged(each) for each in fields["runs"]]

@@ -25,6 +25,7 @@ from tprimat.slurm import client, live, script
 from tprimat.slurm.client import JobState
 from tprimat.slurm.job import Job
 from tprimat.store import store
+from tprimat.store.store import StoredRun
 from tprimat.text import counted, plain, runnable
 
 DEFAULT_DIR = Path("output")
@@ -142,7 +143,7 @@ def _collect_ended(job: Job, ended: Ending, how: str, *, succeeded: bool) -> Exi
                 console.info(f"    {plain(run.status_reason)}")
     if not begun:
         console.error(f"error: job {job.job_id}: {how}; no training started", see="collect")
-        tail: list[str] = []
+        tail = []
         with contextlib.suppress(OSError):
             tail = (job.folder / script.LOG).read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
         for line in training_files.last_words(job.folder / script.LOG, tail):
@@ -156,7 +157,7 @@ def _collect_ended(job: Job, ended: Ending, how: str, *, succeeded: bool) -> Exi
     return ExitStatus.OK if ended_well else ExitStatus.TRAINING_FAILED
 
 
-def _result_of(job: Job, training: Training, ended: Ending) -> tuple[Run, Path] | None:
+def _result_of(job: Job, training: Training, ended: Ending) -> StoredRun | None:
     """Return the result of a training that left none: of its log, or of nothing but what it was to be."""
     request, log = _request(training), Path(training.log)
     known = {"session": job.session, "round": training.round, "request": training.digest, "tuning": training.tuning}

@@ -25,7 +25,7 @@ def lines(job: Job, trainings: Sequence[Training]) -> list[str]:
 
 def _of_journals(job: Job) -> Run | None:
     """Return the run of the newest journal of the job's session."""
-    newest: list[tuple[float, Run]] = []
+    newest = []
     for path, run in recorded.going_on(job.output_dir):
         # It was removed just now.
         with contextlib.suppress(OSError):

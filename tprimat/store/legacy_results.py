@@ -22,7 +22,7 @@ import msgspec
 
 from tprimat.catalog import gpus
 from tprimat.results.account import Timing
-from tprimat.results.fields import LARGEST_VALUE
+from tprimat.results.fields import LARGEST_VALUE, JsonObject
 from tprimat.results.outcome import ending_of
 from tprimat.results.run import (
     GpuInfo,
@@ -60,7 +60,7 @@ def decode(content: bytes, name: str) -> tuple[Run, ...]:
 class _LegacyFile:
     """A file that becomes a Run; collects the warnings and the names of the missing fields."""
 
-    def __init__(self, parsed: dict[str, Any], file: SourceFile) -> None:
+    def __init__(self, parsed: JsonObject, file: SourceFile) -> None:
         self.stated = msgspec.convert(parsed, type=schema.Result)
         self.file = file
         self.named = schema.from_name(file.path)
@@ -137,7 +137,7 @@ class _LegacyFile:
         return kept
 
     def _printed_values(self) -> dict[str, float | None]:
-        figures: dict[str, float | None] = {}
+        figures = {}
         for name, value in self.stated.performance_metrics.items():
             if isinstance(value, bool) or not isinstance(value, (int, float, type(None))):
                 kind = {bool: "bool", str: "str", dict: "object", list: "array"}[type(value)]
@@ -235,7 +235,7 @@ class _LegacyFile:
 
     def _parallelism(self) -> ParallelismConfig:
         stated = self.stated.parallelism_config
-        sizes: dict[str, Any] = {
+        sizes = {
             name: self._known(f"parallelism_config.{name}", size)
             for name, size in msgspec.structs.asdict(stated).items()
             if name != "strategy_name" and size is not None
@@ -326,7 +326,7 @@ class _LegacyFile:
             names = ", ".join(_quoted(name) for name in self.unread[:8]) + (", …" if len(self.unread) > 8 else "")
             self._warn(f"unused fields of the file: {names}")
 
-    def _known_of(self, group: str, kind: type[msgspec.Struct], **derived: Any) -> dict[str, Any]:
+    def _known_of(self, group: str, kind: type[msgspec.Struct], **derived: Any) -> JsonObject:
         """Return the fields that a kind of group has, as the file states them or as they were derived."""
         stated = {**msgspec.structs.asdict(getattr(self.stated, group)), **derived}
         return {
@@ -348,7 +348,7 @@ class _LegacyFile:
         return value
 
 
-def _unread(parsed: dict[str, Any], stated: msgspec.Struct, prefix: str) -> list[str]:
+def _unread(parsed: JsonObject, stated: msgspec.Struct, prefix: str) -> list[str]:
     """Return the names of the fields that a file holds and no form has, those of its groups too."""
     names = [prefix + name for name in parsed if name not in stated.__struct_fields__]
     for name in parsed:

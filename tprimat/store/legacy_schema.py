@@ -50,7 +50,7 @@ _TEXTS = ("name", "stack", "version", "precision", "strategy")
 
 def _group(name: str, fields: str) -> tuple[str, Any, Any]:
     """Return a field that is a group of others, None if a form lacks one; one of a wrong type is an error."""
-    kinds: dict[str, Any] = {
+    kinds = {
         each: str if each.endswith(_TEXTS) else float if each.endswith("_gb") else _Integer for each in fields.split()
     }
     group = msgspec.defstruct(name, [(each, kind | None, None) for each, kind in kinds.items()])

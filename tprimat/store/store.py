@@ -40,6 +40,9 @@ from tprimat.store.history import HISTORY, UNFINISHED, files_below, keep_in_hist
 from tprimat.store.legacy_schema import parse
 from tprimat.store.naming import difference, file_name
 
+StoredRun = tuple[Run, Path]
+"""A run, and the file of its result."""
+
 LARGEST_FILE = 1 << 30
 """Bytes; 10⁶ steps take some 0.1 GB. A larger file is no result."""
 
@@ -131,7 +134,7 @@ def fingerprint(run: Run) -> str:
     return hashlib.sha256(setup_key(run) + content).hexdigest()[:32]
 
 
-def locate(path: Path, mark: str) -> tuple[Run, Path] | None:
+def locate(path: Path, mark: str) -> StoredRun | None:
     """Return a run by its fingerprint, from its file or from where that was moved."""
     for file in _places(path):
         with contextlib.suppress(UnreadableError):
@@ -158,7 +161,7 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
     """
     loaded: dict[str, Loaded] = {}
     shared: dict[object, object] = {}
-    warnings: list[str] = []
+    warnings = []
 
     def pass_over(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):

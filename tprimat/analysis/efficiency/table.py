@@ -266,8 +266,7 @@ def _joules_per_token(subject: Subject) -> Value | None:
         return Value(None, reason=f"energy: {why}") if why else None
     some = "" if len(joules) == len(subject.runs) else f"{len(joules)} of {len(subject.runs)} runs"
     covers = next((run.telemetry.energy_covers for run in subject.runs if run.telemetry.energy_covers), None)
-    reason = "; ".join(filter(None, (covers, some)))
-    return dataclasses.replace(over_runs(joules), reason=reason or None)
+    return dataclasses.replace(over_runs(joules), reason="; ".join(filter(None, (covers, some))) or None)
 
 
 @_metric("Tokens per joule, measured", "tokens/J", "higher", "measured_tokens / energy_joules")

@@ -52,7 +52,7 @@ def divide(start: int, end: int, work: Sequence[Work], parts: Sequence[str]) -> 
 
 
 def _gaps(start: int, end: int, taken: Sequence[Interval], work: Sequence[Work]) -> list[tuple[int, int, Work | None]]:
-    gaps: list[tuple[int, int, Work | None]] = []
+    gaps = []
     # If several start together, the first in the trace counts.
     first_at = {each.start: each for each in reversed(work)}
     at = start

@@ -63,8 +63,7 @@ class Product(NamedTuple):
 
 def product_of(operator: str | None, shapes: Sequence[Sequence[int]], types: Sequence[str]) -> Product | None:
     """Return the matrix product that an operator of aten computes; None for another one, or unknown inputs."""
-    name = (operator or "").removeprefix("aten::")
-    first = _INPUTS.get(name)
+    first = _INPUTS.get((operator or "").removeprefix("aten::"))
     if first is None or len(shapes) < first + 2 or len(types) < first + 2:
         return None
     left, right = shapes[first], shapes[first + 1]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tprimat.analysis.traces.timeline import Timeline, Work
+from tprimat.analysis.traces.timeline import Annotation, Timeline, Work
 
 _PROFILER_STEP = re.compile(r"^ProfilerStep#\d+$")
 _STEP = re.compile(r"(?:^|[^a-z])(?:train(?:ing)?[_ ]?)?(?:step|iteration|iter|batch)(?:[^a-z]|$)", re.IGNORECASE)
@@ -34,13 +34,13 @@ class Period(NamedTuple):
     thread: int | str | None
 
 
-def choose_steps(annotations: Sequence[tuple[str, int, int, int | str]]) -> list[tuple[str, int, int, int | str]]:
+def choose_steps(annotations: Sequence[Annotation]) -> list[Annotation]:
     """Return the annotations (name, start, end, thread) that mark steps, in order; none if none does.
 
     They are the profiler's own, else those of one name, but for its numbers, that looks like a step's and covers
     the longest time.
     """
-    groups: dict[tuple[str, int | str], list[tuple[str, int, int, int | str]]] = {}
+    groups: dict[tuple[str, int | str], list[Annotation]] = {}
     for each in annotations:
         if _PROFILER_STEP.match(each[0]):
             groups.setdefault(("", ""), []).append(each)

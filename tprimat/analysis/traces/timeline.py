@@ -12,6 +12,9 @@ import functools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+Annotation = tuple[str, int, int, int | str]
+"""A range that a program has named: its name, begin and end, and the thread that it is of."""
+
 Interval = tuple[int, int]
 """Start and end, ns."""
 
@@ -117,7 +120,7 @@ class Timeline:
     ranges: dict[int | str, Ranges] = dataclasses.field(default_factory=dict)
     waits: dict[int | str, list[Interval]] = dataclasses.field(default_factory=dict)
     loads: dict[int | str, list[Interval]] = dataclasses.field(default_factory=dict)
-    steps: list[tuple[str, int, int, int | str]] = dataclasses.field(default_factory=list)
+    steps: list[Annotation] = dataclasses.field(default_factory=list)
     rank: int | None = None
     world_size: int | None = None
     device_name: str | None = None

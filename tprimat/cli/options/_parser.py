@@ -32,7 +32,7 @@ class _Formatter(argparse.HelpFormatter):
     """Fills paragraphs; an indented line keeps its place, and goes on below its last column."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        filled: list[str] = []
+        filled = []
         for is_prose, lines in itertools.groupby(text.rstrip().splitlines(), lambda line: line[:1].strip() != ""):
             if is_prose:
                 filled += textwrap.wrap(" ".join(lines), width, break_on_hyphens=False)

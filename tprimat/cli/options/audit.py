@@ -15,8 +15,7 @@ Exit status: 0 no contradiction, 2 wrong usage, or a file without results, 4 a r
 
 def parser() -> Parser:
     """Return the parser of `audit`."""
-    description = "Find contradictions in published training results."
-    parser = Parser("audit", description=description, epilog=EPILOG)
+    parser = Parser("audit", description="Find contradictions in published training results.", epilog=EPILOG)
     text = "Markdown or text tables, CSV, or Megatron-Bridge's model verification cards"
     parser.add_argument("files", nargs="+", metavar="FILE", help=text)
     add_output_options(

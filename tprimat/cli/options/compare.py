@@ -104,8 +104,7 @@ def add_details(group: argparse._ActionsContainer) -> None:
     option(group, "--cost-date DATE", "date of the prices, for the report")
     option(group, "--peak-tflops TFLOPS", "dense peak of the device (default: from its data sheet)", type=float)
     option(group, "--electricity USD", "price per kWh, for the cost of the measured energy", type=float)
-    text = "power usage effectiveness of the data center (default: 1)"
-    option(group, "--pue RATIO", text, type=float)
+    option(group, "--pue RATIO", "power usage effectiveness of the data center (default: 1)", type=float)
     option(group, "--energy-from-tdp", "estimate energy from TDP (upper bound)")
 
 

@@ -12,8 +12,7 @@ docs/python.md lists the columns. A FILE of - is the standard output.
 
 def parser() -> Parser:
     """Return the parser of `export`."""
-    description = "Export the steps of results and logs as one table."
-    parser = Parser("export", description=description, epilog=EPILOG)
+    parser = Parser("export", description="Export the steps of results and logs as one table.", epilog=EPILOG)
     text = "result files, logs, directories, globs (default: output)"
     parser.add_argument("paths", metavar="PATH", nargs="*", help=text)
     group = parser.add_mutually_exclusive_group(required=True)

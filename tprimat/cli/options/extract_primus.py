@@ -17,8 +17,7 @@ Exit status: 0 a result was written (even of a failed training), 2 wrong usage, 
 
 def parser() -> Parser:
     """Return the parser of `extract-primus`."""
-    description = "Import a Primus or Megatron-LM log."
-    parser = Parser("extract-primus", description=description, epilog=EPILOG)
+    parser = Parser("extract-primus", description="Import a Primus or Megatron-LM log.", epilog=EPILOG)
     text = "log file(s), glob, or - for stdin (required)"
     option(parser, "--log-file F", text, nargs="+")
     option(parser, "--label NAME", "name this configuration; becomes part of the file name")

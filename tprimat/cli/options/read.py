@@ -19,8 +19,7 @@ no training log was found.
 
 def parser() -> Parser:
     """Return the parser of `read`."""
-    description = "Import training logs from any supported framework."
-    parser = Parser("read", description=description, epilog=EPILOG)
+    parser = Parser("read", description="Import training logs from any supported framework.", epilog=EPILOG)
     parser.add_argument(
         "paths",
         metavar="PATH",

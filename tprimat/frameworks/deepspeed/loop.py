@@ -16,6 +16,7 @@ import deepspeed
 from tprimat.frameworks.loops import own_loop
 from tprimat.frameworks.loops.recipe import MIXED, Recipe
 from tprimat.record.ranks import Process
+from tprimat.results.fields import JsonObject
 
 PRECISION_DETAILS = {
     "fp32": MIXED["fp32"],
@@ -25,7 +26,7 @@ PRECISION_DETAILS = {
 }
 
 
-def configuration(training: Recipe, stage: int) -> dict[str, Any]:
+def configuration(training: Recipe, stage: int) -> JsonObject:
     """Return DeepSpeed's configuration of the training, with a stage of ZeRO."""
     request = training.request
     return {

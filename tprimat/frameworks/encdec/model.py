@@ -56,9 +56,8 @@ class EncoderDecoder(nn.Module):  # type: ignore[misc]  # untyped here
             tgt_mask=self.causal,
             tgt_is_causal=True,
         )
-        logits = self.head(decoded)
         # cross_entropy needs 64-bit indices; embeddings accept the 32-bit ones of the data.
-        return nn.functional.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten().long())
+        return nn.functional.cross_entropy(self.head(decoded).flatten(0, 1), target[:, 1:].flatten().long())
 
     def embedded(self, embedding: nn.Embedding, tokens: torch.Tensor) -> torch.Tensor:
         """Return the embeddings of tokens and positions, shape (batch, sequence, width)."""

@@ -123,7 +123,7 @@ class EpochRecorder(LoopRecorder):
         total, request = self.total, self.request
         rate = total.samples_per_second
         whole = [epoch.wall_s for epoch in self.measured if epoch.steps == request.steps_per_epoch]
-        metrics: Figures = {
+        metrics = {
             "samples_per_second": rate,
             "samples_per_second_per_gpu": rate and rate / request.num_gpus,
             "samples_per_epoch": request.samples_per_epoch,
@@ -151,7 +151,7 @@ class EpochRecorder(LoopRecorder):
     def stored(self, number: int, epoch: Epoch) -> Figures:
         """Return an epoch as a result holds it; the unit is in the name."""
         rate = epoch.samples_per_second
-        figures: Figures = {
+        figures = {
             "epoch": number,
             "warmup": int(number <= self.request.warmup_epochs),
             "steps": epoch.steps,

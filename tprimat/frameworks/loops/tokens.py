@@ -155,8 +155,7 @@ class TokenSource:
         """
         import numpy as np
 
-        positions = np.arange(-(-DIGEST_TOKENS // sequence_length))
-        tokens = self.in_order(positions, global_batch_size, sequence_length)
+        tokens = self.in_order(np.arange(-(-DIGEST_TOKENS // sequence_length)), global_batch_size, sequence_length)
         return hashlib.sha256(tokens.astype("<u4").tobytes()).hexdigest()
 
     def described(self, global_batch_size: int, sequence_length: int) -> Data:

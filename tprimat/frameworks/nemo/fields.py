@@ -64,7 +64,7 @@ def fields(owner: Any) -> list[str]:
     target = getattr(owner, "__fn_or_cls__", None)
     if target is None:
         return []
-    names: list[str] = []
+    names = []
     # A class that takes **kwargs hands them on to the one it derives from.
     for kind in inspect.getmro(target) if inspect.isclass(target) else (target,):
         try:

@@ -6,13 +6,13 @@ An error stops the start, a warning doesn't. Nothing is written, and no secret i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from tprimat.catalog import models
 from tprimat.frameworks.primus import tokenizer, torchtitan
 from tprimat.frameworks.primus.request import PrimusTraining
 from tprimat.frameworks.request import PreflightResult
-from tprimat.machine.host import free_space
+from tprimat.machine.host import Environ, free_space
 from tprimat.machine.platforms import Machine
 from tprimat.units import GB
 
@@ -31,7 +31,7 @@ _BACKENDS = {
 """Where a clone has each back end, unless BACKEND_PATH or its own variable names another directory."""
 
 
-def preflight(request: PrimusTraining, machine: Machine, environ: Mapping[str, str] = os.environ) -> PreflightResult:
+def preflight(request: PrimusTraining, machine: Machine, environ: Environ = os.environ) -> PreflightResult:
     """Return what Primus would fail on after minutes of starting."""
     return PreflightResult(
         (*_of_installation(request, machine, environ), *_of_tokenizer(request, environ), *_of_space(request)),
@@ -39,7 +39,7 @@ def preflight(request: PrimusTraining, machine: Machine, environ: Mapping[str, s
     )
 
 
-def _of_installation(request: PrimusTraining, machine: Machine, environ: Mapping[str, str]) -> Iterator[str]:
+def _of_installation(request: PrimusTraining, machine: Machine, environ: Environ) -> Iterator[str]:
     root = request.installation.path
     backend = request.configuration.framework or ""
     if not any(environ.get(name) for name in ("BACKEND_PATH", f"{backend.upper()}_PATH")):
@@ -52,7 +52,7 @@ def _of_installation(request: PrimusTraining, machine: Machine, environ: Mapping
         yield f"{request.gpus_per_node} GPUs requested, but this machine has {here}: set GPUS_PER_NODE={here}"
 
 
-def _of_tokenizer(request: PrimusTraining, environ: Mapping[str, str]) -> Iterator[str]:
+def _of_tokenizer(request: PrimusTraining, environ: Environ) -> Iterator[str]:
     if missing := tokenizer.missing_folder(request.configuration, request.installation):
         yield missing
     if reason := tokenizer.unobtainable(request.configuration, request.installation, environ):
@@ -76,7 +76,7 @@ def _of_space(request: PrimusTraining) -> Iterator[str]:
             yield f"{folder}: {free:.1f} GB free, {gigabytes:.0f} GB needed: {instead}"
 
 
-def _warnings(request: PrimusTraining, machine: Machine, environ: Mapping[str, str]) -> Iterator[str]:
+def _warnings(request: PrimusTraining, machine: Machine, environ: Environ) -> Iterator[str]:
     value = request.configuration.settings.value
     given = value("train_data_path") or environ.get("TOKENIZED_TRAIN_DATA_PATH")
     if request.configuration.framework == "megatron" and value("mock_data") is not True and not given:

@@ -26,10 +26,14 @@ from tprimat import files
 from tprimat.catalog import models
 from tprimat.errors import UnreadableError, missing_package
 from tprimat.frameworks.primus import torchtitan
+from tprimat.machine.host import Environ
 from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.parsing.run_builder import known_model, optimizer_of, sizes_of
 from tprimat.read.parsing.values import LoggedValue, LoggedValues
 from tprimat.results.run import Data, Run
+
+Parameters = dict[str, Any]
+"""Parameters of a configuration, by name."""
 
 TRAINERS = ("pre_trainer", "post_trainer")
 PRESETS = "primus/configs"
@@ -68,7 +72,7 @@ class Configuration:
         """Return a parameter as the command line has it."""
         return f"--{self.names.get(name, name)}"
 
-    def arguments_for(self, values: Mapping[str, Any]) -> list[str]:
+    def arguments_for(self, values: Parameters) -> list[str]:
         """Return a command line that sets those values which differ, and as many positions as a sequence takes."""
         changed = {name: value for name, value in values.items() if value not in (None, self.settings.value(name))}
         length, positions = values.get("seq_length"), self.settings.count("max_position_embeddings")
@@ -84,7 +88,7 @@ class Configuration:
         return dataclasses.replace(self, settings=LoggedValues(self.settings | changed))
 
 
-def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
+def read(path: Path, primus: Path, environ: Environ) -> Configuration:
     """Read an experiment's file, and the presets in the directory of Primus that it names.
 
     Raises UnreadableError for what is no experiment of Primus, with its line if it has one; UsageError without PyYAML.
@@ -99,12 +103,12 @@ def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
         where = "see examples/megatron/configs in Primus"
         raise _broken(path, f"is not a Primus experiment: it has no modules.pre_trainer: {where}")
     framework, model = module.get("framework"), module.get("model")
-    notes: list[str] = []
+    notes = []
     settings = LoggedValues()
     folder = str(framework).removeprefix("light-")
     names: dict[str, str] = {}
 
-    def named(values: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    def named(values: Parameters) -> Iterable[tuple[str, Any]]:
         if folder != torchtitan.NAME:
             return values.items()
         names.update((torchtitan.PARAMETERS.get(dotted, dotted), dotted) for dotted, _ in torchtitan.flat(values))
@@ -135,9 +139,9 @@ def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
     )
 
 
-def overrides(arguments: Sequence[str]) -> dict[str, Any]:
+def overrides(arguments: Sequence[str]) -> Parameters:
     """Return the parameters that a command line sets: --name value, --name=value, name=value, --flag."""
-    parameters: dict[str, Any] = {}
+    parameters: Parameters = {}
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
@@ -166,7 +170,7 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         # The tokenizer will state the vocabulary: of the model of this name, if the widths are its own.
         completed = msgspec.structs.replace(shape, vocab_size=meant.shape.vocab_size)
         shape = completed if models.with_shape(completed) is meant else shape
-    switches: dict[str, Any] = megatron_setup.switches(stated)
+    switches: Parameters = megatron_setup.switches(stated)
     if configuration.framework == torchtitan.NAME:
         # Its models have no sizes in the configuration, but a flavor.
         shape = meant.shape if meant is not None else shape
@@ -188,7 +192,7 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
     )
 
 
-def _parsed(path: Path, environ: Mapping[str, str], depth: int = 0) -> tuple[dict[str, Any], Any]:
+def _parsed(path: Path, environ: Environ, depth: int = 0) -> tuple[Parameters, Any]:
     """Return a YAML file's settings, over those of the files that it extends; and its nodes, which know their lines.
 
     Of two files that it extends the later one counts. Primus from v26.2 on lets an experiment extend another one, too.
@@ -214,7 +218,7 @@ def _parsed(path: Path, environ: Mapping[str, str], depth: int = 0) -> tuple[dic
         raise _broken(path, "circular preset reference")
     _check_size(content, path)
     content = _resolved(content, environ, path)
-    merged: dict[str, Any] = {}
+    merged: Parameters = {}
     for word in _INHERITANCE:
         named = content.pop(word, None) or ()
         for name in [named] if isinstance(named, str) else named if isinstance(named, list) else ():
@@ -240,7 +244,7 @@ def _broken(path: Path, message: str, line: int | None = None) -> UnreadableErro
     return UnreadableError(path, message, line=line, heading="primus-config")
 
 
-def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(under: Parameters, over: Parameters) -> Parameters:
     result = dict(under)
     for name, value in over.items():
         known = result.get(name)
@@ -248,7 +252,7 @@ def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
-def _resolved(value: Any, environ: Mapping[str, str], path: Path) -> Any:
+def _resolved(value: Any, environ: Environ, path: Path) -> Any:
     """Return a value with ${NAME:default} replaced; what was replaced may have become a number."""
     if isinstance(value, dict):
         return {_resolved(key, environ, path): _resolved(each, environ, path) for key, each in value.items()}

@@ -8,7 +8,6 @@ examples/megatron/configs/llama3.1_8B-pretrain.yaml                 before
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 
 from tprimat.catalog import gpus
@@ -17,6 +16,7 @@ from tprimat.frameworks import by_name
 from tprimat.frameworks.primus import LAUNCHERS
 from tprimat.frameworks.primus.match import PRECISION_ARGUMENTS
 from tprimat.frameworks.request import Device
+from tprimat.machine.host import Environ
 from tprimat.results.run import GpuInfo
 from tprimat.units import GB, GIB
 
@@ -143,7 +143,7 @@ class Installation:
         return [CONFIGS / name for name in names]
 
 
-def from_environment(environ: Mapping[str, str], path: Path | None = None) -> Installation:
+def from_environment(environ: Environ, path: Path | None = None) -> Installation:
     """Return the installation that a user means: of the option, of PRIMUS_PATH, or where containers have it."""
     return Installation((path or Path(environ.get("PRIMUS_PATH") or DEFAULT_PATH)).expanduser().absolute())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from tprimat.frameworks.primus.installation import (
 from tprimat.frameworks.primus.request import PrimusRequest, PrimusTraining
 from tprimat.frameworks.request import Request
 from tprimat.frameworks.scales import Scale
+from tprimat.machine.host import Environ
 from tprimat.results.run import ModelConfig, TrainingConfig
 from tprimat.settings.rows import DIVISION, SETTINGS
 
@@ -51,7 +52,7 @@ class Planner(resolve.Resolver):
     """
 
     requested: PrimusRequest
-    environ: Mapping[str, str] = os.environ
+    environ: Environ = os.environ
     full_size = True
 
     def plan(self, output_dir: Path) -> PrimusTraining:
@@ -221,7 +222,7 @@ class Planner(resolve.Resolver):
 
 
 def models_of(
-    named: str, config: Path | None, installation: Installation, environ: Mapping[str, str]
+    named: str, config: Path | None, installation: Installation, environ: Environ
 ) -> tuple[tuple[str, ...], str | None]:
     """Return the models to train, and the one that the user's own configuration is for.
 
@@ -238,7 +239,7 @@ def models_of(
     return tuple(dict.fromkeys((*names, model))), model
 
 
-def model_of(config: Path, installation: Installation, environ: Mapping[str, str], advice: str = "") -> str:
+def model_of(config: Path, installation: Installation, environ: Environ, advice: str = "") -> str:
     """Return the model that a user's own configuration is for. Raises UsageError, with advice, for an unknown one."""
     model = primus_config.setup(primus_config.read(config, installation.path, environ), None).model
     if model not in models.names():
@@ -297,7 +298,7 @@ def _precision(configuration: Configuration, precision: str, num_gpus: int) -> t
 
 def _logging(configuration: Configuration) -> list[str]:
     """Return what makes every iteration appear in the log, none of them under torchtitan's profiler."""
-    words: list[str] = []
+    words = []
     # torchtitan's step lines are of level INFO.
     levels = [level for level in _DOES_NOT_LOG if (level, configuration.framework) != ("INFO", torchtitan.NAME)]
     for name in ("stderr_sink_level", "sink_level"):
@@ -311,7 +312,7 @@ def _logging(configuration: Configuration) -> list[str]:
     return words
 
 
-def _visible(environ: Mapping[str, str]) -> str | None:
+def _visible(environ: Environ) -> str | None:
     """Return the GPUs that the environment allows, which Primus' launchers would replace by the first ones."""
     names = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
     allowed = next((text for name in names if (text := environ.get(name, "").strip())), None)
@@ -324,7 +325,7 @@ def _visible(environ: Mapping[str, str]) -> str | None:
     return allowed
 
 
-def _whole(environ: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+def _whole(environ: Environ, name: str, default: int, *, least: int) -> int:
     text = environ.get(name, "").strip()
     if not text:
         return default

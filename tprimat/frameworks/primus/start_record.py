@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -19,6 +18,7 @@ from tprimat.catalog import gpus
 from tprimat.errors import UnreadableError
 from tprimat.read.parsing.text import Line
 from tprimat.redaction import REMOVED, redacted
+from tprimat.results.fields import JsonObject
 from tprimat.results.result_file import without_secrets
 from tprimat.results.run import Environment, GpuInfo, ModelConfig, ParallelismConfig, Platform, Run, TrainingConfig
 
@@ -55,7 +55,7 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     model_config: ModelConfig = ModelConfig()
     training_config: TrainingConfig = TrainingConfig()
     parallelism_config: ParallelismConfig = ParallelismConfig()
-    framework_config: dict[str, Any] = {}
+    framework_config: JsonObject = {}
     command: tuple[str, ...] = ()
 
 
@@ -69,7 +69,7 @@ def encode(record: StartRecord) -> bytes:
     return msgspec.json.format(msgspec.json.encode(_known(msgspec.to_builtins(record))), indent=2) + b"\n"
 
 
-def _known(fields: dict[str, Any]) -> dict[str, Any]:
+def _known(fields: JsonObject) -> JsonObject:
     """Return fields without those that hold nothing."""
     inner = {name: _known(value) if isinstance(value, dict) else value for name, value in fields.items()}
     return {name: value for name, value in inner.items() if value not in (None, {}, [])}
@@ -115,7 +115,7 @@ def applied(run: Run, record: StartRecord) -> Run:
             return msgspec.structs.replace(run, warnings=(*run.warnings, warning))
     training = run.training_config.over(msgspec.structs.replace(record.training_config, **dict.fromkeys(_NOT_FILLED)))
     parallelism = run.parallelism_config.over(record.parallelism_config)
-    changes: dict[str, Any] = {
+    changes: JsonObject = {
         # The log of Primus' torchtitan is one of torchtitan's.
         "framework": "primus",
         "framework_config": {**record.framework_config, **run.framework_config},

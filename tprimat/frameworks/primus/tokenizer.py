@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from tprimat.catalog.models import Model
 from tprimat.frameworks.primus import torchtitan
 from tprimat.frameworks.primus.config import Configuration
 from tprimat.frameworks.primus.installation import DEFAULT_PATH, Installation
+from tprimat.machine.host import Environ
 
 GATED = ("meta-llama/", "mistralai/", "google/gemma")
 """Owners on the Hugging Face hub whose models, tokenizers included, need an accepted licence."""
@@ -29,9 +29,7 @@ def missing_folder(configuration: Configuration, installation: Installation) -> 
     return f"tokenizer {name} not found: give its directory with -- {configuration.option('tokenizer_model')} DIR"
 
 
-def unobtainable(
-    configuration: Configuration, installation: Installation, environ: Mapping[str, str]
-) -> tuple[str, str] | None:
+def unobtainable(configuration: Configuration, installation: Installation, environ: Environ) -> tuple[str, str] | None:
     """Return why a tokenizer can't be fetched from the hub, and what to do; None if it can, or isn't needed."""
     name = _named(configuration, installation)
     if name is None or _is_path(name):
@@ -79,7 +77,7 @@ def _is_path(name: str) -> bool:
     return Path(name).expanduser().is_absolute() or name.startswith(("./", "../"))
 
 
-def _caches(installation: Installation, environ: Mapping[str, str]) -> list[Path]:
+def _caches(installation: Installation, environ: Environ) -> list[Path]:
     """Return directories that Primus' versions and Hugging Face's library take for HF_HOME."""
     if environ.get("HF_HOME"):
         return [Path(environ["HF_HOME"])]

@@ -95,9 +95,8 @@ LAUNCHER = Torchtitan()
 
 def options(request: Request) -> list[str]:
     """Return the options of torchtitan's releases 0.2.0 to 0.2.2."""
-    run = described(request, recomputation="none")
     # Its schedules have other names: none of them is needed.
-    settings = launched("torchtitan", run, but=("optimizer", "schedule"))
+    settings = launched("torchtitan", described(request, recomputation="none"), but=("optimizer", "schedule"))
     # From 0.2.1 on the seed has the name of the rows.
     if "class Debug" not in (CLONE.folder() / OPTIONS).read_text(encoding="utf-8"):
         settings["training.seed"] = settings.pop("debug.seed")

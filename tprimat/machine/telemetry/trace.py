@@ -86,8 +86,7 @@ class LiveSource:
         """Return a reading of now."""
         began = time.perf_counter()
         gpus = self._gpus.read() if self._gpus is not None else ()
-        middle = (began + time.perf_counter()) / 2
-        return Sample(round(middle, 4), gpus, self._cpu.read(last=last))
+        return Sample(round((began + time.perf_counter()) / 2, 4), gpus, self._cpu.read(last=last))
 
 
 class ReplaySource:

@@ -15,7 +15,6 @@ import itertools
 import re
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -23,7 +22,7 @@ from tprimat.read.deepspeed import setup
 from tprimat.read.deepspeed.profile import Profile
 from tprimat.read.parsing.options import COMPUTED, ECHOED
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder, timer
+from tprimat.read.parsing.run_builder import RunBuilder, SeriesAndDoubts, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import LoggedValues, count, number, state, statements
@@ -94,7 +93,7 @@ class DeepspeedRun(RunBuilder):
 
     timed: Sequence[Record] = ()
 
-    def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
+    def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
         if batch := sizes.global_batch_size:
             for record in self.timed:

@@ -49,7 +49,7 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
     for key, name in _TOP_FIELDS.items():
         state(stated, name, count(top.get(key)), f'"{key}": {top.get(key)}')
     planned, interval, reached = stated.count("max_steps"), stated.count("logging_steps"), count(top.get("global_step"))
-    summary: dict[str, float | None] = {}
+    summary = {}
     evaluations = []
     last = session = 0
     for entry in history:

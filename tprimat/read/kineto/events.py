@@ -11,7 +11,7 @@ import contextlib
 import math
 import re
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
@@ -29,7 +29,7 @@ _BETWEEN = re.compile(rb"\}\s*,\s*\{")
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*\\?(?:"|\Z)|[{}\[\]]', re.DOTALL)
 """A string, also one that is cut off, or a bracket outside of strings."""
 
-_REPAIRS: tuple[tuple[re.Pattern[bytes], Any], ...] = (
+_REPAIRS = (
     (re.compile(rb"(:\s*)-?(?:nan|inf(?:inity)?)\b", re.IGNORECASE), rb"\1null"),
     (re.compile(rb'\\((?:["\\/bfnrt]|u[0-9a-fA-F]{4})?)'), lambda escape: escape[0] if escape[1] else rb"\\"),
     (re.compile(rb"[\x00-\x1f]"), b" "),
@@ -163,8 +163,7 @@ class EventStream:
             tail += chunk
         for end in (tail, b"}"):
             try:
-                document = head + b'"traceEvents":[]' + end
-                self.properties = msgspec.json.decode(document, type=Properties, strict=False)
+                self.properties = msgspec.json.decode(head + b'"traceEvents":[]' + end, type=Properties, strict=False)
                 return
             except (msgspec.DecodeError, RecursionError):
                 continue

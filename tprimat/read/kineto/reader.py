@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tprimat.analysis.traces.breakdown import Breakdown, breakdown_of, mean_parts
-from tprimat.analysis.traces.timeline import Timeline
 from tprimat.read.kineto.timeline import read_timeline
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, without_rank
+from tprimat.read.parsing.parsed_log import Beside, FileFormat, InputFile, ParsedLog, without_rank
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import state
@@ -35,11 +34,11 @@ _WORKER = re.compile(r"(?<![^/\\])([^/\\]+_\d+)\.\d{10,}(?=\.pt\.trace\.json)")
 """How tensorboard_trace_handler names files: host and process, then the time."""
 
 
-def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
+def _read(parts: Sequence[InputFile], _beside: Beside) -> list[ParsedLog]:
     breakdown = Breakdown()
     training = LoggedTraining()
-    first: Timeline | None = None
-    idle: list[str] = []
+    first = None
+    idle = []
     workers: dict[str, int] = {}
     for part in parts:
         timeline, doubts = read_timeline(part.stream)

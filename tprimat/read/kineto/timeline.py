@@ -6,7 +6,7 @@ import bisect
 from typing import BinaryIO
 
 from tprimat.analysis.traces.steps import choose_steps
-from tprimat.analysis.traces.timeline import Launch, RangeKind, Ranges, Timeline, Work
+from tprimat.analysis.traces.timeline import Annotation, Launch, RangeKind, Ranges, Timeline, Work
 from tprimat.catalog import kernels
 from tprimat.read.kineto.events import Event, EventStream, Properties
 from tprimat.text import counted
@@ -55,7 +55,7 @@ def _state(timeline: Timeline, properties: Properties) -> None:
 class _Builder:
     def __init__(self) -> None:
         self.timeline = Timeline()
-        self.annotations: list[tuple[str, int, int, int | str]] = []
+        self.annotations: list[Annotation] = []
         self._base: int | None = None
         self._kinds: dict[tuple[str, bytes, bytes, str], RangeKind] = {}
         self._names: dict[str, str] = {}

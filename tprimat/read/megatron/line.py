@@ -107,7 +107,7 @@ FIELDS = tuple(dict.fromkeys(label.field for label in LABELS))
 """Values that a line states in a segment of their own."""
 
 # fmt: off
-MARKERS: dict[str, tuple[str, ...]] = {
+MARKERS = {
     "primus": ("[Primus", "primus launcher", "PRIMUS_", "primus/", "][rank-", "MegatronTrainer:"),
     "amd": (
         "hip mem usage", "rocm mem usage", "[aiter]", "iter backend", "/opt/rocm", "AMD Instinct", "AMD GPU device",
@@ -225,10 +225,10 @@ def _record(
     text: str, start: int, anchor: re.Match[str], end: int, number: int, marks: tuple[str, ...]
 ) -> tuple[Record, dict[str, slice]]:
     """Return the record of a line between two places, whose iteration is at the anchor, and its values' places."""
-    seen: list[str] = []
-    not_finite: list[str] = []
-    garbled: list[str] = []
-    unread: list[str] = []
+    seen = []
+    not_finite = []
+    garbled = []
+    unread = []
     figures = {"planned": float(anchor[2])}
     places = {"iteration": slice(*anchor.span(1)), "planned": slice(*anchor.span(2))}
     paired = False

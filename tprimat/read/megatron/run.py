@@ -7,19 +7,18 @@ native_metrics holds, as series: `tokens_per_second_per_gpu`, `tflops_per_gpu`, 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tprimat.catalog import gpus
 from tprimat.read.megatron import setup, times
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MegatronTraining
-from tprimat.read.parsing.events import Time
-from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.placing import Row
+from tprimat.read.parsing.parsed_log import Given, ParsedLog
+from tprimat.read.parsing.placing import Row, TimedRow
 from tprimat.read.parsing.records import afterwards
 from tprimat.read.parsing.remarks import RATE_AGREEMENT, disagreement, missing, spans, unread_labels
-from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of, timer
+from tprimat.read.parsing.run_builder import RunBuilder, Series, SeriesAndDoubts, known_model, sizes_of, timer
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values
 from tprimat.results.fields import LARGEST_COUNT
 from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
@@ -114,12 +113,12 @@ class MegatronRun(RunBuilder):
         origin = (layers or called) if scale is not None else (called or layers)
         return dataclasses.replace(origin, value=name) if name and origin else None
 
-    def sizes(self, given: Mapping[str, Any]) -> tuple[TrainingConfig, ParallelismConfig]:
+    def sizes(self, given: Given) -> tuple[TrainingConfig, ParallelismConfig]:
         """Return what a step is and how it is spread."""
         split = [self.fields.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline")]
         return sizes_of(self.fields, given, infer=None not in split)
 
-    def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
+    def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
         training, table = self.training, self.training.table
         warnings = [*training.warnings, *training.many_restarts(), *training.conflicts, *doubts]
@@ -145,7 +144,7 @@ class MegatronRun(RunBuilder):
         pairs = zip(self.training.table.iterations, self.training.table.kinds, strict=True)
         return [iteration for iteration, kind in pairs if "loss" in kind.not_finite]
 
-    def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
+    def rows(self, series: Series) -> Iterable[TimedRow]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
         table = self.training.table
         columns = (table.iterations, table.lines, table.micros, series["step_times"], series["window_steps"])
@@ -156,11 +155,11 @@ class MegatronRun(RunBuilder):
         for (step, line, micros, seconds, window), kind in sorted((*kept, *lost), key=lambda each: each[0][1]):
             yield Row(step, line, micros / 1e6, seconds, window), kind.aware, kind.resolution
 
-    def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
+    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[str]:
         """Return nothing: what else is unknown is among the last remarks."""
         return []
 
-    def outcome(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> Outcome:
+    def outcome(self, planned: int | None, series: Series, warnings: list[str]) -> Outcome:
         """Return how it ended; may add warnings."""
         around, table = self.training.around, self.training.table
         cause, success = around.causes.cause(), around.marks.get("success")

@@ -119,7 +119,7 @@ def read_setup(number: int, text: str, stated: LoggedValues) -> None:
 
 def _value(text: str) -> Any:
     text = text.strip().strip("'\"")
-    words: dict[str, Any] = {"None": None, "null": None, "True": True, "False": False, "true": True, "false": False}
+    words = {"None": None, "null": None, "True": True, "False": False, "true": True, "false": False}
     if text in words:
         return words[text]
     try:

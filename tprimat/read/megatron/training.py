@@ -240,8 +240,7 @@ class MegatronTraining(LoggedTraining):
 
     def restart(self, record: Record) -> None:
         """Drop the records from an iteration on: a new attempt repeats them."""
-        dropped = self.table.cut(record.iteration, self.lost)
-        self.note_restart("iteration", record.iteration, record.line, dropped)
+        self.note_restart("iteration", record.iteration, record.line, self.table.cut(record.iteration, self.lost))
         while self.attempts and self.attempts[-1] >= record.iteration:
             self.attempts.pop()
         self.attempt(record.iteration)

@@ -16,7 +16,7 @@ from typing import Any
 from tprimat.read.mlperf import run
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import LOSSES, RATE, TIMES, Block, Event, number
-from tprimat.read.mlperf.timeline import COSTLY, COSTLY_SIGNS, Mark
+from tprimat.read.mlperf.timeline import COSTLY, COSTLY_SIGNS
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LogContext
 from tprimat.read.parsing.text import Line, without_prefixes
@@ -197,13 +197,13 @@ class Reader:
             # But not a slower rank's copy of it.
             if last is None or last.stop is not None or last.start.place != place:
                 training.blocks.append(Block(event))
-                training.marks.append(Mark(key, event, training.blocks[-1] if training.blocks else None))
+                training.mark(key, event)
         elif key in ("block_stop", "eval_start", "eval_stop"):
-            training.marks.append(Mark(key, event, training.blocks[-1] if training.blocks else None))
+            training.mark(key, event)
             if training.blocks:
                 training.blocks[-1].end(key, event)
         elif key == "eval_accuracy" and (result := number(value)) is not None:
-            training.marks.append(Mark(key, event, training.blocks[-1] if training.blocks else None))
+            training.mark(key, event)
             training.evaluations.append((place, result))
         elif key in _FIGURES and (result := number(value)) is not None:
             training.figures[_FIGURES[key]] = result

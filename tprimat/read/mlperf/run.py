@@ -11,23 +11,23 @@ import dataclasses
 import datetime
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import Block, Event, PlacedEvents
 from tprimat.read.mlperf.timeline import HOLDS_EVALUATION, Mark, Timeline
+from tprimat.read.parsing.parsed_log import Given
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.remarks import spans
-from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
+from tprimat.read.parsing.run_builder import RunBuilder, Series, SeriesAndDoubts, sizes_of
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, count, number, precision_of, state
 from tprimat.results.account import Entry, Timing
 from tprimat.results.ending import Ending
 from tprimat.results.outcome import Outcome, ending_of, outcome_of
 from tprimat.results.run import ModelConfig, ParallelismConfig, Run, TrainingConfig
 
-_COVERS: dict[str | None, str] = {
+_COVERS = {
     "block": "mean between evaluations, by the submitter's timer",
     "mean": "mean since the record before",
     "sampled": "single step",
@@ -61,6 +61,10 @@ class BenchmarkRun(LoggedTraining):
     unreadable: list[int] = dataclasses.field(default_factory=list)
     found: PlacedEvents = dataclasses.field(init=False)
     timeline: tuple[Entry, ...] = ()
+
+    def mark(self, key: str, event: Event) -> None:
+        """Keep a border, with the block that it begins or that it was logged in."""
+        self.marks.append(Mark(key, event, self.blocks[-1] if self.blocks else None))
 
     @property
     def step_count(self) -> int:
@@ -165,29 +169,29 @@ class MlperfRun(RunBuilder):
 
     training: BenchmarkRun
 
-    def rows(self, series: Mapping[str, Any]) -> tuple[()]:
+    def rows(self, series: Series) -> tuple[()]:
         """Return nothing: the events of the log have times of their own."""
         return ()
 
-    def run(self, given: Mapping[str, Any]) -> Run:
+    def run(self, given: Given) -> Run:
         """Return the Run, with what a system description in the log adds."""
         run, system = super().run(given), self.stated.get("system")
         run = msgspec.structs.replace(run, timeline=self.training.timeline)
         return mlperf_system.applied(run, system.value, f"on line {system.line}") if system else run
 
-    def model(self, shape: ModelConfig, given: Mapping[str, Any]) -> tuple[str | None, str | None, list[str]]:
+    def model(self, shape: ModelConfig, given: Given) -> tuple[str | None, str | None, list[str]]:
         """Return the model that the benchmark's name means."""
         return given.get("model") or self.stated.word("model"), None, []
 
-    def sizes(self, given: Mapping[str, Any]) -> tuple[TrainingConfig, ParallelismConfig]:
+    def sizes(self, given: Given) -> tuple[TrainingConfig, ParallelismConfig]:
         """Return what a step is and how it is spread."""
         return sizes_of(self.stated, given, infer=False)
 
-    def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
+    def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
         """Return the series; unknowns() warns of doubtful values, in the terms of MLPerf."""
         return super().series(sizes, [])[0], []
 
-    def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
+    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[str]:
         """Return warnings: of what the log doesn't state, and of how its events were read."""
         training, found, warnings = self.training, self.training.found, []
         if sizes.num_gpus is None:
@@ -230,7 +234,7 @@ class MlperfRun(RunBuilder):
             return None
         return datetime.datetime.fromtimestamp(begun.time, datetime.timezone.utc).isoformat()
 
-    def outcome(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> Outcome:
+    def outcome(self, planned: int | None, series: Series, warnings: list[str]) -> Outcome:
         """Return how it ended."""
         training, steps = self.training, self.training.found.steps
         cause = training.around.causes.cause()
@@ -258,7 +262,7 @@ class SummaryRun(RunBuilder):
     mean_step_time_s: 1.4824
     """
 
-    def run(self, given: Mapping[str, Any]) -> Run:
+    def run(self, given: Given) -> Run:
         """Return the Run, with the model that a summary doesn't name, and what no summary has."""
         warnings = (
             "a summary without step records: its means are in native_metrics as printed (a mean of rates is "

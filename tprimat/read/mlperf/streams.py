@@ -135,7 +135,7 @@ class PlacedEvents:
         # Where a loss stands shows in the times as well: by its own step time, or the training's.
         times = [time for point in points if (time := self._time(point.event))]
         self._typical = statistics.median_high(times) if times else None
-        losses: list[Point] = []
+        losses = []
         for stream in streams.values():
             if not stream[0].values.keys().isdisjoint(LOSSES):
                 losses += self._placed(stream, FITS_LOOSELY)
@@ -216,7 +216,7 @@ class PlacedEvents:
 
     def _placed(self, stream: Sequence[Event], fits: float) -> list[Point]:
         """Return the events of a stream at the steps where they stand; empty if no unit fits."""
-        best: list[Point] = []
+        best = []
         least = math.inf
         for name, unit in self._units:
             points = _in_unit(stream, name, unit) if unit else []

@@ -81,8 +81,8 @@ class Timeline:
         keys = {mark.key for mark in marks}
         is_mixed = "eval_accuracy" in keys and keys.isdisjoint(("eval_start", "eval_stop"))
         results = [mark.event.time for mark in marks if mark.key == "eval_accuracy"]
-        block: Block | None = None
-        evaluation: Event | None = None
+        block = None
+        evaluation = None
         has_begun = False
         for key, event, current in marks:
             if key == "block_start":
@@ -165,7 +165,7 @@ class Timeline:
         end = self._zero + block.start + block.duration
         within = [(step, time) for step, time in sorted(self._times.items()) if first < step < last and time < end]
         points = [(first, self._zero + block.start), *within, (last, end)]
-        found: tuple[int, int, float] | None = None
+        found = None
         for one, (before, since) in enumerate(points):
             for step, time in points[one + 1 :]:
                 further = time - since - (step - before) * typical

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.parsed_log import Beside
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, count, number, precision_of, state
 from tprimat.settings import Column
 from tprimat.settings.rows import by_key, names
@@ -30,7 +31,7 @@ def _name(value: str) -> str | None:
     return value if re.search("[A-Za-z]", value) and value.lower() not in ("null", "none", "true") else None
 
 
-_READ: dict[str, Callable[[str], Any]] = {
+_READ = {
     "count": count,
     "number": number,
     "seed": lambda value: int(value) if re.fullmatch(r"\d{1,18}", value) else None,
@@ -45,7 +46,7 @@ def _options(column: Column) -> Options:
     return {name: (key, _READ[by_key(key).kind]) for name, key in names(column).items()}
 
 
-_OPTIONS: Options = _options("scripts") | {
+_OPTIONS = _options("scripts") | {
     "logging_steps": ("logging_steps", count),
     "num_epochs": ("num_epochs", count),
     "num_train_epochs": ("num_epochs", count),
@@ -88,7 +89,7 @@ def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True)
         state(stated, "num_gpus", count(listed[1]), text, line, ECHOED)
 
 
-_HPARAMS: Options = _options("hparams") | {
+_HPARAMS = _options("hparams") | {
     "devices": ("devices", count),
     "gpus_per_node": ("devices", count),
     "num_nodes": ("num_nodes", count),
@@ -99,7 +100,7 @@ _HPARAMS: Options = _options("hparams") | {
 }
 _ROW = re.compile(r"^\s*(?:- )?['\"]?(\w{1,60})['\"]?:\s+['\"]?(?=\S)([^#'\"\n!&*{\[]{1,200}?)['\"]?\s*(?:#.*)?$")
 
-_MODEL_CONFIG: Options = _options("transformers") | {"_name_or_path": ("model", _name)}
+_MODEL_CONFIG = _options("transformers") | {"_name_or_path": ("model", _name)}
 """Entries of a model's configuration in transformers."""
 
 
@@ -128,7 +129,7 @@ def state_model_config(config: Mapping[str, Any], stated: LoggedValues) -> None:
         state(stated, field, read(str(config.get(name))))
 
 
-def state_hparams(beside: Mapping[str, bytes], stated: LoggedValues) -> None:
+def state_hparams(beside: Beside, stated: LoggedValues) -> None:
     """Add the plain values of hparams.yaml, which Lightning's loggers leave beside their files.
 
     YAML as Lightning writes it: a name, a colon, a value, nested by blanks; of one name the outermost counts. More than

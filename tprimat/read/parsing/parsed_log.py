@@ -20,6 +20,12 @@ from tprimat.read.parsing.text import LONGEST_LINE, Line
 from tprimat.read.parsing.values import LoggedValue
 from tprimat.results.run import Run
 
+Beside = Mapping[str, bytes]
+"""The contents of files that lie beside a log, by name."""
+
+Given = Mapping[str, Any]
+"""What a user states of a run, by the options' names."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ParsedLog:
@@ -37,11 +43,11 @@ class ParsedLog:
     steps: int
     stated: Mapping[str, LoggedValue]
     notes: tuple[str, ...]
-    build: Callable[[Mapping[str, Any]], Run]
+    build: Callable[[Given], Run]
     resumed: int | None = None
     began: Moment | None = None
 
-    def run(self, given: Mapping[str, Any] | None = None) -> Run:
+    def run(self, given: Given | None = None) -> Run:
         """Return the training as a Run without source files; what the user gives replaces what the log states."""
         return self.build(given or {})
 
@@ -124,7 +130,7 @@ class InputFile:
 
     def table(self) -> Iterator[tuple[int, dict[str, str]]]:
         """Yield the rows below a header by column, with their lines; not those of another length. Raises as rows()."""
-        header: list[str] | None = None
+        header = None
         for line, row in self.rows():
             if header is None:
                 header = [name.strip() for name in row]
@@ -139,7 +145,7 @@ def _bounded(stream: IO[AnyStr]) -> Iterator[AnyStr]:
         yield line
 
 
-ReadFiles = Callable[[Sequence[InputFile], Mapping[str, bytes]], list[ParsedLog]]
+ReadFiles = Callable[[Sequence[InputFile], Beside], list[ParsedLog]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +172,7 @@ class FileFormat:
     is_streamed: bool = False
 
 
-def each_of(read: Callable[[InputFile, Mapping[str, bytes]], list[ParsedLog]]) -> ReadFiles:
+def each_of(read: Callable[[InputFile, Beside], list[ParsedLog]]) -> ReadFiles:
     """Return what reads files one by one, from what reads one, given small neighboring files by name."""
     return lambda parts, beside: [parsed for part in parts for parsed in read(part, beside)]
 

@@ -38,6 +38,10 @@ class Row(NamedTuple):
     latest: float | None = None
 
 
+TimedRow = tuple[Row, Time, float]
+"""A record, the clock of its time, and the resolution of that, s."""
+
+
 def attempts(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[list[Row]]:
     """Return the records of each attempt; within one, a record that was only logged late takes its place."""
     starts = {mark.line for mark in events.marks if mark.kind == "start" and mark.line > rows[0].line}
@@ -94,7 +98,7 @@ class _Stretch:
         return rows
 
 
-def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[tuple[Row, Time, float]]:
+def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[TimedRow]:
     """Return records without a time as timeline.of() takes them, with times from the lines around them.
 
     A record was printed at the next time behind it, if neither another one nor a pause lies between. From one such
@@ -112,13 +116,13 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[tu
     pauses = [mark for mark in events.marks if mark.kind in PAUSES]
     paused = [mark.line for mark in pauses]
     usual = statistics.median([row.seconds for row in rows if row.seconds] or [0.0])
-    found: list[Row] = []
-    ratios: list[float] = []
+    found = []
+    ratios = []
     scale = 1.0
     for attempt in attempts(rows, events, again):
         place, step = bisect.bisect_left(lines, attempt[0].line), attempt[0].step - (attempt[0].window or 1)
         stretch = _Stretch(times[place - 1] if place else None, is_first=True)
-        closed: list[_Stretch] = []
+        closed = []
         for row, following in itertools.zip_longest(attempt, attempt[1:]):
             stretch.add(row, (row.seconds or usual) * (row.step - step) * scale)
             step, end = row.step, following.line if following else sys.maxsize

@@ -216,7 +216,7 @@ class LoggedTraining:
 
 def set_windows(records: Iterable[Record]) -> None:
     """Set how many steps each record averages: those since the record before."""
-    before: int | None = None
+    before = None
     for record in records:
         record.window = 1 if before is None else record.step - before
         before = record.step

@@ -24,8 +24,7 @@ def warnings_of(training: LoggedTraining) -> list[str]:
     warn("gradient norm is not finite", (each for each in records if "grad_norm" in each.not_finite))
     warnings += _varying_tokens(records)
     if any(each.loss is not None for each in records):
-        without = (each for each in records if each.loss is None and "loss" not in each.not_finite)
-        warn("no loss printed", without)
+        warn("no loss printed", (each for each in records if each.loss is None and "loss" not in each.not_finite))
     if any(each.seconds is not None for each in records):
         warn("no step time printed", (each for each in records if each.seconds is None))
     warnings += unread_labels(name for each in records for name in each.unread)

@@ -19,9 +19,8 @@ import msgspec
 from tprimat.catalog import gpus, models
 from tprimat.notes import Note
 from tprimat.read.parsing import records, remarks, stamps, timeline
-from tprimat.read.parsing.events import Time
-from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.placing import Row
+from tprimat.read.parsing.parsed_log import Given, ParsedLog
+from tprimat.read.parsing.placing import Row, TimedRow
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.values import LoggedValues
 from tprimat.redaction import redacted_start
@@ -44,6 +43,12 @@ from tprimat.results.run import (
 )
 from tprimat.results.trace import Trace
 from tprimat.settings.rows import NEEDED
+
+SeriesAndDoubts = tuple[dict[str, Any], list[str]]
+"""The series of a result, and what is doubtful about them."""
+
+Series = Mapping[str, Any]
+"""The series of a result, by field."""
 
 _SIZES = {"global_batch_size": "global batch size", "sequence_length": "sequence length", "num_gpus": "number of GPUs"}
 _SHAPE_COUNTS = (
@@ -132,7 +137,7 @@ class RunBuilder:
         resumed = next((mark.step for mark in events.marks if mark.kind == "resume"), None)
         return ParsedLog(self.training.step_count, stated, notes, self.run, resumed or None, events.first)
 
-    def run(self, given: Mapping[str, Any]) -> Run:
+    def run(self, given: Given) -> Run:
         """Return the Run; values that the user has `given`, by field, take precedence over the source's."""
         stated, errors = self.stated, []
         if (named := stated.word("device_name")) and gpus.is_error(named):
@@ -204,11 +209,11 @@ class RunBuilder:
             **series,
         )
 
-    def sizes(self, given: Mapping[str, Any]) -> tuple[TrainingConfig, ParallelismConfig]:
+    def sizes(self, given: Given) -> tuple[TrainingConfig, ParallelismConfig]:
         """Return what a step is and how it is spread."""
         return sizes_of(self.stated, given)
 
-    def model(self, shape: ModelConfig, given: Mapping[str, Any]) -> tuple[str | None, str | None, list[str]]:
+    def model(self, shape: ModelConfig, given: Given) -> tuple[str | None, str | None, list[str]]:
         """Return model and scale, and warnings of what is doubtful of them."""
         called = given.get("model")
         if not self.of_training:
@@ -216,7 +221,7 @@ class RunBuilder:
         model, scale, doubts = known_model(shape, self.stated.word("model"))
         return (called, scale, []) if called and called != model else (model, scale, doubts)
 
-    def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
+    def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings, including `doubts` of the model."""
         found = self.training.ordered()
         warnings = remarks.warnings_of(self.training)
@@ -235,7 +240,7 @@ class RunBuilder:
         """Return the steps whose loss is NaN or infinite, as a Run counts them."""
         return [each.step + self.shift for each in self.training.ordered() if "loss" in each.not_finite]
 
-    def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
+    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[str]:
         """Return a warning, with the reason, for everything that stays unknown."""
         warnings = []
         without = [name for name in _SIZES if not (getattr(sizes, name) or self.stated.word(name)) and self.of_training]
@@ -250,7 +255,7 @@ class RunBuilder:
             warnings.append("the source doesn't state the GPU's name")
         return warnings + [why for name, why in self.unknown.items() if name not in (*_SIZES, "step_times")]
 
-    def outcome(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> Outcome:
+    def outcome(self, planned: int | None, series: Series, warnings: list[str]) -> Outcome:
         """Return how it ended; may add warnings."""
         if self.ended is True:
             causes = self.training.around.causes
@@ -265,7 +270,7 @@ class RunBuilder:
             return self.timestamp
         return records.timestamp(self.training.around.first_stamp, warnings)
 
-    def stamps(self, rows: list[tuple[Row, Time, float]], series: Mapping[str, Any]) -> tuple[str, float] | None:
+    def stamps(self, rows: list[TimedRow], series: Series) -> tuple[str, float] | None:
         """Return what the time stamps of the records have against their printed times; None if nothing."""
         is_elapsed, kind = any(clock == "elapsed" for _, clock, _ in rows), self.timing.kind
         if kind == "stamps" and is_elapsed:
@@ -283,7 +288,7 @@ class RunBuilder:
             return stamps.CONTRADICT, found[1]
         return found
 
-    def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
+    def rows(self, series: Series) -> Iterable[TimedRow]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
         kept = self.training.ordered()
         # Without lines nobody knows where they were in the order of things.
@@ -324,9 +329,7 @@ def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str 
     return name, None, [doubt + (", ".join(differing) or "its shape is stated only in part")]
 
 
-def sizes_of(
-    stated: LoggedValues, given: Mapping[str, Any], *, infer: bool = True
-) -> tuple[TrainingConfig, ParallelismConfig]:
+def sizes_of(stated: LoggedValues, given: Given, *, infer: bool = True) -> tuple[TrainingConfig, ParallelismConfig]:
     """Return what a step is and how it is spread, with what follows from the rest.
 
     Values `given` by field take precedence over stated ones. If `infer`, GPUs that share no layer count as replicas.

@@ -13,8 +13,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from tprimat.read.parsing.events import Time
-from tprimat.read.parsing.placing import Row
+from tprimat.read.parsing.placing import TimedRow
 
 CONTRADICT, TOO_LONG, OWN_CLOCK = "stamps-contradict", "steps-beyond-stamps", "stamps-are-clock"
 """Codes of notes: too few records or too few of them alike to tell which one is right; steps last longer than their
@@ -46,7 +45,7 @@ LATE = 0.05
 
 
 def contradiction(
-    rows: Sequence[tuple[Row, Time, float]], times: Mapping[int, tuple[float | None, int]], apart: Sequence[int]
+    rows: Sequence[TimedRow], times: Mapping[int, tuple[float | None, int]], apart: Sequence[int]
 ) -> tuple[str, float] | None:
     """Return what stamps of records have against their printed times, a code and the quotient; None if nothing.
 
@@ -58,7 +57,7 @@ def contradiction(
     if len(rows) <= LEAST_GROUPS:
         return None
     bounds, resolution = sorted(apart), statistics.median(each for _, _, each in rows)
-    groups: list[tuple[float, float]] = []
+    groups = []
     records = steps = stretches = 0
     begin, printed, is_new = rows[0][0].at, 0.0, True
     for (before, clock, _), (row, same, _) in itertools.pairwise(rows):

@@ -29,6 +29,9 @@ from tprimat.read.parsing.values import (
 )
 from tprimat.results.account import Timing
 
+Place = tuple[int | None, int | None]
+"""A step, and the number of all steps, as far as they are known."""
+
 
 class StepReader(abc.ABC):
     """A parsed_log.Reader of a log format that says only what its lines look like.
@@ -179,7 +182,7 @@ class ElapsedReader(StepReader):
     _is_coarse = False
 
     @abc.abstractmethod
-    def place(self, entry: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    def place(self, entry: Mapping[str, Any]) -> Place:
         """Return the step of an entry and the planned ones, None for what it doesn't state."""
 
     def exactly(self, entry: Mapping[str, Any], step: int, seconds: float) -> float | None:
@@ -261,7 +264,7 @@ class BlockReader(StepReader):
             self.put(metric[1].strip(), metric[2], line)
         return bool(step or metric)
 
-    def place(self, header: re.Match[str]) -> tuple[int | None, int | None]:
+    def place(self, header: re.Match[str]) -> Place:
         """Return the step of a header and the planned ones, None for what it doesn't state."""
         return count(header[1]), count(header[2])
 

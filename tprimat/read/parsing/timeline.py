@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from tprimat.read.parsing.events import Events, Mark, Moment, Time
-from tprimat.read.parsing.placing import PAUSE, Row, attempts, placed, stated_parts
+from tprimat.read.parsing.placing import PAUSE, Row, TimedRow, attempts, placed, stated_parts
 from tprimat.read.parsing.remarks import STAMPED_STEPS
 from tprimat.results.account import Entry
 from tprimat.text import counted
@@ -85,7 +85,7 @@ class TimelineBuilder:
 
     def _walk(self) -> None:
         self._entries = []
-        before: Row | None = None
+        before = None
         origin = 0.0
         for attempt in self._attempts:
             for place, row in enumerate(attempt):
@@ -115,7 +115,7 @@ class TimelineBuilder:
 
     def _measured_scale(self, *, is_timed: bool) -> float:
         """Return the time of steps without an event over what the records print; if they print none, of a step."""
-        found: list[float] = []
+        found = []
         for attempt in self._attempts:
             time = printed = 0.0
             for before, row in itertools.pairwise(attempt):
@@ -265,7 +265,7 @@ class TimelineBuilder:
         """Return how long each event took, s; an unknown one is added if nothing tells which took it."""
         begin = self._now
         excess = max(until - begin - expected, 0.0)
-        found: list[float | None] = []
+        found = []
         for event in events:
             most = min(excess if event.stated == 0 else until - begin, (event.ends or until) - begin + self._resolution)
             both = event.begins is not None and event.ends is not None and event.ends > event.begins
@@ -348,7 +348,7 @@ def with_lost_steps(timeline: Sequence[Entry], resumed: int) -> tuple[Entry, ...
     return tuple(Entry(**entry) for entry in entries)
 
 
-def of(rows: Iterable[tuple[Row, Time, float]], events: Events, again: Sequence[int] = ()) -> tuple[Entry, ...]:
+def of(rows: Iterable[TimedRow], events: Events, again: Sequence[int] = ()) -> tuple[Entry, ...]:
     """Return the timeline of a training; none if its records have no times.
 
     Args:
@@ -375,7 +375,7 @@ def of(rows: Iterable[tuple[Row, Time, float]], events: Events, again: Sequence[
     return entries if any(entry.kind != "unknown" for entry in entries) else ()
 
 
-def clock_change(rows: Sequence[tuple[Row, Time, float]], events: Events) -> str | None:
+def clock_change(rows: Sequence[TimedRow], events: Events) -> str | None:
     """Return why the times of a log can't be added up, as a warning; None if they can. Args as of of().
 
     Without a time zone, a clock that is put back shows an hour twice, and one that is put forward skips one: mostly

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from tprimat.results.fields import LARGEST_COUNT, LARGEST_VALUE
+from tprimat.results.fields import LARGEST_COUNT, LARGEST_VALUE, JsonObject
 from tprimat.units import GB, gib_to_gb, round_figure
 
 _GROUPED = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?(?:[eE][-+]?\d+)?")
@@ -101,7 +101,7 @@ def precision_of(value: object) -> str | None:
     return {"16": "fp16", "32": "fp32"}.get(word.removesuffix("-mixed").removesuffix("-true"))
 
 
-def json_object(text: str) -> dict[str, Any] | None:
+def json_object(text: str) -> JsonObject | None:
     """Return the JSON object that a text is, NaN and infinity included; None if it isn't whole, or is none."""
     try:
         value = json.loads(text)
@@ -113,7 +113,7 @@ def json_object(text: str) -> dict[str, Any] | None:
 _DECODER = json.JSONDecoder()
 
 
-def object_at(text: str, begin: int = 0) -> dict[str, Any] | None:
+def object_at(text: str, begin: int = 0) -> JsonObject | None:
     """Return the JSON object that begins at a place of a text, whatever follows it; None if none does."""
     try:
         value, _ = _DECODER.raw_decode(text, begin) if begin >= 0 else (None, 0)

@@ -20,7 +20,7 @@ from tprimat.read.megatron.line import Kind
 from tprimat.read.megatron.line import Record as MegatronRecord
 from tprimat.read.megatron.run import TIMING as MEGATRON_TIMING
 from tprimat.read.parsing.options import COMPUTED, options_in, state_hparams, state_model_config
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, folder_of
+from tprimat.read.parsing.parsed_log import Beside, FileFormat, InputFile, ParsedLog, folder_of
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.text import utc
@@ -157,7 +157,7 @@ _TOTALS = {
 """Tags whose last value is a value of the whole training."""
 
 
-def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[ParsedLog]:
+def _read(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
     events = Events()
     for part in sorted(parts, key=lambda each: each.name):
         read_into(part.stream, events)
@@ -274,7 +274,7 @@ def _state_batch(sizes: Mapping[int, float], scalars: Mapping[str, list[Point]],
     used, where = {int(size) for size in sizes.values() if size >= 1}, "the batch-size tag"
     if not used:
         where = "the tags by samples"
-        advances: list[tuple[int, int]] = []
+        advances = []
         first: list[tuple[int, int]] = []
         for tag, points in scalars.items():
             by_samples = scalars.get(f"{tag} vs samples", [])

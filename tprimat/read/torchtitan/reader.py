@@ -22,15 +22,13 @@ import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from tprimat.read.megatron import times as megatron_times
 from tprimat.read.parsing import records, remarks
-from tprimat.read.parsing.events import Time
-from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.placing import Row
+from tprimat.read.parsing.parsed_log import Given, ParsedLog
+from tprimat.read.parsing.placing import TimedRow
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of, timer
+from tprimat.read.parsing.run_builder import RunBuilder, Series, SeriesAndDoubts, known_model, sizes_of, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import LoggedValues, number, state, summary_values
@@ -80,7 +78,7 @@ class TorchtitanRun(RunBuilder):
             shown |= {"model": dataclasses.replace(called, value=name)} if name else {}
         return dataclasses.replace(parsed, stated=shown)
 
-    def sizes(self, given: Mapping[str, Any]) -> tuple[TrainingConfig, ParallelismConfig]:
+    def sizes(self, given: Given) -> tuple[TrainingConfig, ParallelismConfig]:
         """Return what a step is and how it is spread."""
         stated = LoggedValues(self.stated)
         local, replicas = stated.count_statement("micro_batch_size"), stated.count("data_parallel_size")
@@ -89,7 +87,7 @@ class TorchtitanRun(RunBuilder):
             stated.setdefault("gradient_accumulation_steps", dataclasses.replace(local, value=1))
         return sizes_of(stated, given, infer=False)
 
-    def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
+    def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
         found, warnings = self.training.ordered(), list[str]()
         _set_windows(found, self.stated.count("log_freq"), warnings)
@@ -107,7 +105,7 @@ class TorchtitanRun(RunBuilder):
             )
         return records.series(found), [*warnings, *doubts]
 
-    def rows(self, series: Mapping[str, Any]) -> Iterable[tuple[Row, Time, float]]:
+    def rows(self, series: Series) -> Iterable[TimedRow]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time.
 
         The rates tell how long the steps take in proportion, saving included; the times of the lines tell the rest.
@@ -130,7 +128,7 @@ class TorchtitanRun(RunBuilder):
         marks = self.training.around.events.marks
         return [0, *(mark.line for mark in marks if mark.kind in ("evaluation", "start"))]
 
-    def _tokens(self, rows: Iterable[tuple[Row, Time, float]]) -> float:
+    def _tokens(self, rows: Iterable[TimedRow]) -> float:
         """Return the tokens of a device and step, as tps and the times of the lines have them; 0.0 if unknown."""
         anew, found = self._anew(), list[float]()
         rates = {each.line: each.native.get(RATE) for each in (*self.training.ordered(), *self.training.lost)}
@@ -147,7 +145,7 @@ class TorchtitanRun(RunBuilder):
                 inverse = time = 0.0
         return statistics.median(found) if found else 0.0
 
-    def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
+    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[str]:
         """Return a warning if the GPU is unknown."""
         return [] if self.stated.word("device_name") else ["the log doesn't state the GPU"]
 

@@ -239,7 +239,7 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
 
     pairs = re.findall(r"\b(\w+)['\"]?\s*[=:]\s*['\"]?([-\w.+]+)", text)
     # Of several parts with one name the first holds.
-    arguments: dict[str, str] = dict(reversed(pairs))
+    arguments = dict(reversed(pairs))
 
     def size(name: str) -> int | None:
         value = arguments.get(name, "")

@@ -129,12 +129,12 @@ def with_trace(run: Run, steps: Timeline, trace: Trace, processes_here: int, unk
 def _metrics(run: Run, measured: Energy, steady: Timeline, trace: Trace) -> dict[str, float | None]:
     if measured.joules is None:
         return {}
-    seconds = sum(end - start for start, end in steady.intervals())
+    seconds = steady.running_s()
     windows = dict(zip(run.steps, run.window_steps, strict=True))
     count = sum(windows[step] for step in steady.steps)
     tokens = None if run.tokens_per_step is None else float(run.tokens_per_step * count)
     watts = measured.joules / seconds
-    metrics: dict[str, float | None] = {
+    metrics = {
         "energy_joules": round(measured.joules, 3),
         "energy_error_joules": round(measured.error_joules, 3),
         "measured_seconds": round(seconds, 3),

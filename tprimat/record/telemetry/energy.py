@@ -22,6 +22,9 @@ from tprimat.results.telemetry import VALID_ENERGY
 TOLERANCE, TOLERANCE_OF_ONE = 0.1, 0.5
 """Relative difference from power times time: of many power readings, and in addition of one that isn't an average."""
 
+Readings = Sequence[tuple[float, float]]
+"""Times and values of a counter or of a power, s and J or W."""
+
 LEAST_READINGS = 5
 """Power readings without which the counter can't be checked."""
 
@@ -122,7 +125,7 @@ def of_cpu(samples: Sequence[Sample], steady: Timeline) -> Energy:
     return _sum(parts) if parts else Energy("no-counter", "RAPL's counters changed while they were read")
 
 
-def unwrapped(readings: Sequence[tuple[float, float]], top: float | None) -> Counter | Energy:
+def unwrapped(readings: Readings, top: float | None) -> Counter | Energy:
     """Return a counter that never falls: where it starts again at `top`, that is added. Units: s, J."""
     times, joules = [readings[0][0]], [readings[0][1]]
     wraps, added = 0, 0.0
@@ -155,7 +158,7 @@ def _of_gpu(name: str, rows: Sequence[tuple[float, GpuState]], steady: Timeline)
         return Energy(
             "counter-stuck", f"the energy counter of GPU {short_id(name)} doesn't change while power is drawn"
         )
-    measured_s = sum(end - start for start, end in steady.intervals())
+    measured_s = steady.running_s()
     cap = newest.power_cap_w or newest.power_max_w
     if cap is not None and energy.joules / measured_s > ABOVE_CAP * cap and not newest.counter_is_shared:
         watts = energy.joules / measured_s
@@ -164,9 +167,7 @@ def _of_gpu(name: str, rows: Sequence[tuple[float, GpuState]], steady: Timeline)
     return _checked(energy, name, drawn, newest, steady)
 
 
-def _checked(
-    energy: Energy, name: str, drawn: Sequence[tuple[float, float]], gpu: GpuState, steady: Timeline
-) -> Energy:
+def _checked(energy: Energy, name: str, drawn: Readings, gpu: GpuState, steady: Timeline) -> Energy:
     """Return a counter's energy as power times time confirms it."""
     assert energy.joules is not None
     if len(drawn) < LEAST_READINGS:
@@ -185,9 +186,7 @@ def _checked(
     return Energy("power-disagrees", text)
 
 
-def _from_power(
-    name: str, drawn: Sequence[tuple[float, float]], gpu: GpuState, steady: Timeline, readings: int
-) -> Energy:
+def _from_power(name: str, drawn: Readings, gpu: GpuState, steady: Timeline, readings: int) -> Energy:
     if len(drawn) < max(readings, LEAST_READINGS):
         return Energy("no-counter", f"GPU {short_id(name)} reports no energy counter and no power throughout")
     if gpu.power_is_average is False:
@@ -195,7 +194,7 @@ def _from_power(
         return Energy("no-counter", text)
     joules = _power_times_time(drawn, steady)
     spread = statistics.pstdev(watts for _, watts in drawn)
-    error = spread / math.sqrt(len(drawn)) * sum(end - start for start, end in steady.intervals())
+    error = spread / math.sqrt(len(drawn)) * steady.running_s()
     return Energy("from-power", "no energy counter: power readings × time", joules, 3 * error)
 
 
@@ -252,7 +251,7 @@ def _is_idle(rows: Sequence[tuple[float, GpuState]]) -> bool:
     return len(known) >= LEAST_READINGS and max(known) <= IDLE_PERCENT
 
 
-def _stands_still(counter: Counter, drawn: Sequence[tuple[float, float]]) -> bool:
+def _stands_still(counter: Counter, drawn: Readings) -> bool:
     longest = still = 0.0
     for (before, low), (at, high) in itertools.pairwise(zip(counter.times, counter.joules, strict=True)):
         still = still + at - before if high == low else 0.0
@@ -261,7 +260,7 @@ def _stands_still(counter: Counter, drawn: Sequence[tuple[float, float]]) -> boo
     return longest > max(STUCK_SHARE * span, 3.0) and any(watts > 0 for _, watts in drawn)
 
 
-def _power_times_time(drawn: Sequence[tuple[float, float]], steady: Timeline) -> float:
+def _power_times_time(drawn: Readings, steady: Timeline) -> float:
     """Return the energy that power readings give for the steps, J."""
     parts = ((low + high) / 2 * (at - before) for (before, low), (at, high) in itertools.pairwise(drawn))
     summed = Counter([at for at, _ in drawn], list(itertools.accumulate(parts, initial=0.0)))

@@ -47,6 +47,7 @@ _THROTTLING = {
 
 Severity = Literal["warning", "info"]
 Rows = Sequence[tuple[float, GpuState]]
+DeviceRows = Mapping[str, Rows]
 
 
 def find(trace: Trace, steps: Timeline, steady: Timeline) -> list[TelemetryIssue]:
@@ -72,7 +73,7 @@ def find(trace: Trace, steps: Timeline, steady: Timeline) -> list[TelemetryIssue
     return sorted(issues, key=lambda issue: issue.severity != "warning")
 
 
-def _power_caps(rows: Mapping[str, Rows], steps: Timeline) -> Iterator[TelemetryIssue]:
+def _power_caps(rows: DeviceRows, steps: Timeline) -> Iterator[TelemetryIssue]:
     for (cap, default), devices, first, last in _grouped(
         rows, lambda gpu: (gpu.power_cap_w, gpu.power_default_w) if gpu.is_capped else None, least=1
     ):
@@ -80,7 +81,7 @@ def _power_caps(rows: Mapping[str, Rows], steps: Timeline) -> Iterator[Telemetry
         yield _issue("power-cap", text, steps, first, last, rows, devices, value=cap, expected=default)
 
 
-def _throttling(reason: str, rows: Mapping[str, Rows], steps: Timeline) -> Iterator[TelemetryIssue]:
+def _throttling(reason: str, rows: DeviceRows, steps: Timeline) -> Iterator[TelemetryIssue]:
     for _, devices, first, last in _grouped(rows, lambda gpu: reason if reason in gpu.throttle else None):
         states = [gpu for each in devices for at, gpu in rows[each] if first <= at <= last]
         heat = max((gpu.temperature_c for gpu in states if gpu.temperature_c is not None), default=None)
@@ -91,7 +92,7 @@ def _throttling(reason: str, rows: Mapping[str, Rows], steps: Timeline) -> Itera
         yield _issue(reason, text, steps, first, last, rows, devices, value=heat)
 
 
-def _clock_changes(rows: Mapping[str, Rows], steps: Timeline, steady: Timeline) -> Iterator[TelemetryIssue]:
+def _clock_changes(rows: DeviceRows, steps: Timeline, steady: Timeline) -> Iterator[TelemetryIssue]:
     changes: list[tuple[float, float, float, str]] = []
     for each, known in rows.items():
         clocks = [(at, gpu.clock_mhz) for at, gpu in steady.running(known) if gpu.clock_mhz]
@@ -122,7 +123,7 @@ def changed_levels(values: Sequence[tuple[float, float]]) -> list[tuple[float, f
     before it; of neighboring candidates the clearest counts.
     """
     known = [value for _, value in values]
-    candidates: list[tuple[float, int, float, float]] = []
+    candidates = []
     for place in range(SIDE, len(known) - SIDE + 1):
         before, after = known[place - SIDE : place], known[place : place + SIDE]
         low, high = statistics.median(before), statistics.median(after)
@@ -145,7 +146,7 @@ def _deviations(values: Sequence[float]) -> float:
     return sum(abs(value - level) for value in values)
 
 
-def _slower_gpus(rows: Mapping[str, Rows], steady: Timeline) -> Iterator[TelemetryIssue]:
+def _slower_gpus(rows: DeviceRows, steady: Timeline) -> Iterator[TelemetryIssue]:
     means = {}
     for each, known in rows.items():
         clocks = [gpu.clock_mhz for _, gpu in steady.running(known) if gpu.clock_mhz]
@@ -167,7 +168,7 @@ _COUNTERS = (
 )
 
 
-def _errors(rows: Mapping[str, Rows], steps: Timeline) -> Iterator[TelemetryIssue]:
+def _errors(rows: DeviceRows, steps: Timeline) -> Iterator[TelemetryIssue]:
     for each, known in rows.items():
         for field, code, words, severity in _COUNTERS:
             counts = [(at, count) for at, gpu in known if (count := getattr(gpu, field)) is not None]
@@ -184,14 +185,14 @@ def _errors(rows: Mapping[str, Rows], steps: Timeline) -> Iterator[TelemetryIssu
             yield _issue("xid", text, steps, xids[0][0], xids[-1][0], rows, [each], value=xids[0][1], whole=False)
 
 
-def _lost(rows: Mapping[str, Rows], samples: Sequence[Sample], steps: Timeline) -> Iterator[TelemetryIssue]:
+def _lost(rows: DeviceRows, samples: Sequence[Sample], steps: Timeline) -> Iterator[TelemetryIssue]:
     for each, known in rows.items():
         if known and sum(sample.at > known[-1][0] for sample in samples) > LEAST_READINGS:
             text = f"GPU {short_id(each)} stopped responding to the driver"
             yield _issue("gpu-lost", text, steps, known[-1][0], samples[-1].at, rows, [each], whole=False)
 
 
-def _narrow_links(rows: Mapping[str, Rows]) -> Iterator[TelemetryIssue]:
+def _narrow_links(rows: DeviceRows) -> Iterator[TelemetryIssue]:
     for each, known in rows.items():
         # A link rests at a lower speed, but keeps its lanes.
         widths = [gpu.pcie_width for _, gpu in known if gpu.pcie_width]
@@ -201,7 +202,7 @@ def _narrow_links(rows: Mapping[str, Rows]) -> Iterator[TelemetryIssue]:
             yield TelemetryIssue(code="pcie-narrow", text=text, device=each, value=max(widths), expected=top)
 
 
-def _shared_gpus(rows: Mapping[str, Rows], steps: Timeline, pid: int | None) -> Iterator[TelemetryIssue]:
+def _shared_gpus(rows: DeviceRows, steps: Timeline, pid: int | None) -> Iterator[TelemetryIssue]:
     """Yield processes that come to a GPU after the training has begun: those before it are memory held by others."""
     for each, known in rows.items():
         at_start = next((set(gpu.pids) for _, gpu in known if gpu.pids), set())
@@ -242,7 +243,7 @@ def cpu_shares(samples: Sequence[Sample], start: float, end: float) -> dict[str,
     What the training itself uses is known of some readings only, so others' share is that between two of those.
     """
     known = [(sample.at, sample.cpu) for sample in samples if sample.cpu is not None]
-    shares: dict[str, float] = {}
+    shares = {}
     if looked := _looked(samples, start, end):
         (_, first), (_, last) = looked
         shares["others"] = min(last.share_of_others(first), 1.0)
@@ -290,13 +291,13 @@ def _cpu_clock(samples: Sequence[Sample], steps: Timeline, steady: Timeline) -> 
 
 
 def _grouped(
-    rows: Mapping[str, Rows], kind: Callable[[GpuState], object], *, least: int = LEAST_READINGS
+    rows: DeviceRows, kind: Callable[[GpuState], object], *, least: int = LEAST_READINGS
 ) -> Iterator[tuple[tuple, list[str], float, float]]:  # type: ignore[type-arg]
     """Yield (kind, GPUs, first reading, last reading) for readings in a row are of one kind; None is none.
 
     GPUs whose times begin and end within a reading of each other are put together.
     """
-    runs: list[tuple[object, str, float, float]] = []
+    runs = []
     for each, known in rows.items():
         for value, group in itertools.groupby(known, key=lambda row: kind(row[1])):
             times = [at for at, _ in group]
@@ -315,7 +316,7 @@ def _issue(
     steps: Timeline,
     first: float,
     last: float,
-    rows: Mapping[str, Rows],
+    rows: DeviceRows,
     devices: Sequence[str],
     *,
     whole: bool = True,
@@ -330,7 +331,7 @@ def _issue(
     return TelemetryIssue(code=code, text=text, first_step=window[0], last_step=window[1], device=device, **fields)  # type: ignore[arg-type]
 
 
-def _on(devices: Sequence[str], rows: Mapping[str, Rows]) -> str:
+def _on(devices: Sequence[str], rows: DeviceRows) -> str:
     """Return which of several GPUs; nothing for all of them."""
     if len(devices) == len(rows):
         return ""

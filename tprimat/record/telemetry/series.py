@@ -91,7 +91,7 @@ def _rates(
 ) -> list[float | None]:
     """Return a rate for each entry: between the last reading before it and the first one after it."""
     times = [at for at, _ in rows]
-    values: list[float | None] = []
+    values = []
     for low, high in itertools.pairwise(edges):
         first, last = max(bisect.bisect_right(times, low) - 1, 0), min(bisect.bisect_left(times, high), len(times) - 1)
         rises = last > first and rows[last][1].total_s > rows[first][1].total_s

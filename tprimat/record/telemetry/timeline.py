@@ -65,6 +65,10 @@ class Timeline:
                 joined.append((start, end))
         return joined
 
+    def running_s(self) -> float:
+        """Return the time in which steps ran, s."""
+        return sum(end - start for start, end in self.intervals())
+
     def running(self, rows: Sequence[tuple[float, _Reading]]) -> list[tuple[float, _Reading]]:
         """Return those of some rows, with their times first, that were read while steps ran."""
         intervals = self.intervals()

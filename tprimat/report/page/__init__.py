@@ -11,7 +11,6 @@ import gzip
 from collections.abc import Container, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -22,6 +21,7 @@ from tprimat.report.page.markup import Control, Fold, Part, Writer, json_text
 from tprimat.report.page.view import View, wall_times
 from tprimat.report.plot.colors import PARTS
 from tprimat.report.verdict import Report
+from tprimat.results.fields import JsonObject
 from tprimat.text import counted, plain
 
 _HERE = Path(__file__).parent
@@ -61,11 +61,11 @@ def _packed(content: bytes) -> str:
     return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode("ascii")
 
 
-def data(view: View) -> dict[str, Any]:
+def data(view: View) -> JsonObject:
     """Return all that page.js draws, looks up and computes with; golden files of the tests hold it."""
     comparison = view.comparison
     grids = [windows.grid(answer.group) for answer in view.answers]
-    values: dict[str, Any] = {
+    values = {
         "palettes": {"systems": view.tones, "parts": PARTS},
         "systems": [
             {"name": placed.name, "model": plain(placed.model.title), "color": placed.field, "dash": placed.dash}

@@ -6,9 +6,8 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from tprimat.analysis.intervals import level
+from tprimat.analysis.intervals import Bounds, level
 from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Ratio, SystemResult
 from tprimat.compare.caveats import CODES
@@ -20,6 +19,7 @@ from tprimat.report.page.view import Placed, View
 from tprimat.report.plot import charts
 from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
 from tprimat.report.verdict import Answer, speedup_text
+from tprimat.results.fields import JsonObject
 from tprimat.text import capitalized, counted, join_names
 
 MOST_ANSWERS = 4
@@ -51,7 +51,7 @@ class Chip:
     texts: tuple[str, ...]
 
 
-def values(view: View) -> dict[str, Any]:
+def values(view: View) -> JsonObject:
     """Return what templates/card.html shows; its border says how certain the answer is.
 
     Several models are a row each below one headline.
@@ -89,7 +89,7 @@ def values(view: View) -> dict[str, Any]:
 def _answer(view: View, answer: Answer, *, several: bool) -> Iterator[Part]:
     verdict, leaders = answer.verdict, answer.group.leaders
     if several:
-        texts: list[Inline] = [Strong(f"{answer.title}:"), " ", *_headline(verdict.headline)]
+        texts = [Strong(f"{answer.title}:"), " ", *_headline(verdict.headline)]
         if view.headline and leaders is not None:
             texts[2:] = [f"{leaders.system.name} vs {leaders.baseline.name}"]
         yield Paragraph([*texts, f", {verdict.certainty}"] if verdict.certainty else texts)
@@ -114,7 +114,7 @@ def _headline(text: str) -> list[Inline]:
     return [text] if amount is None else [text[: amount.start()], Strong(amount[0]), text[amount.end() :]]
 
 
-def _scale(view: View) -> tuple[float, float]:
+def _scale(view: View) -> Bounds:
     """Return the ends of the axis of all speedups on the page, so that equal lengths are equal speedups."""
     leaders = [each.group.leaders for each in view.answers]
     bounds = [pair.ratio.bounds for pair in leaders if pair is not None and pair.ratio is not None]
@@ -143,15 +143,15 @@ def _interval(ratio: Ratio, color: int, scale: tuple[float, float]) -> Control:
     )
 
 
-def _throughput(view: View, answer: Answer) -> dict[str, Any]:
+def _throughput(view: View, answer: Answer) -> JsonObject:
     """Return bars of throughput with the interval of each system, and none for a system that is excluded."""
     shown = answer.group.systems[:LISTED]
     bars = charts.throughput(shown).bars
     longest = max(bar.bounds.high if bar.bounds else bar.value or 0.0 for bar in bars)
 
-    def drawn(bar: charts.Bar) -> dict[str, Any]:
+    def drawn(bar: charts.Bar) -> JsonObject:
         system, bounds, runs = view.of(bar.system), bar.bounds, counted(len(bar.system.valid_runs), "run")
-        values: dict[str, Any] = dict.fromkeys(("tip", "fill", "width", "is_open"), "")
+        values: JsonObject = dict.fromkeys(("tip", "fill", "width", "is_open"), "")
         values |= {"color": system.field, "name": system.name, "text": bar.text}
         if bar.value is None:
             values["text"] = f"{rate_of(bar.system)}{' (excluded)' if bar.system.exclusion else ''}"
@@ -173,7 +173,7 @@ def _rate(system: SystemResult) -> float:
     return 0.0 if system.exclusion is not None else system.value(RATE) or 0.0
 
 
-def cost_values(view: View) -> dict[str, Any]:
+def cost_values(view: View) -> JsonObject:
     """Return what page.js computes costs with: USD per amount of work at $1 an hour, and the sentences of each pair."""
     comparison = view.comparison
     systems = [
@@ -194,7 +194,7 @@ def cost_values(view: View) -> dict[str, Any]:
     return {"systems": systems, "pairs": pairs}
 
 
-def _cost(view: View) -> dict[str, Any] | None:
+def _cost(view: View) -> JsonObject | None:
     """Return who costs less per token, and a price field for each name; None if no system has a throughput."""
     prices, several = view.comparison.prices, len(view.answers) > 1
     if not any(answer.group.leaders or len(answer.group.systems) == 1 for answer in view.answers):
@@ -267,8 +267,7 @@ def _label(caveat: Caveat) -> str:
     words = caveat.code.replace("disturbed", "other-programs-were-running").split("-")
     starts = [caveat.text.partition(mark)[0] for mark in ("; ", " (", ": ", ", ")]
     telling = (each for each in starts if len(each) <= LONGEST_CHIP and any(word[:5] in each for word in words))
-    text = next(telling, " ".join(words).replace("bf16", "BF16"))
-    return capitalized(text)
+    return capitalized(next(telling, " ".join(words).replace("bf16", "BF16")))
 
 
 def _passed(view: View) -> Iterator[Chip]:

@@ -104,11 +104,11 @@ def _line_chart(kind: str, chart: LineChart, traces: Sequence[Trace], height: in
 
 
 def _traces(view: View, runs: Sequence[PlacedRun], chart: LineChart) -> list[Trace]:
-    placed = {id(each.result): each for each in runs}
-    traces: list[Trace] = []
+    placed = {each.result: each for each in runs}
+    traces = []
     first_runs: dict[int, int] = {}
     for line in chart.lines:
-        each = placed[id(line.result)]
+        each = placed[line.result]
         trace = {"run": each.index, "system": each.system, "x": chart.xs, "y": chart.ys, "index": _thinned(line, chart)}
         if line.is_excluded:
             traces.append({**trace, "part": "excluded"})
@@ -122,8 +122,8 @@ def _traces(view: View, runs: Sequence[PlacedRun], chart: LineChart) -> list[Tra
 
 def _segments(each: PlacedRun) -> list[Trace]:
     run, last = each.result.run, each.result.summary.steady.last_step or 0
-    traces: list[Trace] = []
-    outliers: list[int] = []
+    traces = []
+    outliers = []
     for segment in each.result.summary.segments:
         within = range(bisect_left(run.steps, segment.first_step), bisect_right(run.steps, segment.last_step))
         times = {index: time for index in within if (time := run.step_times[index]) is not None}
@@ -143,12 +143,12 @@ def _segments(each: PlacedRun) -> list[Trace]:
 
 def memory(placed: Sequence[Placed]) -> Chart | None:
     """Return bars of each kind of memory, to the average and to the peak; page.js puts those of a kind together."""
-    of_system = {id(each.system): each for each in placed}
+    of_system = {each.system: each for each in placed}
     # Two systems may have one name once they are cut: a zero-width space makes them two for the axis.
     bars = [
         {
             "kind": described.KINDS.index(bar.kind),
-            "system": (each := of_system[id(bar.system)]).index,
+            "system": (each := of_system[bar.system]).index,
             "name": broken(each.name) + "\u200b" * each.index,
             "average": bar.average,
             "peak": bar.peak,

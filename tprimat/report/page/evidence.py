@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
 
@@ -20,13 +19,14 @@ from tprimat.report.page.view import Placed, PlacedRun, View
 from tprimat.report.rates import RATE, rate, rate_unit
 from tprimat.report.tables import steady_steps, titled
 from tprimat.report.verdict import METHODS, speedup_text
+from tprimat.results.fields import JsonObject
 from tprimat.results.run import PerformanceMetrics
 from tprimat.text import plain
 
 _HEADER = ("Metric", "Value", "How")
 
 
-def results(view: View) -> list[dict[str, Any]]:
+def results(view: View) -> list[JsonObject]:
     """Return the runs as they were read, each with the file that holds it: what can be downloaded."""
     digests = {file.name: file.sha256 for file in view.comparison.files}
     return [
@@ -75,7 +75,7 @@ def section(view: View) -> Iterator[Part]:
     if len(view.runs) < every:
         yield Paragraph(f"Shown: {len(view.runs)} of {every} runs. The others are in the result files.")
     pairs = [pair for pair in view.pairs if view.of(pair.system).runs]
-    ratios = [(view.pair_anchors[id(pair)], _pair(view, pair)) for pair in pairs]
+    ratios = [(view.pair_anchors[pair], _pair(view, pair)) for pair in pairs]
     if ratios:
         yield Fold(f"Ratios ({len(ratios)})", _table(ratios, "Ratios", "Pair", "Value", "How"), len(ratios) == 1)
     for placed in view.systems:

@@ -37,14 +37,14 @@ def results(view: View) -> Iterator[Part]:
 
 
 def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> Table:
-    ratios = {id(pair.system): view.pair_anchors[id(pair)] for pair in group.pairs}
+    ratios = {pair.system: view.pair_anchors[pair] for pair in group.pairs}
 
     def cell(row: tables.Row, index: int) -> Content:
         system, found = group.systems[index], row.cells[index]
         placed = view.of(system)
         anchor = evidence.title_anchor(placed, row.title)
         if row.title.startswith("Speedup"):
-            anchor = ratios.get(id(system), anchor)
+            anchor = ratios.get(system, anchor)
         missing = found.text in (units.UNKNOWN, untimed(system)) or not placed.runs
         return [Link(found.text, "" if missing else anchor), Marks(found.notes)]
 
@@ -151,8 +151,8 @@ def breakdown(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part
 def pairs(view: View) -> list[Pair]:
     """Return the pairs that the page shows in detail, those of the headlines first."""
     leaders = [answer.group.leaders for answer in view.answers if answer.group.leaders is not None]
-    first = set(map(id, leaders))
-    return [*leaders, *(pair for pair in view.pairs if id(pair) not in first)]
+    first = set(leaders)
+    return [*leaders, *(pair for pair in view.pairs if pair not in first)]
 
 
 _STATUSES = {
@@ -168,7 +168,7 @@ def config_diff(view: View) -> Iterator[Part]:
     every = pairs(view)
     for number, pair in enumerate(every[:MOST_PAIRS]):
         names = [view.title(view.of(system)) for system in (pair.system, pair.baseline)]
-        parts: list[Part] = []
+        parts = []
         for status, title in _STATUSES.items():
             rows = [
                 [entry.title, *(text or units.UNKNOWN for text in reversed(entry.values))]

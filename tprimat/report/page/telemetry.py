@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tprimat.report.page.view import PlacedRun, chart_text
+from tprimat.results.fields import JsonObject
 from tprimat.text import plain
 
 PANEL_HEIGHT = 120
@@ -26,9 +26,9 @@ PANELS = (
 MOST_PANELS = 3
 
 
-def panels(runs: Sequence[PlacedRun]) -> list[dict[str, Any]]:
+def panels(runs: Sequence[PlacedRun]) -> list[JsonObject]:
     """Return the panels of the runs: title, unit, and the series of each run that has it."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, JsonObject] = {}
     for kind, unit, title, series in PANELS:
         traces = [
             {"run": each.index, "system": each.system, "series": series}
@@ -40,7 +40,7 @@ def panels(runs: Sequence[PlacedRun]) -> list[dict[str, Any]]:
     return list(found.values())[:MOST_PANELS]
 
 
-def events(runs: Sequence[PlacedRun]) -> list[dict[str, Any]]:
+def events(runs: Sequence[PlacedRun]) -> list[JsonObject]:
     """Return the steps of each system in which a warning holds, each once, with the first one's words."""
     found: dict[int, list[tuple[float, float, str]]] = {}
     for each in runs:
@@ -48,7 +48,7 @@ def events(runs: Sequence[PlacedRun]) -> list[dict[str, Any]]:
             if issue.severity == "warning" and issue.first_step is not None and issue.last_step is not None:
                 row = issue.first_step - 0.5, issue.last_step + 0.5, chart_text(issue.sentence)
                 found.setdefault(each.system, []).append(row)
-    marked: list[dict[str, Any]] = []
+    marked: list[JsonObject] = []
     for system, rows in found.items():
         first = len(marked)
         for start, end, text in sorted(rows, key=lambda row: (row[0], -row[1])):
@@ -60,7 +60,7 @@ def events(runs: Sequence[PlacedRun]) -> list[dict[str, Any]]:
     return marked
 
 
-def note(names: Sequence[str], marked: Sequence[dict[str, Any]]) -> str:
+def note(names: Sequence[str], marked: Sequence[JsonObject]) -> str:
     """Return what the marks are, in words."""
     if not marked:
         return ""

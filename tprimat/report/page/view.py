@@ -7,7 +7,7 @@ import html
 import textwrap
 
 from tprimat.compare import ModelComparison, Pair, RunResult, SystemResult
-from tprimat.report.plot.colors import Tone, colors_of
+from tprimat.report.plot.colors import colors_of
 from tprimat.report.tables import Footnotes
 from tprimat.report.verdict import Report
 from tprimat.results.run import Run
@@ -67,7 +67,7 @@ class View:
         self.pairs: list[Pair] = comparison.pairs
         self.names = comparison.system_names
         colors = colors_of({system.name: system for system in reversed(comparison.systems)})
-        self.tones: list[Tone] = [colors[name].tone for name in self.names]
+        self.tones = [colors[name].tone for name in self.names]
         most = max(1, MOST_RUNS // max(1, len(comparison.systems)))
         for model in comparison.models:
             for system in model.systems:
@@ -85,13 +85,13 @@ class View:
                         runs=tuple(range(first, len(self.runs))),
                     )
                 )
-        self._places = {id(placed.system): placed for placed in self.systems}
-        # Where the evidence of a ratio is, by the id of its pair.
-        self.pair_anchors = {id(pair): f"p{index}" for index, pair in enumerate(self.pairs)}
+        self._places = {placed.system: placed for placed in self.systems}
+        # Where the evidence of a ratio is, by its pair.
+        self.pair_anchors = {pair: f"p{index}" for index, pair in enumerate(self.pairs)}
 
     def of(self, system: SystemResult) -> Placed:
         """Return the place of a system."""
-        return self._places[id(system)]
+        return self._places[system]
 
     def of_model(self, model: ModelComparison) -> list[Placed]:
         """Return the systems of a model."""

@@ -10,7 +10,6 @@ import dataclasses
 import itertools
 import statistics
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from tprimat import units
 from tprimat.compare import Group, Pair, SystemResult
@@ -19,6 +18,7 @@ from tprimat.report.page.markup import Control, Fold, Part
 from tprimat.report.page.view import MOST_RUNS, View
 from tprimat.report.rates import RATE, rate, rate_of
 from tprimat.report.tables import versus
+from tprimat.results.fields import JsonObject
 from tprimat.results.run import Run
 
 STOPS = 26
@@ -62,16 +62,16 @@ def grid(group: Group) -> Grid | None:
         return None
     # No window is longer than the shortest run.
     found = stops(min(result.run.steps[-1] for _, result in results))
-    windows = {id(system): _rates(system, found) for system in usable}
-    nothing: Values = ((None,) * len(found),) * len(found)
-    compared = {id(pair.system) for pair in group.pairs if pair.ratio}
+    windows = {system: _rates(system, found) for system in usable}
+    nothing = ((None,) * len(found),) * len(found)
+    compared = {pair.system for pair in group.pairs if pair.ratio}
     ratios = []
     for system in group.systems:
-        rows = zip(windows[id(system)], windows[id(group.baseline)], strict=True) if id(system) in compared else ()
+        rows = zip(windows[system], windows[group.baseline], strict=True) if system in compared else ()
         cells = (zip(*each, strict=True) for each in rows)
         quotients = tuple(tuple(own / other if own and other else None for own, other in each) for each in cells)
         ratios.append(quotients or nothing)
-    return Grid(found, tuple(windows.get(id(system), nothing) for system in group.systems), tuple(ratios))
+    return Grid(found, tuple(windows.get(system, nothing) for system in group.systems), tuple(ratios))
 
 
 def stops(last: int) -> tuple[int, ...]:
@@ -85,7 +85,7 @@ def stops(last: int) -> tuple[int, ...]:
     return tuple(sorted({step for step in {*early, *even} if step < last} | {last}))
 
 
-def values(found: Grid) -> dict[str, Any]:
+def values(found: Grid) -> JsonObject:
     """Return the grid as the page looks it up: texts by begin and end, for windows that hold enough steps."""
 
     def texts(tables: tuple[Values, ...], form: Callable[[float], str]) -> list[list[list[str | None]]]:
@@ -107,10 +107,10 @@ def section(view: View, group: Group) -> Iterator[Part]:
     number = next(index for index, answer in enumerate(view.answers) if answer.group is group)
     # All steps but the first one.
     begin, end = 1 if len(found.stops) > 2 else 0, len(found.stops) - 1
-    pairs = {id(pair.system): pair for pair in group.pairs}
+    pairs = {pair.system: pair for pair in group.pairs}
     rows: list[list[Content]] = []
     for index, system in enumerate(group.systems):
-        value, own = found.rates[index][begin][end], pairs.get(id(system))
+        value, own = found.rates[index][begin][end], pairs.get(system)
         ratios: list[Content] = ["1.00× (baseline)"] * 2
         if own is not None:
             ratio = found.ratios[index][begin][end]

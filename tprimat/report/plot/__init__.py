@@ -31,7 +31,7 @@ MOST_SYSTEMS, MOST_LINES = 30, 12
 
 TITLE_POINTS, SEVERAL_POINTS, SUBTITLE_POINTS = 14, 12, 10.5
 
-STYLE: dict[Any, Any] = {
+STYLE = {
     "font.family": "sans-serif",
     "font.size": 9.5,
     "axes.titleweight": "bold",
@@ -122,10 +122,10 @@ def figure(report: Report, *, layout: Layout = "standard") -> Figure:
     items = items_of(report.comparison)[:MOST_SYSTEMS]
     sheet = Sheet()
     _titles(sheet, report)
-    models = list(dict.fromkeys(id(item.model) for item in items))
+    models = list(dict.fromkeys(item.model for item in items))
     # The first items of each model have lines.
     each = max(1, MOST_LINES // max(1, len(models)))
-    few = [item for model in models for item in [item for item in items if id(item.model) == model][:each]]
+    few = [item for model in models for item in [item for item in items if item.model == model][:each]]
     throughput, average = bars.speeds(sheet, items, side_by_side=layout == "standard")
     steps, loss = lines.step_times(few), lines.loss(few)
     memory = bars.memory(sheet, items)

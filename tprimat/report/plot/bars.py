@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tprimat.analysis.intervals import level
+from tprimat.compare import SystemResult
 from tprimat.report.plot import charts
 from tprimat.report.plot.charts import NOT_MEASURED, BarChart
 from tprimat.report.plot.items import Item
@@ -58,8 +60,8 @@ def speeds(sheet: Sheet, items: Sequence[Item], *, side_by_side: bool) -> list[P
     systems = [item.system for item in items]
     described = charts.throughput(systems), charts.average_step_times(systems)
     missing = [bar for chart in described for bar in chart.bars if bar.value is None]
-    reasons = {id(bar.system): sheet.wrapped(bar.text, REASON) for bar in missing}
-    rows = _rows(sheet, items, lambda item: TEXT_LINE * len(reasons.get(id(item.system), ())))
+    reasons = {bar.system: sheet.wrapped(bar.text, REASON) for bar in missing}
+    rows = _rows(sheet, items, lambda item: TEXT_LINE * len(reasons.get(item.system, ())))
     panels: list[Panel | None] = []
     for chart in described:
         is_shown = any(bar.value is not None for bar in chart.bars)
@@ -68,12 +70,12 @@ def speeds(sheet: Sheet, items: Sequence[Item], *, side_by_side: bool) -> list[P
     return panels
 
 
-def _speed(sheet: Sheet, rows: Sequence[Row], chart: BarChart, reasons: Mapping[int, Sequence[str]]) -> Panel:
-    bars = {id(bar.system): bar for bar in chart.bars}
+def _speed(sheet: Sheet, rows: Sequence[Row], chart: BarChart, reasons: Mapping[SystemResult, Sequence[str]]) -> Panel:
+    bars = {bar.system: bar for bar in chart.bars}
     counts = {len(bar.system.valid_runs) for bar in chart.bars if bar.value is not None}
-    known = [(id(row.item.model), bars[id(row.item.system)].value or 0) for row in rows if row.item]
+    known = [(row.item.model, bars[row.item.system].value or 0) for row in rows if row.item]
     # Sorted, the longest bar of each model is what stays in the dictionary.
-    longest = {model: value for model, value in sorted(known) if value}
+    longest = {model: value for model, value in sorted(known, key=operator.itemgetter(1)) if value}
     is_relative = max(longest.values()) > FAR * min(longest.values())
 
     def draw(axes: Axes, width: float) -> None:
@@ -81,11 +83,11 @@ def _speed(sheet: Sheet, rows: Sequence[Row], chart: BarChart, reasons: Mapping[
         for row in rows:
             if row.item is None:
                 continue
-            bar = bars[id(row.item.system)]
+            bar = bars[row.item.system]
             if bar.value is None:
-                _beside(axes, 0, row.y, "\n".join(reasons[id(bar.system)]), "italic")
+                _beside(axes, 0, row.y, "\n".join(reasons[bar.system]), "italic")
                 continue
-            unit = longest[id(row.item.model)] if is_relative else 1.0
+            unit = longest[row.item.model] if is_relative else 1.0
             end = value = bar.value / unit
             _bar(axes, row.item, row.y, value, THICKNESS)
             if bar.bounds is None and max(counts) > 1:
@@ -120,11 +122,11 @@ def memory(sheet: Sheet, items: Sequence[Item]) -> Panel | None:
     bars = charts.memory([item.system for item in items])
     if not bars:
         return None
-    own = {id(item.system): [bar for bar in bars if bar.system is item.system] for item in items}
-    measured = [item for item in items if own[id(item.system)]]
+    own = {item.system: [bar for bar in bars if bar.system is item.system] for item in items}
+    measured = [item for item in items if own[item.system]]
     missing = len(items) - len(measured) if len(items) > MOST_UNMEASURED else 0
     items = measured if missing else items
-    rows = _rows(sheet, items, lambda item: KIND * len(own[id(item.system)]))
+    rows = _rows(sheet, items, lambda item: KIND * len(own[item.system]))
     several = len({bar.kind for bar in bars}) > 1
     values = {value for bar in bars for value in (bar.peak, bar.average) if value is not None}
     # Bars of unlike length have unlike numbers.
@@ -136,7 +138,7 @@ def memory(sheet: Sheet, items: Sequence[Item]) -> Panel | None:
         for row in rows:
             if row.item is None:
                 continue
-            of_item = own[id(row.item.system)]
+            of_item = own[row.item.system]
             if not of_item:
                 _beside(axes, 0, row.y, NOT_MEASURED, "italic")
             for index, bar in enumerate(of_item):
@@ -157,8 +159,8 @@ def memory(sheet: Sheet, items: Sequence[Item]) -> Panel | None:
 
 def _rows(sheet: Sheet, items: Sequence[Item], least: Callable[[Item], float]) -> list[Row]:
     """Return the rows from top to bottom, a heading before each model if there are several."""
-    several = len({(id(item.model), item.title) for item in items}) > 1
-    rows: list[Row] = []
+    several = len({(item.model, item.title) for item in items}) > 1
+    rows = []
     y, last = 0.0, ""
     for item in items:
         if several and item.title != last:

@@ -180,7 +180,7 @@ def average_step_times(systems: Sequence[SystemResult]) -> BarChart:
             shown += plus_minus(bounds.low, bounds.high) or f" [{text(bounds.low)}–{text(bounds.high)}]"
         bars.append(_bar(system, value, shown, bounds))
     # Another model has other steps by its nature: only those of one model are compared.
-    work: dict[object, list[tuple[int | None, ...]]] = defaultdict(list)
+    work = defaultdict(list)
     for system in systems:
         if system.value(STEP_TIME) is not None:
             config = system.run.training_config
@@ -275,7 +275,7 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
 
 def loss(runs: Sequence[Series], over: Literal["tokens", "wall"]) -> LineChart | None:
     """Return loss over tokens or training time, with the entropy of the data if it is known; None without any."""
-    lines: list[Line] = []
+    lines = []
     values = array("d")
     most = 0.0
     for system, result in runs:

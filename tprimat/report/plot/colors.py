@@ -77,9 +77,9 @@ def colors_of_gpus(names: Mapping[str, tuple[str | None, str]]) -> dict[str, Col
 
 def _assigned(preferred: Mapping[str, tuple[str | None, int | None]]) -> dict[str, Color]:
     """Return a color for each name, from its vendor and the number of its tone, None if it has none of its own."""
-    found: dict[str, Color] = {}
+    found = {}
     uses = {vendor: [0] * len(tones) for vendor, tones in TONES.items()}
-    later: list[tuple[str, str | None]] = []
+    later = []
     for name, (vendor, first) in preferred.items():
         if first is None or uses[vendor][first]:
             later.append((name, vendor))

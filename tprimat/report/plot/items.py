@@ -45,11 +45,11 @@ def items_of(comparison: Comparison) -> list[Item]:
     several = len(comparison.models) > 1
     items = []
     for index, model in enumerate(comparison.models):
-        speedups: dict[int, str] = {}
+        speedups: dict[SystemResult, str] = {}
         for group in model.groups:
             # Intervals are in the tables: beside bars they would take a third of them.
-            compared = {id(pair.system): tables.versus(pair).partition(" [")[0] for pair in group.pairs if pair.ratio}
-            speedups |= {id(group.baseline): "baseline", **compared} if compared else {}
+            compared = {pair.system: tables.versus(pair).partition(" [")[0] for pair in group.pairs if pair.ratio}
+            speedups |= {group.baseline: "baseline", **compared} if compared else {}
         for title, system in ((each.title, system) for each in model.groups for system in each.systems):
             number = numbers[system.name]
             # matplotlib leaves labels that begin with an underscore out of legends.
@@ -60,7 +60,7 @@ def items_of(comparison: Comparison) -> list[Item]:
                     system=system,
                     title=title,
                     label=f"{name}, {plain(model.short_title)}" if several else name,
-                    speedup=speedups.get(id(system), ""),
+                    speedup=speedups.get(system, ""),
                     color=colors[system.name].tone.light,
                     marker=MARKERS[number % len(MARKERS)],
                     hatch=HATCHES[number % len(HATCHES)],

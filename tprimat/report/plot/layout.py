@@ -143,7 +143,7 @@ class Sheet:
         columns = max(1, min(MOST_COLUMNS, int(room / (max(map(self.width, labels)) + KEY))))
         texts = ["\n".join(self.wrapped(label, room - KEY)) for label in labels]
         self.y += GAP / 2
-        place: dict[str, Any] = {"bbox_to_anchor": (MARGIN, -self.y), "bbox_transform": self._from_top}
+        place = {"bbox_to_anchor": (MARGIN, -self.y), "bbox_transform": self._from_top}
         drawn = self.figure.legend(handles, texts, loc="upper left", ncols=columns, **place)
         self.y += drawn.get_window_extent(self._renderer).height / DPI
 

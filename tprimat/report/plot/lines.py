@@ -34,7 +34,7 @@ FEW = 40
 LEAST_TICKS = 3
 """Numbers that a logarithmic axis has at least."""
 
-FURTHER: dict[str, Any] = {"marker": None, "linewidth": 0.6}
+FURTHER = {"marker": None, "linewidth": 0.6}
 EXCLUDED: dict[str, Any] = {"marker": None, "linewidth": 0.9, "linestyle": (0, (1, 1.5)), "alpha": 0.6}
 """Line styles of a system's further runs and of excluded records, which differ without color, too."""
 
@@ -129,7 +129,7 @@ def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.12g}")
     for item in items:
         own = [line for line in chart.lines if line.system is item.system]
-        if len({id(line.result) for line in own}) >= BAND_FROM:
+        if len({line.result for line in own}) >= BAND_FROM:
             _band(axes, chart, [line for line in own if not line.is_excluded], item)
             own = [line for line in own if line.is_excluded and line.result is own[0].result]
         for line in own:
