@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tprimat.errors import ExitStatus, TensorPrimatError
-from tprimat.text import for_encoding, plain
+from tprimat.text import for_encoding, plain, runnable
 
 WIDEST = 200
 """Columns; wider lines would only add white space."""
@@ -153,6 +153,7 @@ def note(text: str, *, weakens: bool = False) -> None:
 
     One that weakens what is measured, or loses some of it, is printed as a warning with --quiet.
     """
+    text = runnable(text)
     current().notes.append(plain(text))
     if weakens:
         warn(text)

@@ -6,9 +6,13 @@ plain() alone decides which characters reach a terminal, a plot or a page; a for
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tprimat.location import REPOSITORY
 
 _ESCAPE_SEQUENCES = re.compile(
     # CSI: colors, cursor, clearing the screen.
@@ -31,10 +35,39 @@ _ASCII = {
 }
 
 
+_COMMAND = re.compile(r"(?<!-m )(?<![\w./-])tprimat(?= [a-z])")
+_REQUIREMENTS = re.compile(r"(?<=pip install -r )requirements[\w-]*\.txt")
+_COMMANDS = {
+    "benchmark": "benchmark",
+    "compare_results": "compare",
+    "enhanced_metrics": "efficiency",
+    "extract_primus_metrics": "extract-primus",
+}
+"""Of the scripts at the root of a clone, what each does."""
+_SCRIPT = re.compile(rf"(?<![\w./-])(?:\./|python3 )({'|'.join(_COMMANDS)})\.py")
+
+
 def runnable(text: str) -> str:
-    """Return advice with its `tprimat COMMAND` as it can be typed: who calls a script of a clone has no tprimat."""
-    is_clone = re.search(r"(?:tprimat[/\\]__main__|(?:^|[/\\])(?!__main__)[^/\\]*)\.py$", sys.argv[0])
-    return re.sub(r"(?<!-m )(?<![\w./-])tprimat(?= [a-z])", "python3 -m tprimat", text) if is_clone else text
+    """Return advice with its `tprimat COMMAND`, `./SCRIPT.py` and `-r requirements` as they can be typed here.
+
+    In a clone's directory its scripts are there, and tprimat is a module of this name. Elsewhere it is the installed
+    command, or the clone's by its path, and does what the scripts do.
+    """
+    is_script = re.search(r"(?:tprimat[/\\]__main__|(?:^|[/\\])(?!__main__)[^/\\]*)\.py$", sys.argv[0])
+    try:
+        here, script = Path.cwd(), Path(sys.argv[0]).resolve()
+    except OSError:  # the current directory is gone
+        return text
+    is_ours = script.is_relative_to(REPOSITORY)
+    # Any other script is the user's own, which imports tprimat.
+    program = "python3 -m tprimat" if is_script else "tprimat"
+    if here != (REPOSITORY if is_ours or not is_script else script.parent):
+        if is_script and is_ours and "tprimat" not in sys.orig_argv:
+            program = shlex.join(["python3", str(REPOSITORY / "tprimat" / "__main__.py")])
+        text = _SCRIPT.sub(lambda found: f"tprimat {_COMMANDS[found[1]]}", text)
+        if (REPOSITORY / "requirements.txt").exists():
+            text = _REQUIREMENTS.sub(lambda found: shlex.quote(str(REPOSITORY / found[0])), text)
+    return _COMMAND.sub(lambda _: program, text)
 
 
 def plain(text: object, limit: int | None = None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 from collections.abc import Sequence
 
 from tprimat import console, units
@@ -13,7 +14,7 @@ from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.importer import ImportedResult
 from tprimat.report import terminal, traces
 from tprimat.results.run import Run
-from tprimat.text import plain, shortened
+from tprimat.text import plain, runnable, shortened
 
 NARROWEST = 20
 """Columns for the name of a log."""
@@ -105,7 +106,8 @@ def show_table(results: Sequence[ImportedResult]) -> None:
     for line in console.table([(shortened(title, room), cell) for title, cell in zip(titles, cells, strict=True)]):
         info(line)
     saved = plain(str(results[0].path.parent))
-    info(f"{len(results)} results saved in {saved}, with their warnings; to compare them: ./compare_results.py {saved}")
+    command = runnable(f"./compare_results.py {shlex.quote(saved)}")
+    info(f"{len(results)} results saved in {saved}, with their warnings; to compare them: {command}")
 
 
 def _log_format(run: Run) -> str:

@@ -6,6 +6,7 @@ import dataclasses
 import glob
 import os
 import re
+import shlex
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -247,7 +248,7 @@ def _load_logs(
         if logs and any(run.session is None for _, run in live):
             patterns = {f"{Path(log.paths[0]).parent}/*{Path(log.paths[0]).suffix}": None for log in logs}
             rest = " …" if len(patterns) > MOST_PATTERNS else ""
-            words = " ".join([*names, *list(patterns)[:MOST_PATTERNS]])
+            words = shlex.join([*names, *list(patterns)[:MOST_PATTERNS]])
             which = f"{counted(len(logs), 'file')} {UNREAD}"
             inputs.notes.append(f"{which}; to compare the logs too: ./compare_results.py {words}{rest}")
             return
