@@ -41,6 +41,11 @@ HEAD = 1 << 16
 FEWEST_QUOTED = 3
 """Steps that make a training of what a JSON document quotes."""
 
+_OF_RESULTS = ('"schema_version":', '"gpu_info":', '"training_config":', '"performance_metrics":')
+"""Fields of which the first lines of a result have one."""
+
+_OTHERS = "pass a training log; tprimat read --help lists formats, --columns and --pattern read others"
+
 
 def parse_lines(lines: Iterable[Line], name: str) -> list[ParsedLog]:
     """Return the runs that a log holds, in its order. Raises UnreadableError, with its name, for none."""
@@ -78,11 +83,14 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
         raise UnreadableError(name, "is empty", heading="not-a-training-log", hint="name the log of a training")
     if PurePath(name).suffix in (".py", ".sh"):  # whose lines may look like steps
         raise UnreadableError(name, "is a program, not a log", heading="not-a-training-log", hint="pass what it prints")
+    opening = "\n".join(feeder.opening)
     if feeder.opening[0] in CLOSED_BY:
         cut = "" if feeder.document else ": it begins like JSON and is cut off"
-        hint = f"tprimat compare {shlex.quote(name)} compares a result" if feeder.document else "copy the whole file"
+        hint = _OTHERS if feeder.document else "copy the whole file"
+        if feeder.document and any(field in opening for field in _OF_RESULTS):
+            hint = f"tprimat compare {shlex.quote(name)} compares a result"
         raise UnreadableError(name, f"no supported training log in it{cut}", heading="not-a-training-log", hint=hint)
-    if is_binary("\n".join(feeder.opening)):
+    if is_binary(opening):
         why = "no supported training log in it: it is a binary file, such as an image"
         raise UnreadableError(name, why, heading="not-a-training-log", hint="pass the text that the training printed")
     examples = {module.Reader.name: module.__doc__ or "" for module in _MODULES if hasattr(module, "Reader")}
@@ -96,7 +104,7 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
             if nearest.is_table(feeder.opening)
             else f"if these lines are steps, add --pattern {shlex.quote(pattern)} to tprimat read"
             if pattern
-            else "pass a training log; tprimat read --help lists formats, --columns and --pattern read others"
+            else _OTHERS
         ),
     )
 
