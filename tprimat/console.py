@@ -153,11 +153,11 @@ def note(text: str, *, weakens: bool = False) -> None:
 
     One that weakens what is measured, or loses some of it, is printed as a warning with --quiet.
     """
-    text = runnable(text)
-    current().notes.append(plain(text))
+    text = plain(runnable(text))
+    current().notes.append(text)
     if weakens:
         warn(text)
-    line = f"note: {plain(text)}"
+    line = f"note: {text}"
     info(textwrap.fill(line, NOTE_WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
 

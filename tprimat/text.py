@@ -35,18 +35,6 @@ _ASCII = {
 }
 
 
-_COMMAND = re.compile(r"(?<!-m )(?<![\w./-])tprimat(?= [a-z])")
-_REQUIREMENTS = re.compile(r"(?<=pip install -r )requirements[\w-]*\.txt")
-_COMMANDS = {
-    "benchmark": "benchmark",
-    "compare_results": "compare",
-    "enhanced_metrics": "efficiency",
-    "extract_primus_metrics": "extract-primus",
-}
-"""Of the scripts at the root of a clone, what each does."""
-_SCRIPT = re.compile(rf"(?<![\w./-])(?:\./|python3 )({'|'.join(_COMMANDS)})\.py")
-
-
 def runnable(text: str) -> str:
     """Return advice with its `tprimat COMMAND`, `./SCRIPT.py` and `-r requirements` as they can be typed here.
 
@@ -54,20 +42,19 @@ def runnable(text: str) -> str:
     command, or the clone's by its path, and does what the scripts do.
     """
     is_script = re.search(r"(?:tprimat[/\\]__main__|(?:^|[/\\])(?!__main__)[^/\\]*)\.py$", sys.argv[0])
+    # A script that isn't of the clone is the user's own, which imports tprimat.
+    program = "python3 -m tprimat" if is_script else "tprimat"
     try:
         here, script = Path.cwd(), Path(sys.argv[0]).resolve()
     except OSError:  # the current directory is gone
         return text
-    is_ours = script.is_relative_to(REPOSITORY)
-    # Any other script is the user's own, which imports tprimat.
-    program = "python3 -m tprimat" if is_script else "tprimat"
-    if here != (REPOSITORY if is_ours or not is_script else script.parent):
-        if is_script and is_ours and "tprimat" not in sys.orig_argv:
-            program = shlex.join(["python3", str(REPOSITORY / "tprimat" / "__main__.py")])
-        text = _SCRIPT.sub(lambda found: f"tprimat {_COMMANDS[found[1]]}", text)
+    if here != REPOSITORY:
+        if is_script and script.is_relative_to(REPOSITORY) and "tprimat" not in sys.orig_argv:
+            program = f"python3 {shlex.quote(str(REPOSITORY / 'tprimat' / '__main__.py'))}"
+        text = re.sub(r"(?<![\w./-])(?:\./|python3 )(benchmark|compare)(?:_results)?\.py", r"tprimat \1", text)
         if (REPOSITORY / "requirements.txt").exists():
-            text = _REQUIREMENTS.sub(lambda found: shlex.quote(str(REPOSITORY / found[0])), text)
-    return _COMMAND.sub(lambda _: program, text)
+            text = text.replace("pip install -r ", f"pip install -r {shlex.quote(str(REPOSITORY))}/")
+    return re.sub(r"(?<!-m )(?<![\w./-])tprimat(?= [a-z])", lambda _: program, text)
 
 
 def plain(text: object, limit: int | None = None) -> str:

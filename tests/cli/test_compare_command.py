@@ -301,7 +301,7 @@ class TestWrongUsage:
         )
         assert run("compare", [str(tmp_path), "--no-plot"]) == ExitStatus.USAGE
         shown = capsys.readouterr().err
-        assert "hint:  no run there has left a result: repeat its tprimat benchmark command with --resume" in shown
+        assert "hint:  no run there has left a result: repeat its ./benchmark.py command with --resume" in shown
         assert "looks like a step" not in shown
 
     def test_a_folder_of_other_files(self, tmp_path, capsys):

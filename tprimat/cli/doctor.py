@@ -16,7 +16,7 @@ from tprimat.errors import ExitStatus
 from tprimat.machine.gpu import GpuState
 from tprimat.measure.diagnosis import Diagnosis, diagnose
 from tprimat.report.blocks import Block, Document, Headline, Notes, Paragraph, Table, notes, text_of
-from tprimat.text import plain, runnable
+from tprimat.text import plain
 
 SOFTWARE = ("Versions", "Settings")
 """Facts that --verbose shows."""
@@ -46,9 +46,8 @@ def document(diagnosis: Diagnosis) -> Document:
     """Return a diagnosis: what can train here, the machine, and what is missing; then versions and settings."""
     trains = diagnosis.can_train
     shown: list[Block] = [Headline(f"Frameworks that can train here: {', '.join(trains) or 'none'}")]
-    first = [f"To benchmark with the first one: ./benchmark.py --framework {name}" for name in trains[:1]]
-    shown += [Paragraph(runnable(text)) for text in first]
-    without = runnable("Without training: tprimat read imports logs, ./compare_results.py compares results.")
+    shown += [Paragraph(f"To benchmark with the first one: ./benchmark.py --framework {name}") for name in trains[:1]]
+    without = "Without training: tprimat read imports logs, ./compare_results.py compares results."
     shown += [Paragraph(without), _table("This machine", diagnosis.facts, SOFTWARE), *_gpus(diagnosis.gpus)]
     problems = [*notes(diagnosis.missing, "Missing", ""), *notes(diagnosis.doubts, "Warnings", "")]
     reasons = [_table("Not available", diagnosis.cannot_train)] if diagnosis.cannot_train else []

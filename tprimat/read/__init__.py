@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import shlex
 from collections.abc import Iterable
 from pathlib import PurePath
@@ -41,8 +42,8 @@ HEAD = 1 << 16
 FEWEST_QUOTED = 3
 """Steps that make a training of what a JSON document quotes."""
 
-_OF_RESULTS = ('"schema_version":', '"gpu_info":', '"training_config":', '"performance_metrics":')
-"""Fields of which the first lines of a result have one."""
+_RESULT = re.compile('"(?:schema_version|gpu_info|training_config|performance_metrics)":')
+"""A field of which the first lines of a result have one."""
 
 _OTHERS = "pass a training log; tprimat read --help lists formats, --columns and --pattern read others"
 
@@ -86,10 +87,13 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
     opening = "\n".join(feeder.opening)
     if feeder.opening[0] in CLOSED_BY:
         cut = "" if feeder.document else ": it begins like JSON and is cut off"
-        hint = _OTHERS if feeder.document else "copy the whole file"
-        if feeder.document and any(field in opening for field in _OF_RESULTS):
-            hint = f"tprimat compare {shlex.quote(name)} compares a result"
-        raise UnreadableError(name, f"no supported training log in it{cut}", heading="not-a-training-log", hint=hint)
+        hint = f"tprimat compare {shlex.quote(name)} compares a result" if _RESULT.search(opening) else _OTHERS
+        raise UnreadableError(
+            name,
+            f"no supported training log in it{cut}",
+            heading="not-a-training-log",
+            hint=hint if feeder.document else "copy the whole file",
+        )
     if is_binary(opening):
         why = "no supported training log in it: it is a binary file, such as an image"
         raise UnreadableError(name, why, heading="not-a-training-log", hint="pass the text that the training printed")

@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import os
 import re
-import shlex
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -84,7 +83,7 @@ def _load(path: Path) -> Loaded:
 
 def _not_a_result(path: Path, why: str, line: int | None = None) -> UnreadableError:
     """Return the error about a file, with a hint if it may be a log."""
-    hint = None if path.suffix == ".json" else f"tprimat read {shlex.quote(str(path))} imports a training log"
+    hint = None if path.suffix == ".json" else "tprimat read FILE imports a training log"
     return UnreadableError(path, why, line=line, heading="not-a-result", hint=hint)
 
 
