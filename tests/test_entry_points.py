@@ -110,7 +110,7 @@ class TestEveryScript:
             pytest.skip("this command asks for its files before it needs a package")
         error, hint, _ = done.stderr.splitlines()
         assert "msgspec" in error
-        assert hint == "hint:  pip install -r requirements-analysis.txt"
+        assert hint == f"hint:  pip install -r {REPOSITORY / 'requirements-analysis.txt'}"
 
     @pytest.mark.skipif(sys.platform == "win32", reason="Windows starts no script by its first line")
     def test_can_be_started_by_its_name(self, script, tmp_path):

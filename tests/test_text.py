@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,12 +109,42 @@ def test_a_name_that_is_near_is_suggested():
         ("./benchmark.py", "python3 -m tprimat"),
         ("C:\\clone\\compare_results.py", "python3 -m tprimat"),
         ("/clone/tprimat/__main__.py", "python3 -m tprimat"),
+        ("/home/me/train.py", "python3 -m tprimat"),
         ("/lib/pytest/__main__.py", "tprimat"),
         ("tprimat.exe", "tprimat"),
     ],
 )
-def test_advice_names_a_command_that_can_be_typed(monkeypatch, program, shown):
+def test_c1_advice_names_a_command_that_can_be_typed(monkeypatch, program, shown):
     monkeypatch.setattr("sys.argv", [program])
     assert runnable("(tprimat doctor shows why)") == f"({shown} doctor shows why)"
     for other in ("python3 -m tprimat read", "not of tprimat", "./tprimat read", "my-tprimat read"):
         assert runnable(other) == other
+
+
+ADVICE = "./benchmark.py --runs 5; python3 compare_results.py; tprimat read x; pip install -r requirements.txt"
+IN_CLONE = "./benchmark.py --runs 5; python3 compare_results.py"
+ELSEWHERE = "{} benchmark --runs 5; {} compare; {} read x"
+
+
+@pytest.mark.parametrize(
+    ("program", "is_module", "here", "shown"),
+    [
+        # In the clone.
+        ("compare_results.py", False, "clone", f"{IN_CLONE}; python3 -m tprimat read x"),
+        ("tprimat/__main__.py", True, "clone", f"{IN_CLONE}; python3 -m tprimat read x"),
+        ("/bin/tprimat", False, "clone", f"{IN_CLONE}; tprimat read x"),
+        # In a directory of results.
+        ("scripts/compare.py", False, "elsewhere", ELSEWHERE),
+        ("tprimat/__main__.py", False, "elsewhere", ELSEWHERE),
+        ("tprimat/__main__.py", True, "elsewhere", ELSEWHERE.replace("{}", "python3 -m tprimat")),
+        ("/bin/tprimat", False, "elsewhere", ELSEWHERE.replace("{}", "tprimat")),
+    ],
+)
+def test_c1_advice_for_the_directory(monkeypatch, tmp_path, program, is_module, here, shown):
+    clone = Path(__file__).resolve().parent.parent
+    monkeypatch.setattr("sys.argv", [str(clone / program)])
+    monkeypatch.setattr("sys.orig_argv", ["python3", *(["-m", "tprimat"] if is_module else [program])])
+    monkeypatch.chdir(clone if here == "clone" else tmp_path)
+    requirements = "requirements.txt" if here == "clone" else shlex.quote(str(clone / "requirements.txt"))
+    by_path = shlex.join(["python3", str(clone / "tprimat" / "__main__.py")])
+    assert runnable(ADVICE) == f"{shown.replace('{}', by_path)}; pip install -r {requirements}"

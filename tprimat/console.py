@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tprimat.errors import ExitStatus, TensorPrimatError
-from tprimat.text import for_encoding, plain
+from tprimat.text import for_encoding, plain, runnable
 
 WIDEST = 200
 """Columns; wider lines would only add white space."""
@@ -153,10 +153,11 @@ def note(text: str, *, weakens: bool = False) -> None:
 
     One that weakens what is measured, or loses some of it, is printed as a warning with --quiet.
     """
-    current().notes.append(plain(text))
+    text = plain(runnable(text))
+    current().notes.append(text)
     if weakens:
         warn(text)
-    line = f"note: {plain(text)}"
+    line = f"note: {text}"
     info(textwrap.fill(line, NOTE_WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
 

@@ -6,9 +6,13 @@ plain() alone decides which characters reach a terminal, a plot or a page; a for
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tprimat.location import REPOSITORY
 
 _ESCAPE_SEQUENCES = re.compile(
     # CSI: colors, cursor, clearing the screen.
@@ -32,9 +36,25 @@ _ASCII = {
 
 
 def runnable(text: str) -> str:
-    """Return advice with its `tprimat COMMAND` as it can be typed: who calls a script of a clone has no tprimat."""
-    is_clone = re.search(r"(?:tprimat[/\\]__main__|(?:^|[/\\])(?!__main__)[^/\\]*)\.py$", sys.argv[0])
-    return re.sub(r"(?<!-m )(?<![\w./-])tprimat(?= [a-z])", "python3 -m tprimat", text) if is_clone else text
+    """Return advice with its `tprimat COMMAND`, `./SCRIPT.py` and `-r requirements` as they can be typed here.
+
+    In a clone's directory its scripts are there, and tprimat is a module of this name. Elsewhere it is the installed
+    command, or the clone's by its path, and does what the scripts do.
+    """
+    is_script = re.search(r"(?:tprimat[/\\]__main__|(?:^|[/\\])(?!__main__)[^/\\]*)\.py$", sys.argv[0])
+    # A script that isn't of the clone is the user's own, which imports tprimat.
+    program = "python3 -m tprimat" if is_script else "tprimat"
+    try:
+        here, script = Path.cwd(), Path(sys.argv[0]).resolve()
+    except OSError:  # the current directory is gone
+        return text
+    if here != REPOSITORY:
+        if is_script and script.is_relative_to(REPOSITORY) and "tprimat" not in sys.orig_argv:
+            program = f"python3 {shlex.quote(str(REPOSITORY / 'tprimat' / '__main__.py'))}"
+        text = re.sub(r"(?<![\w./-])(?:\./|python3 )(benchmark|compare)(?:_results)?\.py", r"tprimat \1", text)
+        if (REPOSITORY / "requirements.txt").exists():
+            text = text.replace("pip install -r ", f"pip install -r {shlex.quote(str(REPOSITORY))}/")
+    return re.sub(r"(?<!-m )(?<![\w./-])tprimat(?= [a-z])", lambda _: program, text)
 
 
 def plain(text: object, limit: int | None = None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -411,7 +412,7 @@ class TestMeasuring:
         assert "a library's warning" not in shown.out + shown.err
         assert "llama  2/2   60     0.100 s" in shown.out
         assert "smoke test" not in shown.out
-        assert "Next:    python3 compare_results.py\n" in shown.out
+        assert "Next:    tprimat compare\n" in shown.out
         assert len(store.read(tmp_path / "output" / "benchmark_cpu_llama.json")) == 2
         logs = sorted((tmp_path / "output" / "logs").iterdir())
         assert len(logs) == 4
@@ -513,7 +514,7 @@ class TestMeasuring:
         (kept,) = store.read(tmp_path / "output" / "benchmark_cpu_llama.json")
         assert (kept.status, kept.steps) == ("incomplete", (1, 2))
         assert len(list(logs.iterdir())) == 1
-        assert "Next:    ./benchmark.py --steps 60 --resume" in shown.out
+        assert "Next:    tprimat benchmark --steps 60 --resume" in shown.out
 
     def test_ctrl_c_in_the_first_of_two_configurations_names_both(self, fake, tmp_path, capsys):
         fake("hang")
@@ -537,7 +538,7 @@ class TestMeasuring:
 
     def test_another_folder_is_named_to_the_next_command(self, fake, capsys):
         run("benchmark", ["--model", "llama", "--output-dir", "my results"])
-        assert "Next:    python3 compare_results.py 'my results'" in capsys.readouterr().out
+        assert "Next:    tprimat compare 'my results'" in capsys.readouterr().out
 
     def test_an_unwritable_folder(self, fake, tmp_path, capsys):
         (tmp_path / "output").write_text("")
@@ -657,7 +658,7 @@ def test_end_to_end(tmp_path, repository):
     (log,) = (tmp_path / "output" / "logs").iterdir()
     assert "Recorded llama: " in log.read_text()
     assert "smoke test only" in done.stdout
-    assert "Next:    python3 compare_results.py" in done.stdout
+    assert re.search(r"Next:    python3 \S+/__main__\.py compare\n", done.stdout)
     content = json.loads((tmp_path / "output" / "benchmark_cpu_mistral.json").read_text())
     assert (content["status"], content["framework"], content["scale"]) == ("complete", "lightning", "tiny")
     assert content["steps"] == [1, 2, 3]

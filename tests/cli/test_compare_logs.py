@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
+import shlex
 import shutil
 import tarfile
 import zipfile
@@ -370,7 +371,7 @@ def test_logs_next_to_a_result_of_a_training_script_are_counted_and_the_last_lin
     assert f"{count} file{'s' * (count > 1)} skipped, possibly logs of a training script with results here" in " ".join(
         err.split()
     )
-    words = err.split("./compare_results.py ")[1].split()
+    words = shlex.split(err.split("tprimat compare ")[1])
     assert words == ["all", "all/*.log"]
     assert "Only one system found" not in compared(capsys, *words)[1]
 

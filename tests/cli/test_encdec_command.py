@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -195,7 +196,7 @@ class TestForReal:
         assert done.returncode == 0, done.stderr
         assert "writing 1 shard" in done.stdout
         assert done.stdout.count("samples/s, ") >= 4
-        assert "Next:    python3 compare_results.py results" in done.stdout
+        assert re.search(r"Next:    python3 \S+/__main__\.py compare results\n", done.stdout)
         paths = sorted((tmp_path / "results").glob("bench_cpu_1gpu_*_two.json"))
         assert len(paths) in (1, 2)
         runs = [run for path in paths for run in store.read(path)]

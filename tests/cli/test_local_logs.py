@@ -74,7 +74,7 @@ class TestReads:
         assert "output/training_llama.log" in output
         assert "found by its name, and the model in the log" in output
         assert "no log of mistral (set MISTRAL_LOG=FILE)" in output
-        assert "to measure this machine instead: ./benchmark.py --framework " in output
+        assert "to measure this machine instead: tprimat benchmark --framework " in output
         names = {path.name for path in (here / "output").glob("*.json")}
         assert len(names) == 2
 
@@ -91,7 +91,7 @@ class TestReads:
         put(here / "training_llama.log", log("llama", name="llama3.1_8B"))
         assert run("benchmark", []) == 0
         out = " ".join(capsys.readouterr().out.split())
-        advice = f"to measure this machine instead: ./benchmark.py --framework {advised}"
+        advice = f"to measure this machine instead: tprimat benchmark --framework {advised}"
         assert (advice in out) if advised else ("to measure this machine" not in out)
 
     def test_a_real_log(self, here, machine, samples, capsys):

@@ -80,7 +80,7 @@ def test_the_fastest_of_four_settings_is_chosen_and_every_trial_kept(tuned):
     assert len(found["confirmed"]) == 3
     assert {each["runs"] for each in found["confirmed"]} == {2}
     assert "tuning llama with lightning: 4 settings, 30 min 00 s" in tuned
-    assert f"Next:    ./benchmark.py --config {TUNED} --runs 3" in tuned
+    assert f"Next:    tprimat benchmark --config {TUNED} --runs 3" in tuned
 
 
 def test_another_setting_than_the_untuned_one_is_found_and_used(capsys):

@@ -373,7 +373,7 @@ class TestPlan:
     def test_a_configuration_of_another_framework_is_refused(self, tree, tmp_path):
         path = tmp_path / "mine.yaml"
         path.write_text(primus_tree.experiment("llama3.1_8B").replace("framework: megatron", "framework: maxtext"))
-        with pytest.raises(UsageError, match=r"is for maxtext.*extract_primus_metrics.py"):
+        with pytest.raises(UsageError, match=r"is for maxtext.*tprimat extract-primus"):
             planned(tree, primus_request("llama", config=path))
 
     def test_a_path_that_primus_cannot_pass_on_is_refused(self, tree, tmp_path):

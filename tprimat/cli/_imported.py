@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 from collections.abc import Sequence
 
 from tprimat import console, units
@@ -13,7 +14,7 @@ from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.importer import ImportedResult
 from tprimat.report import terminal, traces
 from tprimat.results.run import Run
-from tprimat.text import plain, shortened
+from tprimat.text import plain, runnable, shortened
 
 NARROWEST = 20
 """Columns for the name of a log."""
@@ -98,14 +99,14 @@ def show_table(results: Sequence[ImportedResult]) -> None:
         steps, name = f"{each.summary.performance.total_steps or 0:,}", _log_format(each.run).split(" (")[0]
         rows.append((steps, *_speed(each.summary), name, each.run.status))
     cells = console.table(rows)
-    # The separator ends it, and a title is not always a path.
-    folder = os.path.commonprefix([each.title for each in results]).rpartition(os.sep)[0]  # noqa: RUF071
+    folder = os.path.commonprefix([each.title for each in results]).rpartition(os.sep)[0]  # noqa: RUF071 - no paths
     titles = ["log", *(plain(each.title.removeprefix(folder).strip(os.sep + " ")) for each in results)]
     room = max(console.terminal_size()[0] - 2 - max(map(len, cells)), NARROWEST)
     for line in console.table([(shortened(title, room), cell) for title, cell in zip(titles, cells, strict=True)]):
         info(line)
-    saved = plain(str(results[0].path.parent))
-    info(f"{len(results)} results saved in {saved}, with their warnings; to compare them: ./compare_results.py {saved}")
+    saved = str(results[0].path.parent)
+    command = runnable(f"./compare_results.py {shlex.quote(saved)}")
+    info(f"{len(results)} results saved in {plain(saved)}, with their warnings; to compare them: {command}")
 
 
 def _log_format(run: Run) -> str:

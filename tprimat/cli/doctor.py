@@ -47,7 +47,7 @@ def document(diagnosis: Diagnosis) -> Document:
     trains = diagnosis.can_train
     shown: list[Block] = [Headline(f"Frameworks that can train here: {', '.join(trains) or 'none'}")]
     shown += [Paragraph(f"To benchmark with the first one: ./benchmark.py --framework {name}") for name in trains[:1]]
-    without = "Without training: python3 -m tprimat read imports logs, ./compare_results.py compares results."
+    without = "Without training: tprimat read imports logs, ./compare_results.py compares results."
     shown += [Paragraph(without), _table("This machine", diagnosis.facts, SOFTWARE), *_gpus(diagnosis.gpus)]
     problems = [*notes(diagnosis.missing, "Missing", ""), *notes(diagnosis.doubts, "Warnings", "")]
     reasons = [_table("Not available", diagnosis.cannot_train)] if diagnosis.cannot_train else []

@@ -6,6 +6,7 @@ import dataclasses
 import glob
 import os
 import re
+import shlex
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from tprimat.redaction import PSEUDONYM, shown_paths
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
 from tprimat.store import hosts, store
-from tprimat.text import counted, for_encoding
+from tprimat.text import counted, for_encoding, runnable
 
 
 @dataclasses.dataclass
@@ -33,6 +34,7 @@ class Inputs:
         errors: one for each name that could not be read.
         hides: whether names are replaced.
         logs: the names of those files that are logs.
+        unread: the names of logs beside results, with a note for whoever doesn't name them too.
     """
 
     files: list[Loaded] = dataclasses.field(default_factory=list)
@@ -40,6 +42,7 @@ class Inputs:
     errors: list[TensorPrimatError] = dataclasses.field(default_factory=list)
     hides: bool = True
     logs: set[str] = dataclasses.field(default_factory=set)
+    unread: list[tuple[set[str], str]] = dataclasses.field(default_factory=list)
 
     def status(self, status: ExitStatus) -> ExitStatus:
         """Return the exit status of a command that would exit with `status` had all names been read."""
@@ -84,6 +87,7 @@ def load(
             if Path(name).is_dir():
                 _load_logs([name], values, jobs, inputs, results)
     _load_logs(logs, values, jobs, inputs)
+    inputs.notes += [note for named, note in inputs.unread if not named <= inputs.logs]
     every = {file.name: file for file in inputs.files}.values()
     inputs.files = _told_apart(list(_without_evidence(every, inputs)))
     # A file that is no result may have been read as a log.
@@ -247,9 +251,10 @@ def _load_logs(
         if logs and any(run.session is None for _, run in live):
             patterns = {f"{Path(log.paths[0]).parent}/*{Path(log.paths[0]).suffix}": None for log in logs}
             rest = " …" if len(patterns) > MOST_PATTERNS else ""
-            words = " ".join([*names, *list(patterns)[:MOST_PATTERNS]])
+            words = shlex.join([*names, *list(patterns)[:MOST_PATTERNS]])
             which = f"{counted(len(logs), 'file')} {UNREAD}"
-            inputs.notes.append(f"{which}; to compare the logs too: ./compare_results.py {words}{rest}")
+            command = runnable(f"./compare_results.py {words}{rest}")
+            inputs.unread.append(({log.title for log in logs}, f"{which}; to compare the logs too: {command}"))
             return
     groups: dict[str, list[ImportedRun]] = {}
     for source, outcome in sources.read_sources(logs, jobs, given):

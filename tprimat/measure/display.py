@@ -23,7 +23,7 @@ from tprimat.record.progress import Message, Step
 from tprimat.results.run import Environment, Run
 from tprimat.settings import Setting
 from tprimat.settings.rows import SETTINGS
-from tprimat.text import counted, plain
+from tprimat.text import counted, plain, runnable
 
 SMOKE_TEST_BELOW = defaults.STEPS_ON_CPU
 """Minimum recorded steps for a reliable within-run CI."""
@@ -222,7 +222,8 @@ def figures(rows: Sequence[tuple[str, str]]) -> None:
 def comparison_of(output_dir: Path) -> str:
     """Return the command that compares what a directory holds."""
     folder = short_path(Path.cwd() / output_dir)
-    return shlex.join(["python3", "compare_results.py", *([] if folder == Path("output") else [str(folder)])])
+    words = ["python3", "compare_results.py", *([] if folder == Path("output") else [str(folder)])]
+    return runnable(shlex.join(words))
 
 
 def short_path(path: Path) -> Path:

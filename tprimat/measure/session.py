@@ -39,7 +39,7 @@ from tprimat.results.run import Run
 from tprimat.store import preflight, store
 from tprimat.store.history import HISTORY
 from tprimat.store.store import StoredRun
-from tprimat.text import counted, plain
+from tprimat.text import counted, plain, runnable
 
 MOST_EVENTS = 3
 """Of a run that are printed; all are in its result."""
@@ -173,7 +173,7 @@ class Session:
                 console.note(note, weakens=True)
         command = display.comparison_of(self._plan.output_dir)
         if self.interrupted and self._plan.arguments is not None:
-            command = recommendations.command(self._plan.arguments, ["--resume"])
+            command = runnable(recommendations.command(self._plan.arguments, ["--resume"]))
         if not self.files:
             if self.interrupted:
                 console.info(f"\nNext:    {command}")

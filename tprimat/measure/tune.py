@@ -8,6 +8,7 @@ import io
 import itertools
 import math
 import os
+import shlex
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +31,7 @@ from tprimat.record.outcome import OUT_OF_MEMORY, is_out_of_memory
 from tprimat.record.progress import Step
 from tprimat.results.run import Run, Tuning
 from tprimat.store.history import TRIALS
-from tprimat.text import counted
+from tprimat.text import counted, runnable
 
 TRIAL_SHARE = 5
 """A trial has one step in so many of a full run."""
@@ -384,5 +385,5 @@ def tune(plans: Sequence[tuple[Plan, Space]], machine: Machine, budget_s: float)
         console.info("")
         for path in written:
             console.info(f"Tuned:   {path}")
-        console.info(f"Next:    ./benchmark.py --config {written[0]} --runs {RUNS}")
+        console.info(runnable(f"Next:    ./benchmark.py --config {shlex.quote(str(written[0]))} --runs {RUNS}"))
     return status

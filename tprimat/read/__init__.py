@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import shlex
 from collections.abc import Iterable
 from pathlib import PurePath
@@ -40,6 +41,11 @@ HEAD = 1 << 16
 
 FEWEST_QUOTED = 3
 """Steps that make a training of what a JSON document quotes."""
+
+_RESULT = re.compile('"(?:schema_version|gpu_info|training_config|performance_metrics)":')
+"""A field of which the first lines of a result have one."""
+
+_OTHERS = "pass a training log; tprimat read --help lists formats, --columns and --pattern read others"
 
 
 def parse_lines(lines: Iterable[Line], name: str) -> list[ParsedLog]:
@@ -78,11 +84,17 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
         raise UnreadableError(name, "is empty", heading="not-a-training-log", hint="name the log of a training")
     if PurePath(name).suffix in (".py", ".sh"):  # whose lines may look like steps
         raise UnreadableError(name, "is a program, not a log", heading="not-a-training-log", hint="pass what it prints")
+    opening = "\n".join(feeder.opening)
     if feeder.opening[0] in CLOSED_BY:
         cut = "" if feeder.document else ": it begins like JSON and is cut off"
-        hint = f"tprimat compare {shlex.quote(name)} compares a result" if feeder.document else "copy the whole file"
-        raise UnreadableError(name, f"no supported training log in it{cut}", heading="not-a-training-log", hint=hint)
-    if is_binary("\n".join(feeder.opening)):
+        hint = f"tprimat compare {shlex.quote(name)} compares a result" if _RESULT.search(opening) else _OTHERS
+        raise UnreadableError(
+            name,
+            f"no supported training log in it{cut}",
+            heading="not-a-training-log",
+            hint=hint if feeder.document else "copy the whole file",
+        )
+    if is_binary(opening):
         why = "no supported training log in it: it is a binary file, such as an image"
         raise UnreadableError(name, why, heading="not-a-training-log", hint="pass the text that the training printed")
     examples = {module.Reader.name: module.__doc__ or "" for module in _MODULES if hasattr(module, "Reader")}
@@ -96,7 +108,7 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
             if nearest.is_table(feeder.opening)
             else f"if these lines are steps, add --pattern {shlex.quote(pattern)} to tprimat read"
             if pattern
-            else "pass a training log; tprimat read --help lists formats, --columns and --pattern read others"
+            else _OTHERS
         ),
     )
 

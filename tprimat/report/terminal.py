@@ -106,7 +106,7 @@ class _Terminal:
             case blocks.NextSteps() if self._is_whole:
                 self._notes(blocks.Notes([(runnable(text), ()) for text in part.texts], "Next steps"))
             case blocks.NextSteps():
-                self._line(f"Next: {runnable(part.texts[0])}")
+                self._line(f"Next: {part.texts[0]}")
             case blocks.Table():
                 self._table(part)
             case blocks.Script():
@@ -117,7 +117,7 @@ class _Terminal:
         from rich.padding import Padding
         from rich.text import Text
 
-        self._console.print(Padding(Text(plain(text), style=style), (0, 0, 0, indent)))
+        self._console.print(Padding(Text(plain(runnable(text)), style=style), (0, 0, 0, indent)))
 
     def _heading(self, part: blocks.Heading) -> None:
         """Add a heading: the title between two rules, one of a section above one, a smaller one alone."""

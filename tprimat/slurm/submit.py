@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     job_id = client.submit(path)
     submitted = Job(submitted.folder, Description(str(output_dir), nodes, tuple(words), job_id))
     submitted.write()
-    where = "" if options.output_dir == collect.DEFAULT_DIR else f" --output-dir {options.output_dir}"
+    where = "" if options.output_dir == collect.DEFAULT_DIR else f" --output-dir {shlex.quote(str(options.output_dir))}"
     command = runnable(f"tprimat collect {job_id}{where}")
     values = {"job": job_id, "folder": str(submitted.folder), "script": str(path), "collect": command}
     console.current().values.setdefault("jobs", []).append(values)

@@ -86,7 +86,7 @@ def _load(path: Path) -> Loaded:
 
 def _not_a_result(path: Path, why: str, line: int | None = None) -> UnreadableError:
     """Return the error about a file, with a hint if it may be a log."""
-    hint = None if path.suffix == ".json" else "import a training log with scripts/analyze_existing_logs.py"
+    hint = None if path.suffix == ".json" else "tprimat read FILE imports a training log"
     return UnreadableError(path, why, line=line, heading="not-a-result", hint=hint)
 
 

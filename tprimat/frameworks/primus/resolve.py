@@ -181,7 +181,7 @@ class Planner(resolve.Resolver):
             raise UsageError(
                 f"{base.path}: is for {base.framework or 'no framework'}, and what is started from here is Primus' "
                 "Megatron or torchtitan",
-                hint="start it with Primus itself, and read its log with extract_primus_metrics.py",
+                hint="start it with Primus itself; tprimat extract-primus --log-file FILE reads its log",
                 heading="primus-config",
             )
         configured = primus_config.setup(base, None).model

@@ -1,4 +1,4 @@
-"""Every `Next:` and `hint:` works when typed.
+"""What sessions, searches and imports print as the next step works when typed; test_hints_work.py has the other hints.
 
 Each row is a situation: the command that prints a line, what of the line is meant to be typed, what is then typed (the
 group of the pattern stands for {}), and the status. A training is shown by --dry-run instead of run.
