@@ -183,7 +183,7 @@ def default_batch(sizes: Sequence[Size], gpus: int) -> int | None:
     return max(1, round(nearest.batch / nearest.gpus * gpus))
 
 
-def _terms(form: Form, gpus: int, batch: int | None, factor: float = 1.0) -> Bounds:
+def _terms(form: Form, gpus: int, batch: int | None, factor: float = 1.0) -> tuple[float, float]:
     if form == "line":
         return factor, math.log(gpus) * factor
     return (batch or math.nan) / gpus * factor, math.log2(gpus) * factor
