@@ -28,7 +28,16 @@ from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import json_object, number
 from tprimat.redaction import redacted_start
 from tprimat.results.result_file import readable, without_secrets
-from tprimat.results.run import MODEL_FROM_DIRECTORY, PLATFORMS, STACKS, VENDORS, GpuInfo, ModelConfig, Run
+from tprimat.results.run import (
+    MODEL_FROM_DIRECTORY,
+    PLATFORMS,
+    STACKS,
+    VENDORS,
+    GpuInfo,
+    ModelConfig,
+    Run,
+    StatedValues,
+)
 from tprimat.settings.rows import SETTINGS
 from tprimat.text import letters_and_digits
 from tprimat.units import GB, GIB
@@ -88,7 +97,7 @@ class GivenValues:
         path, label = _comparable(path), _comparable(self.label or "")
         return [each for each in self.by_file if _comparable(each[0]) in path or _comparable(each[0]) == label]
 
-    def stated(self) -> dict[str, bool | int | str]:
+    def stated(self) -> StatedValues:
         """Return them as source.given has them, by field; of a shape its file."""
         values = {}
         for field in (*_OPTIONS, "override"):
@@ -99,7 +108,7 @@ class GivenValues:
         return values
 
     @classmethod
-    def read_again(cls, stated: Mapping[str, bool | int | str]) -> GivenValues:
+    def read_again(cls, stated: StatedValues) -> GivenValues:
         """Return the values of a source.given, without a shape. Raises msgspec.ValidationError for wrong types."""
         values = {field: stated[field] for field in (*_OPTIONS, "override") if field in stated}
         return msgspec.convert({**values, "model_shape": None, "trained": True}, cls)

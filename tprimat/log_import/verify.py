@@ -22,7 +22,7 @@ from tprimat.log_import.inputs import Log
 from tprimat.log_import.load import keys
 from tprimat.record.console import PRINTED_MEAN
 from tprimat.results.result_file import RecordedRepetition, ResultFile, runs_of
-from tprimat.results.run import SERIES, PerformanceMetrics, Run, Source, Steady
+from tprimat.results.run import SERIES, PerformanceMetrics, Run, Source, StatedValues, Steady
 from tprimat.store import store
 from tprimat.text import plain
 
@@ -150,7 +150,7 @@ def verify(path: Path) -> Verification:
         return Verification(runs, tuple(_changed(folder)), private, tuple(foreign), counts, tuple(extra))
 
 
-def _as_json(given: Mapping[str, bool | int | str]) -> str:
+def _as_json(given: StatedValues) -> str:
     return msgspec.json.encode(given, order="sorted").decode()
 
 

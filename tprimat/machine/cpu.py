@@ -19,6 +19,9 @@ import psutil
 from tprimat.machine.host import Host, control_groups
 from tprimat.text import for_encoding
 
+Readings = dict[str, float]
+"""What each of several counters or programs has, by name."""
+
 SCAN_SHARE = 0.002
 """Of one CPU's time: so much may it cost to find out which process used the CPUs. 100 processes take some 6 ms."""
 
@@ -45,13 +48,13 @@ class CpuState(msgspec.Struct, frozen=True, omit_defaults=True):
     busy_s: float = 0.0
     stolen_s: float = 0.0
     own_s: float | None = None
-    programs: dict[str, float] = {}
-    stalled_s: dict[str, float] = {}
+    programs: Readings = {}
+    stalled_s: Readings = {}
     held_back_s: float | None = None
     frequency_mhz: float | None = None
     load_average: float | None = None
-    energy_j: dict[str, float] = {}
-    energy_range_j: dict[str, float] = {}
+    energy_j: Readings = {}
+    energy_range_j: Readings = {}
 
     def share_of_others(self, before: CpuState) -> float:
         """Return the share of the time since another reading that other programs used; both must know own_s."""
@@ -84,7 +87,7 @@ class CpuReader:
         except (OSError, RuntimeError, LookupError, AttributeError):
             return None
         own = None
-        programs: dict[str, float] = {}
+        programs: Readings = {}
         if last or time.monotonic() >= self._due:
             own, programs = self._scan()
         return CpuState(
@@ -101,7 +104,7 @@ class CpuReader:
             energy_range_j=self._ranges,
         )
 
-    def _scan(self) -> tuple[float | None, dict[str, float]]:
+    def _scan(self) -> tuple[float | None, Readings]:
         """Return the time used by the training so far, and by other programs since the first look."""
         began = time.process_time()
         attributes = ["ppid", "name", "cpu_times", "create_time"]
@@ -129,7 +132,7 @@ class CpuReader:
             pid = processes[pid]["ppid"]
         return False
 
-    def _stalls(self) -> dict[str, float]:
+    def _stalls(self) -> Readings:
         stalls = {}
         for name, kind in _STALLS.items():
             text = self._host.read(f"/proc/pressure/{name}") or ""
@@ -150,7 +153,7 @@ class CpuReader:
 
     def _find_packages(self) -> list[tuple[str, str]]:
         """Return names and files of the counters: the packages, and their memory if that isn't part of them."""
-        self._ranges: dict[str, float] = {}
+        self._ranges: Readings = {}
         found, refused = [], False
         # AMD's CPUs are under this name too. intel-rapl-mmio:0 is a second view of the same package.
         for path in sorted(self._host.path(_POWERCAP).glob("intel-rapl:*")):

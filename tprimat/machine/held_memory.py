@@ -20,6 +20,7 @@ from tprimat.machine import amd, nvidia, torch_build
 from tprimat.machine import host as hosts
 from tprimat.machine.gpu import Device, GpuProcess
 from tprimat.machine.host import Host
+from tprimat.results.fields import Figures
 from tprimat.results.run import Platform
 from tprimat.units import GB, round_figure
 
@@ -34,7 +35,7 @@ VARIABLE = "TPRIMAT_MEMORY_HELD"
 """The environment variable with what others hold of each GPU, GB by `index:id`, null for unknown: from the process that
 starts a training to the training."""
 
-_READ: dict[str, float | None] = {}
+_READ: Figures = {}
 """What this process has read before it held memory itself, for those that it starts, and for later."""
 
 OWN_CONTEXT_GB = 1.0
@@ -52,7 +53,7 @@ def with_held_memory(
     """
     handed = {}
     with contextlib.suppress(msgspec.MsgspecError):
-        handed = msgspec.json.decode(host.environ.get(VARIABLE, ""), type=dict[str, float | None])
+        handed = msgspec.json.decode(host.environ.get(VARIABLE, ""), type=Figures)
     held = {device.index: handed[_key(device)] for device in devices if _key(device) in handed}
     # Ranks of one job start at different moments: a rank looks at its own GPU alone.
     rank = host.environ.get("LOCAL_RANK", "")

@@ -14,6 +14,7 @@ import msgspec
 
 from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary
 from tprimat.machine.host import Host
+from tprimat.results.fields import FieldValues
 from tprimat.units import GB
 
 SOURCES = "NVML and nvidia-smi"
@@ -177,7 +178,7 @@ def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
     )
 
 
-def _power(nvml: VendorLibrary, handle: Any, name: str) -> dict[str, Any]:
+def _power(nvml: VendorLibrary, handle: Any, name: str) -> FieldValues:
     """Return the energy counter and the power, averaged over a second if the driver has that."""
     energy = nvml.ask("nvmlDeviceGetTotalEnergyConsumption", handle)
     known = {"energy_j": None if energy is None else energy / 1000}
@@ -226,7 +227,7 @@ def _smi_states(host: Host) -> list[GpuState]:
         cells = [cell.strip() for cell in line.split(", ")]
         if len(cells) == len(_QUERY) and cells[0].isdigit():
             index, name, uuid, *texts, mig = cells
-            numbers: dict[str, Any] = {
+            numbers: FieldValues = {
                 field: number * _MIB / GB if field.endswith("_gb") else number
                 for text, field in zip(texts, _NUMBERS.values(), strict=True)
                 if (number := _number(text)) is not None

@@ -20,6 +20,7 @@ from tprimat.frameworks.request import Request
 from tprimat.machine.host import Environ
 from tprimat.record import recovery
 from tprimat.results.ending import Ending
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import Run, Tuning
 from tprimat.store import store
 from tprimat.store.store import StoredRun
@@ -133,7 +134,7 @@ def with_reason(run: Run, path: Path, ended: Ending) -> StoredRun:
     """Add how its job ended to a run that is not complete; return it with its file."""
     reason = run.status_reason or "interrupted"
     if run.status != "complete" and "Slurm" not in reason:
-        changes: dict[str, Any] = {"status_reason": f"{reason}; {ended.cause}"}
+        changes: FieldValues = {"status_reason": f"{reason}; {ended.cause}"}
         if run.ending is None or run.ending.kind in ("cut_off", "stopped"):
             # All that its process saw is that it was killed, or asked to end.
             changes["ending"] = ended

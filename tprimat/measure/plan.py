@@ -23,6 +23,7 @@ from tprimat.frameworks.request import DEFAULT, LAUNCHER, Device, Request, Reque
 from tprimat.machine import held_memory
 from tprimat.machine.host import Host, memory_limit_gb
 from tprimat.machine.platforms import Machine
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import Tuning
 from tprimat.store import store
 from tprimat.text import counted
@@ -194,7 +195,7 @@ def _resolved(
         precisions = options.precision or (requested.precision,)
         sizes = options.micro_batch_size or (requested.micro_batch_size,)
         for precision, micro in itertools.product(precisions, sizes):
-            swept: dict[str, Any] = {"precision": precision} if len(precisions) > 1 else {}
+            swept: FieldValues = {"precision": precision} if len(precisions) > 1 else {}
             swept |= {"micro_batch_size": micro} if len(sizes) > 1 else {}
             label = "-".join(filter(None, (requested.label, search_space.name_of(swept))))
             config = dataclasses.replace(requested, precision=precision, micro_batch_size=micro, label=label or None)
@@ -288,7 +289,7 @@ def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
     )
 
 
-def given_options(options: argparse.Namespace) -> dict[str, Any]:
+def given_options(options: argparse.Namespace) -> FieldValues:
     """Return the options as fields of a RequestedConfig; precisions, which may be several, aside."""
     names = {field.name for field in dataclasses.fields(RequestedConfig)} & vars(options).keys()
     given = {name: getattr(options, name) for name in sorted(names - {"precision"})}

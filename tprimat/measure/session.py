@@ -11,7 +11,6 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -35,6 +34,7 @@ from tprimat.record import nodes, outcome, progress, recovery, telemetry
 from tprimat.record.progress import Known, Message, Saved, Step
 from tprimat.report import recommendations
 from tprimat.results.ending import Ending
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import Run
 from tprimat.store import preflight, store
 from tprimat.store.history import HISTORY
@@ -431,7 +431,7 @@ def _with_process(run: Run, path: Path, child: ProcessResult) -> StoredRun:
     if not child.status or run.ending is None or run.ending.kind != "cut_off":
         return run, path
     status, reason, ending = outcome.of_process(child.status, interrupted=child.interrupted, overdue=child.overdue)
-    changes: dict[str, Any] = {"ending": ending}
+    changes: FieldValues = {"ending": ending}
     if child.overdue or not (child.interrupted or -child.status in KILLING):
         # --resume repeats what was killed from outside, and nothing that failed.
         changes |= {"status": status, "status_reason": f"{run.status_reason}; {reason}"}

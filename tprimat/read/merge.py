@@ -8,13 +8,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.run_builder import contradictions
 from tprimat.read.parsing.sequencer import SAME_FIGURES
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import Run
 
 INSIDE = {
@@ -82,7 +82,7 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
 
 def fill_gaps(run: Run, other: Run, origin: str) -> Run:
     """Return a run completed from another source of the same training, whose name is `origin` in the warning."""
-    changes: dict[str, Any] = {
+    changes: FieldValues = {
         "notes": run.notes or other.notes,
         "native_metrics": {**_aligned_metrics(run, other), **run.native_metrics},
         "breakdown": {**other.breakdown, **run.breakdown},
@@ -161,9 +161,9 @@ def _pairs(one: Run, other: Run, series: str) -> list[tuple[float, float]]:
     return [(value, known[step]) for step, value in pairs if value is not None and known.get(step) is not None]
 
 
-def _aligned_metrics(run: Run, other: Run) -> dict[str, Any]:
+def _aligned_metrics(run: Run, other: Run) -> FieldValues:
     places = {step: index for index, step in enumerate(other.steps)}
-    aligned: dict[str, Any] = {}
+    aligned: FieldValues = {}
     for name, values in other.native_metrics.items():
         if not isinstance(values, tuple):
             aligned[name] = values

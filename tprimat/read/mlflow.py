@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from typing import Any
 
 from tprimat.read import tracked
 from tprimat.read.parsing.options import state_config
@@ -24,6 +23,7 @@ from tprimat.read.parsing.parsed_log import Beside, FileFormat, InputFile, Parse
 from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import number, whole
 from tprimat.redaction import redacted_start
+from tprimat.results.fields import FieldValues
 from tprimat.results.outcome import Cause
 
 _LINE = re.compile(rb"\d{13} [-+\w.]{1,40} \d{1,18}(?: [^\r\n]*)?(?:\r?\n|$)")
@@ -73,7 +73,7 @@ def _folder(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
     texts = {name.replace("\\", "/"): content.decode("utf-8", "replace") for name, content in beside.items()}
     parameters = {name.removeprefix("params/"): text for name, text in texts.items() if name.startswith("params/")}
     meta = dict(_ENTRY.findall(texts.get("meta.yaml", "")))
-    known: dict[str, Any] = {"notes": (f"{len(parts)} metrics, {len(parameters)} parameters",)}
+    known: FieldValues = {"notes": (f"{len(parts)} metrics, {len(parameters)} parameters",)}
     if name := meta.get("run_name"):
         known["notes"] += (f"MLflow run {name}",)
     if meta.get("status") in ("3", "FINISHED"):

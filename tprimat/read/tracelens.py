@@ -29,6 +29,7 @@ from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number
 from tprimat.results.account import Timing
+from tprimat.results.fields import Figures
 from tprimat.results.outcome import ending_of, outcome_of
 
 TIMING = Timing(
@@ -199,8 +200,8 @@ def _parsed_logs(tables: Sequence[Table], form: str) -> list[ParsedLog]:
 
 
 def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: str) -> ParsedLog:
-    breakdown: dict[str, float | None] = {}
-    figures: dict[str, float | None] = {}
+    breakdown: Figures = {}
+    figures: Figures = {}
     for row, part in _PARTS.items():
         values = [rank["time"][row] for rank in ranks if row in rank.get("time", {})]
         if values:

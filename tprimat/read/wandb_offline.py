@@ -27,6 +27,7 @@ from tprimat.read.parsing.parsed_log import Beside, FileFormat, InputFile, Parse
 from tprimat.read.parsing.protobuf import fields_of
 from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import LoggedValues, json_object, state
+from tprimat.results.fields import FieldValues
 from tprimat.results.outcome import Cause
 
 _MAGIC = b":W&B"
@@ -164,7 +165,7 @@ def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:
     run = _Contents(part.stream)
     metadata = json_object(beside.get(_METADATA, b"").decode("utf-8", "replace")) or {}
     trainings = tracked.trainings_of(run.rows)
-    known: dict[str, Any] = {"timestamp": utc(run.started), "ended": run.exit_code == 0 or None}
+    known: FieldValues = {"timestamp": utc(run.started), "ended": run.exit_code == 0 or None}
     if run.exit_code:
         known["cause"] = Cause("failed", f"the run ended with exit code {run.exit_code}")
     known["notes"] = (f"{len(run.rows)} rows of history, {len(run.config)} entries of config",)

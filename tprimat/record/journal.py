@@ -26,6 +26,7 @@ from tprimat.record.folders import JOURNALS
 from tprimat.record.process_identity import ProcessIdentity, current_process, lock
 from tprimat.record.recorder import Record
 from tprimat.record.wall_time import Pause
+from tprimat.results.fields import Figures
 from tprimat.results.run import Run
 
 SUFFIX = ".jsonl"
@@ -51,9 +52,9 @@ class Update(msgspec.Struct, frozen=True, omit_defaults=True):
         native_metrics, breakdown, warnings: replace the earlier ones; None if they were not computed.
     """
 
-    epoch: dict[str, float | None]
+    epoch: Figures
     native_metrics: dict[str, float | tuple[float | None, ...] | None] | None = None
-    breakdown: dict[str, float | None] | None = None
+    breakdown: Figures | None = None
     warnings: tuple[str, ...] | None = None
 
 

@@ -33,6 +33,7 @@ from tprimat.record.telemetry.timeline import Timeline
 from tprimat.record.wall_time import timeline
 from tprimat.results.account import Entry, Timing
 from tprimat.results.conditions import Preflight
+from tprimat.results.fields import Figures
 from tprimat.results.outcome import Outcome
 from tprimat.results.result_file import readable
 from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Run
@@ -189,7 +190,7 @@ class Recording:
         self._measured_memory = self.memory.metrics()
         self.measured_until = self.step
 
-    def epoch_end(self, epoch: dict[str, float | None]) -> None:
+    def epoch_end(self, epoch: Figures) -> None:
         """Journal an epoch that has ended, with the metrics so far unless computing them took too much of the time."""
         if self._journal.path is None or os.getpid() != self._owner:
             return
@@ -335,7 +336,7 @@ class Recording:
             run = msgspec.structs.replace(run, training_config=one_less)
         return readable(self._complete(run))
 
-    def _mean_step(self) -> dict[str, float | None]:
+    def _mean_step(self) -> Figures:
         """Return the mean of this process's measured steps after the first, in parts; empty if no wait is known."""
         recorder, last = self.recorder, self.measured_until
         known = [

@@ -16,6 +16,7 @@ from tprimat.record.clocks import HostClock
 from tprimat.record.lifecycle import OnStep, Options, Recording
 from tprimat.record.ranks import Process
 from tprimat.record.recorder import Recorder
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import PLATFORMS, ModelConfig, Platform, Run, TrainingConfig
 
 CHOICES: dict[str, Platform | None] = {"auto": None, **PLATFORMS}
@@ -77,7 +78,7 @@ class Benchmark:
         """
         super().__init__()
         names = {"model_name": model_name, "model": model, "label": label}
-        sizes: dict[str, Any] = {
+        sizes: FieldValues = {
             "global_batch_size": global_batch_size,
             "micro_batch_size": micro_batch_size,
             "sequence_length": sequence_length,

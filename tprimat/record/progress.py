@@ -10,11 +10,11 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
 from tprimat.machine.host import Environ
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import Tuning
 
 VARIABLE = "TPRIMAT_PROGRESS"
@@ -73,7 +73,7 @@ def session_of(environ: Environ) -> tuple[str | None, int | None]:
     return (session, int(number)) if session and number.isdecimal() and int(number) else (None, None)
 
 
-def given(environ: Environ) -> dict[str, Any]:
+def given(environ: Environ) -> FieldValues:
     """Return the fields of a Run that the session which started this process's training knows, by name."""
     session, number = session_of(environ)
     known = Known()

@@ -11,6 +11,7 @@ import msgspec
 
 from tprimat.catalog import models
 from tprimat.errors import UsageError
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import NEEDED, names
 
@@ -167,7 +168,7 @@ def _translated(value_of: Any, called: Mapping[str, str], source: str) -> ModelC
         raise _wrong(str(error)) from None
 
 
-def _with_experts(value_of: Any, kind: str, layers: int) -> dict[str, Any]:
+def _with_experts(value_of: Any, kind: str, layers: int) -> FieldValues:
     """Return the fields of a model with experts, of one of the types that are known."""
     fields = {
         field: next((value for name in called if (value := _plain(value_of(name))) is not None), None)

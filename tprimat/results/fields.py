@@ -12,6 +12,12 @@ import msgspec
 JsonObject = dict[str, Any]
 """An object of JSON, by the names of its members."""
 
+FieldValues = dict[str, Any]
+"""Values of fields, by name."""
+
+Figures = dict[str, float | None]
+"""Figures by name; None for an unknown one."""
+
 # The upper bounds are far above anything that is counted or timed. Without them the figures of a
 # hostile file overflow a float, or take more digits than Python prints.
 LARGEST_COUNT = 2**53

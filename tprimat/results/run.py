@@ -27,6 +27,7 @@ from tprimat.results.fields import (
     LONGEST_STEP,
     SHORTEST_STEP,
     Count,
+    Figures,
     Natural,
     NonNegative,
     Positive,
@@ -56,6 +57,10 @@ FROM_NAMES = "inferred from the names of the platform and of the log's files"
 
 FROM_DESCRIPTION = "system description"
 """How precision_detail begins where the log doesn't state the precision and MLPerf's system description does."""
+
+
+StatedValues = dict[str, bool | int | str]
+"""What a user states of a log, by field."""
 
 
 class GpuInfo(Section, frozen=True, kw_only=True):
@@ -254,7 +259,7 @@ class Source(Section, frozen=True, kw_only=True):
     files: Annotated[tuple[SourceFile, ...], "imported files"] = ()
     command: Annotated[tuple[str, ...], "command line of the training, if known"] = ()
     given: Annotated[
-        dict[str, bool | int | str],
+        StatedValues,
         "values that the user stated for the log, by field; nothing else confirms them",
     ] = {}
     overrides: Annotated[dict[str, str], "values that the user set although the log differs"] = {}
@@ -333,13 +338,13 @@ class RunRecord(_Series, frozen=True, kw_only=True):
     memory_metrics: Annotated[MemoryMetrics, "measured memory"] = MemoryMetrics()
     disturbance: Annotated[Disturbance, "other use of the CPU during the run"] = Disturbance()
     preflight: Annotated[Preflight, "what `tprimat preflight` measured on this machine before"] = Preflight()
-    energy_metrics: Annotated[dict[str, float | None], "measured energy and power, unit in the name"] = {}
+    energy_metrics: Annotated[Figures, "measured energy and power, unit in the name"] = {}
     telemetry: Annotated[Telemetry, "devices and CPU during the run, and its events"] = Telemetry()
     native_metrics: Annotated[
         dict[str, float | tuple[float | None, ...] | None],
         "values printed by the framework: one, or a series as long as `steps`",
     ] = {}
-    breakdown: Annotated[dict[str, float | None], "seconds of a step, by part"] = {}
+    breakdown: Annotated[Figures, "seconds of a step, by part"] = {}
     trace: Annotated[Trace | None, "where the time of profiled steps goes, from profiler traces"] = None
     profile: Annotated[dict[str, str], "profiler traces of the run, by kind"] = {}
     timeline: Annotated[
@@ -347,7 +352,7 @@ class RunRecord(_Series, frozen=True, kw_only=True):
         "where the wall time went, in order of time; what lies between two entries is unknown",
     ] = ()
     profiled_steps: Annotated[tuple[Count, ...], "profiled steps, excluded from all metrics"] = ()
-    epochs: Annotated[tuple[dict[str, float | None], ...], "metrics of each epoch, if there are epochs"] = ()
+    epochs: Annotated[tuple[Figures, ...], "metrics of each epoch, if there are epochs"] = ()
 
     def __post_init__(self) -> None:
         native = {

@@ -22,7 +22,7 @@ import msgspec
 
 from tprimat.catalog import gpus
 from tprimat.results.account import Timing
-from tprimat.results.fields import LARGEST_VALUE, JsonObject
+from tprimat.results.fields import LARGEST_VALUE, Figures, JsonObject
 from tprimat.results.outcome import ending_of
 from tprimat.results.run import (
     GpuInfo,
@@ -136,7 +136,7 @@ class _LegacyFile:
             self._warn(f"{name}: NaN or infinite at {len(lost)} of {count} steps ({first})")
         return kept
 
-    def _printed_values(self) -> dict[str, float | None]:
+    def _printed_values(self) -> Figures:
         figures = {}
         for name, value in self.stated.performance_metrics.items():
             if isinstance(value, bool) or not isinstance(value, (int, float, type(None))):

@@ -16,7 +16,7 @@ from tprimat.analysis.traces.division import IdleCauses, divide
 from tprimat.analysis.traces.steps import Period, periods
 from tprimat.analysis.traces.timeline import RangeKind, Timeline, Work
 from tprimat.catalog import kernels
-from tprimat.results.fields import LARGEST_COUNT
+from tprimat.results.fields import LARGEST_COUNT, Figures
 from tprimat.results.trace import COMMUNICATION, COMPUTATION, COPIES, IDLE, Trace, TracedStep, TracedWork
 
 SECOND = 1_000_000_000
@@ -200,7 +200,7 @@ def sums(parts: dict[str, float]) -> dict[str, float]:
     }
 
 
-def breakdown_of(trace: Trace) -> dict[str, float | None]:
+def breakdown_of(trace: Trace) -> Figures:
     """Return a trace as a result's breakdown, in the words of trace reports: means per step, s."""
     parts = mean_parts(trace.steps)
     overlapped = statistics.fmean([step.overlapped_communication for step in trace.steps])

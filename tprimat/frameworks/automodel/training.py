@@ -21,6 +21,7 @@ from tprimat.frameworks.request import MOCK, Request
 from tprimat.record import describe, loop
 from tprimat.record.progress import reporter
 from tprimat.results.account import Timing
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import Data, Optimizer, Run
 from tprimat.settings.rows import DIVISION, launched
 
@@ -78,7 +79,7 @@ def train(request: Request) -> None:
         training.run_train_validation_loop()
 
 
-def setup(request: Request, content: dict[str, Any]) -> Run:
+def setup(request: Request, content: FieldValues) -> Run:
     """Return what the training itself doesn't show: a Run without records."""
     return request.to_run(
         model_config=recipe.shape_of(request),
@@ -95,12 +96,12 @@ def setup(request: Request, content: dict[str, Any]) -> Run:
     )
 
 
-def settings(request: Request) -> dict[str, Any]:
+def settings(request: Request) -> FieldValues:
     """Return what a YAML file of Automodel would hold for a request."""
     model, shape = models.by_name(request.model), recipe.shape_of(request)
     run = recipe.described(request, *DIVISION)
     accumulates = request.gradient_accumulation_steps > 1
-    content: dict[str, Any] = {
+    content: FieldValues = {
         "step_scheduler": {"num_epochs": 1, "ckpt_every_steps": request.steps + 1, "gc_every_steps": 10},
         "dist_env": {"backend": "nccl", "timeout_minutes": 10},
         "distributed": {

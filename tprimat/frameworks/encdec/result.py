@@ -18,6 +18,7 @@ from tprimat.record.loop import LoopRecorder
 from tprimat.record.progress import reporter
 from tprimat.record.ranks import Process
 from tprimat.results.account import Timing
+from tprimat.results.fields import Figures
 from tprimat.results.run import MemoryMetrics, Run
 from tprimat.units import GB, round_figure
 
@@ -27,8 +28,6 @@ COVERS = (
 )
 SHORTEST_MEASURE_S = 10.0
 """Measured epochs that take less altogether show that it runs; a clock that rises or one disturbance decides them."""
-
-Figures = dict[str, "float | None"]
 
 
 class Epoch(NamedTuple):

@@ -21,6 +21,7 @@ from tprimat.record.options import Benchmark
 from tprimat.record.outcome import stopped_by
 from tprimat.record.progress import reporter
 from tprimat.record.scalars import LOSS, NORM
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig, Run, TrainingConfig
 from tprimat.settings.rows import DIVISION
 
@@ -38,7 +39,7 @@ class BridgeBenchmark(Benchmark):
     """Times the steps of a request's training."""
 
     _window: profiled.Window
-    _settings: dict[str, Any]
+    _settings: FieldValues
 
     def __init__(self, request: Request) -> None:
         self.request = request

@@ -17,6 +17,7 @@ from tprimat.frameworks.nemo.described import optimizer_of, settings_of, shape_a
 from tprimat.frameworks.request import Request
 from tprimat.machine.host import is_emulated
 from tprimat.record import ranks
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import Environment, Run, TrainingConfig
 
 NATIVE = "train_step_timing_seconds"
@@ -40,7 +41,7 @@ class NemoBenchmark(RequestedBenchmark):
         super().__init__(request, setup)
         self._timer: Any = None
         self._native: dict[int, float] = {}
-        self._settings: dict[str, Any] = {}
+        self._settings: FieldValues = {}
         self._optimizer: Any = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:

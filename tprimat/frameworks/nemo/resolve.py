@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 from tprimat.analysis import flops
 from tprimat.catalog import gpus, models
@@ -22,6 +21,7 @@ from tprimat.frameworks.nemo.defaults import (
 from tprimat.frameworks.request import DEFAULT, MOCK, Request
 from tprimat.frameworks.scales import Scale
 from tprimat.machine.host import is_emulated
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import DIVISION
 from tprimat.text import counted
@@ -174,7 +174,7 @@ class Resolver(resolve.Resolver):
             return None
         problem = f"{what}; each has {gigabytes(memory / GB)} free"
         # A smaller model is divided only as the user says.
-        sizes: dict[str, Any] = {name: getattr(self.requested, name) or 1 for name in DIVISION}
+        sizes: FieldValues = {name: getattr(self.requested, name) or 1 for name in DIVISION}
         undivided = dataclasses.replace(request, **sizes)
         smaller = scales.largest_that_fits(self.model, memory, lambda shape: bytes_needed(undivided, shape))
         if self.requested.scale is None and self.requested.shape is None:

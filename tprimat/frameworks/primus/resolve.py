@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tprimat.catalog import models
 from tprimat.catalog.models import Model
@@ -29,6 +28,7 @@ from tprimat.frameworks.primus.request import PrimusRequest, PrimusTraining
 from tprimat.frameworks.request import Request
 from tprimat.frameworks.scales import Scale
 from tprimat.machine.host import Environ
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import ModelConfig, TrainingConfig
 from tprimat.settings.rows import DIVISION, SETTINGS
 
@@ -270,7 +270,7 @@ def _whole_batch(configuration: Configuration, gpus: int) -> int | None:
     return given or (micro and micro * gpus // math.prod(settings.count(name) or 1 for name in DIVISION))
 
 
-def _own_shape(model: Model) -> dict[str, Any]:
+def _own_shape(model: Model) -> FieldValues:
     """Return Primus' parameters that make another model's configuration this one's."""
     shape = model.shape
     names = ("num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads", "num_query_groups")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from tprimat.catalog.models import Model
 from tprimat.frameworks.primus import torchtitan
 from tprimat.frameworks.primus.config import Configuration
 from tprimat.frameworks.primus.installation import DEFAULT_PATH, Installation
 from tprimat.machine.host import Environ
+from tprimat.results.fields import FieldValues
 
 GATED = ("meta-llama/", "mistralai/", "google/gemma")
 """Owners on the Hugging Face hub whose models, tokenizers included, need an accepted licence."""
 
 
-def null_tokenizer(model: Model) -> dict[str, Any]:
+def null_tokenizer(model: Model) -> FieldValues:
     """Return Primus' parameters of a tokenizer that needs no file and has a model's vocabulary."""
     # It adds one token.
     return {"tokenizer_type": "NullTokenizer", "vocab_size": (model.shape.vocab_size or 1) - 1}

@@ -13,6 +13,7 @@ from typing import Any
 
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Request
+from tprimat.results.fields import FieldValues
 from tprimat.settings.rows import assign, launched
 
 DATA = "c4_test"
@@ -55,7 +56,7 @@ def requested() -> Any:
     return config
 
 
-def _taken(chosen: dict[str, Any], part: str, *names: str) -> dict[str, Any]:
+def _taken(chosen: FieldValues, part: str, *names: str) -> FieldValues:
     return {name: chosen.pop(f"{part}.{name}") for name in names}
 
 

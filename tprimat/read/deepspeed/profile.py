@@ -7,6 +7,7 @@ import re
 from tprimat.read.parsing.options import COMPUTED
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import LoggedValues, count, number, state
+from tprimat.results.fields import Figures
 
 _BEGIN = re.compile(r"Profile Summary at step (\d{1,12})")
 _ROW = re.compile(
@@ -60,15 +61,15 @@ class Profile:
             if name in self._rows:
                 state(stated, field, count(self._rows[name]), f"{name}: {self._rows[name]:g}", self._line, COMPUTED)
 
-    def figures(self) -> dict[str, float | None]:
+    def figures(self) -> Figures:
         """Return what the block measured, by names of native_metrics; its FLOPS estimate the backward pass."""
-        figures: dict[str, float | None] = {} if self.step is None else {"profile_step": float(self.step)}
+        figures: Figures = {} if self.step is None else {"profile_step": float(self.step)}
         for start, name, factor in _FIGURES:
             value = next((value for row, value in self._rows.items() if row.startswith(start)), None)
             if value is not None:
                 figures.setdefault(name, value * factor)
         return figures
 
-    def breakdown(self) -> dict[str, float | None]:
+    def breakdown(self) -> Figures:
         """Return seconds of the profiled step by part."""
         return {part: self._rows[name] for name, part in _PARTS.items() if name in self._rows}

@@ -10,6 +10,7 @@ from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import duration, number
 from tprimat.results.account import Timing
+from tprimat.results.fields import Figures
 
 _TIMING = Timing(
     clock="none: the Trainer logs no step times",
@@ -102,7 +103,7 @@ def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
     return (int(step) if step is not None and 1 <= step < 2**53 else None), None
 
 
-def summary_of(entry: Mapping[str, object], steps: int | None = None, before: int = 0) -> dict[str, float | None]:
+def summary_of(entry: Mapping[str, object], steps: int | None = None, before: int = 0) -> Figures:
     """Return the values of a whole training, and the mean time of a step if the number of steps is known.
 
     The time is that of the last session, which goes on after the steps `before` it; the Trainer's rates aren't.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from tprimat.catalog import gpus
 from tprimat.read.megatron import setup, times
@@ -20,7 +19,7 @@ from tprimat.read.parsing.records import afterwards
 from tprimat.read.parsing.remarks import RATE_AGREEMENT, disagreement, missing, spans, unread_labels
 from tprimat.read.parsing.run_builder import RunBuilder, Series, SeriesAndDoubts, known_model, sizes_of, timer
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values
-from tprimat.results.fields import LARGEST_COUNT
+from tprimat.results.fields import LARGEST_COUNT, FieldValues
 from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
 from tprimat.results.run import ModelConfig, ParallelismConfig, TrainingConfig
 from tprimat.units import gib_to_gb
@@ -212,7 +211,7 @@ class MegatronRun(RunBuilder):
         printed = {f"peak_memory_{kind}_mib": mib for kind, mib in around.memory.items() if kind != "after"}
         return summary_values({**printed, "peak_memory_device_used_gib": used})
 
-    def _gpu(self, amd: bool) -> dict[str, Any]:
+    def _gpu(self, amd: bool) -> FieldValues:
         total = max(self.training.table.present("memory_total_gib"), default=None)
         unknown = "the versions of ROCm and PyTorch" if amd else "its vendor and the versions of its software"
         if "device_name" not in self.fields:

@@ -16,7 +16,7 @@ from typing import Any
 from tprimat.catalog.layers import KINDS
 from tprimat.read.parsing.text import without_prefixes
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, read_statements, state, statements
-from tprimat.results.fields import LARGEST_COUNT
+from tprimat.results.fields import LARGEST_COUNT, FieldValues
 from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import SHAPE, names
 
@@ -128,9 +128,9 @@ def _value(text: str) -> Any:
         return text
 
 
-def switches(stated: LoggedValues) -> dict[str, Any]:
+def switches(stated: LoggedValues) -> FieldValues:
     """Return the settings that have no field in a result, as stated: Megatron's, and Primus' for AMD's own kernels."""
-    found: dict[str, Any] = {}
+    found: FieldValues = {}
     for name in (*TURBO, *SWITCHES):
         value = stated.value(name)
         if name in SWITCHES and not isinstance(value, bool):

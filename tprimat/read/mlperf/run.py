@@ -24,6 +24,7 @@ from tprimat.read.parsing.run_builder import RunBuilder, Series, SeriesAndDoubts
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, count, number, precision_of, state
 from tprimat.results.account import Entry, Timing
 from tprimat.results.ending import Ending
+from tprimat.results.fields import Figures
 from tprimat.results.outcome import Outcome, ending_of, outcome_of
 from tprimat.results.run import ModelConfig, ParallelismConfig, Run, TrainingConfig
 
@@ -283,7 +284,7 @@ def summary_builder(printed: Mapping[str, tuple[str, int]]) -> RunBuilder:
         "nnodes": "nodes",
         "gpus_per_node": "devices",
     }
-    figures: dict[str, float | None] = {}
+    figures: Figures = {}
     for name, (value, line) in printed.items():
         if name in fields:
             state(stated, fields[name], count(value), f"{name}: {value}", line)

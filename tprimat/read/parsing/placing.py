@@ -10,10 +10,11 @@ import math
 import statistics
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tprimat.read.parsing.events import Events, Mark, Time
 from tprimat.results.account import Entry
+from tprimat.results.fields import FieldValues
 
 PAUSE = 0.1
 """Share of the printed time of the steps between two records, and at least the resolution of the log's times, by which
@@ -168,7 +169,7 @@ def stated_parts(rows: Sequence[Row], events: Events) -> tuple[Entry, ...]:
     for mark in events.marks:
         if mark.kind in PAUSES and mark.seconds:
             start = round(done[bisect.bisect_right(places, mark.line or mark.step or 0)] + spent, 6)
-            entry: dict[str, Any] = {"kind": mark.kind, "start": start, "duration": mark.seconds}
+            entry: FieldValues = {"kind": mark.kind, "start": start, "duration": mark.seconds}
             entries.append(Entry(**entry, line=mark.line or None))
             spent += mark.seconds
     return tuple(entries)

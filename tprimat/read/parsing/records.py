@@ -11,7 +11,7 @@ from tprimat.read.parsing.events import Events, told_by
 from tprimat.read.parsing.failures import FailureReasons, may_name_a_cause
 from tprimat.read.parsing.text import NO_YEAR, Stamp, first_stamp
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, name_and_unit, number, summary_values
-from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP
+from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP, FieldValues
 from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
 
 FIGURES = ("seconds", "loss", "learning_rate", "grad_norm")
@@ -240,7 +240,7 @@ def set_times(records: Sequence[Record]) -> None:
         timed, seconds, is_resumed = step, now, False
 
 
-def series(records: Sequence[Record], *, shift: int = 0) -> dict[str, Any]:
+def series(records: Sequence[Record], *, shift: int = 0) -> FieldValues:
     """Return the series of a Run, as its arguments, from records in the order of their steps.
 
     `shift` is 1 if the log counts steps from 0: a Run counts from 1, and what was printed stays in

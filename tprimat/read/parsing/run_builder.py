@@ -25,7 +25,7 @@ from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.values import LoggedValues
 from tprimat.redaction import redacted_start
 from tprimat.results.account import Timing
-from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP
+from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP, FieldValues, Figures
 from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
 from tprimat.results.run import (
     Data,
@@ -44,7 +44,7 @@ from tprimat.results.run import (
 from tprimat.results.trace import Trace
 from tprimat.settings.rows import NEEDED
 
-SeriesAndDoubts = tuple[dict[str, Any], list[str]]
+SeriesAndDoubts = tuple[FieldValues, list[str]]
 """The series of a result, and what is doubtful about them."""
 
 Series = Mapping[str, Any]
@@ -103,13 +103,13 @@ class RunBuilder:
     shift: int = 0
     lines: bool = True
     rate: str | None = "tokens_per_second_per_gpu"
-    figures: dict[str, float | None] = dataclasses.field(default_factory=dict)
+    figures: Figures = dataclasses.field(default_factory=dict)
     memory: dict[str, float] = dataclasses.field(default_factory=dict)
-    gpu: dict[str, Any] = dataclasses.field(default_factory=dict)
-    breakdown: dict[str, float | None] = dataclasses.field(default_factory=dict)
+    gpu: FieldValues = dataclasses.field(default_factory=dict)
+    breakdown: Figures = dataclasses.field(default_factory=dict)
     trace: Trace | None = None
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
-    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    settings: FieldValues = dataclasses.field(default_factory=dict)
     unknown: dict[str, str] = dataclasses.field(default_factory=dict)
     ended: bool | None = None
     cause: Cause | None = None
@@ -383,7 +383,7 @@ def contradictions(sizes: Mapping[str, Any]) -> Iterator[str]:
 
 def shape_of(stated: LoggedValues) -> ModelConfig:
     """Return the model's shape, as far as it is stated."""
-    fields: dict[str, Any] = {name: stated.count(name) for name in _SHAPE_COUNTS}
+    fields: FieldValues = {name: stated.count(name) for name in _SHAPE_COUNTS}
     switches = {name: stated.value(name) for name in ("tie_word_embeddings", "gated_ffn")}
     fields |= {name: value for name, value in switches.items() if isinstance(value, bool)}
     known = any(value is not None for value in fields.values())
@@ -407,7 +407,7 @@ def platform_of(stated: LoggedValues) -> Platform | None:
     return next((each for each in get_args(Platform) if each == platform), None)
 
 
-def _finite(figures: Mapping[str, float | None]) -> dict[str, float | None]:
+def _finite(figures: Mapping[str, float | None]) -> Figures:
     return {
         name: value if value is not None and abs(value) <= LARGEST_VALUE else None for name, value in figures.items()
     }

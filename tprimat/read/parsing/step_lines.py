@@ -28,6 +28,7 @@ from tprimat.read.parsing.values import (
     state,
 )
 from tprimat.results.account import Timing
+from tprimat.results.fields import Figures
 
 Place = tuple[int | None, int | None]
 """A step, and the number of all steps, as far as they are known."""
@@ -72,7 +73,7 @@ class StepReader(abc.ABC):
     def __init__(self) -> None:
         self.sorter = RecordSequencer()
         self.torn = TornLines()
-        self.figures: dict[str, float | None] = {}
+        self.figures: Figures = {}
         self.memory: dict[str, float] = {}
         self.notes: list[str] = []
         self.parts: dict[str, list[float]] = {}

@@ -12,7 +12,6 @@ import datetime
 import itertools
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -20,6 +19,7 @@ from tprimat.read.parsing.events import Events, Mark, Moment, Time
 from tprimat.read.parsing.placing import PAUSE, Row, TimedRow, attempts, placed, stated_parts
 from tprimat.read.parsing.remarks import STAMPED_STEPS
 from tprimat.results.account import Entry
+from tprimat.results.fields import FieldValues
 from tprimat.text import counted
 from tprimat.units import duration
 
@@ -72,7 +72,7 @@ class TimelineBuilder:
         self._scale = 1.0
         self._scale = self._measured_scale(is_timed=bool(printed))
         self._spent: dict[str, list[float]] = {"evaluation": [], "checkpoint": []}
-        self._entries: list[dict[str, Any]] = []
+        self._entries: list[FieldValues] = []
         self._now = 0.0
 
     def build(self) -> tuple[Entry, ...]:
@@ -323,7 +323,7 @@ class TimelineBuilder:
         self._now += seconds
 
 
-def _lose_steps(entries: list[dict[str, Any]], resumed: int) -> None:
+def _lose_steps(entries: list[FieldValues], resumed: int) -> None:
     """Count the training behind a step, which another attempt repeats, as lost."""
     for place in range(len(entries) - 1, -1, -1):
         entry = entries[place]

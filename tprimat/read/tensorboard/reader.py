@@ -27,6 +27,7 @@ from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import LoggedValues, object_at, precision_of, state
 from tprimat.read.tensorboard.tfevents import Events, Point, is_event_file, read_into
 from tprimat.results.account import Timing
+from tprimat.results.fields import Figures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,9 +196,7 @@ def _read(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
     state_hparams(beside, stated)
     _state_batch(sizes, scalars, training)
     _set_windows(layout, columns, training, shift)
-    figures: dict[str, float | None] = {
-        name: scalars[tag][-1].value for tag, name in _TOTALS.items() if scalars.get(tag)
-    }
+    figures: Figures = {name: scalars[tag][-1].value for tag, name in _TOTALS.items() if scalars.get(tag)}
     if losses := series["loss"]:
         seconds, steps = losses[-1].wall_time - losses[0].wall_time, losses[-1].step - losses[0].step
         if seconds > 0 and steps > 0:

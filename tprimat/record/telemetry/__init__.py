@@ -14,6 +14,7 @@ from tprimat.record.telemetry import energy, findings, series
 from tprimat.record.telemetry.energy import Energy
 from tprimat.record.telemetry.timeline import Timeline, within
 from tprimat.results.conditions import Disturbance
+from tprimat.results.fields import Figures
 from tprimat.results.run import Run
 from tprimat.results.telemetry import VALID_ENERGY, Telemetry
 
@@ -126,7 +127,7 @@ def with_trace(run: Run, steps: Timeline, trace: Trace, processes_here: int, unk
     )
 
 
-def _metrics(run: Run, measured: Energy, steady: Timeline, trace: Trace) -> dict[str, float | None]:
+def _metrics(run: Run, measured: Energy, steady: Timeline, trace: Trace) -> Figures:
     if measured.joules is None:
         return {}
     seconds = steady.running_s()
@@ -150,7 +151,7 @@ def _metrics(run: Run, measured: Energy, steady: Timeline, trace: Trace) -> dict
     return metrics
 
 
-def _power_and_clock(samples: Sequence[Sample]) -> dict[str, float | None]:
+def _power_and_clock(samples: Sequence[Sample]) -> Figures:
     """Return cap and clock of the GPU with the lowest cap, the clock as the mean of all."""
     gpus = [gpu for sample in samples for gpu in sample.gpus]
     if not gpus:
