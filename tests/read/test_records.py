@@ -150,6 +150,22 @@ def test_t7_records_less_than_a_second_apart(in_whole_seconds, windows, seconds)
     assert [each.seconds for each in found] == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize("in_whole_seconds", [False, True])
+@pytest.mark.parametrize(("apart", "seconds"), [(1, 0.07), (1, 0.31), (1, 0.95), (1, 1.05), (1, 2.3), (10, 0.07)])
+def test_t7_the_mean_by_whole_seconds_is_that_of_the_steps(apart, seconds, in_whole_seconds):
+    steps = range(apart, 400 * apart + 1, apart)
+    found = [Record(step, 1, native={"elapsed_seconds": float(int(step * seconds))}) for step in steps]
+    records.set_times(found, in_whole_seconds=in_whole_seconds)
+    timed = [each for each in found if each.seconds is not None]
+    covered = sum(each.window for each in timed)
+    mean = sum(each.seconds * each.window for each in timed) / covered
+    # By whole seconds, the ends of the timed steps are off by less than one step each, or by one second.
+    assert mean == pytest.approx(seconds, abs=(1 + 2 * apart * seconds) / covered)
+    if in_whole_seconds:
+        # No step is in two windows, and none but the last is in none.
+        assert covered == timed[-1].step
+
+
 def test_windows():
     found = [Record(step, 1) for step in (5, 7, 12)]
     records.set_windows(found)
