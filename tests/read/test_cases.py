@@ -6,6 +6,8 @@ import statistics
 
 import pytest
 
+from tprimat.analysis.run_account import account_of
+from tprimat.analysis.summary import summarize
 from tprimat.log_import import sources
 from tprimat.log_import.extract import GivenValues
 
@@ -73,3 +75,27 @@ def test_a_chart_of_two_runs(case):
     first, second = case("wandb_chart_step_time.csv")
     means = [round(statistics.fmean(run.step_times), 2) for run in (first, second)]
     assert means == [2.35, 2.59]
+
+
+def test_i3_bars_beside_records_in_a_paste_with_its_middle_cut_out(case):
+    (run,) = case("4/a_08_hf_clipped_middle.log")
+    assert (run.steps, run.status) == ((*range(1, 12), *range(90, 101)), "complete")
+    assert account_of(run).parts["training"] / 100 == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "planned"),
+    [
+        ("c_hf_two_records_with_bars", (360, 370), 900),
+        ("b_29_slice_ends_with_record", tuple(range(2041, 2047)), 29_000),
+    ],
+)
+def test_i3_bars_beside_the_records_of_a_short_paste(case, name, steps, planned):
+    (run,) = case(f"4/{name}.log")
+    assert (run.steps, run.training_config.max_steps) == (steps, planned)
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("a", 0.45), ("b", 0.75)])
+def test_t7_steps_below_a_second_by_a_clock_in_whole_seconds(case, name, seconds):
+    (run,) = case(f"4/c_llamafactory_below_one_second_{name}.jsonl")
+    assert summarize(run).performance.avg_step_time_seconds == pytest.approx(seconds, rel=0.01)

@@ -334,3 +334,51 @@ def test_bars_that_the_epochs_contradict_are_no_steps():
     rows = [(f"{step / 301:.4f}", step + 10) for step in range(100, 170, 10)]
     (run,) = runs_of_text(with_bars(*rows, total=903))
     assert run.steps != tuple(range(110, 180, 10))
+
+
+def test_i3_an_epoch_without_its_zeros_is_as_exact_as_the_others():
+    rows = [(f"{round(step / 40, 2)}", None) for step in range(2, 42, 2)]
+    banner = "***** Running training *****\n  Num Epochs = 2\n  Total optimization steps = 80\n"
+    (run,) = runs_of_text(banner + with_bars(*rows, total=80))
+    assert run.steps == tuple(range(2, 42, 2))
+
+
+def test_i3_four_digits_in_all_are_fewer_behind_the_point():
+    seen = [StepHint(0.1234, 0.00005), StepHint(12.5, 0.05)]
+    assert number_steps(seen, 20_000, 20, None).evidence is None
+
+
+@pytest.mark.parametrize("bar_first", [False, True])
+def test_i3_two_gaps_in_a_paste(bar_first):
+    rows = [(f"{step / 400:.2f}", step) for step in (*range(100, 170, 10), *range(300, 360, 10), 390, 400)]
+    (run,) = runs_of_text(with_bars(*rows, total=800, bar_first=bar_first))
+    assert run.steps == tuple(step for _, step in rows)
+
+
+def test_i3_two_records_with_a_bar_behind_each():
+    """The bars are theirs, or those of the steps before or after: the epochs tell, or nothing does."""
+    (run,) = runs_of_text(with_bars(("0.5", 100), ("0.55", 110), total=400))
+    assert run.steps == (100, 110)
+    (run,) = runs_of_text(with_bars(("0.46", 100), ("0.51", 110), total=400))
+    assert run.steps == (1, 2)
+
+
+def test_i3_two_records_whose_epochs_allow_the_bar_behind_and_the_one_before():
+    seen = [StepHint(0.0, 0.005, 0, 3001), StepHint(0.0, 0.005, 3001, 3002)]
+    assert number_steps(seen, 900_000, None, None).evidence is None
+
+
+def test_i3_bars_that_are_drawn_now_and_then_are_no_steps():
+    hints = [
+        StepHint(0.1 * n, 0.05, before, after) for n, (before, after) in enumerate(((0, 18), (18, 35), (35, 53)), 1)
+    ]
+    assert number_steps(hints, 97, None, None).evidence is None
+
+
+def test_t7_times_that_stand_still_are_of_the_steps_that_follow():
+    history = [
+        {"loss": 2.0, "learning_rate": 1e-5, "step": step, "train_runtime": seconds}
+        for step, seconds in ((1, 10000.5), (2, 10001.5), (3, 10001.5), (4, 10004.5))
+    ]
+    run = run_of_bytes(json.dumps({"global_step": 4, "max_steps": 4, "log_history": history}).encode())
+    assert (run.step_times[1:], run.window_steps[1:]) == ((1.0, None, 1.5), (1, 1, 2))

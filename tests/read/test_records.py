@@ -111,11 +111,12 @@ def test_when_a_training_began(first, known, warnings):
         # The first one is of a resumed training: its time counts from the resumption.
         ([30, 40, 50], [25.0, 45.0, 75.0], [10, 10, 10], [None, 2.0, 3.0]),
         ([7], [14.0], [7], [2.0]),
-        ([5, 10], [None, 20.0], [5, 5], [None, 2.0]),
-        ([5, 10, 15], [10.0, None, 60.0], [5, 5, 5], [2.0, None, 5.0]),
+        # A time is of all steps since the time before, and so is its window.
+        ([5, 10], [None, 20.0], [5, 10], [None, 2.0]),
+        ([5, 10, 15], [10.0, None, 60.0], [5, 5, 10], [2.0, None, 5.0]),
         # Time that goes back, or stands still.
         ([5, 10, 15], [10.0, 9.0, 19.0], [5, 5, 5], [2.0, None, 2.0]),
-        ([5, 10, 15], [10.0, 10.0, 19.0], [5, 5, 5], [2.0, None, 1.8]),
+        ([5, 10, 15], [10.0, 10.0, 19.0], [5, 5, 10], [2.0, None, 0.9]),
         ([3, 10], [10.0, 11.0], [3, 7], [3.333333333, 0.142857143]),
         ([0, 1], [5.0, 7.0], [1, 1], [5.0, 2.0]),
         ([11, 21], [5.0, 25.0], [10, 10], [None, 2.0]),
@@ -130,6 +131,39 @@ def test_times_from_the_time_since_the_start(steps, elapsed, windows, seconds):
     assert [each.window for each in found] == windows
     assert [each.seconds for each in found] == seconds
     assert {name for each in found for name in each.not_finite} == set()
+
+
+@pytest.mark.parametrize(
+    ("in_whole_seconds", "windows", "seconds"),
+    [
+        (True, [1, 2, 1, 2, 1, 3], [None, 0.5, None, 0.5, None, 1 / 3]),
+        # A clock that starts at the first record says nothing of its step.
+        (False, [1, 1, 1, 2, 1, 3], [None, 1.0, None, 0.5, None, 1 / 3]),
+    ],
+)
+def test_t7_records_less_than_a_second_apart(in_whole_seconds, windows, seconds):
+    elapsed = [0.0, 1.0, 1.0, 2.0, 2.0, 3.0]
+    steps = [1, 2, 3, 4, 5, 7]
+    found = [Record(step, 1, native={"elapsed_seconds": now}) for step, now in zip(steps, elapsed, strict=True)]
+    records.set_times(found, in_whole_seconds=in_whole_seconds)
+    assert [each.window for each in found] == windows
+    assert [each.seconds for each in found] == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("in_whole_seconds", [False, True])
+@pytest.mark.parametrize(("apart", "seconds"), [(1, 0.07), (1, 0.31), (1, 0.95), (1, 1.05), (1, 2.3), (10, 0.07)])
+def test_t7_the_mean_by_whole_seconds_is_that_of_the_steps(apart, seconds, in_whole_seconds):
+    steps = range(apart, 400 * apart + 1, apart)
+    found = [Record(step, 1, native={"elapsed_seconds": float(int(step * seconds))}) for step in steps]
+    records.set_times(found, in_whole_seconds=in_whole_seconds)
+    timed = [each for each in found if each.seconds is not None]
+    covered = sum(each.window for each in timed)
+    mean = sum(each.seconds * each.window for each in timed) / covered
+    # By whole seconds, the ends of the timed steps are off by less than one step each, or by one second.
+    assert mean == pytest.approx(seconds, abs=(1 + 2 * apart * seconds) / covered)
+    if in_whole_seconds:
+        # No step is in two windows, and none but the last is in none.
+        assert covered == timed[-1].step
 
 
 def test_windows():

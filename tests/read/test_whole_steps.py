@@ -303,7 +303,7 @@ def series(*rows):
         ([(2, 5.12345), (1, None), (3, 9.12345), (None, 9.62345)], [2.561725, None, 1.0, 0.5]),
         # A resumed training counts from its own start.
         ([(2, 5.12345), (2, 3.0), (2, 4.0)], [2.561725, 1.5, 0.5]),
-        ([(2, 5.12345), (2, 5.12345)], [2.561725, 2.561725]),
+        ([(2, 5.12345), (2, 5.12345)], [2.561725, None]),
     ],
 )
 def test_step_times_by_the_time_since_the_start(rows, times):

@@ -168,9 +168,10 @@ def _set_step_times(records: Sequence[Record]) -> bool:
     before, steps = 0.0, 0
     for record, seconds in zip(records, since_start, strict=True):
         steps += record.window or 1
-        if seconds is not None:
+        if seconds is not None and seconds != before:
             # A resumed training counts from its own start.
             apart = seconds - before if seconds > before else seconds
+            record.window = steps
             record.put("seconds", round(apart / steps, 7))
             before, steps = seconds, 0
     return True

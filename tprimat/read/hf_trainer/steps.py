@@ -48,15 +48,18 @@ def number_steps(hints: Sequence[StepHint], total: int | None, epochs: int | Non
         return StepNumbers((), "there are none")
     if interval and (grid := _on_grid(hints, interval)) and _fits(hints, grid, total):
         return StepNumbers(grid, f"one record in {interval} steps (logging_steps)")
+    sharp = _with_zeros(hints)
     if total:
         candidates = {
             steps
             for count in ([epochs] if epochs else range(1, MOST_EPOCHS + 1))
-            if (steps := _by_epoch(hints, total / count)) is not None and _fits(hints, steps, total)
+            if (steps := _by_epoch(hints, total / count)) and _fits(hints, steps, total)
         }
+        if epochs and (steps := _by_epoch(sharp, total / epochs)) and _fits(hints, steps, total) and _spaced(steps):
+            candidates.add(steps)
         if len(candidates) == 1:
             return StepNumbers(candidates.pop(), f"epochs and progress bars, of {total} steps")
-    beside = {steps for steps in _beside(hints) if _rising(steps) and _fits(hints, steps, total)}
+    beside = {steps for steps in _beside(sharp, total) if _rising(steps) and _fits(hints, steps, total)}
     if len(beside) == 1:
         return StepNumbers(beside.pop(), "the progress bar beside each record")
     if total and (shown_interval := _interval(hints, total)) is not None:
@@ -65,16 +68,51 @@ def number_steps(hints: Sequence[StepHint], total: int | None, epochs: int | Non
     return StepNumbers(order, None)
 
 
-def _beside(hints: Sequence[StepHint]) -> Iterator[tuple[int, ...]]:
-    """Yield what the progress bars show that stand next to the records, one to each: around them, before, or behind."""
+def _with_zeros(hints: Sequence[StepHint]) -> list[StepHint]:
+    """Return the hints with the resolution of an epoch whose zeros at the end are left out: beside 0.09, 0.1 is 0.10.
+
+    The text of transformers 5 has four digits in all, so that 12.34 beside 0.1234 is no 12.3400.
+    """
+    finest, sharp = min(each.resolution for each in hints), []
+    for each in hints:
+        least = 0.5 * 10.0 ** (math.floor(math.log10(each.epoch or 1)) - 3)
+        sharp.append(each._replace(resolution=min(each.resolution, max(finest, least))))
+    return sharp
+
+
+def _beside(hints: Sequence[StepHint], total: int | None) -> Iterator[tuple[int, ...]]:
+    """Yield what the progress bars show that stand next to the records, one to each: around them, before, or behind.
+
+    A paste may begin or end with a record that lacks a bar, and lines between two records may be cut out.
+    """
     before = tuple(each.before for each in hints)
     behind = tuple(each.after or 0 for each in hints)
-    if before == behind:
-        yield from [before] if before[0] else []
-    elif before[1:] == behind[:-1] and len({b - a for a, b in itertools.pairwise(before[1:])}) == 1:
-        # A log that ends with a record lacks the bar behind it.
-        behind = (*behind[:-1], behind[-1] or 2 * before[-1] - before[-2])
-        yield from (steps for steps in (before, behind) if steps[0] and _linear(hints, steps))
+    around = {each.before == each.after for each in hints if each.before and each.after}
+    if around == {True}:
+        yield tuple(map(max, before, behind))
+    elif before[1:] == behind[:-1] and around:
+        # A paste that begins with a record lacks a bar, and one that ends with a record another.
+        usual = min(later - earlier for earlier, later in itertools.pairwise(sorted({*before, *behind} - {0})))
+        is_even = len({later - earlier for earlier, later in itertools.pairwise(before[1:])}) == 1
+        behind = (*behind[:-1], behind[-1] or before[-1] + usual)
+        if not is_even:
+            before = (before[0] or before[1] - usual, *before[1:])
+        for steps in filter(_spaced, (before, behind)):
+            if _linear(hints, steps) and (is_even or _whole_epochs(hints, steps, total or 0)):
+                yield steps
+
+
+def _spaced(steps: Sequence[int]) -> bool:
+    """Return whether steps are multiples of the distance of most of them, as those of records are.
+
+    From 60 to 890 in a log of every tenth step, what lay between is cut out. Bars that are drawn now and then, not at
+    each record, are 17, 18 and 17 steps apart.
+    """
+    apart = [later - earlier for earlier, later in itertools.pairwise(steps)]
+    usual = min(apart, default=0)
+    if not steps[0] or usual < 1 or any(step % usual for step in steps):
+        return False
+    return 2 * apart.count(usual) >= len(apart)
 
 
 def _on_grid(hints: Sequence[StepHint], interval: int) -> tuple[int, ...] | None:
@@ -109,13 +147,8 @@ def _interval(hints: Sequence[StepHint], total: int) -> int | None:
     high = min((each.after / number for number, each in enumerate(hints, start=1) if each.after), default=0.0)
     if len(hints) < 3 or high <= 0 or high - low > 10_000:
         return None
-    fitting = []
-    for interval in range(max(1, math.ceil(low)), min(math.floor(high), total // len(hints)) + 1):
-        fewest, most = _per_epoch(hints, [interval * (index + 1) for index in range(len(hints))])
-        # The planned steps would be some whole number of epochs.
-        whole = not fewest or math.isinf(most) or int(total / fewest + 1e-9) >= math.ceil(total / most - 1e-9)
-        if fewest <= most * (1 + 1e-6) and whole:
-            fitting.append(interval)
+    intervals = range(max(1, math.ceil(low)), min(math.floor(high), total // len(hints)) + 1)
+    fitting = [each for each in intervals if _whole_epochs(hints, range(each, each * len(hints) + 1, each), total)]
     return fitting[0] if len(fitting) == 1 else None
 
 
@@ -128,6 +161,13 @@ def _per_epoch(hints: Sequence[StepHint], steps: Sequence[int]) -> tuple[float, 
         low = max(low, step / (each.epoch + each.resolution)) if each.epoch + each.resolution > 0 else low
         high = min(high, step / (each.epoch - each.resolution)) if each.epoch > each.resolution else high
     return low, high
+
+
+def _whole_epochs(hints: Sequence[StepHint], steps: Sequence[int], total: int) -> bool:
+    """Return whether the epochs allow the steps, and the planned ones would be some whole number of epochs."""
+    fewest, most = _per_epoch(hints, steps)
+    whole = not fewest or math.isinf(most) or int(total / fewest + 1e-9) >= math.ceil(total / most - 1e-9)
+    return fewest <= most * (1 + 1e-6) and whole
 
 
 def _linear(hints: Sequence[StepHint], steps: Sequence[int]) -> bool:

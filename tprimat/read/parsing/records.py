@@ -222,22 +222,25 @@ def set_windows(records: Iterable[Record]) -> None:
         before = record.step
 
 
-def set_times(records: Sequence[Record]) -> None:
+def set_times(records: Sequence[Record], *, in_whole_seconds: bool = False) -> None:
     """Set windows, and step times as differences of the native value elapsed_seconds, the time since the start.
 
-    If the first record is of a resumed training, its time counts from the resumption: it gives no step time.
+    If the first record is of a resumed training, its time counts from the resumption: it gives no step time. One of 0 s
+    gives none either, where that isn't the whole seconds of less than one. A step time is of all steps since the time
+    before, and so is its window: of 0.45 s a step, records lie 0 s and 1 s apart, and 1 s is of two or three steps.
     """
     usual = records[1].step - records[0].step if len(records) > 1 else records[0].step
     step = timed = max(records[0].step - usual, 0)
-    seconds, is_resumed = 0.0, step > 0
+    seconds = None if step else 0.0
     for record in records:
         now = record.native.get("elapsed_seconds")
         record.window, step = max(record.step - step, 1), record.step
-        if now is None:
+        if now is None or (now == seconds and (now or in_whole_seconds)):
             continue
-        if now > seconds and not is_resumed:
-            record.put("seconds", round((now - seconds) / max(step - timed, 1), 9))
-        timed, seconds, is_resumed = step, now, False
+        if seconds is not None and now > seconds:
+            record.window = max(step - timed, 1)
+            record.put("seconds", round((now - seconds) / record.window, 9))
+        timed, seconds = step, now
 
 
 def series(records: Sequence[Record], *, shift: int = 0) -> FieldValues:

@@ -212,7 +212,7 @@ class ElapsedReader(StepReader):
     def done(self, run: RunBuilder) -> None:
         """Set the step times."""
         if run.training.records:
-            set_times(run.training.ordered())
+            set_times(run.training.ordered(), in_whole_seconds=self._is_coarse)
         if run.training.records and self._is_coarse:
             run.training.warnings.append("step times are differences of elapsed_time, which has whole seconds")
 
