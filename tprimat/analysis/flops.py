@@ -77,7 +77,7 @@ def model_shape(run: Run) -> tuple[ModelConfig | None, str | None]:
     """
     if run.model_config.num_layers is not None:
         return run.model_config, None
-    known = models.find(run.model) or models.recognize(run.model or "")
+    known = models.named(run.model)
     if models.denies(run.model, run.model_config):
         return None, f"the model has other parameters than {models.title(run.model)}, and no shape is stated: no FLOPs"
     if known is None:

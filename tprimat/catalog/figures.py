@@ -78,7 +78,7 @@ class Figure:
     @property
     def row(self) -> Model | None:
         """The model's row of the catalog."""
-        return models.find(self.model) or models.recognize(self.model)
+        return models.named(self.model)
 
 
 _NUMBER = r"([\d,]{0,15}\d\.?\d{0,15}(?:e[+-]?\d{1,3})?)"

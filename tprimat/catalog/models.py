@@ -105,6 +105,11 @@ def find(name: str | None) -> Model | None:
     return row or next((model for pattern, model in _patterns() if pattern.fullmatch(lowered)), None)
 
 
+def named(name: str | None) -> Model | None:
+    """Return the model that a name in a result or a foreign one means; or None."""
+    return find(name) or recognize(name or "")
+
+
 def by_name(name: str) -> Model:
     """Return the row of a model to train, by what a user typed. Raises UsageError for one that no row has."""
     if (model := find(name.lower())) is not None and model.name in _TRAINED:

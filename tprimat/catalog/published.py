@@ -137,7 +137,7 @@ def framework(run: Run) -> str | None:
 def task(run: Run) -> str:
     """Return what a run does: lora if its name says so or weights are frozen; else sft, rl or pretrain."""
     words = set(re.split(r"[^a-z]+", (run.model or "").lower()))
-    known, shape = models.find(run.model) or models.recognize(run.model or ""), run.model_config
+    known, shape = models.named(run.model), run.model_config
     total, trained = shape.num_parameters or (known.parameters if known else 0), shape.trainable_parameters
     if {"lora", "qlora", "peft"} & words or (trained is not None and trained < total):
         return "lora"
@@ -150,7 +150,7 @@ def of_the_same(run: Run) -> tuple[Published, ...]:
     Those that the audit rejects or a newer release supersedes are left out, and functional checks if there is another.
     """
     config = run.training_config
-    known = models.find(run.model) or models.recognize(run.model or "")
+    known = models.named(run.model)
     model = known.name if known else run.model
     if run.environment.emulated or run.scale not in FULL or None in (model, config.precision, config.sequence_length):
         return ()

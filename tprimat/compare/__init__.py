@@ -205,7 +205,7 @@ def _model(run: Run) -> str | None:
 
 def _names(run: Run) -> tuple[str, ...]:
     """Return what a run's model may be called: its name, that of its row, and its title in full and in short."""
-    model, row = _model(run), models.find(run.model) or models.recognize(run.model or "")
+    model, row = _model(run), models.named(run.model)
     title = title_of(model, run)
     return (
         *(plain(run.model or "unnamed model"), model or "", title, title.partition(", ")[0], models.title(model)),

@@ -47,7 +47,7 @@ def _work(system: SystemResult) -> tuple[object, ...]:
 
 def evidence(group: Group) -> tuple[bool, int, int]:
     """Return how much an answer rests on: whether there is one, and how many systems and runs are compared."""
-    compared = [group.baseline, *(pair.system for pair in group.pairs if pair.ratio)]
+    compared = group.compared
     runs = sum(len(system.valid_runs) for system in compared)
     return group.leaders is not None and not group.leaders.is_unsettled, len(compared), runs
 

@@ -389,6 +389,11 @@ class Group:
     runner_up: Pair | None = None
     title: str = ""
 
+    @property
+    def compared(self) -> list[SystemResult]:
+        """The baseline, and the systems that have a ratio to it."""
+        return [self.baseline, *(pair.system for pair in self.pairs if pair.ratio)]
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ModelComparison:

@@ -91,8 +91,7 @@ def _summary(answer: Answer) -> Iterator[Block]:
 def _fastest(group: Group) -> list[str]:
     if group.leaders is None:
         return []
-    ranked = [group.baseline, *(pair.system for pair in group.pairs if pair.ratio)]
-    ranked = [system for system in group.systems if any(system is each for each in ranked)]
+    ranked = [system for system in group.systems if system in group.compared]
     unit = rate_unit(group.systems)
     configs = [(system.count, system.run.training_config) for system in ranked]
     works = {(count, config.global_batch_size, config.sequence_length) for count, config in configs}

@@ -194,7 +194,7 @@ def _shared_count(group: Group) -> int | None:
 
 def _shown(group: Group, most: int) -> set[int]:
     """Return the places of the systems in the table of a screen: those that are compared, if any are."""
-    compared = {pair.system for pair in group.pairs if pair.ratio} | {group.baseline}
+    compared = set(group.compared)
     places = [index for index, system in enumerate(group.systems) if not group.leaders or system in compared]
     if len(places) <= most + 1:
         return set(places)
