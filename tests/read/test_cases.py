@@ -6,6 +6,7 @@ import statistics
 
 import pytest
 
+from tprimat.analysis.summary import summarize
 from tprimat.log_import import sources
 from tprimat.log_import.extract import GivenValues
 
@@ -73,3 +74,27 @@ def test_a_chart_of_two_runs(case):
     first, second = case("wandb_chart_step_time.csv")
     means = [round(statistics.fmean(run.step_times), 2) for run in (first, second)]
     assert means == [2.35, 2.59]
+
+
+class TestMlperf:
+    def test_t1_training_goes_on_without_a_block_start(self, case):
+        (run,) = case("4/a_05_mlperf_one_block_start.txt")
+        assert [entry.last_step for entry in run.timeline if entry.kind == "training"] == list(range(10, 81, 10))
+        performance = summarize(run).performance
+        # The first block takes 80 s and counts, as in every log; the seven others take 50 s.
+        assert (performance.total_steps, performance.avg_step_time_seconds) == (80, pytest.approx(430 / 80))
+        assert performance.median_step_time_seconds == 5.0
+
+    def test_t1_an_unmarked_first_block_is_bounded_by_its_own_steps(self, case):
+        (run,) = case("4/a_06_mlperf_first_block_unmarked.txt")
+        assert summarize(run).performance.avg_step_time_seconds is None
+        (warning,) = (each for each in run.warnings if "at most" in each)
+        assert "at most 6.556 s there" in warning
+        assert warning.endswith("in steps 1–192 at most 6.208 s")
+
+    def test_t1_steps_are_placed_in_the_blocks_after_the_first(self, case):
+        (run,) = case("4/a_10_mlperf_steps_in_tokens.txt")
+        assert len(run.steps) == 50
+        performance = summarize(run).performance
+        assert performance.avg_step_time_seconds == pytest.approx(4.1)
+        assert performance.median_step_time_seconds == pytest.approx(4.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import msgspec
 import pytest
@@ -114,6 +115,73 @@ class TestDialects:
 
     def test_without_run_start_there_is_no_clock(self):
         assert read_log(mlperf_log().replace('"run_start"', '"run_begin"')).timeline == ()
+
+
+def without(content: str, key: str, numbers: Collection[int] = range(99)) -> str:
+    """A log without the events of a name that have one of these numbers, from 1."""
+    found, lines = 0, []
+    for line in content.splitlines():
+        found += f'"{key}"' in line
+        if f'"{key}"' not in line or found not in numbers:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+class TestUnmarkedBlocks:
+    @pytest.mark.parametrize("dialect", DIALECTS)
+    @pytest.mark.parametrize("missing", [{1}, {2}, {3}, {2, 3}, {1, 3}])
+    def test_t1_training_goes_on_after_an_evaluation(self, dialect, missing):
+        run = read_log(without(mlperf_log(EVEN, dialect), "block_start", missing))
+        # What lies between run_start or an evaluation and an unmarked block is the block's.
+        before = [(START if 1 in missing else 0) / 1e3, *(BETWEEN / 1e3 * (number in missing) for number in (2, 3))]
+        assert stretches(run, "training") == [
+            (first, last, pytest.approx(seconds + more))
+            for (first, last, seconds), more in zip([(1, 12, 12), (13, 18, 6.03), (19, 24, 6)], before, strict=True)
+        ]
+        assert list(run.steps) == list(range(1, 25))
+        assert run.notes == ()
+
+    @pytest.mark.parametrize("value", [None, {"throughput": 16.0}])
+    def test_t1_a_log_without_any_block_start_has_no_blocks(self, value):
+        log = Log()
+        log.setup()
+        for done in (12, 18, 24):
+            log.now += 6_000
+            if value:
+                log.event("tracked_stats", value, samples_count=done * BATCH)
+            for key in ("block_stop", "eval_start", "eval_stop"):
+                log.event(key, samples_count=done * BATCH)
+        run = read_log(log.text())
+        assert run.timeline == ()
+        assert list(run.steps) == ([12, 18, 24] if value else [])
+
+    @pytest.mark.parametrize("step", [13, 15, 17, 20, 24])
+    def test_t1_a_growing_log_has_its_training_until_the_last_record(self, step):
+        content = without(mlperf_log(EVEN, "tokens"), "block_start", {2, 3})
+        end = next(
+            index for index, line in enumerate(content.splitlines()) if f'"samples_count": {step * BATCH}}}' in line
+        )
+        run = read_log("\n".join(content.splitlines()[: end + 1]) + "\n")
+        assert run.steps[-1] == step
+        assert stretches(run, "training")[-1][1] == step
+        assert summarize(run).performance.avg_step_time_seconds == pytest.approx(1, rel=0.01)
+
+    @pytest.mark.parametrize(
+        ("first", "code"),
+        # The run takes 13.962 s more than its first block, which has half of the steps.
+        [(13_900, "steps-outside-blocks"), (14_000, "blocks-too-slow")],
+    )
+    def test_t1_steps_that_no_block_has_are_counted_and_an_impossible_speed_is_none(self, first, code):
+        blocks = ((12, first, 900), (12, 12_000, 900))
+        content = without(without(mlperf_log(blocks, "tokens", records=0), "block_start", {2}), "eval_stop")
+        run = read_log(content)
+        assert [(note.code, note.fields) for note in run.notes] == [(code, {"count": 12})]
+        speed = summarize(run).performance.avg_step_time_seconds
+        assert speed == (None if code == "blocks-too-slow" else pytest.approx(first / 12e3))
+
+    def test_t1_a_block_does_not_have_the_steps_before_its_own(self):
+        run = read_log(without(without(mlperf_log(EVEN, "mixed"), "block_start", {1}), "block_stop", {1}))
+        assert [each[:2] for each in stretches(run, "unknown")] == [(13, 18), (19, 24)]
 
 
 class TestBlocksThatHoldTheirEvaluation:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tprimat.read.mlperf import run
 from tprimat.read.mlperf import system as mlperf_system
-from tprimat.read.mlperf.streams import LOSSES, RATE, TIMES, Block, Event, number
+from tprimat.read.mlperf.streams import LOSSES, POSITIONS, RATE, TIMES, Block, Event, number
 from tprimat.read.mlperf.timeline import COSTLY, COSTLY_SIGNS, Mark
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LogContext
@@ -68,6 +68,7 @@ _EVAL = re.compile(r"\beval_loss: (\d{1,9}(?:\.\d{1,9})?) \(target: (\d{1,9}(?:\
 _INTRUDER = re.compile(
     r"\[Gloo\] Rank \d+ is connected to \d+ peer ranks\. Expected number of connected peer ranks is ?: ?\d+\s*"
 )
+UNMARKED = "without a block_start: counted from run_start"
 LINES_OF_OTHERS = 4
 """Lines over which an event may be spread."""
 
@@ -194,11 +195,13 @@ class Reader:
             training.milestones.setdefault(key, event)
         elif key == "block_start":
             last = training.blocks[-1] if training.blocks else None
+            training.marks_blocks = True
             # But not a slower rank's copy of it.
             if last is None or last.stop is not None or last.start.place != place:
                 training.blocks.append(Block(event))
                 training.marks.append(Mark(key, event, training.blocks[-1] if training.blocks else None))
         elif key in ("block_stop", "eval_start", "eval_stop"):
+            _begin_unmarked(training, key, event)
             training.marks.append(Mark(key, event, training.blocks[-1] if training.blocks else None))
             if training.blocks:
                 training.blocks[-1].end(key, event)
@@ -261,6 +264,24 @@ class Reader:
             training.figures["target_accuracy"] = float(match[2])
         if "[TimeToTrain]" in text and (match := _ENDED.search(text)):
             training.end = (number, match[1])
+
+
+def _begin_unmarked(training: run.BenchmarkRun, key: str, event: Event) -> None:
+    """Begin the block that an event ends, if the log has no block_start of it."""
+    former = training.blocks[-1] if training.blocks else None
+    start = training.milestones.get("run_start")
+    block = former.unmarked_after(key, event) if former else None
+    if former is None and start and any(event.place.get(name, 0) > 0 for name in (*POSITIONS, "epoch_count")):
+        block = Block(start._replace(place={"samples_count": 0.0}), said=[UNMARKED])
+    if block is None:
+        return
+    training.blocks.append(block)
+    training.marks.append(Mark("block_start", block.start, block))
+    # What was logged since then is of this block.
+    for place in range(len(training.events) - 1, -1, -1):
+        if training.events[place].line <= block.start.line:
+            break
+        training.events[place] = training.events[place]._replace(block=len(training.blocks) - 1)
 
 
 def _numbers(value: Any) -> dict[str, float]:

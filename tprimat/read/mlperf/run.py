@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
+from tprimat.notes import Note
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import Block, Event, PlacedEvents
-from tprimat.read.mlperf.timeline import HOLDS_EVALUATION, Mark, Timeline
+from tprimat.read.mlperf.timeline import HOLDS_EVALUATION, IMPOSSIBLE, UNLIKE, Mark, Timeline
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.remarks import spans
 from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
@@ -44,23 +45,27 @@ class BenchmarkRun(LoggedTraining):
     Attributes:
         marks: borders of its parts.
         milestones: its first and last event, init_start, run_start and run_stop, by these names.
+        marks_blocks: whether it has a block_start.
         end: line and status of its end.
         evaluations: where, and the result.
         figures: of the whole run, by names of native_metrics.
         unreadable: lines of events that can't be read.
         found, timeline: what was made of the events and the marks, once the log is over.
+        outside: steps before the last evaluation that are in no block.
     """
 
     events: list[Event] = dataclasses.field(default_factory=list)
     blocks: list[Block] = dataclasses.field(default_factory=list)
     marks: list[Mark] = dataclasses.field(default_factory=list)
     milestones: dict[str, Event] = dataclasses.field(default_factory=dict)
+    marks_blocks: bool = False
     end: tuple[int, str] | None = None
     evaluations: list[tuple[Mapping[str, float], float]] = dataclasses.field(default_factory=list)
     figures: dict[str, float] = dataclasses.field(default_factory=dict)
     unreadable: list[int] = dataclasses.field(default_factory=list)
     found: PlacedEvents = dataclasses.field(init=False)
     timeline: tuple[Entry, ...] = ()
+    outside: int = 0
 
     @property
     def step_count(self) -> int:
@@ -76,10 +81,16 @@ def builder(training: BenchmarkRun) -> RunBuilder:
     start, stop = (training.milestones.get(name) for name in ("run_start", "run_stop"))
     place = stop.place if stop else {}
     last = place.get("samples_count", place.get("step", 0) * (batch or 0))
+    if not training.marks_blocks:
+        # Without any block_start eval_start and eval_stop may not stand around the evaluation either.
+        training.blocks, training.marks = [], []
+        training.events = [event._replace(block=None) for event in training.events]
     training.found = PlacedEvents(training.events, training.blocks, batch, sequence, last)
     training.records = training.found.records
     found = training.found
-    training.timeline = tuple(Timeline(training.milestones, training.marks, found.times, found.missed).entries)
+    total = max((found.steps_at(where) or 0 for where, _ in training.evaluations), default=0)
+    timeline = Timeline(training.milestones, training.marks, found.times, found.missed, total)
+    training.timeline, training.outside = tuple(timeline.entries), timeline.outside
     if not found.steps:
         for block in training.timeline:
             if block.kind == "training" and block.last_step:
@@ -172,7 +183,10 @@ class MlperfRun(RunBuilder):
     def run(self, given: Mapping[str, Any]) -> Run:
         """Return the Run, with what a system description in the log adds."""
         run, system = super().run(given), self.stated.get("system")
-        run = msgspec.structs.replace(run, timeline=self.training.timeline)
+        times, outside = self.training.timeline, self.training.outside
+        code = "blocks-too-slow" if any(entry.note == IMPOSSIBLE for entry in times) else "steps-outside-blocks"
+        notes = (*run.notes, Note(code, {"count": outside})) if outside else run.notes
+        run = msgspec.structs.replace(run, timeline=times, notes=notes)
         return mlperf_system.applied(run, system.value, f"on line {system.line}") if system else run
 
     def model(self, shape: ModelConfig, given: Mapping[str, Any]) -> tuple[str | None, str | None, list[str]]:
@@ -204,10 +218,14 @@ class MlperfRun(RunBuilder):
             warnings.append("no step times in the log: computed as each block's wall time / its steps")
         if held := [entry for entry in blocks if entry.note == HOLDS_EVALUATION]:
             longest = math.fsum(entry.duration for entry in held) / sum(entry.steps for entry in held)
-            warnings.append(
+            least = min(held, key=lambda entry: entry.duration / entry.steps)
+            bound = (
                 f"training and evaluation aren't told apart in {len(held)} blocks: a step takes at most "
                 f"{longest:.4g} s there, with its share of the evaluations"
             )
+            if (fastest := least.duration / least.steps) < (1 - UNLIKE) * longest:
+                bound += f", in steps {least.first_step}–{least.last_step} at most {fastest:.4g} s"
+            warnings.append(bound)
         if found.unplaced:
             warnings.append(f"{found.unplaced} values ignored: the unit of their position is unknown")
         if lines := training.unreadable:
