@@ -98,3 +98,12 @@ class TestMlperf:
         performance = summarize(run).performance
         assert performance.avg_step_time_seconds == pytest.approx(4.1)
         assert performance.median_step_time_seconds == pytest.approx(4.0)
+
+    def test_t2_tokens_of_reinforcement_learning_are_those_printed(self, case):
+        (run,) = case("4/a_07_mlperf_rl.txt")
+        assert (run.num_gpus, run.training_config.sequence_length) == (64, None)
+        performance = summarize(run).performance
+        assert performance.avg_step_time_seconds == pytest.approx(101)
+        assert 61 < performance.tokens_per_second_per_gpu < 64
+        assert set(run.loss_values) == {None}
+        assert run.native_metrics["policy_loss"] == (-0.02,) * 12

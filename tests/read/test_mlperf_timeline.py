@@ -383,3 +383,37 @@ def test_times_are_those_since_run_start():
     assert (init.kind, init.start, init.duration) == ("start-up", -INIT / 1e3, INIT / 1e3)
     assert (start.kind, start.start, start.duration) == ("start-up", 0.0, START / 1e3)
     assert BEGUN % 1000 == 0
+
+
+class TestReinforcementLearning:
+    @staticmethod
+    def log(**figures: float) -> str:
+        """A log of four steps of 10 s with these figures, the first of which begins late."""
+        log = Log()
+        log.setup()
+        log.event("num_generations_per_prompt", 16)
+        log.event("block_start", samples_count=0)
+        log.now += 30_000
+        for step in range(1, 5):
+            log.now += 10_000
+            log.event("tracked_stats", {"train_step_time": 10.0, **figures}, step=step)
+        log.event("block_stop", samples_count=4 * BATCH)
+        log.event("run_stop", samples_count=4 * BATCH, status="success")
+        return log.text()
+
+    @pytest.mark.parametrize(("gpus", "count"), [(8.009, 8), (7.991, 8), (8.011, None), (8.5, None)])
+    def test_t2_the_gpus_follow_from_the_tokens_and_their_rate(self, gpus, count):
+        run = read_log(self.log(global_valid_toks=10 * 100 * gpus, valid_tokens_per_sec_per_gpu=100.0))
+        assert run.num_gpus == count
+        assert summarize(run).performance.tokens_per_second == pytest.approx(100 * gpus)
+
+    def test_t2_without_printed_tokens_there_is_no_rate_in_tokens(self):
+        run = read_log(self.log())
+        performance = summarize(run).performance
+        assert (performance.avg_step_time_seconds, performance.tokens_per_second) == (10.0, None)
+        assert "tokens per step vary with the length of the answers" in run.warnings
+
+    def test_t2_a_reward_is_a_sign_too(self):
+        content = self.log(reward=0.5).replace("num_generations_per_prompt", "num_answers")
+        assert read_log(content).training_config.sequence_length is None
+        assert read_log(content.replace("reward", "award")).training_config.sequence_length == 2048

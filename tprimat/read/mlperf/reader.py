@@ -30,7 +30,10 @@ SAME_EVENT = 1.0
 DUMPED, LOGGED = 2, 3
 """Weights: of a configuration dump and of MLPerf's own records; a launcher's statement has 1."""
 
-_OWN = ("submission_benchmark", "submission_org", "submission_platform", "lowest_numerical_precision_linear")
+_OWN = (
+    "submission_benchmark", "submission_org", "submission_platform", "lowest_numerical_precision_linear",
+    "num_generations_per_prompt",
+)  # fmt: skip
 _FIELDS = names("mlperf") | {name: name for name in _OWN}
 """Events of the setup, without the optimizer's name, and what they state."""
 

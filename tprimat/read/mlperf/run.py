@@ -35,6 +35,9 @@ _COVERS: dict[str | None, str] = {
     None: "wall time from a block's start to its stop, divided by its steps; evaluations not included",
 }
 
+WHOLE = 0.01
+"""How far a computed number of GPUs may be from a whole one."""
+
 _MODELS = {"llama31_8b": "llama"}
 
 
@@ -97,6 +100,9 @@ def builder(training: BenchmarkRun) -> RunBuilder:
                 record = training.records.setdefault(block.last_step, Record(block.last_step, block.line or 0))
                 record.put("seconds", round(block.duration / block.steps, 9))
                 record.window = block.steps
+    answers = any("reward" in event.values for event in training.events) or "num_generations_per_prompt" in stated
+    if answers:
+        _count_answers(training)
     for where, accuracy in training.evaluations:
         samples = where.get("samples_count", tokens := where.get("epoch_num"))
         if samples and batch:
@@ -121,15 +127,34 @@ def builder(training: BenchmarkRun) -> RunBuilder:
         timing=Timing(
             clock="the submitter's own, of the rank that logs",
             # None has all that happens between a block's start and its stop.
-            kind="sampled" if found.kind == "sampled" else "partial",
+            kind="sampled" if found.kind == "sampled" else None if answers and found.steps else "partial",
             covers=_COVERS[found.kind] if training.records else None,
             over_ranks="the rank that logs",
         ),
         figures={name: value for name, value in figures.items() if value is not None},
         notes=(f"{len(training.evaluations)} evaluations",) if training.evaluations else (),
         # The platform is free text; without a system description nothing else tells 8 GPUs from 16.
+        unknown={"sequence_length": "tokens per step vary with the length of the answers"} if answers else {},
         settings={name: text for name, text in (("submission_platform", platform), ("submitter", submitter)) if text},
     )
+
+
+def _count_answers(training: BenchmarkRun) -> None:
+    """Take the tokens of reinforcement learning as they are printed: the sequence length is the most of an answer.
+
+    401,000 tokens in 101 s at 62.04 tokens/s/GPU are of 64 GPUs.
+    """
+    stated = training.around.stated
+    stated.pop("sequence_length", None)
+    gpus: list[float] = []
+    for record in training.records.values():
+        record.set_policy_loss()
+        tokens, rate = (record.native.get(name) for name in ("tokens_per_step", "tokens_per_second_per_gpu"))
+        if tokens and rate and record.seconds:
+            gpus.append(tokens / record.seconds / rate)
+    if gpus and max(abs(each - round(gpus[0])) for each in gpus) < WHOLE:
+        line = next(iter(training.records.values())).line
+        state(stated, "num_gpus", round(gpus[0]), "tokens / step time / tokens/s/GPU", line, 0)
 
 
 def _derive_fields(stated: LoggedValues) -> None:
@@ -207,7 +232,8 @@ class MlperfRun(RunBuilder):
         if sizes.num_gpus is None:
             warnings.append(f"{mlperf_system.UNSTATED}: add the system description of the submission (systems/*.json)")
         if sizes.sequence_length is None:
-            warnings.append("sequence length unknown: throughput in samples/s only, not in tokens/s")
+            without = "sequence length unknown: throughput in samples/s only, not in tokens/s"
+            warnings.append(self.unknown.get("sequence_length", without))
         blocks = [entry for entry in training.timeline if entry.steps]
         if found.kind == "sampled" and not blocks:
             warnings.append(

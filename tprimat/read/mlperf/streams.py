@@ -287,6 +287,9 @@ _FIGURES = {
     "lr": "learning_rate",
     RATE: "samples_per_second",
     "max_memory_usage": "max_memory_usage",
+    "reward": "reward",
+    "global_valid_toks": "tokens_per_step",
+    "valid_tokens_per_sec_per_gpu": "tokens_per_second_per_gpu",
 }
 """What an event tracks, and the values that it holds."""
 
