@@ -107,3 +107,10 @@ class TestMlperf:
         assert 61 < performance.tokens_per_second_per_gpu < 64
         assert set(run.loss_values) == {None}
         assert run.native_metrics["policy_loss"] == (-0.02,) * 12
+
+    @pytest.mark.parametrize(
+        ("name", "precision"), [("amd_primus_8b", "mxfp4"), ("nvidia_bridge_8b_console", "fp4"), ("nvidia_dsv3", "fp8")]
+    )
+    def test_precisions_of_the_sixth_round(self, case, name, precision):
+        (run,) = case(f"4/f_v6_{name}.log")
+        assert run.training_config.precision == precision

@@ -117,6 +117,22 @@ def test_another_round_is_a_caveat_and_the_same_one_stands_above(tmp_path):
         assert ("MLPerf v5.1" in tables.shared(made)) is not told
 
 
+@pytest.mark.parametrize(
+    ("notes", "precision"),
+    [
+        ("FP4 (mxfp4) precision", "mxfp4"),
+        ("MXFP8 precision; full CUDA graphs", "mxfp8"),
+        ("FP8 and mxfp4", None),
+        ("FP4, then FP8", None),
+        ("FP4 (nvfp4)", "fp4"),
+    ],
+)
+def test_the_notes_name_one_precision_or_none(notes, precision, tmp_path):
+    content = mlperf_log().replace("lowest_numerical_precision_linear", "unstated")
+    (run,) = submission(tmp_path, [content], system={**SYSTEM, "sw_notes": notes})
+    assert run.training_config.precision == precision
+
+
 @pytest.mark.parametrize("name", FAILED)
 def test_every_error_text_is_one(name):
     assert gpus.is_error(name)

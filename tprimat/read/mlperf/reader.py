@@ -35,6 +35,7 @@ _OWN = (
     "num_generations_per_prompt",
 )  # fmt: skip
 _FIELDS = names("mlperf") | {name: name for name in _OWN}
+_FIELDS["lowest_numerical_precision_in_linear"] = "lowest_numerical_precision_linear"
 """Events of the setup, without the optimizer's name, and what they state."""
 
 # Every run of a submission has a seed of its own: it is no part of the setup that they share.
@@ -49,7 +50,9 @@ _DUMPED_NAMES = (
     "tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size", "micro_batch_size",
     "devices", "num_nodes", "packed_sequence",
 )  # fmt: skip
-_DUMPED = re.compile(rf"(?:^|\s)({'|'.join(_DUMPED_NAMES)}): +(\S+)\s*$")
+_DUMPED = re.compile(
+    rf"(?:^|\s)({'|'.join(_DUMPED_NAMES)}): +'?([^\s']+)'?\s*(?:\(Mcore default: [^()]{{1,80}}\)\s*)?$"
+)
 _STATEMENTS = (
     Statement(re.compile(r"(?:\bWORLD_SIZE=|\[rank-\d{1,9}/|GLOBAL_RANK: \d+, MEMBER: \d+/)(?P<num_gpus>\d{1,9})\b")),
     Statement(re.compile(r"\b(?:NNODES=(?P<num_nodes>\d{1,6})|GPUS_PER_NODE=(?P<devices>\d{1,6}))\s*$")),
@@ -171,7 +174,7 @@ class Reader:
         place = _numbers(meta)
         place.pop("lineno", None)
         training = self._trainings[-1]
-        event = Event(milliseconds / 1e3, line, place, {}, len(training.blocks) - 1 if training.blocks else None)
+        event = Event(milliseconds / 1e3, line, place, {}, None)
         if self._is_copy(key, found.get("event_type"), value, event):
             return
         begun = training.milestones.get("run_start")
@@ -198,7 +201,7 @@ class Reader:
             training.milestones.setdefault(key, event)
         elif key == "block_start":
             last = training.blocks[-1] if training.blocks else None
-            training.marks_blocks = True
+            training.is_divided = True
             # But not a slower rank's copy of it.
             if last is None or last.stop is not None or last.start.place != place:
                 training.blocks.append(Block(event))
@@ -276,15 +279,9 @@ def _begin_unmarked(training: run.BenchmarkRun, key: str, event: Event) -> None:
     block = former.unmarked_after(key, event) if former else None
     if former is None and start and any(event.place.get(name, 0) > 0 for name in (*POSITIONS, "epoch_count")):
         block = Block(start._replace(place={"samples_count": 0.0}), said=[UNMARKED])
-    if block is None:
-        return
-    training.blocks.append(block)
-    training.marks.append(Mark("block_start", block.start, block))
-    # What was logged since then is of this block.
-    for place in range(len(training.events) - 1, -1, -1):
-        if training.events[place].line <= block.start.line:
-            break
-        training.events[place] = training.events[place]._replace(block=len(training.blocks) - 1)
+    if block:
+        training.blocks.append(block)
+        training.marks.append(Mark("block_start", block.start, block))
 
 
 def _numbers(value: Any) -> dict[str, float]:

@@ -7,6 +7,7 @@ values, `seed` too. Time to train is no speed: it counts how many evaluations it
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import datetime
 import math
@@ -18,7 +19,7 @@ import msgspec
 from tprimat.notes import Note
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import Block, Event, PlacedEvents
-from tprimat.read.mlperf.timeline import HOLDS_EVALUATION, IMPOSSIBLE, UNLIKE, Mark, Timeline
+from tprimat.read.mlperf.timeline import HOLDS_EVALUATION, UNLIKE, Mark, Timeline
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.remarks import spans
 from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
@@ -48,27 +49,39 @@ class BenchmarkRun(LoggedTraining):
     Attributes:
         marks: borders of its parts.
         milestones: its first and last event, init_start, run_start and run_stop, by these names.
-        marks_blocks: whether it has a block_start.
         end: line and status of its end.
         evaluations: where, and the result.
         figures: of the whole run, by names of native_metrics.
         unreadable: lines of events that can't be read.
+        is_divided: whether it has a block_start.
         found, timeline: what was made of the events and the marks, once the log is over.
-        outside: steps before the last evaluation that are in no block.
+        doubts: of the timeline.
     """
 
     events: list[Event] = dataclasses.field(default_factory=list)
     blocks: list[Block] = dataclasses.field(default_factory=list)
     marks: list[Mark] = dataclasses.field(default_factory=list)
     milestones: dict[str, Event] = dataclasses.field(default_factory=dict)
-    marks_blocks: bool = False
     end: tuple[int, str] | None = None
     evaluations: list[tuple[Mapping[str, float], float]] = dataclasses.field(default_factory=list)
     figures: dict[str, float] = dataclasses.field(default_factory=dict)
     unreadable: list[int] = dataclasses.field(default_factory=list)
+    is_divided: bool = False
     found: PlacedEvents = dataclasses.field(init=False)
     timeline: tuple[Entry, ...] = ()
-    outside: int = 0
+    doubts: tuple[Note, ...] = ()
+
+    def find_blocks(self) -> None:
+        """Find the block of each event, by its line.
+
+        Without any block_start, eval_start and eval_stop may not stand around the evaluation either: no blocks then.
+        """
+        if not self.is_divided:
+            self.blocks, self.marks = [], []
+        starts = [block.start.line for block in self.blocks]
+        for place, event in enumerate(self.events):
+            if block := bisect.bisect(starts, event.line):
+                self.events[place] = event._replace(block=block - 1)
 
     @property
     def step_count(self) -> int:
@@ -80,26 +93,13 @@ def builder(training: BenchmarkRun) -> RunBuilder:
     """Return what makes the Run of a benchmark's run whose log is over."""
     stated = training.around.stated
     _derive_fields(stated)
+    training.find_blocks()
     batch, sequence = stated.count("global_batch_size"), stated.count("sequence_length")
     start, stop = (training.milestones.get(name) for name in ("run_start", "run_stop"))
     place = stop.place if stop else {}
     last = place.get("samples_count", place.get("step", 0) * (batch or 0))
-    if not training.marks_blocks:
-        # Without any block_start eval_start and eval_stop may not stand around the evaluation either.
-        training.blocks, training.marks = [], []
-        training.events = [event._replace(block=None) for event in training.events]
-    training.found = PlacedEvents(training.events, training.blocks, batch, sequence, last)
-    training.records = training.found.records
+    _divide(training, PlacedEvents(training.events, training.blocks, batch, sequence, last))
     found = training.found
-    total = max((found.steps_at(where) or 0 for where, _ in training.evaluations), default=0)
-    timeline = Timeline(training.milestones, training.marks, found.times, found.missed, total)
-    training.timeline, training.outside = tuple(timeline.entries), timeline.outside
-    if not found.steps:
-        for block in training.timeline:
-            if block.kind == "training" and block.last_step:
-                record = training.records.setdefault(block.last_step, Record(block.last_step, block.line or 0))
-                record.put("seconds", round(block.duration / block.steps, 9))
-                record.window = block.steps
     answers = any("reward" in event.values for event in training.events) or "num_generations_per_prompt" in stated
     if answers:
         _count_answers(training)
@@ -133,10 +133,25 @@ def builder(training: BenchmarkRun) -> RunBuilder:
         ),
         figures={name: value for name, value in figures.items() if value is not None},
         notes=(f"{len(training.evaluations)} evaluations",) if training.evaluations else (),
-        # The platform is free text; without a system description nothing else tells 8 GPUs from 16.
         unknown={"sequence_length": "tokens per step vary with the length of the answers"} if answers else {},
+        # The platform is free text; without a system description nothing else tells 8 GPUs from 16.
         settings={name: text for name, text in (("submission_platform", platform), ("submitter", submitter)) if text},
     )
+
+
+def _divide(training: BenchmarkRun, found: PlacedEvents) -> None:
+    """Set what was made of the events and the marks."""
+    training.found, training.records = found, found.records
+    total = max((found.steps_at(where) or 0 for where, _ in training.evaluations), default=0)
+    timeline = Timeline(training.milestones, training.marks, found.times, found.missed, total)
+    training.timeline, training.doubts = tuple(timeline.entries), timeline.notes
+    if found.steps:
+        return
+    for block in training.timeline:
+        if block.kind == "training" and block.last_step:
+            record = training.records.setdefault(block.last_step, Record(block.last_step, block.line or 0))
+            record.put("seconds", round(block.duration / block.steps, 9))
+            record.window = block.steps
 
 
 def _count_answers(training: BenchmarkRun) -> None:
@@ -208,10 +223,7 @@ class MlperfRun(RunBuilder):
     def run(self, given: Mapping[str, Any]) -> Run:
         """Return the Run, with what a system description in the log adds."""
         run, system = super().run(given), self.stated.get("system")
-        times, outside = self.training.timeline, self.training.outside
-        code = "blocks-too-slow" if any(entry.note == IMPOSSIBLE for entry in times) else "steps-outside-blocks"
-        notes = (*run.notes, Note(code, {"count": outside})) if outside else run.notes
-        run = msgspec.structs.replace(run, timeline=times, notes=notes)
+        run = msgspec.structs.replace(run, timeline=self.training.timeline, notes=(*run.notes, *self.training.doubts))
         return mlperf_system.applied(run, system.value, f"on line {system.line}") if system else run
 
     def model(self, shape: ModelConfig, given: Mapping[str, Any]) -> tuple[str | None, str | None, list[str]]:

@@ -60,6 +60,8 @@ class System:
     def precision(self) -> str | None:
         """The precision of the training, if the notes name one and no other."""
         named = {"".join(filter(None, found.groups())).lower() for found in _PRECISION.finditer(self.notes or "")}
+        # FP4 (mxfp4) names one.
+        named -= {each.removeprefix("mx") for each in named if each.startswith("mx")}
         return named.pop() if len(named) == 1 else None
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tprimat.notes import Note
 from tprimat.read.mlperf.streams import Block, Event
 from tprimat.results.account import Entry, EntryKind
 
@@ -33,7 +34,6 @@ EVEN = 1.05
 """The share of the further time over the share of the steps, up to which a stretch is no slower than its block."""
 
 HOLDS_EVALUATION = "holds its evaluation"
-IMPOSSIBLE = "too slow for all steps of the run"
 
 
 class Mark(NamedTuple):
@@ -55,7 +55,7 @@ class Timeline:
         total: steps that the evaluations have reached.
 
     Attributes:
-        outside: of these, the number that no block has.
+        notes: on steps that no block has.
         entries: in the order of time, without overlap; none without run_start or blocks.
     """
 
@@ -68,7 +68,7 @@ class Timeline:
         total: float = 0,
     ) -> None:
         self.entries: list[Entry] = []
-        self.outside = 0
+        self.notes: tuple[Note, ...] = ()
         self._times = times
         self._steps = 0
         begun, init = milestones.get("run_start"), milestones.get("init_start")
@@ -167,13 +167,13 @@ class Timeline:
         held = sum(entry.steps for entry in blocks)
         if not held or held >= total:
             return
-        self.outside = round(total - held)
         trained = [entry for entry in blocks if entry.kind == "training"]
         seconds, steps = sum(entry.duration for entry in trained), sum(entry.steps for entry in trained)
-        if seconds * total > (self._reached - self._zero) * steps:
-            for index, entry in enumerate(self.entries):
-                if entry.kind == "training":
-                    self.entries[index] = msgspec.structs.replace(entry, kind="unknown", note=IMPOSSIBLE)
+        too_slow = seconds * total > (self._reached - self._zero) * steps
+        self.notes = (Note("blocks-too-slow" if too_slow else "steps-outside-blocks", {"count": round(total - held)}),)
+        for index, entry in enumerate(self.entries):
+            if too_slow and entry.kind == "training":
+                self.entries[index] = msgspec.structs.replace(entry, kind="unknown", note=None)
 
     def _name_unlike_blocks(self, missed: float | None) -> None:
         """Add to each block that differs from the typical one what the log shows of it, if it prints nothing."""
