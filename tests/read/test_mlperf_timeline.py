@@ -183,6 +183,17 @@ class TestUnmarkedBlocks:
         run = read_log(without(without(mlperf_log(EVEN, "mixed"), "block_start", {1}), "block_stop", {1}))
         assert [each[:2] for each in stretches(run, "unknown")] == [(13, 18), (19, 24)]
 
+    @pytest.mark.parametrize(("step", "first"), [(17, 18), (18, 13), (192, 13)])
+    def test_t1_a_step_at_its_start_beyond_its_end_is_none(self, step, first):
+        content = mlperf_log(EVEN, "position", records=0)
+        begun = f'"samples_count": {12 * BATCH}'
+        lines = [
+            line.replace(begun, f'{begun}, "step": {step}') if "block_start" in line else line
+            for line in content.splitlines()
+        ]
+        run = read_log("\n".join(lines) + "\n")
+        assert [entry.first_step for entry in run.timeline if entry.steps] == [1, first, 19]
+
 
 class TestBlocksThatHoldTheirEvaluation:
     def test_they_give_no_speed_but_a_bound(self):

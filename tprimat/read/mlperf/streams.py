@@ -201,7 +201,8 @@ class PlacedEvents:
             end = _count(step)
             # Steps before it that the log has no block of are not this block's.
             before = block.start.place.get("first_epoch_num", 0) / per_step if per_step else 0
-            former = max(former, _count(block.start.place.get("step", before)) or 0)
+            begin = _count(block.start.place.get("step", before))
+            former = begin if begin and end and former < begin < end else former
             block.span = (former, end) if end and end > former else None
             former = max(former, end or 0)
 
