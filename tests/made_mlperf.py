@@ -69,6 +69,7 @@ def mlperf_log(
     status: str | None = "success",
     before: str = "",
     mixed_delay: int = 0,
+    platform: str | None = None,
 ) -> str:
     """Return a log of these blocks.
 
@@ -81,8 +82,11 @@ def mlperf_log(
         status: of run_stop; None for a log without one.
         before: lines before all events.
         mixed_delay: of "mixed", ms from block_stop to the result of the evaluation.
+        platform: the submission's, if it states one.
     """
     log = Log(benchmark, batch)
+    if platform:
+        log.event("submission_platform", platform)
     log.setup()
     log.now += START
     done, left = 0, dict(said or {})

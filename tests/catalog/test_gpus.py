@@ -81,6 +81,8 @@ NAMES = {
     "NVIDIA Blackwell GPU (B200-SXM-180GB)": "b200-hgx",
     "NVIDIA Blackwell GPU (GB200)": "gb200",
     "NVIDIA Blackwell Ultra GPU (B300-SXM-270GB)": "b300-hgx",
+    "NVIDIA Blackwell GPU (B300-SXM-270GB)": "b300-hgx",
+    "NVIDIA B300 Blackwell Ultra GPU": "b300-hgx",
     "NVIDIA Blackwell Ultra GPU (GB300)": "gb300",
     "Radeon RX 7900 XTX": "rx-7900-xtx",
     "AMD Radeon RX 7900 XTX": "rx-7900-xtx",

@@ -99,3 +99,43 @@ def test_i3_bars_beside_the_records_of_a_short_paste(case, name, steps, planned)
 def test_t7_steps_below_a_second_by_a_clock_in_whole_seconds(case, name, seconds):
     (run,) = case(f"4/c_llamafactory_below_one_second_{name}.jsonl")
     assert summarize(run).performance.avg_step_time_seconds == pytest.approx(seconds, rel=0.01)
+
+
+class TestMlperf:
+    def test_t1_training_goes_on_without_a_block_start(self, case):
+        (run,) = case("4/a_05_mlperf_one_block_start.txt")
+        assert [entry.last_step for entry in run.timeline if entry.kind == "training"] == list(range(10, 81, 10))
+        performance = summarize(run).performance
+        # The first block takes 80 s and counts, as in every log; the seven others take 50 s.
+        assert (performance.total_steps, performance.avg_step_time_seconds) == (80, pytest.approx(430 / 80))
+        assert performance.median_step_time_seconds == 5.0
+
+    def test_t1_an_unmarked_first_block_is_bounded_by_its_own_steps(self, case):
+        (run,) = case("4/a_06_mlperf_first_block_unmarked.txt")
+        assert summarize(run).performance.avg_step_time_seconds is None
+        (warning,) = (each for each in run.warnings if "at most" in each)
+        assert "at most 6.556 s there" in warning
+        assert warning.endswith("in steps 1–192 at most 6.208 s")
+
+    def test_t1_steps_are_placed_in_the_blocks_after_the_first(self, case):
+        (run,) = case("4/a_10_mlperf_steps_in_tokens.txt")
+        assert len(run.steps) == 50
+        performance = summarize(run).performance
+        assert performance.avg_step_time_seconds == pytest.approx(4.1)
+        assert performance.median_step_time_seconds == pytest.approx(4.0)
+
+    def test_t2_tokens_of_reinforcement_learning_are_those_printed(self, case):
+        (run,) = case("4/a_07_mlperf_rl.txt")
+        assert (run.num_gpus, run.training_config.sequence_length) == (64, None)
+        performance = summarize(run).performance
+        assert performance.avg_step_time_seconds == pytest.approx(101)
+        assert 61 < performance.tokens_per_second_per_gpu < 64
+        assert set(run.loss_values) == {None}
+        assert run.native_metrics["policy_loss"] == (-0.02,) * 12
+
+    @pytest.mark.parametrize(
+        ("name", "precision"), [("amd_primus_8b", "mxfp4"), ("nvidia_bridge_8b_console", "fp4"), ("nvidia_dsv3", "fp8")]
+    )
+    def test_precisions_of_the_sixth_round(self, case, name, precision):
+        (run,) = case(f"4/f_v6_{name}.log")
+        assert run.training_config.precision == precision

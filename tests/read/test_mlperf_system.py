@@ -14,9 +14,13 @@ from made_runs import make_run
 from tprimat.catalog import gpus
 from tprimat.cli import run
 from tprimat.compare import Loaded, compare
+from tprimat.log_import import extract, sources
+from tprimat.log_import.extract import GivenValues
 from tprimat.read.mlperf import system
 from tprimat.report import tables
 from tprimat.results.run import FROM_NAMES, GpuInfo
+
+GB300 = GpuInfo(device_name="NVIDIA GB300")
 
 FAILED = (
     "No devices were found",
@@ -113,6 +117,22 @@ def test_another_round_is_a_caveat_and_the_same_one_stands_above(tmp_path):
         assert ("MLPerf v5.1" in tables.shared(made)) is not told
 
 
+@pytest.mark.parametrize(
+    ("notes", "precision"),
+    [
+        ("FP4 (mxfp4) precision", "mxfp4"),
+        ("MXFP8 precision; full CUDA graphs", "mxfp8"),
+        ("FP8 and mxfp4", None),
+        ("FP4, then FP8", None),
+        ("FP4 (nvfp4)", "fp4"),
+    ],
+)
+def test_the_notes_name_one_precision_or_none(notes, precision, tmp_path):
+    content = mlperf_log().replace("lowest_numerical_precision_linear", "unstated")
+    (run,) = submission(tmp_path, [content], system={**SYSTEM, "sw_notes": notes})
+    assert run.training_config.precision == precision
+
+
 @pytest.mark.parametrize("name", FAILED)
 def test_every_error_text_is_one(name):
     assert gpus.is_error(name)
@@ -181,8 +201,12 @@ def test_no_reader_takes_an_error_text_for_a_gpu(name):
         ("2xNVIDIA GB200", "v5.1_tyche_8gpu_r0.txt", 8, "GB200"),
         ("64xND_H200_v5", "result_0.txt", None, "H200"),
         ("1xSUBMISSION_PLATFORM_PLACEHOLDER", "v5.1_llama31_8b_Nebius_8xB200_r01.txt", 8, "B200"),
+        # A platform that the path contradicts names nothing.
+        ("1xMI300X", "8xH100/result_0.txt", 8, "H100"),
+        ("2xNVIDIA GB200", "8xGB300/llama31_8b/result_0.txt", 8, "GB300"),
+        ("9xXE9712x4GB200", "8xGB300/result_0.txt", 8, "GB300"),
         # Names that contradict each other say nothing.
-        ("1xMI300X", "8xH100/result_0.txt", None, None),
+        ("1xMI300X", "8xH100/8xB200_r0.txt", None, None),
         ("", "16gpu/ngpu8/result_0.txt", None, None),
         ("tpu-v5p", "llama31_8b/result_0.txt", None, None),
         ("1xMI999X", "result_0.txt", None, None),
@@ -198,6 +222,49 @@ def test_without_a_description_names_say_what_they_can(platform, path, count, de
     # What the log or a description states is left.
     known = make_run(framework="mlperf", framework_config={"submission_platform": platform})
     assert system.inferred(known, PurePosixPath("/logs", path)) == known
+
+
+@pytest.mark.parametrize(
+    ("platform", "path", "is_doubted"),
+    [
+        ("2xNVIDIA GB200", "ngpu8/result_0.txt", True),
+        ("2xNVIDIA GB200", "8xGB200/result_0.txt", False),
+        ("", "8xGB200/result_0.txt", False),
+        ("tpu-v5p", "result_0.txt", False),
+    ],
+)
+def test_i5_a_gpu_that_only_the_platform_names_is_doubted(platform, path, is_doubted):
+    run = make_run(None, gpus=None, stack=None, framework="mlperf")
+    run = msgspec.structs.replace(run, framework_config={"submission_platform": platform})
+    found = system.inferred(run, PurePosixPath("/logs", path))
+    assert [(note.code, note.fields["gpu"]) for note in found.notes] == [("gpu-from-platform", "GB200")] * is_doubted
+    other = make_run("NVIDIA GB300")
+    caveats = compare([Loaded("a", "a" * 8, (found,)), Loaded("b", "b" * 8, (other,))]).models[0].groups[0].caveats
+    said = [each for each in caveats if each.code == "gpu-source" and each.severity == "warning"]
+    assert len(said) == is_doubted
+
+
+@pytest.mark.parametrize("name", ["gb300x8", "gb300x512", "gb300x8192"])
+def test_i5_a_description_beats_the_platform(name, samples, tmp_path):
+    path = samples.parent / "cases" / "4" / f"f_v6_system_{name}.json"
+    if not path.is_file():
+        pytest.skip("the directory of cases does not lie beside this clone")
+    content = mlperf_log(platform="2xNVIDIA GB200")
+    (run,) = submission(tmp_path, [content], system=json.loads(path.read_text()))
+    found = system.inferred(run, tmp_path / "results" / "machine" / "benchmark" / "result_0.txt")
+    assert (gpus.match(found.gpu_info).gpu.key, found.notes) == ("gb300", ())
+    assert found.num_gpus == int(name.partition("x")[2])
+
+
+def test_i5_what_the_machine_recorded_beats_the_platform(tmp_path, monkeypatch):
+    path = tmp_path / "result_0.txt"
+    path.write_text(mlperf_log(platform="2xNVIDIA GB200"))
+    (source,) = sources.log_sources([str(path)])[0]
+    (found,) = sources.read_source(source, GivenValues())
+    assert found.run.gpu_info.device_name == "GB200"
+    monkeypatch.setattr(extract, "with_inferred_gpu", lambda run: msgspec.structs.replace(run, gpu_info=GB300))
+    (found,) = sources.read_source(source, GivenValues())
+    assert (found.run.gpu_info.device_name, found.run.notes) == (GB300.device_name, ())
 
 
 def test_gpus_that_names_say_are_compared_with_a_caveat_and_the_user_knows_better(tmp_path, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import msgspec
 import pytest
@@ -114,6 +115,84 @@ class TestDialects:
 
     def test_without_run_start_there_is_no_clock(self):
         assert read_log(mlperf_log().replace('"run_start"', '"run_begin"')).timeline == ()
+
+
+def without(content: str, key: str, numbers: Collection[int] = range(99)) -> str:
+    """A log without the events of a name that have one of these numbers, from 1."""
+    found, lines = 0, []
+    for line in content.splitlines():
+        found += f'"{key}"' in line
+        if f'"{key}"' not in line or found not in numbers:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+class TestUnmarkedBlocks:
+    @pytest.mark.parametrize("dialect", DIALECTS)
+    @pytest.mark.parametrize("missing", [{1}, {2}, {3}, {2, 3}, {1, 3}])
+    def test_t1_training_goes_on_after_an_evaluation(self, dialect, missing):
+        run = read_log(without(mlperf_log(EVEN, dialect), "block_start", missing))
+        # What lies between run_start or an evaluation and an unmarked block is the block's.
+        before = [(START if 1 in missing else 0) / 1e3, *(BETWEEN / 1e3 * (number in missing) for number in (2, 3))]
+        assert stretches(run, "training") == [
+            (first, last, pytest.approx(seconds + more))
+            for (first, last, seconds), more in zip([(1, 12, 12), (13, 18, 6.03), (19, 24, 6)], before, strict=True)
+        ]
+        assert list(run.steps) == list(range(1, 25))
+        assert run.notes == ()
+
+    @pytest.mark.parametrize("value", [None, {"throughput": 16.0}])
+    def test_t1_a_log_without_any_block_start_has_no_blocks(self, value):
+        log = Log()
+        log.setup()
+        for done in (12, 18, 24):
+            log.now += 6_000
+            if value:
+                log.event("tracked_stats", value, samples_count=done * BATCH)
+            for key in ("block_stop", "eval_start", "eval_stop"):
+                log.event(key, samples_count=done * BATCH)
+        run = read_log(log.text())
+        assert run.timeline == ()
+        assert list(run.steps) == ([12, 18, 24] if value else [])
+
+    @pytest.mark.parametrize("step", [13, 15, 17, 20, 24])
+    def test_t1_a_growing_log_has_its_training_until_the_last_record(self, step):
+        content = without(mlperf_log(EVEN, "tokens"), "block_start", {2, 3})
+        end = next(
+            index for index, line in enumerate(content.splitlines()) if f'"samples_count": {step * BATCH}}}' in line
+        )
+        run = read_log("\n".join(content.splitlines()[: end + 1]) + "\n")
+        assert run.steps[-1] == step
+        assert stretches(run, "training")[-1][1] == step
+        assert summarize(run).performance.avg_step_time_seconds == pytest.approx(1, rel=0.01)
+
+    @pytest.mark.parametrize(
+        ("first", "code"),
+        # The run takes 13.962 s more than its first block, which has half of the steps.
+        [(13_900, "steps-outside-blocks"), (14_000, "blocks-too-slow")],
+    )
+    def test_t1_steps_that_no_block_has_are_counted_and_an_impossible_speed_is_none(self, first, code):
+        blocks = ((12, first, 900), (12, 12_000, 900))
+        content = without(without(mlperf_log(blocks, "tokens", records=0), "block_start", {2}), "eval_stop")
+        run = read_log(content)
+        assert [(note.code, note.fields) for note in run.notes] == [(code, {"count": 12})]
+        speed = summarize(run).performance.avg_step_time_seconds
+        assert speed == (None if code == "blocks-too-slow" else pytest.approx(first / 12e3))
+
+    def test_t1_a_block_does_not_have_the_steps_before_its_own(self):
+        run = read_log(without(without(mlperf_log(EVEN, "mixed"), "block_start", {1}), "block_stop", {1}))
+        assert [each[:2] for each in stretches(run, "unknown")] == [(13, 18), (19, 24)]
+
+    @pytest.mark.parametrize(("step", "first"), [(17, 18), (18, 13), (192, 13)])
+    def test_t1_a_step_at_its_start_beyond_its_end_is_none(self, step, first):
+        content = mlperf_log(EVEN, "position", records=0)
+        begun = f'"samples_count": {12 * BATCH}'
+        lines = [
+            line.replace(begun, f'{begun}, "step": {step}') if "block_start" in line else line
+            for line in content.splitlines()
+        ]
+        run = read_log("\n".join(lines) + "\n")
+        assert [entry.first_step for entry in run.timeline if entry.steps] == [1, first, 19]
 
 
 class TestBlocksThatHoldTheirEvaluation:
@@ -315,3 +394,37 @@ def test_times_are_those_since_run_start():
     assert (init.kind, init.start, init.duration) == ("start-up", -INIT / 1e3, INIT / 1e3)
     assert (start.kind, start.start, start.duration) == ("start-up", 0.0, START / 1e3)
     assert BEGUN % 1000 == 0
+
+
+class TestReinforcementLearning:
+    @staticmethod
+    def log(**figures: float) -> str:
+        """A log of four steps of 10 s with these figures, the first of which begins late."""
+        log = Log()
+        log.setup()
+        log.event("num_generations_per_prompt", 16)
+        log.event("block_start", samples_count=0)
+        log.now += 30_000
+        for step in range(1, 5):
+            log.now += 10_000
+            log.event("tracked_stats", {"train_step_time": 10.0, **figures}, step=step)
+        log.event("block_stop", samples_count=4 * BATCH)
+        log.event("run_stop", samples_count=4 * BATCH, status="success")
+        return log.text()
+
+    @pytest.mark.parametrize(("gpus", "count"), [(8.009, 8), (7.991, 8), (8.011, None), (8.5, None)])
+    def test_t2_the_gpus_follow_from_the_tokens_and_their_rate(self, gpus, count):
+        run = read_log(self.log(global_valid_toks=10 * 100 * gpus, valid_tokens_per_sec_per_gpu=100.0))
+        assert run.num_gpus == count
+        assert summarize(run).performance.tokens_per_second == pytest.approx(100 * gpus)
+
+    def test_t2_without_printed_tokens_there_is_no_rate_in_tokens(self):
+        run = read_log(self.log())
+        performance = summarize(run).performance
+        assert (performance.avg_step_time_seconds, performance.tokens_per_second) == (10.0, None)
+        assert "tokens per step vary with the length of the answers" in run.warnings
+
+    def test_t2_a_reward_is_a_sign_too(self):
+        content = self.log(reward=0.5).replace("num_generations_per_prompt", "num_answers")
+        assert read_log(content).training_config.sequence_length is None
+        assert read_log(content.replace("reward", "award")).training_config.sequence_length == 2048

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 from read_truth import runs_of
 
+from tprimat import read
 from tprimat.analysis import account
 from tprimat.analysis.summary import summarize
 from tprimat.compare import Loaded, compare
 from tprimat.compare.target import ratio
 from tprimat.log_import.extract import with_system
+from tprimat.read.parsing import text
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "samples" / "mlperf_clock"
 TRUTH = json.loads((FOLDER / "truth.json").read_text()) if FOLDER.is_dir() else {"rows": [], "pairs": []}
@@ -67,6 +69,23 @@ def test_a_log_has_its_parts_and_its_speed(path, known):
     far = abs(known["s_per_step"] / known["s_per_step_typical_block"] - 1)
     if abs(far - 0.01) > 1e-4:
         assert any("in the median block" in warning for warning in summary.warnings) == (far > 0.01)
+
+
+@pytest.mark.parametrize(("path", "known"), list(logs())[::6])
+@pytest.mark.parametrize("left_out", [{1}, {2}, set(range(2, 9_999))])
+def test_t1_a_log_without_some_of_its_block_starts_has_the_same_speed(path, known, left_out):
+    lines, found = [], 0
+    for line in path.read_text(errors="replace").splitlines():
+        found += '"block_start"' in line
+        if '"block_start"' not in line or found not in left_out:
+            lines.append(line)
+    (run,) = read.read(text.lines(["\n".join(lines).encode()]), path.name)
+    performance = summarize(run).performance
+    if known["contains_evaluation"]:
+        assert performance.avg_step_time_seconds is None
+        return
+    assert performance.avg_step_time_seconds == pytest.approx(known["s_per_step"], rel=0.002)
+    assert performance.total_steps == known["steps"]
 
 
 @pytest.mark.parametrize("known", TRUTH["pairs"], ids=lambda known: known["pair"])

@@ -938,12 +938,17 @@ INFERRED = "inferred from the names of the platform and of the log's files"
 NONE = "the log doesn't state its GPUs: add"
 
 
+def by_platform(text):
+    return {"code": "gpu-from-platform", "fields": {"gpu": "B200", "platform": text}}
+
+
 @pytest.mark.parametrize(
     ("platform", "path", "known", "changed"),
     [
         ("2xNVIDIA B200", "ngpu16_x/a/b/result_0.txt", (None, None),
          {"gpu_info.device_name": "B200", "gpu_info.device_count": 16, "gpu_info.software_stack": "cuda",
-          "platform": "nvd", "training_config.num_gpus": 16, "warnings": [f"{INFERRED}: GPUs 16, GPU B200"]}),
+          "platform": "nvd", "training_config.num_gpus": 16, "warnings": [f"{INFERRED}: GPUs 16, GPU B200"],
+          "notes": [by_platform("2xNVIDIA B200")]}),
         # Of four directories the last three count.
         ("x", "8xMI300X/ngpu16/a/b/result_0.txt", (None, None),
          {"gpu_info.device_count": 16, "training_config.num_gpus": 16, "warnings": [f"{INFERRED}: GPUs 16"]}),
@@ -955,12 +960,14 @@ NONE = "the log doesn't state its GPUs: add"
          {"gpu_info.device_count": 16, "training_config.num_gpus": 16, "warnings": [f"{INFERRED}: GPUs 16"]}),
         ("4xB200", "result_0.txt", (None, 8),
          {"gpu_info.device_name": "B200", "gpu_info.software_stack": "cuda", "platform": "nvd",
-          "warnings": [f"{INFERRED}: GPU B200"]}),
+          "warnings": [f"{INFERRED}: GPU B200"], "notes": [by_platform("4xB200")]}),
         ("3x4xB200", "8xB200/result_0.txt", (None, None),
          {"gpu_info.device_name": "B200", "gpu_info.software_stack": "cuda", "platform": "nvd",
           "warnings": [NONE, f"{INFERRED}: GPU B200"]}),
         ("1xB200", "1xB200/result_0.txt", ("NVIDIA B200", 8), {}),
-        ("8xMI300X", "8xB200/result_0.txt", (None, None), {}),
+        ("8xMI300X", "8xB200/result_0.txt", (None, None),
+         {"gpu_info.device_name": "B200", "gpu_info.device_count": 8, "gpu_info.software_stack": "cuda",
+          "platform": "nvd", "training_config.num_gpus": 8, "warnings": [f"{INFERRED}: GPUs 8, GPU B200"]}),
     ],
 )  # fmt: skip
 def test_what_names_tell(platform, path, known, changed):

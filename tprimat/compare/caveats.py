@@ -123,6 +123,9 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
         yield Caveat("precision-differs", "warning", f"{text} ({whose} {source})" if described else text)
     elif described:
         yield Caveat("precision-source", "info", f"precision {whose} is {source}")
+    if named := [each.name for each in systems if any(note.code == "gpu-from-platform" for note in each.run.notes)]:
+        text = f"the GPU of {join_names(named)} is named only by its platform's free text, which may be that of another"
+        yield Caveat("gpu-source", "warning", text)
     sources = (("model-source", "{}{}, not the log", MODEL_FROM_DIRECTORY), ("gpu-source", "GPUs{1} {0}", FROM_NAMES))
     for code, text, source in sources:
         if guessed := [system for system in systems if any(w.startswith(source) for w in system.run.warnings)]:

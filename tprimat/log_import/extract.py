@@ -194,6 +194,7 @@ def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
         except ValueError as error:
             raise start_record.not_one(path, error) from error
         run = run if run.gpu_info.device_name else with_inferred_gpu(run)
+        run = mlperf_system.inferred(run, Path(log.path).absolute())
         run = readable(msgspec.structs.replace(run, warnings=(*run.warnings, *doubts)))
         completed_runs.append(dataclasses.replace(each, run=run))
     return completed_runs
@@ -239,7 +240,6 @@ def imported(
     )
     lines = {name: value.line for name, value in parsed.stated.items()}
     run = completed(_checked(with_system(run, Path(logs[0].path)), given, logs[0].name), given)
-    run = mlperf_system.inferred(run, Path(logs[0].path).absolute())
     # Parsed with its secrets, so that no figure is lost; kept without them.
     run, notes = readable(without_secrets((_with_directory_model(run, logs[0].path), parsed.notes)))
     return ImportedRun(title, run, notes, lines, structured, parsed.resumed, parsed.began)

@@ -49,6 +49,19 @@ ROWS = {
         "time stamps are {share:.4g}× the printed step times apart, and no pause in the log explains it: step times "
         "are those printed, times {share:.4g}",
     ),
+    "gpu-from-platform": NoteRow(
+        "warning",
+        "only the free text of the platform names the GPU {gpu}, and may be that of another system",
+        "add the system description of the submission (systems/*.json), or use --gpu",
+    ),
+    "steps-outside-blocks": NoteRow(
+        "warning", "{count} steps are in no block of the log: the speed is that of the others"
+    ),
+    "blocks-too-slow": NoteRow(
+        "decisive",
+        "{count} steps are in no block of the log, and at the speed of the others they would take longer than the run: "
+        "its speed is unknown",
+    ),
 }
 """Rows by code."""
 

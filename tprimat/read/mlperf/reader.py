@@ -15,7 +15,7 @@ from typing import Any
 
 from tprimat.read.mlperf import run
 from tprimat.read.mlperf import system as mlperf_system
-from tprimat.read.mlperf.streams import LOSSES, RATE, TIMES, Block, Event, number
+from tprimat.read.mlperf.streams import LOSSES, POSITIONS, RATE, TIMES, Block, Event, number
 from tprimat.read.mlperf.timeline import COSTLY, COSTLY_SIGNS
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LogContext
@@ -30,8 +30,12 @@ SAME_EVENT = 1.0
 DUMPED, LOGGED = 2, 3
 """Weights: of a configuration dump and of MLPerf's own records; a launcher's statement has 1."""
 
-_OWN = ("submission_benchmark", "submission_org", "submission_platform", "lowest_numerical_precision_linear")
+_OWN = (
+    "submission_benchmark", "submission_org", "submission_platform", "lowest_numerical_precision_linear",
+    "num_generations_per_prompt",
+)  # fmt: skip
 _FIELDS = names("mlperf") | {name: name for name in _OWN}
+_FIELDS["lowest_numerical_precision_in_linear"] = "lowest_numerical_precision_linear"
 """Events of the setup, without the optimizer's name, and what they state."""
 
 # Every run of a submission has a seed of its own: it is no part of the setup that they share.
@@ -46,7 +50,9 @@ _DUMPED_NAMES = (
     "tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size", "micro_batch_size",
     "devices", "num_nodes", "packed_sequence",
 )  # fmt: skip
-_DUMPED = re.compile(rf"(?:^|\s)({'|'.join(_DUMPED_NAMES)}): +(\S+)\s*$")
+_DUMPED = re.compile(
+    rf"(?:^|\s)({'|'.join(_DUMPED_NAMES)}): +'?([^\s']+)'?\s*(?:\(Mcore default: [^()]{{1,80}}\)\s*)?$"
+)
 _STATEMENTS = (
     Statement(re.compile(r"(?:\bWORLD_SIZE=|\[rank-\d{1,9}/|GLOBAL_RANK: \d+, MEMBER: \d+/)(?P<num_gpus>\d{1,9})\b")),
     Statement(re.compile(r"\b(?:NNODES=(?P<num_nodes>\d{1,6})|GPUS_PER_NODE=(?P<devices>\d{1,6}))\s*$")),
@@ -68,6 +74,7 @@ _EVAL = re.compile(r"\beval_loss: (\d{1,9}(?:\.\d{1,9})?) \(target: (\d{1,9}(?:\
 _INTRUDER = re.compile(
     r"\[Gloo\] Rank \d+ is connected to \d+ peer ranks\. Expected number of connected peer ranks is ?: ?\d+\s*"
 )
+UNMARKED = "without a block_start: counted from run_start"
 LINES_OF_OTHERS = 4
 """Lines over which an event may be spread."""
 
@@ -167,7 +174,7 @@ class Reader:
         place = _numbers(meta)
         place.pop("lineno", None)
         training = self._trainings[-1]
-        event = Event(milliseconds / 1e3, line, place, {}, len(training.blocks) - 1 if training.blocks else None)
+        event = Event(milliseconds / 1e3, line, place, {}, None)
         if self._is_copy(key, found.get("event_type"), value, event):
             return
         begun = training.milestones.get("run_start")
@@ -194,11 +201,13 @@ class Reader:
             training.milestones.setdefault(key, event)
         elif key == "block_start":
             last = training.blocks[-1] if training.blocks else None
+            training.is_divided = True
             # But not a slower rank's copy of it.
             if last is None or last.stop is not None or last.start.place != place:
                 training.blocks.append(Block(event))
                 training.mark(key, event)
         elif key in ("block_stop", "eval_start", "eval_stop"):
+            _begin_unmarked(training, key, event)
             training.mark(key, event)
             if training.blocks:
                 training.blocks[-1].end(key, event)
@@ -261,6 +270,18 @@ class Reader:
             training.figures["target_accuracy"] = float(match[2])
         if "[TimeToTrain]" in text and (match := _ENDED.search(text)):
             training.end = (number, match[1])
+
+
+def _begin_unmarked(training: run.BenchmarkRun, key: str, event: Event) -> None:
+    """Begin the block that an event ends, if the log has no block_start of it."""
+    former = training.blocks[-1] if training.blocks else None
+    start = training.milestones.get("run_start")
+    block = former.unmarked_after(key, event) if former else None
+    if former is None and start and any(event.place.get(name, 0) > 0 for name in (*POSITIONS, "epoch_count")):
+        block = Block(start._replace(place={"samples_count": 0.0}), said=[UNMARKED])
+    if block:
+        training.blocks.append(block)
+        training.mark("block_start", block.start)
 
 
 def _numbers(value: Any) -> dict[str, float]:

@@ -7,6 +7,7 @@ values, `seed` too. Time to train is no speed: it counts how many evaluations it
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import datetime
 import math
@@ -14,9 +15,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from tprimat.notes import Note
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import Block, Event, PlacedEvents
-from tprimat.read.mlperf.timeline import HOLDS_EVALUATION, Mark, Timeline
+from tprimat.read.mlperf.timeline import HOLDS_EVALUATION, UNLIKE, Mark, Timeline
 from tprimat.read.parsing.parsed_log import Given
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.remarks import spans
@@ -35,6 +37,9 @@ _COVERS = {
     None: "wall time from a block's start to its stop, divided by its steps; evaluations not included",
 }
 
+WHOLE = 0.01
+"""How far a computed number of GPUs may be from a whole one."""
+
 _MODELS = {"llama31_8b": "llama"}
 
 
@@ -49,7 +54,9 @@ class BenchmarkRun(LoggedTraining):
         evaluations: where, and the result.
         figures: of the whole run, by names of native_metrics.
         unreadable: lines of events that can't be read.
+        is_divided: whether it has a block_start.
         found, timeline: what was made of the events and the marks, once the log is over.
+        doubts: of the timeline.
     """
 
     events: list[Event] = dataclasses.field(default_factory=list)
@@ -60,8 +67,22 @@ class BenchmarkRun(LoggedTraining):
     evaluations: list[tuple[Mapping[str, float], float]] = dataclasses.field(default_factory=list)
     figures: dict[str, float] = dataclasses.field(default_factory=dict)
     unreadable: list[int] = dataclasses.field(default_factory=list)
+    is_divided: bool = False
     found: PlacedEvents = dataclasses.field(init=False)
     timeline: tuple[Entry, ...] = ()
+    doubts: tuple[Note, ...] = ()
+
+    def find_blocks(self) -> None:
+        """Find the block of each event, by its line.
+
+        Without any block_start, eval_start and eval_stop may not stand around the evaluation either: no blocks then.
+        """
+        if not self.is_divided:
+            self.blocks, self.marks = [], []
+        starts = [block.start.line for block in self.blocks]
+        for place, event in enumerate(self.events):
+            if block := bisect.bisect(starts, event.line):
+                self.events[place] = event._replace(block=block - 1)
 
     def mark(self, key: str, event: Event) -> None:
         """Keep a border, with the block that it begins or that it was logged in."""
@@ -77,20 +98,16 @@ def builder(training: BenchmarkRun) -> RunBuilder:
     """Return what makes the Run of a benchmark's run whose log is over."""
     stated = training.around.stated
     _derive_fields(stated)
+    training.find_blocks()
     batch, sequence = stated.count("global_batch_size"), stated.count("sequence_length")
     start, stop = (training.milestones.get(name) for name in ("run_start", "run_stop"))
     place = stop.place if stop else {}
     last = place.get("samples_count", place.get("step", 0) * (batch or 0))
-    training.found = PlacedEvents(training.events, training.blocks, batch, sequence, last)
-    training.records = training.found.records
+    _divide(training, PlacedEvents(training.events, training.blocks, batch, sequence, last))
     found = training.found
-    training.timeline = tuple(Timeline(training.milestones, training.marks, found.times, found.missed).entries)
-    if not found.steps:
-        for block in training.timeline:
-            if block.kind == "training" and block.last_step:
-                record = training.records.setdefault(block.last_step, Record(block.last_step, block.line or 0))
-                record.put("seconds", round(block.duration / block.steps, 9))
-                record.window = block.steps
+    answers = any("reward" in event.values for event in training.events) or "num_generations_per_prompt" in stated
+    if answers:
+        _count_answers(training)
     for where, accuracy in training.evaluations:
         samples = where.get("samples_count", tokens := where.get("epoch_num"))
         if samples and batch:
@@ -115,15 +132,49 @@ def builder(training: BenchmarkRun) -> RunBuilder:
         timing=Timing(
             clock="the submitter's own, of the rank that logs",
             # None has all that happens between a block's start and its stop.
-            kind="sampled" if found.kind == "sampled" else "partial",
+            kind="sampled" if found.kind == "sampled" else None if answers and found.steps else "partial",
             covers=_COVERS[found.kind] if training.records else None,
             over_ranks="the rank that logs",
         ),
         figures={name: value for name, value in figures.items() if value is not None},
         notes=(f"{len(training.evaluations)} evaluations",) if training.evaluations else (),
+        unknown={"sequence_length": "tokens per step vary with the length of the answers"} if answers else {},
         # The platform is free text; without a system description nothing else tells 8 GPUs from 16.
         settings={name: text for name, text in (("submission_platform", platform), ("submitter", submitter)) if text},
     )
+
+
+def _divide(training: BenchmarkRun, found: PlacedEvents) -> None:
+    """Set what was made of the events and the marks."""
+    training.found, training.records = found, found.records
+    total = max((found.steps_at(where) or 0 for where, _ in training.evaluations), default=0)
+    timeline = Timeline(training.milestones, training.marks, found.times, found.missed, total)
+    training.timeline, training.doubts = tuple(timeline.entries), timeline.notes
+    if found.steps:
+        return
+    for block in training.timeline:
+        if block.kind == "training" and block.last_step:
+            record = training.records.setdefault(block.last_step, Record(block.last_step, block.line or 0))
+            record.put("seconds", round(block.duration / block.steps, 9))
+            record.window = block.steps
+
+
+def _count_answers(training: BenchmarkRun) -> None:
+    """Take the tokens of reinforcement learning as they are printed: the sequence length is the most of an answer.
+
+    401,000 tokens in 101 s at 62.04 tokens/s/GPU are of 64 GPUs.
+    """
+    stated = training.around.stated
+    stated.pop("sequence_length", None)
+    gpus: list[float] = []
+    for record in training.records.values():
+        record.set_policy_loss()
+        tokens, rate = (record.native.get(name) for name in ("tokens_per_step", "tokens_per_second_per_gpu"))
+        if tokens and rate and record.seconds:
+            gpus.append(tokens / record.seconds / rate)
+    if gpus and max(abs(each - round(gpus[0])) for each in gpus) < WHOLE:
+        line = next(iter(training.records.values())).line
+        state(stated, "num_gpus", round(gpus[0]), "tokens / step time / tokens/s/GPU", line, 0)
 
 
 def _derive_fields(stated: LoggedValues) -> None:
@@ -177,7 +228,7 @@ class MlperfRun(RunBuilder):
     def run(self, given: Given) -> Run:
         """Return the Run, with what a system description in the log adds."""
         run, system = super().run(given), self.stated.get("system")
-        run = msgspec.structs.replace(run, timeline=self.training.timeline)
+        run = msgspec.structs.replace(run, timeline=self.training.timeline, notes=(*run.notes, *self.training.doubts))
         return mlperf_system.applied(run, system.value, f"on line {system.line}") if system else run
 
     def model(self, shape: ModelConfig, given: Given) -> tuple[str | None, str | None, list[str]]:
@@ -198,7 +249,8 @@ class MlperfRun(RunBuilder):
         if sizes.num_gpus is None:
             warnings.append(f"{mlperf_system.UNSTATED}: add the system description of the submission (systems/*.json)")
         if sizes.sequence_length is None:
-            warnings.append("sequence length unknown: throughput in samples/s only, not in tokens/s")
+            without = "sequence length unknown: throughput in samples/s only, not in tokens/s"
+            warnings.append(self.unknown.get("sequence_length", without))
         blocks = [entry for entry in training.timeline if entry.steps]
         if found.kind == "sampled" and not blocks:
             warnings.append(
@@ -209,10 +261,14 @@ class MlperfRun(RunBuilder):
             warnings.append("no step times in the log: computed as each block's wall time / its steps")
         if held := [entry for entry in blocks if entry.note == HOLDS_EVALUATION]:
             longest = math.fsum(entry.duration for entry in held) / sum(entry.steps for entry in held)
-            warnings.append(
+            least = min(held, key=lambda entry: entry.duration / entry.steps)
+            bound = (
                 f"training and evaluation aren't told apart in {len(held)} blocks: a step takes at most "
                 f"{longest:.4g} s there, with its share of the evaluations"
             )
+            if (fastest := least.duration / least.steps) < (1 - UNLIKE) * longest:
+                bound += f", in steps {least.first_step}–{least.last_step} at most {fastest:.4g} s"
+            warnings.append(bound)
         if found.unplaced:
             warnings.append(f"{found.unplaced} values ignored: the unit of their position is unknown")
         if lines := training.unreadable:

@@ -23,6 +23,8 @@ from tprimat.results.fields import LARGEST_COUNT, LARGEST_VALUE, LONGEST_STEP, S
 TIMES = ("train_step_time", "train_step_timing in s", "step_time", "train_step_timing")
 LOSSES = ("reduced_train_loss", "train_loss", "loss")
 RATE = "throughput"
+POSITIONS = ("samples_count", "epoch_num", "step")
+"""Of an event, in samples, in tokens or in any of the three."""
 
 SAMPLED = 0.001
 """Median share by which printed means miss the wall clock at most; sampled single steps miss by more."""
@@ -57,6 +59,7 @@ class Block:
 
     Attributes:
         evaluation: the first event of the evaluation after it, whose position is the block's end.
+        resumed: the end of that evaluation, where training goes on.
         said: what lines within it say that costs time.
         span: completed steps at its start and at its end; None if they are unknown.
     """
@@ -64,6 +67,7 @@ class Block:
     start: Event
     stop: Event | None = None
     evaluation: Event | None = None
+    resumed: Event | None = None
     said: list[str] = dataclasses.field(default_factory=list)
     span: tuple[int, int] | None = None
 
@@ -73,6 +77,26 @@ class Block:
             self.stop = self.stop or event
         else:
             self.evaluation = self.evaluation or event
+            if key == "eval_stop":
+                self.resumed = self.resumed or event
+
+    def unmarked_after(self, key: str, event: Event) -> Block | None:
+        """Return the block that an event ends if nothing has begun it: training goes on after this one's evaluation.
+
+        Such an event stands further on: an evaluation at 24 steps, where the one before was at 12. A slower
+        rank's copy has the position of what it copies.
+        """
+        # Some logs have evaluations without events of their own; a block without a stop is what a block_stop ends.
+        begun = self.resumed if self.evaluation else self.stop
+        before = self.stop if key == "block_stop" else self.evaluation
+        if begun is None or before is None:
+            return None
+        shared = event.place.keys() & before.place.keys() & {*POSITIONS, "first_epoch_num"}
+        moved = [event.place[name] - before.place[name] for name in shared]
+        if min(moved, default=0) >= 0 and (any(moved) or (key == "eval_start" and not moved)):
+            place = {name: value for name, value in before.place.items() if name == "samples_count"}
+            return Block(begun._replace(place=place))
+        return None
 
 
 class Point(NamedTuple):
@@ -115,13 +139,16 @@ class PlacedEvents:
     ) -> None:
         self.unplaced = 0
         self._blocks = blocks
-        self._batch = batch
+        self._batch, self._sequence = batch, sequence
         self._units = [("samples_count", batch), ("step", 1), ("step", batch), ("epoch_num", batch)]
         self._units.append(("step", batch and sequence and batch * sequence))
-        self._find_spans(sequence, last)
-        # A log may break off within a block.
+        self._find_spans(last)
+        # A log may break off within a block, or after an evaluation behind which no block begins.
         is_open = not blocks or blocks[-1].span is None
-        self._last = math.inf if is_open else max(block.span[1] for block in blocks if block.span)
+        if not is_open and not last and (resumed := blocks[-1].resumed):
+            is_open = bool(events) and events[-1].time > resumed.time
+        ends = [block.span[1] for block in blocks if block.span]
+        self._last = math.inf if is_open else max([*ends, (last or 0) / (batch or math.inf)])
         self._typical: float | None = None
         streams: dict[Any, list[Event]] = defaultdict(list)
         for event in events:
@@ -149,7 +176,7 @@ class PlacedEvents:
             values = {**event.values, "lr": event.place.get("lr")}
             record.put_all({key: values[key] for key in values.keys() & _FIGURES}, _FIGURES)
 
-    def _find_spans(self, sequence: int | None, last: float | None) -> None:
+    def _find_spans(self, last: float | None) -> None:
         """Find the completed steps at the start and the end of each block.
 
         The evaluation after a block stands at its end, whatever the block's own samples_count is: the position
@@ -158,7 +185,7 @@ class PlacedEvents:
         former = 0
         begins = [block.start.place.get("samples_count") for block in self._blocks]
         for block, begun, following in zip(self._blocks, begins, [*begins[1:], last], strict=False):
-            step = self._steps_at(block.evaluation.place, sequence) if block.evaluation else None
+            step = self.steps_at(block.evaluation.place) if block.evaluation else None
             place = block.stop.place if block.stop else {}
             stopped = place.get("samples_count")
             if step is None or step <= former:
@@ -167,18 +194,23 @@ class PlacedEvents:
             if step is None and self._batch and begun is not None:
                 reached = stopped if stopped is not None and stopped > begun else following
                 step = reached / self._batch if reached is not None and reached > begun else None
-            if step is None and "epoch_count" in block.start.place and self._batch and sequence:
-                tokens = block.start.place["epoch_count"] + block.start.place.get("first_epoch_num", 0)
-                step = tokens / (self._batch * sequence)
+            tokens = block.start.place if "epoch_count" in block.start.place else place
+            per_step = (self._batch or 0) * (self._sequence or 0)
+            if step is None and "epoch_count" in tokens and per_step:
+                step = (tokens["epoch_count"] + tokens.get("first_epoch_num", 0)) / per_step
             end = _count(step)
+            # Steps before it that the log has no block of are not this block's.
+            before = block.start.place.get("first_epoch_num", 0) / per_step if per_step else 0
+            begin = _count(block.start.place.get("step", before))
+            former = begin if begin and end and former < begin < end else former
             block.span = (former, end) if end and end > former else None
             former = max(former, end or 0)
 
-    def _steps_at(self, place: Mapping[str, float], sequence: int | None) -> float | None:
+    def steps_at(self, place: Mapping[str, float]) -> float | None:
         """Return the completed steps at a position in samples or tokens."""
         samples, tokens = place.get("samples_count"), place.get("epoch_num")
-        if samples is None and tokens is not None and sequence:
-            samples = tokens / sequence
+        if samples is None and tokens is not None and self._sequence:
+            samples = tokens / self._sequence
         return samples / self._batch if samples is not None and self._batch else place.get("step")
 
     def _time(self, event: Event) -> float | None:
@@ -256,6 +288,9 @@ _FIGURES = {
     "lr": "learning_rate",
     RATE: "samples_per_second",
     "max_memory_usage": "max_memory_usage",
+    "reward": "reward",
+    "global_valid_toks": "tokens_per_step",
+    "valid_tokens_per_sec_per_gpu": "tokens_per_second_per_gpu",
 }
 """What an event tracks, and the values that it holds."""
 

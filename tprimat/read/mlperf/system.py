@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from tprimat.catalog import gpus
+from tprimat.notes import Note
 from tprimat.redaction import redacted_start
 from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, Environment, GpuInfo, Platform, Run, SoftwareStack
 from tprimat.units import gib_to_gb, round_figure
@@ -59,6 +60,8 @@ class System:
     def precision(self) -> str | None:
         """The precision of the training, if the notes name one and no other."""
         named = {"".join(filter(None, found.groups())).lower() for found in _PRECISION.finditer(self.notes or "")}
+        # FP4 (mxfp4) names one.
+        named -= {each.removeprefix("mx") for each in named if each.startswith("mx")}
         return named.pop() if len(named) == 1 else None
 
 
@@ -132,29 +135,40 @@ def _words(stem: str) -> set[str]:
 
 
 def inferred(run: Run, log: PurePath) -> Run:
-    """Return an MLPerf run with GPUs inferred from its platform and path, if nothing else states them.
+    """Return an MLPerf run with GPUs inferred from its path or else its platform, if nothing else states them.
 
-    A platform's first number is that of nodes, so it is used only with GPUs per node: 2xXE9680x8H100.
+    The platform's text names a GPU only where the path names none: submitters copy it (128xNVIDIA GB200 for GB300).
+    Its first number is that of nodes, so it is used only with GPUs per node: 2xXE9680x8H100.
     """
     if run.framework != "mlperf" or (run.gpu_info.device_name and run.num_gpus):
         return run
     platform = str(run.framework_config.get("submission_platform") or "")
-    names = [platform, log.name, *reversed(log.parts[-4:-1])]
+    names = [log.name, *reversed(log.parts[-4:-1])]
     found = [(each, name) for name in names for each in _GPUS.finditer(name)]
-    rows = dict.fromkeys(each["gpu"] for each, _ in found if gpus.match(GpuInfo(device_name=each["gpu"])).candidates)
+    in_platform = [(each, platform) for each in _GPUS.finditer(platform)]
+    rows = _known_gpus(found) or _known_gpus(in_platform)
     if len(rows) > 1:
         return run
     device = None if run.gpu_info.device_name else next(iter(rows), None)
+    notes = run.notes
+    if device and not _known_gpus(found):
+        notes = (*notes, Note("gpu-from-platform", {"gpu": device, "platform": platform}))
+    found += [each for each in in_platform if not rows or each[0]["gpu"] in rows]
     counts = [
         int(each["count"]) * int(each["nodes"] or 1)
         for each, name in found
         if each["count"] and (each["nodes"] or (name is not platform and each["count"] != "1"))
     ]
-    counts += [int(each[1] or each[2]) for name in names[1:] for each in _NUMBER.finditer(name)]
+    counts += [int(each[1] or each[2]) for name in names for each in _NUMBER.finditer(name)]
     vendor, stack = _PLATFORMS.get(gpus.vendor(device or ""), (None, None))
     count = counts[0] if len({*counts}) == 1 else None
     info = GpuInfo(device_name=device, device_count=count, software_stack=stack)
-    return applied(run, System(vendor, info, Environment(), None), "")
+    return applied(msgspec.structs.replace(run, notes=notes), System(vendor, info, Environment(), None), "")
+
+
+def _known_gpus(found: Iterable[tuple[re.Match[str], str]]) -> dict[str, None]:
+    """Return the GPUs of the table among those found, each once."""
+    return dict.fromkeys(each["gpu"] for each, _ in found if gpus.match(GpuInfo(device_name=each["gpu"])).candidates)
 
 
 def applied(run: Run, system: System, where: str) -> Run:

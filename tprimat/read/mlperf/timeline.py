@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tprimat.notes import Note
 from tprimat.read.mlperf.streams import Block, Event
 from tprimat.results.account import Entry, EntryKind
 
@@ -51,15 +52,23 @@ class Timeline:
         marks: the borders, in the order of the log.
         times: when the last event of a step was logged, by step.
         missed: s of the first block that the submitter's timer leaves out, if it is known.
+        total: steps that the evaluations have reached.
 
     Attributes:
+        notes: on steps that no block has.
         entries: in the order of time, without overlap; none without run_start or blocks.
     """
 
     def __init__(
-        self, milestones: Mapping[str, Event], marks: Sequence[Mark], times: Mapping[int, float], missed: float | None
+        self,
+        milestones: Mapping[str, Event],
+        marks: Sequence[Mark],
+        times: Mapping[int, float],
+        missed: float | None,
+        total: float = 0,
     ) -> None:
         self.entries: list[Entry] = []
+        self.notes: tuple[Note, ...] = ()
         self._times = times
         self._steps = 0
         begun, init = milestones.get("run_start"), milestones.get("init_start")
@@ -75,6 +84,7 @@ class Timeline:
         self._walk(marks, milestones["last"].time)
         if stop := milestones.get("run_stop"):
             self._add("end", stop.time, stop.line)
+        self._withdraw_impossible(total)
         self._name_unlike_blocks(missed)
 
     def _walk(self, marks: Sequence[Mark], last: float) -> None:
@@ -83,6 +93,7 @@ class Timeline:
         results = [mark.event.time for mark in marks if mark.key == "eval_accuracy"]
         block = None
         evaluation = None
+        resumed: Event | None = None
         has_begun = False
         for key, event, current in marks:
             if key == "block_start":
@@ -91,7 +102,7 @@ class Timeline:
                 elif not has_begun:
                     self._add("start-up", event.time, event.line)
                 self._reached, has_begun = max(self._reached, event.time), True
-                block, evaluation = current, None
+                block, evaluation, resumed = current, None, None
             elif key == "block_stop" and block:
                 lasts = event.time - block.start.time
                 if is_mixed and any(block.start.time <= time <= event.time + AT_ONCE * lasts for time in results):
@@ -109,7 +120,10 @@ class Timeline:
                 if block:
                     self._cut(block, event.time)
                 self._add("evaluation", event.time, (evaluation or event).line)
-                block = evaluation = None
+                block, evaluation, resumed = None, None, event
+        if resumed and self._records_until(last, resumed.time):
+            # The last evaluation is followed by steps without a block_start.
+            block = Block(resumed)
         if block:
             self._cut(block, last)
 
@@ -118,6 +132,7 @@ class Timeline:
     ) -> None:
         """Add what lasted until a time; the next entry begins there."""
         first, last = (span[0] + 1, span[1]) if span else (None, None)
+        self._steps = max(self._steps, last or 0)
         start, duration = round(self._reached - self._zero, 3), round(until - self._reached, 3)
         if duration > 0:
             self.entries.append(
@@ -127,19 +142,38 @@ class Timeline:
 
     def _train(self, block: Block, until: float) -> None:
         self._add("training", until, block.start.line, block.span, "; ".join(block.said) or None)
-        self._steps = max(self._steps, block.span[1] if block.span else 0)
 
     def _cut(self, block: Block, until: float) -> None:
         """Add a block without an end of its own: its training ends with its last record."""
         since = block.start.time
-        reached = (step for step, time in self._times.items() if step > self._steps and since < time <= until)
-        end = block.span[1] if block.span else max(reached, default=None)
+        end = block.span[1] if block.span else max(self._records_until(until, since), default=None)
         time = self._times.get(end) if end else None
         if end and time is not None and since < time <= until:
             block.span = (self._steps, end)
             self._train(block, time)
         else:
             self._add("unknown", until, block.start.line, block.span, HOLDS_EVALUATION)
+
+    def _records_until(self, until: float, since: float) -> list[int]:
+        """Return the steps logged between two times that no block has."""
+        return [step for step, time in self._times.items() if step > self._steps and since < time <= until]
+
+    def _withdraw_impossible(self, total: float) -> None:
+        """Count the steps outside of blocks, and make the blocks' time unknown where all steps can't have taken it.
+
+        Ten steps in a block of 80 s are no measure of 80 steps in a run of 527 s.
+        """
+        blocks = [entry for entry in self.entries if entry.steps]
+        held = sum(entry.steps for entry in blocks)
+        if not held or held >= total:
+            return
+        trained = [entry for entry in blocks if entry.kind == "training"]
+        seconds, steps = sum(entry.duration for entry in trained), sum(entry.steps for entry in trained)
+        too_slow = seconds * total > (self._reached - self._zero) * steps
+        self.notes = (Note("blocks-too-slow" if too_slow else "steps-outside-blocks", {"count": round(total - held)}),)
+        for index, entry in enumerate(self.entries):
+            if too_slow and entry.kind == "training":
+                self.entries[index] = msgspec.structs.replace(entry, kind="unknown", note=None)
 
     def _name_unlike_blocks(self, missed: float | None) -> None:
         """Add to each block that differs from the typical one what the log shows of it, if it prints nothing."""
