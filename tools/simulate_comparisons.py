@@ -14,6 +14,9 @@ status 1; of regressions of 3% at least 95% must. docs/measurements.md has its t
 Part single: one run against three or more; of 95% prediction intervals, so many hold the true ratio where the steps of
 the single run vary by more than those of the others. The run means of both vary by 0.5%.
 
+Part fast: one run, or all three of a system, have a first record that lasts 5 to 90% of a step, as where a clock starts
+late. At most 6% of equal pairs may be different.
+
 Part loss: --threshold final_loss, of one run each and of three, 400 losses that fall along a curve. At equal loss at
 most 5% may be worse; a loss 1% above the threshold must be found in 80% of single runs on the same batches.
 """
@@ -217,6 +220,13 @@ def per_run(low, high):
     return draw
 
 
+def one_fast(random: np.random.Generator, steps: int) -> list[Start]:
+    """Draw a first record of a twentieth to nine tenths of a step for one run, or for each run of one system."""
+    share, fast = float(random.uniform(0.05, 0.9)), int(random.integers(2 * RUNS))
+    alike = RUNS if random.random() < 0.5 else 1
+    return [Start(1, share if run // alike == fast // alike else 1.0, "flat") for run in range(2 * RUNS)]
+
+
 def known_end(random: np.random.Generator, steps: int) -> list[Start]:
     """Draw no slow start: what remains to be found if its end were known and cut exactly."""
     return [Start(0, 1.0, "flat")] * (2 * RUNS)
@@ -282,6 +292,16 @@ def print_short(pairs: int, random: np.random.Generator) -> None:
     for name, (start, shortest) in series.items():
         for kind in NOISES:
             print(f"| {name} | {kind} | {simulate(pairs, random, kind, 0.003, (shortest, 30), start)} |", flush=True)
+
+
+def print_fast(pairs: int, random: np.random.Generator) -> None:
+    """Print the answers for runs of 10 to 60 steps, one of which has a first record that is too short."""
+    head = "| noise | between runs | pairs | equal: different | 3%: found | wrong side | too short |"
+    print(f"\n{head}\n|{'---|' * 7}")
+    for kind in NOISES:
+        for spread in (0.001, 0.003, 0.01):
+            found = simulate(math.ceil(pairs / len(NOISES)), random, kind, spread, (10, 60), one_fast)
+            print(f"| {kind} | {spread:.1%} | {found} |", flush=True)
 
 
 def gate_status(chance: Random, factor: float, change: float, slowdown: str) -> ExitStatus:
@@ -436,7 +456,7 @@ def main() -> int:
         help="pairs of a series, or checks; runs of 10 to 30 steps: of a line, 2,500 per 1,200 (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--part", choices=("bias", "long", "short", "gate", "single", "loss"))
+    parser.add_argument("--part", choices=("bias", "long", "short", "gate", "single", "loss", "fast"))
     arguments = parser.parse_args()
     parts = {
         "bias": lambda random: print_biases(max(10, arguments.pairs // 6), random),
@@ -451,6 +471,8 @@ def main() -> int:
         wrong |= print_single(arguments.pairs, np.random.default_rng([arguments.seed, len(parts) + 1]))
     if arguments.part in (None, "loss"):
         wrong |= print_losses(arguments.pairs, np.random.default_rng([arguments.seed, len(parts)]))
+    if arguments.part in (None, "fast"):
+        print_fast(arguments.pairs, np.random.default_rng([arguments.seed, len(parts) + 2]))
     return int(wrong)
 
 

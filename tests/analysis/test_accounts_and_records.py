@@ -356,8 +356,10 @@ HANDED = (*SLOW, 0.01, 0.02, 6.0, *SLOW)
         ((9.0, 2.0, 2.0, 2.0, 9.0, 9.0, 0.5), {}, ((), ())),
         ((9.0, 9.0, 0.5), {}, ((), ())),
         ((9.0, 9.0, 9.0, 0.5), {}, ((4,), ())),
-        # A jump near the end is compared with two records or more.
-        ((*SLOW, 0.01, 2.0), {}, ((), ())),
+        # A jump near the end is compared with two records or more, before it too.
+        ((*SLOW, 0.01, 2.0), {}, ((7,), ())),
+        ((2.0, 0.01, 2.0), {}, ((), ())),
+        ((2.0, 2.0, 0.01, 2.0), {}, ((3,), ())),
         ((*SLOW, 0.01, 4.0, 2.0), {}, ((7,), (8,))),
         # Half of what is missing is enough: 2 and 1.9 s.
         ((*SLOW, 0.1, 0.1, 3.85, 2.0, 2.0, 2.0, 2.0), {}, ((7, 8), ())),

@@ -39,11 +39,17 @@ def slow_start(values, last):
     cut = least_variance(smooth, last)
     reference, spread = median(values[cut:]), sigma(values[cut:])
     slow = [each > reference + spread for each in smooth[: cut + 1]]
-    for at in range(cut):
+    start = cut
+    for at in range(cut - 1, -1, -1):
         following = slow[at : min(at + 20, cut)]
         if not slow[at] and not slow[at + 1] and sum(following) <= 0.35 * len(following):
-            return at, reference, spread
-    return cut, reference, spread
+            start = at
+    rest = sorted(values[start:])
+    if start and fmean(values[:start]) < fmean(rest[: int(0.9 * len(rest))]):
+        start = 0
+    if start == 0 and starts_fast(values):
+        start = 1
+    return start, reference, spread
 
 
 def settles(values):
@@ -58,6 +64,12 @@ def settles(values):
 
 def longest(count):
     return int(max(min(0.4 * count, 80), 20, 0.2 * count))
+
+
+def starts_fast(values):
+    first, others = values[0], values[1:]
+    usual = median(others)
+    return first < usual - max(0.02 * usual, 4 * sigma(others)) and min(others) - first > usual - min(others)
 
 
 def first_steady(values, most=None):

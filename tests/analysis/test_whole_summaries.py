@@ -198,7 +198,10 @@ def test_a_resumed_run_counts_from_its_first_record():
 def test_a_slow_record_where_the_steps_that_count_end_is_not_the_last():
     times = [2.0 + 0.01 * (index % 3) for index in range(30)]
     times[19] = 9.0
-    assert len(summarize(a_run(times), stop=20).warnings) == 1
+    assert summarize(a_run(times), stop=20).warnings == (
+        "steps 21–30 are excluded: not all runs of the comparison are as long",
+        "the record of step 20 takes 4.5× as long as any other; the mean includes it",
+    )
     assert summarize(a_run([2.0, 2.0, 2.0, 2.8])).warnings[1:] == ()
     assert len(summarize(a_run([2.0, 2.0, 2.0, 2.81])).warnings) == 2
     assert len(summarize(a_run([2.0, 2.0, 9.0])).warnings) == 1

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from tprimat.analysis.stats import alternates
 from tprimat.results.run import SERIES, Run
 
 DISPATCHED = 0.1
@@ -24,21 +25,26 @@ def dispatch_artefacts(run: Run) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the steps that the host only handed over to the device, and those that took their time too.
 
     A host that runs ahead of its device prints milliseconds among seconds, until it has to wait. Faster steps after a
-    slow warm-up are none, nor is anything that our own recorder timed, which waits for the device, or a CPU did.
+    slow warm-up are none, nor is anything that our own recorder timed, which waits for the device, or a CPU did, nor
+    steps that alternate: 2 and 30 s where every second one generates, or 0.01 and 9.8 s where every second one waits.
     """
     if run.platform == "cpu" or _is_ours(run):
         return (), ()
     timed = [(step, time) for step, time in zip(run.steps, run.step_times, strict=True) if time is not None]
     times = [time for _, time in timed]
+    if alternates(times):
+        return (), ()
     fast: set[int] = set()
     payers: set[int] = set()
     # What was handed over ends with a jump, or with the run.
     jumps = [at for at, (time, after) in enumerate(itertools.pairwise(times), 1) if time < 2 * DISPATCHED * after]
     for end in (*jumps, len(times)):
-        later = times[end : end + NEARBY] or times[max(1, end - 1 - NEARBY) : end - 1]
-        if len(later) < 2:
+        around = times[end : end + NEARBY]
+        if len(around) < 2:
+            around += times[max(1, end - 1 - NEARBY) : end - 1]
+        if len(around) < 2:
             continue
-        usual, first = statistics.median_low(later), end
+        usual, first = statistics.median_low(around), end
         while first and times[first - 1] < DISPATCHED * usual:
             first -= 1
         if end - first > NEARBY:

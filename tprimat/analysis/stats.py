@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 MAD_TO_SIGMA = 1.4826
 """The standard deviation of normal values over their median absolute deviation."""
 
+LEAST_ALTERNATING, ALTERNATING, SWING = 6, 0.25, 0.1
+"""Fewest values that alternate; how far every second one differs then at most, relative to neighbors; and how far
+neighbors do at least, relative to all."""
+
 
 def mean(values: Sequence[float], weights: Sequence[int] | None = None) -> float:
     """Return the mean of at least one value, each counted as often as its weight says."""
@@ -63,6 +67,19 @@ def robust_sigma(values: Sequence[float] | Values) -> float:
     import numpy as np
 
     return MAD_TO_SIGMA * median(np.abs(np.subtract(values, median(values))))
+
+
+def alternates(values: Sequence[float] | Values) -> bool:
+    """Return whether values alternate between two levels: 3.4, 21.1, 3.2, 20.8, …, of a step that generates every
+    second time. Neighbors are 17.7 apart there, every second value 0.3.
+    """
+    import numpy as np
+
+    if len(values) < LEAST_ALTERNATING:
+        return False
+    series = np.asarray(values, dtype=np.float64)
+    swing = median(abs(np.diff(series)))
+    return swing > SWING * median(series) and median(abs(series[2:] - series[:-2])) < ALTERNATING * swing
 
 
 def resolution(values: Iterable[float]) -> float:

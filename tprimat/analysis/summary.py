@@ -33,15 +33,16 @@ OUTLIER_FRACTION = 0.10
 OUTLIER_SIGMAS = 4.0
 """A record is an outlier when it lies above its segment's median by both 10 % and four robust sigmas."""
 
-SLOW_LAST = 1.4
-LEAST_BEFORE_LAST = 3
-"""The last record is told where it takes so many times the longest one before, and how many there must be."""
+SLOW_RECORD = 1.4
+LEAST_OTHERS = 3
+"""A single record is told where it takes so many times the longest other one, and how many there must be."""
 
 ROUNDED = 50
 """Step times that show how coarsely all are printed."""
 
 TYPICAL = 0.01
-"""Share by which the mean over all blocks may differ from the typical block before the block is named that does it."""
+"""Share by which the mean over all blocks may differ from the typical block before the block is named that does it, and
+share of the time that a single record takes beyond others before it is, if it isn't the last one."""
 
 NAMED_WARM_UP = 20
 """Steps from which on a slow start is told with its effect."""
@@ -188,20 +189,19 @@ def summarize(
     if not segments:
         warnings.append(_no_steady_state(len(times), windows[0], steps[start - 1] if start else 0))
     elif done[start] > NAMED_WARM_UP:
-        before, after = (stats.mean(times[part], windows[part]) for part in (slice(start), slice(start, None)))
+        parts = slice(start), slice(start, None)
+        before, after = (stats.mean(times[part], windows[part]) for part in parts)
         share = stats.mean(times, windows) / after - 1
+        if before < after:
+            # Where the rest has pauses, typical records tell how slow the start is.
+            before, after = (stats.median(times[part]) for part in parts)
         warnings.append(
             f"steps {steps[0] - windows[0] + 1}–{first - 1} are excluded as a slow start: they take "
             f"{before / after:.2f}× the time of those after; with them the mean step time is {share:+.1%}"
         )
     sample, mean = times[start:end], stats.mean(times[start:end], windows[start:end])
-    # A run that pauses regularly may end with a pause.
-    longest = max(sample[:-1]) if len(sample) > LEAST_BEFORE_LAST else math.inf
-    if end == len(times) and sample[-1] > SLOW_LAST * longest:
-        warnings.append(
-            f"the last record (step {steps[-1]}) takes {sample[-1] / longest:.1f}× as long as any before it; the mean "
-            "includes it"
-        )
+    if text := _slow_record(sample, steps[start:end], ends_run=end == len(times)):
+        warnings.append(text)
     total_time, gaps = records.total_time(whole)
     warnings += rate_warnings + gaps
     performance = PerformanceMetrics(
@@ -241,6 +241,23 @@ def summarize(
     )
 
 
+def _slow_record(times: Sequence[float], steps: Sequence[int], *, ends_run: bool) -> str | None:
+    """Return which single record takes much longer than all others; None if none does.
+
+    A run that pauses regularly has several, and may end with one.
+    """
+    *_, longest, slowest = 0.0, *sorted(times)
+    if len(times) <= LEAST_OTHERS or slowest <= SLOW_RECORD * longest:
+        return None
+    step, factor = steps[times.index(slowest)], f"takes {slowest / longest:.1f}× as long as any"
+    if ends_run and times[-1] == slowest:
+        return f"the last record (step {step}) {factor} before it; the mean includes it"
+    # A slow first one is what is left of a start that fades.
+    if times[0] == slowest or slowest - longest < TYPICAL * sum(times):
+        return None
+    return f"the record of step {step} {factor} other; the mean includes it"
+
+
 def _start(segments: Sequence[Segment], times: Sequence[float]) -> tuple[int, str]:
     """Return the index of the first record that counts, and the rule that says so."""
     if segments:
@@ -248,8 +265,8 @@ def _start(segments: Sequence[Segment], times: Sequence[float]) -> tuple[int, st
     if len(times) >= warmup.MINIMUM_RECORDS:
         # What never settles is least wrong in its second half.
         return len(times) // 2, "second_half"
-    # Too few to tell. A first record that is slower than the others holds the initialization.
-    if len(times) > 1 and times[0] > statistics.median(times[1:]):
+    # Too few to tell. A first record that is slower than the others holds the initialization, a fast one is no step.
+    if len(times) > 1 and (times[0] > statistics.median(times[1:]) or warmup.starts_fast(times)):
         return 1, "all_after_first"
     return 0, "all"
 

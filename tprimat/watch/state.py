@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tprimat.analysis import efficiency
+from tprimat.analysis import efficiency, records
 from tprimat.analysis.summary import SegmentMetrics, Summary, summarize
 from tprimat.checks import physics
 from tprimat.checks.endings import how_ended, is_finished, not_finite
@@ -143,7 +143,8 @@ def state_of(run: Run, alike: Sequence[tuple[str, Run]] = (), baseline: Sequence
 
 
 def _recent(run: Run) -> float | None:
-    times = [time for time in run.step_times[-RECENT:] if time is not None]
+    fast, payers = records.dispatch_artefacts(run)
+    times = [time for time in records.without(run, fast + payers).step_times[-RECENT:] if time is not None]
     return statistics.median(times) if times else None
 
 
