@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from made_runs import H100, MI300X, failed_run, make_run
 
+from tprimat.checks.endings import how_ended
 from tprimat.compare import Loaded
 from tprimat.compare.caveats import caveats
 from tprimat.compare.regression import check_regression
@@ -607,3 +608,31 @@ class TestThresholds:
         assert {"tokens_per_second_per_gpu", "peak_memory_reserved_gb", "final_loss"} <= {
             metric.name for metric in CHECKED
         }
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "cause", "steps", "right"),
+    [
+        ("complete", "finished", None, 60, "finished"),
+        # A log of the Hugging Face trainer states a regular end, and no cause of an early one.
+        ("complete", "finished", None, 38, "finished"),
+        ("complete", "finished", "time limit reached", 38, "finished"),
+        ("failed", "finished", None, 60, "failed"),
+        ("failed", "finished", "time limit reached", 38, "failed"),
+        ("failed", "stopped", "SIGTERM", 38, "failed"),
+        ("incomplete", "finished", None, 60, "cut_off"),
+        ("incomplete", "stopped", "SIGTERM", 38, "stopped"),
+        ("incomplete", "running", None, 38, "running"),
+        ("complete", "failed", "out of memory", 60, "failed"),
+    ],
+)
+def test_e1_the_worse_of_status_and_ending_counts(status, kind, cause, steps, right):
+    run = make_run(steps=steps, status=status, ending=Ending(kind=kind, cause=cause))
+    run = msgspec.structs.replace(run, training_config=make_run(steps=60).training_config)
+    assert how_ended(run).kind == right
+
+
+def test_e1_a_candidate_whose_ending_its_status_denies_is_no_baseline():
+    out = {"status": "failed", "ending": Ending(kind="finished")}
+    found = checked([runs_of()], [runs_of(day=11, **out)])
+    assert found.status == ExitStatus.NOT_COMPARABLE

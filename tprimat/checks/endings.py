@@ -13,8 +13,13 @@ _KINDS: dict[Status, EndingKind] = {"complete": "finished", "failed": "failed", 
 
 
 def how_ended(run: Run) -> Ending:
-    """Return how a run ended; of a result of schema 1, which doesn't say it, as its status tells."""
-    return run.ending or Ending(kind=_KINDS[run.status], cause=run.status_reason)
+    """Return how a run ended: the worse of its ending, which results of schema 1 lack, and of its status."""
+    by_status = _KINDS[run.status]
+    ending = run.ending or Ending(kind=by_status, cause=run.status_reason)
+    is_denied = by_status == "failed" or (by_status == "cut_off" and ending.kind == "finished")
+    if is_denied and ending.kind != by_status:
+        return Ending(kind=by_status, cause=ending.cause or run.status_reason)
+    return ending
 
 
 def is_finished(run: Run) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import msgspec
 from tprimat.analysis.summary import Summary, rounded, summarize
 from tprimat.catalog import models
 from tprimat.checks import CONTRADICTION, Finding, physics
+from tprimat.checks.endings import how_ended
 from tprimat.errors import UnreadableError
 from tprimat.log_import import bundle, extract, importer, inspection, sources
 from tprimat.log_import.extract import ImportedRun
@@ -22,26 +22,17 @@ from tprimat.log_import.inputs import Log
 from tprimat.log_import.load import keys
 from tprimat.record.console import PRINTED_MEAN
 from tprimat.results.result_file import RecordedRepetition, ResultFile, runs_of
-from tprimat.results.run import SERIES, PerformanceMetrics, Run, Source, StatedValues, Steady
+from tprimat.results.run import RECORD_FIELDS, SERIES, PerformanceMetrics, Run, Source, StatedValues, Steady
 from tprimat.store import store
 from tprimat.text import plain
 
 _SERIES = ("window_steps", "step_times", "loss_values", "learning_rates", "grad_norms")
-_SECTIONS = (
-    "data",
-    "gpu_info",
-    "model_config",
-    "training_config",
-    "parallelism_config",
-    "optimizer",
-    "memory_metrics",
-    "timing",
-)
-_FIGURES = ("performance_metrics", "steady", "memory_metrics", "energy_metrics", "native_metrics", "breakdown")
 _LISTED = re.compile(r"^  ([0-9a-f]{64})  (\S.*)$", re.MULTILINE)
 """A line of a bundle's README.txt: the SHA-256 of a file, and its name."""
-_ALONE = ("framework", "model", "platform", "scale", "status", "timestamp", "breakdown", "epochs", "profiled_steps")
-"""Fields that are compared as a whole: steps that a profiler slowed down, for example, are left out of the mean."""
+_OPEN = ("run.warnings", "run.status_reason", "environment.hostname")
+"""Words of the version and the place of the reading: other ones are only claimed."""
+_GROWING = ("framework_config.", "environment.")
+"""Fields of which a later version may read more."""
 _PLACES = {"gpu": "gpu_info.device_name", "model": "run.model", "model_shape": "model_config"}
 """Where a result has an option that isn't in its training_config."""
 NO_SPEED = "no-speed"
@@ -225,6 +216,7 @@ def _verified(
         if source.kind == "live" and mean and consoles and mean < 0.99 * min(consoles) - 0.001:
             compared.append(Difference("mean step time", mean, min(consoles), "its console"))
         log = bare = _log_of(run, logs("{}"))
+        original = None
         if bare is not None:
             log = _log_of(run, logs(_as_json(source.given))) or bare
             if source.given and log is bare:
@@ -232,12 +224,17 @@ def _verified(
                 compared.append(Difference("source.given", source.given, None, _name(bare)))
             else:
                 claims = [*_claimed(run, bare, log)]
-            compared += _with_log(run, log)
+            original = all(file.sha256 in hashes for file in source.files)
+            compared += _with_log(run, log, original=original)
+        elif run.ending:
+            compared.append(_compared("ending.kind", run.ending.kind, how_ended(run).kind, "its status"))
         differences = [each for each in compared if each is not None]
-        original = None if log is None else all(file.sha256 in hashes for file in source.files)
         name = None if log is None else _name(log)
         findings = _findings(run, summary)
         if log is not None:
+            if not run.ending and (lost := {note.code for note in log.notes} - {note.code for note in run.notes}):
+                text = f"what {name} tells and the result doesn't: {', '.join(sorted(lost))}"
+                findings.append(Finding("unverified", "notes", text))
             # Who submits can leave out of a result what contradicts it.
             findings += [each for each in _findings(log, summarize(log)) if each not in findings]
         # A result of schema 1 says which values the user set, not to what. A directory may have named the model, and a
@@ -249,7 +246,7 @@ def _verified(
             text = f"{difference.field}: {difference.stored} in the result, {difference.recomputed} in {name}"
             findings.append(Finding("unverified", "override", text))
         differences = [each for each in differences if each not in open_]
-        found = tuple(differences), tuple(findings), _unsupported(run, bare) if bare else ()
+        found = tuple(differences), tuple(findings), _unsupported(run, bare, log) if bare and log else ()
         yield VerifiedRun(path.name, number, name, original, len(compared), *found)
 
 
@@ -269,7 +266,9 @@ def _top_level(file: ResultFile) -> Difference | None:
     """Compare what stands at the top level, for readers that know nothing of `runs`, with the runs."""
 
     def values(run: ResultFile | RecordedRepetition) -> list[object]:
-        return [getattr(run, name) for name in (*SERIES, *_FIGURES)]
+        # Each has its own warnings too.
+        names = {*RECORD_FIELDS, "steady", "performance_metrics"} - {"warnings", "notes"}
+        return [getattr(run, name) for name in sorted(names)]
 
     same = not file.runs or values(file) in [values(run) for run in file.runs]
     return None if same else Difference("top level", "a run of its own", "one of `runs`", "its runs")
@@ -285,23 +284,26 @@ def _name(log: Run) -> str:
     return bundle.bare(log.source.files[0].path) if log.source and log.source.files else "log"
 
 
-def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
+def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Difference | None]:
+    """Yield None for each value that a run and its log share, and a difference for each that the log has otherwise.
+
+    What the log lacks is _unsupported(). Lines, and the words of a cause, are not those of a log that was changed.
+    """
     name = _name(log)
-    for section in _SECTIONS:
-        stated = getattr(log, section).known()
-        stored = {key: value for key, value in getattr(run, section).known().items() if key in stated}
-        yield from _fields(section, stored, stated, name)
-    for key in _ALONE:
-        stored, stated = getattr(run, key), getattr(log, key)
-        if key == "model" and models.find(stored) is not None and models.find(stored) is models.find(stated):
-            # Two names of one model; what else it states is compared.
-            stored = stated
-        if stated not in (None, {}):
-            yield _compared(f"run.{key}", stored, stated, name)
-    for part in ("framework_config", "environment.versions"):
-        stored, stated = (operator.attrgetter(part)(each) for each in (run, log))
-        yield from _fields(part, {key: stored[key] for key in stated if key in stored}, stated, name)
-    series = {each: (getattr(run, each), getattr(log, each)) for each in _SERIES}
+    # What decides is compared where the log has none, too.
+    none = {"ending.cause": None, "ending.line": None, "run.profiled_steps": None, "run.timeline": None}
+    stored, stated = _stated(run), {**none, **_stated(log)}
+    if models.find(run.model) is not None and models.find(run.model) is models.find(log.model):
+        # Two names of one model; what else it states is compared.
+        stored["run.model"] = log.model
+    if run.ending is None:
+        # Of schema 1. Its status, which is compared, says it.
+        stated = {key: each for key, each in stated.items() if not key.startswith(("ending.", "run.notes"))}
+    for key, value in stated.items():
+        is_open = key in _OPEN or (key == "ending.cause" and not original)
+        if not is_open and (key in stored or not key.startswith(_GROWING)):
+            yield _compared(key, _short(stored.get(key), value), _short(value, stored.get(key)), name)
+    series = {each: (getattr(run, each), getattr(log, each)) for each in (*_SERIES, *(("lines",) if original else ()))}
     for key, values in run.native_metrics.items():
         again, field = log.native_metrics.get(key), f"native_metrics.{key}"
         if isinstance(values, tuple) and isinstance(again, tuple):
@@ -309,9 +311,6 @@ def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
         elif key != "scaling_factor":
             # That is beside the log, and not in the bundle.
             yield _compared(field, values, again, name)
-    if run.timeline:
-        same = run.timeline == log.timeline
-        yield None if same else Difference("timeline", f"{len(run.timeline)} entries", "others", name)
     places = {step: index for index, step in enumerate(log.steps)}
     for index, step in enumerate(run.steps):
         if (other := places.pop(step, None)) is None:
@@ -322,6 +321,29 @@ def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
             yield _compared(f"{field}, step {step}", values[index], again[other], place)
     for step in places:
         yield Difference(f"steps, step {step}", None, step, name)
+
+
+def _stated(run: Run) -> dict[str, object]:
+    """Return all that a run states, by field; its series, files and stated values are compared on their own."""
+    fields = {name: getattr(run, name) for name in run.__struct_fields__ if name not in (*SERIES, "source")}
+    fields |= {"source": {"dialect": run.source and run.source.dialect, "command": run.source and run.source.command}}
+    return {key: value for name, each in fields.items() for key, value in _values(each, name)}
+
+
+def _values(value: object, *names: str) -> Iterator[tuple[str, object]]:
+    """Yield the known values in a field of a run, such as 8 for training_config.num_gpus, and "llama" for run.model."""
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.asdict(value)
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _values(each, *names, plain(str(name)))
+    elif value not in (None, ()):
+        yield ".".join(names if len(names) > 1 else ("run", *names)), value
+
+
+def _short(value: object, other: object) -> object:
+    """Return a value as a difference shows it: of a long list, its length."""
+    return f"{len(value)} entries" if isinstance(value, tuple) and len(value) > 3 and value != other else value
 
 
 def _claimed(run: Run, bare: Run, log: Run) -> Iterator[Difference]:
@@ -341,18 +363,14 @@ def _place(option: str) -> str:
     return _PLACES.get(option, f"training_config.{option}")
 
 
-def _unsupported(run: Run, log: Run) -> tuple[str, ...]:
-    """Return the fields that a result states and its log doesn't: nothing in the bundle confirms them."""
+def _unsupported(run: Run, bare: Run, log: Run) -> tuple[str, ...]:
+    """Return the fields that a result states and its log, as it is read without the user's values, doesn't.
 
-    def stated(run: Run) -> list[str]:
-        sections = {name: getattr(run, name).known() for name in _SECTIONS}
-        sections["run"] = {name: getattr(run, name) for name in ("model", "timestamp", "framework")}
-        sections |= {"energy_metrics": run.energy_metrics, "versions": run.environment.versions}
-        sections |= {"framework_config": run.framework_config, "native_metrics": run.native_metrics}
-        return [f"{name}.{key}" for name, each in sections.items() for key in each if each[key] is not None]
-
-    known = {*stated(log)}
-    return tuple(name for name in stated(run) if name not in known)
+    Nothing in the bundle confirms them, nor words that are others than those of the log read with these values.
+    """
+    stored, stated, again = map(_stated, (run, bare, log))
+    changed = {name for name in _OPEN if stored.get(name) != again.get(name)}
+    return tuple(name for name in stored if name in changed or (name not in stated and name not in _OPEN))
 
 
 def _compared(field: str, stored: object, recomputed: object, place: str) -> Difference | None:
