@@ -82,6 +82,15 @@ ONE_LINE = (
     # Issued.
     "using «1//0<mixed:40>»", "using pypi-«AgEIcHlwaS5vcmc<mixed:60>»", "using «SK<hex:32>»", "using «<hex:32>-us12»", "using dckr_pat_«<mixed:27>»",
     "r8_«<mixed:37>» loaded", "gsk_«<mixed:52>» loaded", "sk-or-v1 «sk-or-v1-<hex:64>»", "«sk-ant-api03-<mixed:90>»", "«AKIA<upper:16>» is the user's",
+    # Values within something else.
+    "password: &anchor «hunter2»", "password: !!str «hunter2»", "<token><![CDATA[«<mixed:24>»]]></token>", "<password><![CDATA[«hunter2»]]></password>",
+    "{'secret': b'«abcd-1234-efgh»'}", "{'password': b'«hunter2»'}", 'api_key: Some("«abcdef-123456»")', 'password: Some("«hunter2»")',
+    '{"token": {"value": "«<mixed:24>»"}}', '{"password": {"value": "«hunter2»"}}', "GET /x?password%3D«hunter2»", "to=https%3A%2F%2Fh%3Ftoken%3D«abcd-1234-efgh»",
+    "password:\u00a0«hunter2»", "password=«hun\u200bter2» x", "pass\u200bword=«hunter2» \u200bx", "\ufeffapi_\u00adkey=«abcdef-123456»",
+    "JSESSIONID=«<upper:32>»", "seed phrase: «legal winner thank year wave sausage worth useful legal winner thank yellow»", '"k":"«<mixed:43>»"',
+    "7z a -p«hunter2» out.7z runs", "7z x -p'«two words»' out.7z", "unzip -q -P «hunter2» a.zip", "zip -P «letmein» a.zip x", "openssl enc -aes-256-cbc -k «hunter2» -in a",
+    "smbclient //h/s -U ada%«hunter2»", "echo '«hunter2»' | kinit ada", "ada:«$apr1$abcdefgh$<mixed:22>»", "ada:«$2b$12$<mixed:53>»", "«$argon2id$v=19$m=65536,t=3,p=4$<mixed:22>$<mixed:43>»",
+    "Password for ada: «hunter2»", "The password is «letmein9»", "your api key is «abcdef-123456»", "machine h login ada password «letmein»",
 )  # fmt: skip
 SEVERAL_LINES = (
     "-----BEGIN RSA PRIVATE KEY-----\n«<mixed:64>»\n«<mixed:63>=»\n-----END RSA PRIVATE KEY-----\nstep 1 loss 2.5\n",
@@ -113,6 +122,14 @@ SEVERAL_LINES = (
     "user,api_key,steps\nada,«abcdef123456»,100\nbob,«uvwxyz654321»,200\n\nstep 1\n",
     '"name";"password"\n"ada";"«hunter2»"\n"bob";"«letmein»"\n',
     "host\taccess_token\th\na\t«abcdef-123456»\t1\n",
+    "user\tpassword\nada\t«hunter2»\n\nstep 1\n",
+    "| user | password |\n|------|:--------:|\n| ada  | «hunter2» |\n| bob  | «letmein» |\n\nstep 1\n",
+    "| user | token |\n|---|---|\n| ada | «abcd-1234-efgh» |\n",
+    'secret = """\n«abcdef-123456»\n"""\n',
+    "<password>\n  «letmein»\n</password>\n",
+    "API_TOKEN=\\\n«abcdef-123456»\nstep 1\n",
+    "- token\n- «abcd-1234-efgh»\n- steps\n",
+    "machine h\n  login ada\n  password «letmein»\n",
 )  # fmt: skip
 
 PLANTED: tuple[str, ...] = (
@@ -147,7 +164,12 @@ HARMLESS: tuple[str, ...] = (
     "tcp://10.0.0.1:29500", "file:///data/c4", "s3://bucket/runs/2024", "docker run -u 1000 -p 8080:80 x", "mysql -P 3306", "login node 3", "echo step 5 loss 2.5", "curl -O https://x",
     "train.py -p bf16 -u 4", "train.py --precision fp8 --num-pass 2", "train.py --tokenizer-key name", "train.py --max-tokens 12345678", "train.py --two-pass 2",
     "-----BEGIN CERTIFICATE-----\nMIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBaMQswCQYDVQQGEwJJ\n-----END CERTIFICATE-----", "kind: ConfigMap\ndata:\n  steps: abcdefghij\n",
-    "step,loss,time\n1,2.5,0.25\n2,2.4,0.25\n", "user,steps,pass\nada,100,12345\n", "tokens:\n  per_second\n", "key:\n  value\n", "api:\n  steps: 12\n",
+    "step,loss,time\n1,2.5,0.25\n2,2.4,0.25\n", "user,steps,pass\nada,100,12345\n", "tokens:\n  per_second\n", "| lr | 0.1 |\n| password | none |\n| tokenizer | GPT2BPE |\n", "| token | count |\n|---|---|\n| reserved_special_token_12 | 12 |\n",
+    "| rank | token | logit |\n|---|---|---|\n| 1 | information | 2.5 |\n", "- password\n- username\n", "- token\n- positions\n- layer_norm_12\n", "login node12\npassword authentication\n", "<token>\n  <id>12</id>\n</token>\n",
+    "the password is incorrect", "The password is required.", "Password for ada: ", "the token is reserved_special_token_12", "the secret is a long warm-up", "API key is not set", "password: {'value': 0.5}",
+    '{"k": 12, "d": 0.5, "q": "q_proj.layers.12.attention.weight.of.4096", "p": 0.9}', "pass = 3", "pass = 12.5 ms", "zip -r -q out.zip runs", "openssl version && curl -k https://x", "echo 12 | kinetic",
+    "step 5 | pwd: 12345 | loss: 2.5", "step 5 loss: 2.5 pw=12345678", '{"step": 5, "passwd": 1234, "loss": 2.5}', "passwd: 12.5", "pw=3 iteration 5",
+    "mnemonic: llama", "phrase: the quick brown fox", "costs $1$ of $6$", "JSESSIONID", "a\u200bb step\u00a05 loss:\u00a02.5", "key:\n  value\n", "api:\n  steps: 12\n",
     "void cutlass::device_kernel<flash::FlashAttnFwdSm90<CollectiveMainloopFwdSm90>>", "triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_12", "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn",
     "Cijk_Alik_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT256x256x64_MI16x16x1_SN_LDSB0", "UUID: GPU-01234567-89ab-cdef-0123-456789abcdef", "run_id: 01234567-89ab-cdef-0123-456789abcdef",
     "commit <hex:40>", "sha256:<hex:64>", "md5 <hex:32>", "checkpoint-12345678", "iter_0012345/mp_rank_00_000", "events.out.tfevents.1700000000.node-1.123.0", "20240101_123456789012",

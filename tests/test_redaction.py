@@ -30,6 +30,15 @@ def test_what_only_looks_like_one_stays(line):
     assert redacted(line) == line
 
 
+def test_x7_tables_with_secrets_in_any_order():
+    tables = ["user,token\nada,abcd-1234-efgh\n", "user,password\nada,hunter2\n", "user,api_key\nada,abcdef-123456\n"]
+    for some in itertools.permutations(tables):
+        assert redacted("\n".join(some)).count(REMOVED) == 3
+    assert redacted("user,password\nada,hunter2\nx;y;api_key\n1;2;abcdef-123456\n").count(REMOVED) == 2
+    # The cells of a table are no header.
+    assert redacted("user,password\nada,password\nbob,letmein\n\n").endswith(f"bob,{REMOVED}\n\n")
+
+
 def test_a_key_of_several_lines_leaves_as_many():
     text = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIB\nAAKC+/==\n-----END RSA PRIVATE KEY-----\nstep 1\n"
     shown = "-----BEGIN RSA PRIVATE KEY-----\n[removed]\n[removed]\n-----END RSA PRIVATE KEY-----\nstep 1\n"
@@ -81,6 +90,18 @@ def test_time_is_linear_in_the_text():
         "1:aa",
         "a_" + "a1" * 20,
         "a-a-a-",
+        "machine a login ",
+        "- token\n",
+        "password is ",
+        "7z a ",
+        "mnemonic: abc ",
+        "$6$abc",
+        "password\n",
+        "|password",
+        'secret="""\n',
+        "password: &a ",
+        "pw: 1234 ",
+        "pass\u200bword",
     ):
         assert redacted(mark * 20_000) is not None
 
@@ -173,6 +194,7 @@ METRICS = (
 )
 METRICS += (
     "pwd",
+    "passwd",
     "pw",
     "pass",
     "auth",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tprimat.errors import UnreadableError, UsageError
 
@@ -23,10 +24,29 @@ _KINDS = {"p": "a pipe", "s": "a socket", "c": "a device", "b": "a device"}
 """Files that are no plain ones, by the letter that `ls -l` shows."""
 
 
+class _PlainFile(io.FileIO):
+    """A file that is read at once or not at all: /proc/kmsg calls itself a plain one, and has nothing yet.
+
+    Its readers raise OSError then, where those of io would return None.
+    """
+
+    def readinto(self, buffer: Any) -> int:
+        return self._read(super().readinto(buffer))
+
+    def readall(self) -> bytes:
+        return self._read(super().readall())
+
+    def _read(self, found: Any) -> Any:
+        if found is None:
+            raise OSError(errno.EINVAL, f"it is {_KINDS['c']}, not a file", str(self.name))
+        return found
+
+
 def open_plain(path: Path) -> BinaryIO:
     """Return a plain file, open for reading. Raises OSError that says so for a pipe, which would block, or a device."""
     at_once = getattr(os, "O_NONBLOCK", 0)
-    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | at_once))  # noqa: SIM115 - the caller closes it
+    raw = _PlainFile(path, "rb", opener=lambda name, flags: os.open(name, flags | at_once))
+    file = io.BufferedReader(raw)
     mode = os.fstat(file.fileno()).st_mode
     if stat.S_ISREG(mode):
         return file

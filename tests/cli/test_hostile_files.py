@@ -6,8 +6,13 @@ import contextlib
 import io
 import json
 import lzma
+import os
+import stat
 import sys
+import threading
+import time
 import zipfile
+from pathlib import Path
 
 import bounded
 import event_writer
@@ -15,11 +20,12 @@ import made_hostile
 import pytest
 from made_hostile import FILES, MIB, RESULTS
 from stored_runs import series
+from test_verify import log_text
 
 from tprimat import cli, files
 from tprimat.errors import UnreadableError
 from tprimat.frameworks.primus import config, start_record
-from tprimat.log_import import inputs, sources
+from tprimat.log_import import extract, inputs, sources
 from tprimat.read import tracelens, wandb_offline
 from tprimat.read.kineto.events import EventStream
 from tprimat.read.parsing import protobuf
@@ -28,6 +34,7 @@ from tprimat.read.tensorboard import tfevents
 from tprimat.record import recovery
 from tprimat.results.run import Run
 from tprimat.store import store
+from tprimat.watch import growing
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="limits addresses and reads the peak from /proc")
 FEW = {
@@ -360,3 +367,60 @@ class TestWorkbooks:
     def test_size(self, monkeypatch, more):
         monkeypatch.setattr(tracelens, "LARGEST_WORKBOOK", 1000)
         assert ("unpack to more" in self.refused({"x.xml": b"x" * (1000 + more)})) == bool(more)
+
+
+class TestNothingYet:
+    """What is read without waiting, and has nothing to read yet: io answers None."""
+
+    @linux
+    @pytest.mark.parametrize("command", ["compare", "publish", "export", "read"])
+    def test_x8_a_log_that_only_calls_itself_a_plain_file_is_one_error(self, tmp_path, monkeypatch, capsys, command):
+        # As a link to /proc/kmsg does, which not everyone may read.
+        (tmp_path / "a.log").write_text(log_text())
+        os.mkfifo(tmp_path / "kmsg.log")
+        writer = os.open(tmp_path / "kmsg.log", os.O_RDWR)
+        monkeypatch.setattr(stat, "S_ISREG", lambda mode: True)
+        monkeypatch.setattr(stat, "S_ISFIFO", lambda mode: False)
+        monkeypatch.chdir(tmp_path)
+        outputs = {"export": ["--csv", "x.csv"], "publish": ["--output-dir", "site"]}
+        cli.run(command, [*outputs.get(command, []), "."])
+        os.close(writer)
+        said = capsys.readouterr()
+        assert "internal error" not in said.err
+        assert "kmsg.log" in said.out + said.err
+        assert "egatron" in said.out or (tmp_path / "x.csv").exists() or any((tmp_path / "site").glob("*.html"))
+        assert (said.out + said.err).count("it is a device, not a file") == 1
+
+    @pytest.mark.parametrize("size", [-1, 1])
+    def test_x8_a_plain_file_with_nothing_yet_is_an_error(self, tmp_path, size):
+        (tmp_path / "x").write_bytes(b"")
+        with files.open_plain(tmp_path / "x") as file:
+            assert file.read(size) == b""
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        with io.BufferedReader(files._PlainFile(reader)) as file, pytest.raises(OSError, match="a device, not a file"):
+            file.read(size)
+        os.close(writer)
+
+    @pytest.mark.skipif(not hasattr(os, "set_blocking"), reason="no such pipes on this system")
+    @pytest.mark.parametrize("is_watched", [False, True])
+    def test_x8_a_standard_input_that_does_not_block_is_waited_for(self, monkeypatch, is_watched):
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+
+        def write_slowly():
+            for line in (b"step 1\n", b"step 2\n"):
+                time.sleep(0.2)
+                os.write(writer, line)
+            os.close(writer)
+
+        threading.Thread(target=write_slowly).start()
+        with os.fdopen(reader) as piped:
+            monkeypatch.setattr(sys, "stdin", piped)
+            if not is_watched:
+                assert b"".join(inputs.Log("-").chunks()) == b"step 1\nstep 2\n"
+                return
+            log = growing.GrowingLogs("-", extract.NOTHING_GIVEN)
+            while not log.ended:
+                time.sleep(0.02)
+            assert Path(log._spool.name).read_bytes() == b"step 1\nstep 2\n"

@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import io
 import lzma
+import select
 import stat
 import sys
 import zlib
@@ -235,7 +236,9 @@ class _HashedStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        size: int = self._stream.readinto(buffer)  # type: ignore[attr-defined]
+        # Of a standard input that doesn't block, None until more is written.
+        while (size := self._stream.readinto(buffer)) is None:  # type: ignore[attr-defined]
+            select.select([self._stream], [], [])
         self.size += size
         content = memoryview(buffer)[:size]
         if self.size <= HASHED_ASIDE:

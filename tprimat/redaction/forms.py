@@ -64,14 +64,21 @@ _IS = "|".join(
         # api_key: str = "…"
         r"[ \t]{0,60}:[ \t]{0,60}(?:str|string|secretstr)[ \t]{0,60}=[ \t]{0,60}",
         # API_KEY=…, "api_key": "…", api_key ..... …, | api_key | …, <apiKey>…, os.environ["API_KEY"] = "…"
-        r"\]?[ \t]{0,60}(?:[=-]>|:?={1,3}|:|[|│┃]|\.{3,99}(?!\.))[ \t]{0,60}|>(?=[^\s<])",
+        r"\]?[ \t]{0,60}(?:[=-]>|:?={1,3}|:|[|│┃]|\.{3,99}(?!\.))[ \t]{0,60}|>(?=[^\s<]|<!\[cdata)",
         # ("api_key", "…")
         r"(?<=[\"'`]),\s{0,20}(?=\\*[\"'`](?!value))",
+        # password%3D… in an address; <password> and the value in the next line
+        rf"%3[ad]|>{_NEXT_LINE}[ \t]{{0,60}}(?=[^\s<]{{1,999}}\s{{0,60}}</)",
     )
 )
-_IS = rf"(?:{_QUOTE}(?:{_IS})(?:secretstr\()?{_QUOTE})"
+# Some("…"), b'…', &anchor …, !!str …, <![CDATA[…]]>, {"value": "…"}, \"\"\" and a backslash before the next line.
+_OPENED = (
+    r"secretstr\(|some\(|b(?=[\"'])|<!\[cdata\[|\{[ ]{0,9}\\*[\"']value\\*[\"'][ ]{0,9}:[ ]{0,9}|&[\w-]{1,60}[ ]{1,9}(?=\S)"
+    r"|!{1,2}\w{1,30}[ ]{1,9}(?=\S)|(?:\"\"\"|'''|\\)\r?\n[ \t]{0,60}"
+)
+_IS = rf"(?:{_QUOTE}(?:{_IS})(?:{_OPENED})?{_QUOTE})"
 _BLANK = rf"[ \t]+{_QUOTE}"
-_NOTHING = rf"{re.escape(REMOVED)}|(?:none|null|nil|true|false|unset|undefined)\b|\$\{{?[A-Za-z_]+\}}?(?!\w)|\*{{3}}|--|secretstr\(|optional\b"
+_NOTHING = rf"{re.escape(REMOVED)}|(?:none|null|nil|true|false|unset|undefined)\b|\$\{{?[A-Za-z_]+\}}?(?!\w)|\*{{3}}|--|optional\b|{_OPENED}"
 # No number, which may be one of tokens, no word for nothing, and not the next option.
 _VALUE = rf"(?![-+]?[\d.,]+(?:e[-+]?\d+)?(?![\w+/=.-])|{_NOTHING})[\w.~+/=@!%^&*#?:-]{{8,}}"
 _SET = rf"(?:{_IS}({_VALUE})|{_BLANK}((?=[^\s\"',]{{0,99}}\d){_VALUE}))"
@@ -167,8 +174,8 @@ SECRET_FORMS = tuple(
         # Programs and addresses that take one.
         ("user and password of an address", "://", r"://([^\s/@:]*:[^\s/@]+|(?<=https://)[^\s/@:]{8,})@",
             "git clone https://«ada:pw-1»@git.example.com/x", "tcp://10.0.0.1:29500 ssh://git@example.com/x", "detect-secrets BasicAuthDetector"),
-        ("parameter of an address", "?|&",
-            r"[?&](?:amp;)?(?:[\w-]{0,30}[-_])?(?:token|key|sig|signature|jwt|passw(?:or)?d|pwd?|secret|auth|session)="
+        ("parameter of an address", "?|&|%3f|%26",
+            r"(?:[?&]|%3f|%26)(?:amp;)?(?:[\w-]{0,30}[-_])?(?:token|key|sig|signature|jwt|passw(?:or)?d|pwd?|secret|auth|session)(?:=|%3d)"
             rf"(?!{_NOTHING}|\d+(?!\w))([^\s&\"'`#<>]{{8,}})",
             "https://h.example.com/?token=«abcDEF123456»", "https://h.example.com/?token=none&key=1", "gitleaks generic-api-key"),
         ("curl", "curl", r"curl\b[^\n]{0,200}?[ \t](?:-u|--user)[ \t=]*[\"']?[^\s:\"']{1,99}:([^\s\"']+)",
@@ -186,7 +193,7 @@ SECRET_FORMS = tuple(
             rf"|ldap\w{{1,20}}[ \t][^\n|;]{{0,200}}?[ \t](?-i:-w)[ \t]?){_WORD}",
             "mysql -u ada -p«hunter2» runs", "mysql -P 3306 -p runs", "logs"),
         ("pipe into a login", "echo|printf",
-            rf"(?:echo|printf)[ \t]+(?:-n[ \t]+)?{_WORD}{_QUOTE}[ \t]*\|[^\n|]{{0,99}}?(?:--\w+-stdin|login|sudo -S)",
+            rf"(?:echo|printf)[ \t]+(?:-n[ \t]+)?{_WORD}{_QUOTE}[ \t]*\|[^\n|]{{0,99}}?(?:--\w+-stdin|login|sudo -S|kinit)",
             "echo «hunter2» | docker login --password-stdin", "echo step 5 | tee -a log", "logs"),
         ("openssl", "pass:", rf"(?:(?<=-pass )|(?<=-passin )|(?<=-passout ))pass:((?!{_NOTHING}){_ANYTHING})",
             "openssl enc -pass pass:«hunter2»", "first pass: 12 of 12", "logs"),
@@ -194,6 +201,38 @@ SECRET_FORMS = tuple(
             "│ wandb │ «<hex:40>» │", "wandb version 0.17.0", "logs"),
         ("webhook", "hooks.slack.com/|webhook", r"(?:hooks\.slack\.com/|webhook(?:\.office\.com/webhookb2|s)/)([\w./@-]{20,})",
             "https://hooks.slack.com/«services/T01ABCDEF/B02ABCDEF/<mixed:24>»", "webhooks/none", "gitleaks slack-webhook-url, microsoft-teams-webhook"),
+        ("netrc", "machine|login",
+            rf"(?:machine[ \t]+\S{{1,99}}\s{{1,40}})?login[ \t]+\S{{1,99}}(?:(?<=\S){_NEXT_LINE}[ \t]{{0,60}})password[ \t]+(?!auth|prompt|required|incorrect|failed)(\S+)[ \t]*\r?$"
+            r"|machine[ \t]+\S{1,99}\s{1,40}login[ \t]+\S{1,99}\s{1,40}password[ \t]+(\S+)",
+            "login ada\npassword «letmein»", "login with password authentication", "logs"),
+        ("item below the one that names it", "password|token|secret|api-key|api_key",
+            rf"(?:(?<=-[ \t])|(?<=[-_])|(?<=-[ \t][\"']))(?:password|token|secret|api[-_]key)[\"']?{_NEXT_LINE}[ \t]{{0,60}}-[ \t][\"']?"
+            r"((?=[a-z-]{0,60}\d)(?=[\d-]{0,60}[a-z])[a-z\d-]{8,})[\"']?[ \t]*\r?$",
+            "args:\n  - --hub-token\n  - «abcd-1234-efgh»", "columns:\n- token\n- position_id", "logs"),
+        ("rclone", "pass", r"(?<![^\n])pass[ \t]{0,9}=[ \t]{0,9}((?=[a-z_-]{0,60}\d)(?=[\d_-]{0,60}[a-z])[\w-]{7,})[ \t]*\r?$",
+            "[remote]\npass = «Ab3dEf6hIj9kLmN»", "pass = 2 of 3\npass = forward", "logs"),
+        ("session of a web server", "phpsessid|jsessionid", r"(?:phpsessid|jsessionid)\\*[\"']?[=:][ \t]?\\*[\"']?([\w,.!-]{8,})",
+            "PHPSESSID=«<lower:26>»", "PHPSESSID=none", "logs"),
+        ("words of a wallet", "mnemonic|phrase", r"(?:mnemonic|phrase)\\*[\"']?[ \t]{0,9}[:=][ \t]{0,9}\\*[\"']?((?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})\\*[\"']?[ \t]{0,9}(?=[,;}]|\r?$)",
+            'mnemonic: "«legal winner thank year wave sausage worth useful legal winner thank yellow»"', "phrase: to be or not to be", "logs"),
+        ("JSON web key", '"d"|"k"|"p"|"q"', r"\"[dkpq]\"[ ]?:[ ]?\"(?P<drawn>[\w-]{32,})\"",
+            '{"kty": "EC", "d": "«<mixed:43>»"}', '{"d": "models/llama-3.1-8b", "k": "layers"}', "detect-secrets KeywordDetector"),
+        ("archive", "7z|zip",
+            rf"(?:7z[arz]?[ \t][^\n|;&]{{0,200}}?[ \t](?-i:-p)(?=\S)|zip[ \t](?:[^\n|;&]{{0,200}}?[ \t])?(?-i:-P)[ \t]?){_WORD}",
+            "unzip -P «hunter2» a.zip", "zip -p runs.zip a; 7z a -t7z runs.7z", "logs"),
+        ("openssl, smbclient", "openssl|smbclient",
+            rf"openssl[ \t][^\n|;&]{{0,200}}?[ \t]-k[ \t]+{_WORD}|smbclient\b[^\n|;]{{0,200}}?[ \t](?:-u|--user)[ \t=]?[\"']?[^\s\"'%]{{1,99}}%([^\s\"']+)",
+            "smbclient //h/s -U 'DOM\\ada%«hunter2»'", "openssl version && curl -k https://x", "logs"),
+        ("hash of a password", "$apr1$|$1$|$5$|$6$|$2a$|$2b$|$2y$|$y$|$argon2",
+            r"(\$(?:apr1|[156])\$(?:rounds=\d{1,9}\$)?[\w./]{1,16}\$[\w./]{22,}|\$2[aby]\$\d\d\$[\w./]{53}|\$y\$[\w./]{1,9}\$[\w./]{1,99}\$[\w./]{22,}"
+            r"|\$argon2(?:id?|d)\$[\w$,=+/.-]{40,})",
+            "root:«$6$abcdefgh$<mixed:86>»:19000", "from $1$ to $6$", "logs"),
+        ("sentence, password", "password",
+            rf"password[ \t](?:for[ \t][^\s:]{{1,60}}:|is:?)[ \t]+{_QUOTE}(?!base\d|sha\d|md5|utf)((?=\S{{0,60}}\d)(?=[^\s\w]{{0,9}}\w)(?=\S{{0,60}}[a-z])[^\s\"'`]{{6,}}?)[\"'`]?[.,;!]?(?=\s|$)",
+            "the password is «hunter2».", "the password is incorrect, the password is base64-encoded", "logs"),
+        ("sentence, key", "key is|token is|secret is",
+            rf"(?:{_behind('(?:key|token|secret)', _OWNERS)})[ ]is:?[ \t]+{_QUOTE}((?=\S{{0,60}}\d){_VALUE})",
+            "Your API key is: «abcdef-123456»", "the key is layers.12.attention, the API key is not-configured", "logs"),
         # Words that are known by their own letters.
         ("Hugging Face", "hf_|api_org_", r"(?<![a-z0-9])((?:hf|api_org)_[a-z0-9]{16,})",
             "using «hf_<mixed:34>»", "hf_model_name, hf_<TOKEN>", "gitleaks huggingface-access-token"),

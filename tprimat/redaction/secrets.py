@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 
 from tprimat.redaction.forms import ISSUED_FORMS, REMOVED, SECRET_FORMS
 from tprimat.redaction.matching import Spans, compiled, matches, replaced
@@ -15,9 +16,11 @@ _RULES = [(mark, form.pattern) for form in SECRET_FORMS for mark in form.marks.s
 _ISSUED_BY = {prefix: form.pattern for form in ISSUED_FORMS for prefix in form.prefixes.split()}
 _PREFIXES = tuple(_ISSUED_BY)
 _ISSUED_BY[""] = "|".join(form.pattern for form in ISSUED_FORMS if not form.prefixes)
-# ＡＰＩ＿ＫＥＹ＝ in letters as wide as Chinese ones.
-_WIDE = re.compile("[\uff01-\uff5e]")
-_NARROW = {0xFEE0 + code: code for code in range(0x21, 0x7F)}
+# ＡＰＩ＿ＫＥＹ＝ in letters as wide as Chinese ones, and blanks at which no line breaks.
+_WIDE = re.compile("[\uff01-\uff5e\u00a0\u2007\u202f\u3000]")
+_NARROW = {**{0xFEE0 + code: code for code in range(0x21, 0x7F)}, **dict.fromkeys((0xA0, 0x2007, 0x202F, 0x3000), " ")}
+# Of no width, within a word: zero-width space and joiners, soft hyphen, byte-order mark.
+_HIDDEN = re.compile("[\u200b-\u200d\u2060\u00ad\ufeff]")
 
 
 def redacted(text: str) -> str:
@@ -26,11 +29,16 @@ def redacted(text: str) -> str:
     A figure of a step is none: forward_pass: 123.4 stays, and of --db-pass 1234 the number goes.
     """
     plain = text.translate(_NARROW) if not text.isascii() and _WIDE.search(text) else text
+    # Where the signs of no width stood, counted in the text without them.
+    hidden = [] if text.isascii() else [at.start() - number for number, at in enumerate(_HIDDEN.finditer(text))]
+    if hidden:
+        plain = _HIDDEN.sub("", plain)
     found = []
     for start, end in (*_of_forms(plain), *_issued(plain), *_key_bodies(plain), *_columns(plain)):
         # JSON stays JSON: what stood there without quotes was a number.
         is_bare = _UNQUOTED.search(plain, max(0, start - 3), start)
-        found.append((start, end, f'"{REMOVED}"' if is_bare else REMOVED))
+        begin, last = start + bisect_right(hidden, start), end - 1 + bisect_right(hidden, end - 1)
+        found.append((begin, last + 1, f'"{REMOVED}"' if is_bare else REMOVED))
     return replaced(text, found) if found else text
 
 
@@ -49,6 +57,10 @@ def _of_forms(text: str) -> Spans:
         start, end = match.span(match.lastindex or 0)
         if match.lastgroup == "drawn" and not _is_drawn(text[start:end]):
             continue
+        if _PW_FIGURE.fullmatch(match[0]) and text[match.start() - 1 : match.start()] != "-":
+            before, after = text[max(0, start - 300) : start], text[end : end + 300]
+            if _STEP.search(before.rpartition("\n")[2]) or _STEP.search(after.partition("\n")[0]):
+                continue
         yield start, end
         while end not in seen and (below := _BELOW.match(text, end)):
             seen.add(end)
@@ -58,6 +70,10 @@ def _of_forms(text: str) -> Spans:
                 break
             yield below.span(2)
 
+
+# step 5 | pwd: 1234 | loss: 2.5
+_PW_FIGURE = re.compile(r"(?:passwd|pwd|pw)\W{1,6}\d[\d_.:/]*[a-z%]?", re.IGNORECASE)
+_STEP = re.compile(r"(?:step|iter(?:ation)?|loss|epoch)s?[\"']?[ \t]{0,9}[:= ][ \t]{0,9}[-+]?\d", re.IGNORECASE)
 
 _BELOW = re.compile(
     r"\\*[\"']?[ \t]*(\\?)\r?\n(?:[^\n]{0,80}?[\])|:>][ \t])?[ \t]*([\w+/.-]{4,}={0,2})\\*[\"']?[ \t]*(?=\\?\r?$)",
@@ -127,30 +143,43 @@ def _key_bodies(text: str) -> Spans:
                 yield line.span(1)
 
 
-_COLUMNS = ("api_key", "apikey", "password", "passwd", "secret", "access_token", "auth_token", "private_key")
+_COLUMNS = ("api_key", "apikey", "password", "passwd", "secret", "token", "private_key")
 _COLUMN = re.compile(rf"[\"']?(?:[\w .-]{{0,40}}[_ .-])?(?:{'|'.join(_COLUMNS)})[\"']?", re.IGNORECASE)
-_HEADER = re.compile(r"[\"']?[A-Za-z][\w .-]{0,60}[\"']?(?:([,;\t])[\"']?[A-Za-z][\w .-]{0,60}[\"']?){1,60}")
-_NO_CELL = re.compile(rf"[-+\d.e%]*|{re.escape(REMOVED)}|none|null|.{{1,3}}", re.IGNORECASE)
+_LONGEST_HEADER = 4_000
+_HEADER = re.compile(
+    r"(?:\|[ ]{0,9})?[\"']?[A-Za-z][\w .-]{0,60}[\"']?(?:([,;\t|])[ ]{0,9}[\"']?[A-Za-z][\w .-]{0,60}[\"']?){1,60}\|?"
+)
+_RULE = re.compile(r"[|: +-]+\n")
+_NO_CELL = re.compile(rf"[-+\d.e%:]*|{re.escape(REMOVED)}|none|null|.{{1,3}}", re.IGNORECASE)
+
+_TOKEN_CELL = re.compile(r"(?=[A-Za-z-]*\d)(?=[\d-]*[A-Za-z])[\w-]{8,}")
 
 
 def _columns(text: str) -> Spans:
-    """Yield the cells below the header of a column that has secrets."""
-    done = 0
+    """Yield the cells below the header of a column that has secrets; a token may be a word of a vocabulary, unless it has digits."""
+    seen = set()
     for name in matches(text, [(mark, mark) for mark in _COLUMNS] if "\n" in text else ()):
-        end = text.find("\n", name.end())
-        header = text[text.rfind("\n", 0, name.start()) + 1 : end].rstrip("\r") if done <= name.start() < end else ""
-        row = _HEADER.fullmatch(header) if len(header) < 4_000 else None
+        # The marks one after the other: a table of the second may stand before one of the first.
+        begin = text.rfind("\n", max(0, name.start() - _LONGEST_HEADER), name.start()) + 1
+        end = text.find("\n", name.end(), name.end() + _LONGEST_HEADER)
+        if begin in seen or not 0 < end - begin < _LONGEST_HEADER:
+            continue
+        header = text[begin:end].rstrip("\r")
+        row = _HEADER.fullmatch(header)
+        if row and row[1] == "|" and not _RULE.match(text, end + 1):
+            continue
         while row and 0 <= end < len(text) - 1:
             at, end = end + 1, text.find("\n", end + 1)
             cells = text[at : end if end >= 0 else len(text)].split(row[1])
             if len(cells) != header.count(row[1]) + 1:
                 break
+            seen.add(at)
             for title, cell in zip(header.split(row[1]), cells, strict=True):
                 shown = cell.strip("\"' \r")
-                if _COLUMN.fullmatch(title.strip()) and not _NO_CELL.fullmatch(shown):
+                is_known = _COLUMN.fullmatch(title.strip()) and not _NO_CELL.fullmatch(shown)
+                if is_known and (title.strip("\"' ").lower() != "token" or _TOKEN_CELL.fullmatch(shown)):
                     yield at + cell.index(shown), at + cell.index(shown) + len(shown)
                 at += len(cell) + 1
-            done = at
 
 
 def is_secret(name: str, value: str) -> bool:

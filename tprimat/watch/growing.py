@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import select
 import stat
 import sys
 import tempfile
@@ -175,8 +176,11 @@ class GrowingLogs:
         assert self._spool is not None
         source = sys.stdin.fileno() if self.name == STANDARD_INPUT else self.name
         with open(source, "rb", buffering=0, closefd=source is self.name) as pipe:
-            while chunk := pipe.read(CHUNK):
-                self._spool.write(chunk)
+            while (chunk := pipe.read(CHUNK)) != b"":
+                if chunk is None:
+                    # Of one that doesn't block, nothing yet.
+                    select.select([pipe], [], [])
+                self._spool.write(chunk or b"")
                 self._spool.flush()
         self.ended = True
 
