@@ -100,7 +100,7 @@ class TestTable:
         assert len(run.steps) == (made_endings.STEPS if is_whole else made_endings.ENDS_AFTER)
         if ending == "NaN":
             assert run.loss_values[-1] is None
-            assert any("loss not finite" in warning for warning in run.sentences)
+            assert any(note.code == "loss-not-finite" for note in run.notes)
         if right.kind in ("failed", "stopped"):
             assert run.status_reason == run.ending.cause
 

@@ -210,7 +210,7 @@ def blocks(step_time: float) -> tuple[Entry, ...]:
     [
         ({}, None),
         (SLOWED, "16×H100 (BF16): GPU clock lowered (in 2 of 2 runs)"),
-        ({"status": "failed"}, "16×H100 (BF16): incomplete"),
+        ({"status": "incomplete"}, "16×H100 (BF16): incomplete"),
         ({"environment": Environment(memory_held_by_others_gb=40.0)},
          "16×H100 (BF16): other programs held 40.00 GB of GPU memory at the start"),
         # What the table shows, or another note.

@@ -83,8 +83,8 @@ GRAVE, SIGNAL, LOGGED = "Bus error", "Received 15 death signal", "[ERROR] d"
         ([A, "[rank-3/8] more"], "line 5: ValueError: a"),
         ([A, "[20260511 02:17:24][rank-3/8][INFO ] [---x.py:7] : more"], "line 5: ValueError: a"),
         ([A, "more of [rank-3/8]"], "line 5: ValueError: a more of [rank-3/8]"),
-        (["ValueError: " + "x" * 400], "line 5: ValueError: " + "x" * 288),
-        (["ValueError: " + "x" * 280, "more and more"], "line 5: ValueError: " + "x" * 280 + " more an"),
+        (["ValueError: " + "x" * 400], "line 5: ValueError: " + "x" * 287 + "…"),
+        (["ValueError: " + "x" * 280, "more and more"], "line 5: ValueError: " + "x" * 280 + " more …"),
     ],
 )
 def test_the_cause_of_several(lines, reason):

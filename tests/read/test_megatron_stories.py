@@ -44,7 +44,8 @@ def test_the_log_of_a_training_with_all_its_starts(story, seed):
     (run,) = runs_of(story.written(random.Random(seed)))
     check(run, story)
     last = story.processes[-1].steps[-1].iteration
-    assert run.status == ("complete" if last == story.setup.planned else "incomplete")
+    ended = "failed" if story.processes[-1].crash else "incomplete"
+    assert run.status == ("complete" if last == story.setup.planned else ended)
 
 
 @given(stories(most=1), stories(most=1), st.integers(0, 2**32))
