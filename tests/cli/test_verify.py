@@ -869,6 +869,8 @@ class TestTimes:
     def test_x5_how_far_the_time_between_stamps_may_be_from_that_of_the_steps(self, passed, confirmed):
         entry = Entry(kind="training", start=0.0, duration=passed, first_step=1, last_step=50)
         assert _confirms_times(Run(**series((2.0,) * 50), timeline=(entry,))) == confirmed
+        sampled = series((2.0,) * 5) | {"steps": tuple(range(10, 60, 10))}
+        assert _confirms_times(Run(**sampled, timeline=(entry,))) == confirmed
 
     CONSOLE = (
         "Avg Step Time: 0.130s\n",
