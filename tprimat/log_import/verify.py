@@ -274,7 +274,7 @@ def _confirms_times(log: Run) -> bool:
     Lines that a buffer wrote at the end have one stamp, which says nothing. A log without stamps has no timeline.
     """
     spans = [each for each in log.timeline if each.kind == "training" and each.steps]
-    if not spans or log.timing.kind == "stamps":
+    if not spans or log.timing.kind == "stamps" or not any(log.step_times):
         return True
     first, last = spans[0].first_step or 1, max(each.last_step or 1 for each in spans)
     passed = math.fsum(each.duration for each in log.timeline if each.kind in ("training", "unknown"))
