@@ -19,7 +19,8 @@ from tprimat import cli, log_import
 from tprimat.analysis.summary import rounded, summarize
 from tprimat.errors import ExitStatus
 from tprimat.log_import import bundle
-from tprimat.results.account import Timing
+from tprimat.log_import.verify import _confirms_times
+from tprimat.results.account import Entry, Timing
 from tprimat.results.run import Run, Source
 from tprimat.store import store
 
@@ -855,6 +856,21 @@ class TestTimes:
         # A result of schema 1 has no notes: what the log gives decides.
         forged_status, _ = verified(forged(path, {"notes": [], "warnings": [], "ending": None}), capsys)
         assert forged_status == (ExitStatus.INCONCLUSIVE if factor < 1 else ExitStatus.IMPLAUSIBLE)
+
+    @pytest.mark.parametrize("factor", [1.0, 0.5])
+    def test_x5_stamps_that_are_all_one_confirm_no_step_times(self, tmp_path, capsys, factor):
+        """A buffer that is written at the end makes them so, and who forges the times."""
+        text = re.sub(r"02:\d\d:\d\d", "02:00:01", self.stamped(factor))
+        status, found = verified(packed_log(tmp_path, text, *GIVEN, "--precision", "fp8"), capsys)
+        assert (status, found["runs"][0]["differences"]) == (ExitStatus.INCONCLUSIVE, [])
+        assert "step times only claimed for 1 run" in found["answer"]
+
+    @pytest.mark.parametrize(("passed", "confirmed"), [(111.9, True), (112.1, False), (88.1, True), (87.9, False)])
+    def test_x5_how_far_the_time_between_stamps_may_be_from_that_of_the_steps(self, passed, confirmed):
+        entry = Entry(kind="training", start=0.0, duration=passed, first_step=1, last_step=50)
+        assert _confirms_times(Run(**series((2.0,) * 50), timeline=(entry,))) == confirmed
+        sampled = series((2.0,) * 5) | {"steps": tuple(range(10, 60, 10))}
+        assert _confirms_times(Run(**sampled, timeline=(entry,))) == confirmed
 
     CONSOLE = (
         "Avg Step Time: 0.130s\n",

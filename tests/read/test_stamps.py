@@ -209,3 +209,11 @@ def test_x5_pauses_of_an_honest_log_are_explained_by_its_lines():
     later = [re.sub(r"02:0(\d)", lambda each: f"02:2{each[1]}", line) for line in lines[32:]]
     pause = [" validation loss at iteration 30 | lm loss value: 5.0E+00 |\n"]
     assert run_of("".join([*lines[:32], *pause, *later])).notes == ()
+
+
+@pytest.mark.parametrize(("factor", "codes"), [(1.0, []), (0.9, [CLOCK]), (1.1, [BEYOND])])
+@pytest.mark.parametrize("kept", [2, 3])
+def test_x5_records_without_a_stamp_lie_between_two_that_have_one(factor, codes, kept):
+    lines = forged(honest("megatron"), factor).splitlines(True)
+    text = "".join(line if number % kept else re.sub(r"^ \[.*?\]", "", line) for number, line in enumerate(lines))
+    assert [note.code for note in run_of(text).notes] == codes

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import itertools
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -39,6 +41,8 @@ NO_SPEED = "no-speed"
 """The rule of a finding on a run without a speed to publish."""
 CLAIMED = "claimed-times"
 """The rule of a finding on step times that the time stamps of their log contradict."""
+CONFIRMED = 0.1
+"""Share of the printed time by which, with 2 s, the time between the stamps may be another one: pauses, rounding."""
 MISSING, CHANGED, ADDED = "is missing", "was changed after it was packed", "is not in README.txt"
 """What became of a file since a bundle was packed: the end of a sentence about it."""
 MOST_STATED = 100
@@ -235,6 +239,8 @@ def _verified(
             if not run.ending and (lost := {note.code for note in log.notes} - {note.code for note in run.notes}):
                 text = f"what {name} tells and the result doesn't: {', '.join(sorted(lost))}"
                 findings.append(Finding("unverified", "notes", text))
+            if not _confirms_times(log):
+                findings.append(Finding("unverified", CLAIMED, "step times are only claimed: no stamps confirm them"))
             # Who submits can leave out of a result what contradicts it.
             findings += [each for each in _findings(log, summarize(log)) if each not in findings]
         # A result of schema 1 says which values the user set, not to what. A directory may have named the model, and a
@@ -260,6 +266,26 @@ def _findings(run: Run, summary: Summary) -> list[Finding]:
         text = "no speed: the run failed" if run.status == "failed" else "no speed: too few steps"
         findings.append(Finding("unverified", NO_SPEED, text))
     return findings
+
+
+def _confirms_times(log: Run) -> bool:
+    """Return whether the time between the stamps of a log is that of its steps.
+
+    Lines that a buffer wrote at the end have one stamp, which says nothing. A log without stamps has no timeline.
+    """
+    spans = [each for each in log.timeline if each.kind == "training" and each.steps]
+    if not spans or log.timing.kind == "stamps" or not any(log.step_times):
+        return True
+    first, last = spans[0].first_step or 1, max(each.last_step or 1 for each in spans)
+    passed = math.fsum(each.duration for each in log.timeline if each.kind in ("training", "unknown"))
+    # A time may stand for all steps since the record before it, as in MLPerf's of every 32 steps.
+    since = [step - before for before, step in itertools.pairwise((first - 1, *log.steps))]
+    for windows in (log.window_steps, since):
+        records = zip(log.steps, log.step_times, windows, strict=True)
+        printed = math.fsum((time or 0.0) * window for step, time, window in records if first <= step <= last)
+        if abs(printed - passed) <= CONFIRMED * printed + 2.0:
+            return True
+    return False
 
 
 def _top_level(file: ResultFile) -> Difference | None:

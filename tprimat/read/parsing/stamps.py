@@ -54,20 +54,24 @@ def contradiction(
         times: the printed mean time of a step, s, and the number of steps of each record, by its step.
         apart: lines between two records whose distance isn't that of steps: starts, evaluations, checkpoints.
     """
-    if len(rows) <= LEAST_GROUPS:
+    stamped = [place for place, (_, clock, _) in enumerate(rows) if clock is not None]
+    if len(stamped) <= LEAST_GROUPS:
         return None
-    bounds, resolution = sorted(apart), statistics.median(each for _, _, each in rows)
+    bounds, resolution = sorted(apart), statistics.median(rows[place][2] for place in stamped)
     groups = []
     records = steps = stretches = 0
-    begin, printed, is_new = rows[0][0].at, 0.0, True
-    for (before, clock, _), (row, same, _) in itertools.pairwise(rows):
-        seconds, window = times.get(row.step, (None, 0))
+    begin, printed, is_new = rows[stamped[0]][0].at, 0.0, True
+    # Records without a stamp, such as every other one, lie between two that have one.
+    for first, last in itertools.pairwise(stamped):
+        (before, clock, _), (row, same, _) = rows[first], rows[last]
+        between = [times.get(each.step, (None, 0)) for each, _, _ in rows[first + 1 : last + 1]]
+        window, seconds = sum(window for _, window in between), [time * window for time, window in between if time]
         is_cut = bisect.bisect_right(bounds, before.line) < bisect.bisect_right(bounds, row.line)
-        is_cut = is_cut or clock is None or clock is not same or row.at < before.at
-        if is_cut or not seconds or row.step - before.step != window:
+        is_cut = is_cut or clock is not same or row.at < before.at
+        if is_cut or len(seconds) < len(between) or row.step - before.step != window:
             begin, printed, is_new = row.at, 0.0, True
             continue
-        printed, records, steps = printed + seconds * window, records + 1, steps + window
+        printed, records, steps = printed + math.fsum(seconds), records + 1, steps + window
         if printed >= GROUP * resolution:
             groups.append((printed, row.at - begin))
             stretches += is_new
@@ -77,7 +81,7 @@ def contradiction(
     moment = max(LATE, AT_ONCE * statistics.fmean(passed for _, passed in groups))
     at_once = sum(passed < min(moment, AT_ONCE * printed) for printed, passed in groups)
     # A time since the start is taken by who writes it, not by who receives it.
-    if at_once > LEFT_OUT * len(groups) and rows[0][1] != "elapsed":
+    if at_once > LEFT_OUT * len(groups) and rows[stamped[0]][1] != "elapsed":
         return None
     groups.sort(key=lambda each: each[0] - each[1])
     exceptions, total = max(1, int(LEFT_OUT * len(groups))), sum(printed for printed, _ in groups)
