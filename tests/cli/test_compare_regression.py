@@ -149,7 +149,7 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("fields", "words"),
         [
-            ({"notes": (Note("loss-not-finite", {"steps": "step 51", "first": 51, "last": 51}),)}, "from step 51"),
+            ({"notes": (Note("loss-not-finite", {"steps": "step 51", "first": 51, "last": 51}),)}, "at step 51"),
             ({"ending": Ending(kind="failed", cause="Killed", line=9)}, "failed: Killed, line 9"),
         ],
         ids=["NaN", "failed"],

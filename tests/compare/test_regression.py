@@ -521,13 +521,49 @@ class TestRefusals:
     def test_e2_a_loss_that_is_not_a_number_passes_nothing(self, side, count):
         note = Note("loss-not-finite", {"steps": "steps 51–60", "first": 51, "last": 60})
         sides = {"baseline": list(runs_of()), "candidate": list(runs_of(day=11))}
-        sides[side][:count] = [msgspec.structs.replace(run, notes=(note,)) for run in sides[side][:count]]
+        sides[side][:count] = [
+            msgspec.structs.replace(
+                run, notes=(note,), loss_values=(*run.loss_values[:50], *[None] * (len(run.steps) - 50))
+            )
+            for run in sides[side][:count]
+        ]
         found = checked([tuple(sides["baseline"])], [tuple(sides["candidate"])], fail_on_inconclusive=True)
         (check,) = found.checks
         assert (check.answer, found.status, check.runs) == ("inconclusive", ExitStatus.INCONCLUSIVE, (5, 5))
         assert check.text == f"{side}: loss is not a number from step 51 on in {count} of 5 runs"
         assert "not a number from step 51" in report.caveat_texts(found)[0]
         assert "keep" not in report.next_step(found)
+
+    @pytest.mark.parametrize(
+        ("code", "last", "words"),
+        [
+            ("loss-not-finite", 17, "loss is not a number at step 17"),
+            ("loss-not-finite", 30, "loss is not a number at steps between 17 and 30"),
+            ("loss-vanished", 100, "no loss is printed from step 17 on"),
+            ("grad-norm-not-finite", 100, "gradient norm is not a number from step 17 on"),
+            ("steps-skipped", 100, "the optimizer skips steps from step 17 on"),
+        ],
+    )
+    def test_e2_how_a_training_diverged_and_for_how_long(self, code, last, words):
+        """“From step 17 on” is said only where no step after it is in order."""
+        note = Note(code, {"steps": "", "first": 17, "last": last})
+        those = [msgspec.structs.replace(run, notes=(note,)) for run in runs_of(day=11, steps=100)]
+        found = checked([runs_of(steps=100)], [tuple(those)], fail_on_inconclusive=True)
+        assert found.status == ExitStatus.INCONCLUSIVE
+        assert found.checks[0].text == f"candidate: {words} in 5 of 5 runs"
+        assert words in report.caveat_texts(found)[0]
+        assert found.why_no_baseline is not None
+
+    def test_e2_runs_that_diverge_at_once_and_for_good_are_counted_apart(self):
+        runs = list(runs_of(day=11, steps=100))
+        for place, (first, last) in enumerate([(17, 17), (20, 20), (99, 100)]):
+            lost = range(first, last + 1)
+            losses = tuple(None if step in lost else 2.0 for step in runs[place].steps)
+            note = Note("loss-not-finite", {"steps": "", "first": first, "last": last})
+            runs[place] = msgspec.structs.replace(runs[place], notes=(note,), loss_values=losses)
+        (found,) = checked([runs_of(steps=100)], [tuple(runs)]).checks
+        transient = "loss is not a number at steps between 17 and 20 in 2 of 5 runs"
+        assert found.text == f"candidate: {transient}; loss is not a number from step 99 on in 1 of 5 runs"
 
     def test_implausible_results_are_status_4(self):
         found = checked([runs_of()], [runs_of(0.5, day=11)])

@@ -107,6 +107,55 @@ def test_words_that_only_resemble_an_ending(plain):
     assert reason(plain) is None
 
 
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
+        "    | RuntimeError: boom",
+        "BaseExceptionGroup: several (2 sub-exceptions)",
+        "F0511 02:10:00.000000    1234 all_reduce.cc:456] Check failed: status.ok()",
+        "*** SIGABRT received by PID 12 (TID 12) on cpu 3 from PID 12; stack trace: ***",
+        "docker: Error response from daemon: OCI runtime create failed: unable to start",
+        "OCI runtime exec failed: exec failed: unable to start container process",
+        "HIP error: the operation cannot be performed in the present state",
+        "CUDA error: an illegal memory access was encountered",
+        "make: *** [train] Error 1",
+        "make[2]: *** [Makefile:12: train] Error 137",
+        "+ exit 1",
+        "++ exit 137",
+        '{"level":"error","msg":"training process exited","exit_code":1}',
+        '{"exitCode": 137}',
+        "Fatal Python error: Segmentation fault",
+    ],
+)
+def test_e1_further_endings_that_are_failures(ending):
+    causes = FailureReasons()
+    for number, line in enumerate(("all is well", ending, ""), start=1):
+        causes.feed(number, line)
+    cause = causes.cause()
+    assert (cause.kind, cause.line) == ("failed", 2)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        "| ExceptionGroup support | yes |",
+        "I0511 02:10:00.000000 1234 health.cc:4] Health Check failed over to node 7",
+        "make: Nothing to be done for 'train'.",
+        "make: *** [train] Error 0",
+        "+ exit 0",
+        "+ exit_code=1",
+        '{"level":"info","msg":"done","exit_code":0}',
+        '{"expected_exit_code": 1}',
+        "  exit_codes ...................................... [1]",
+        "OCI runtime: crun 1.14",
+        "checks for CUDA error: on",
+    ],
+)
+def test_e1_words_that_only_resemble_a_failure(plain):
+    assert reason(plain) is None
+
+
 def test_codes_of_srun_and_kubectl():
     assert reason("srun: error: node7: tasks 0-7: Exited with exit code 9") == "line 1: the launcher exited with code 9"
     assert reason("command terminated with exit code 137") == "line 1: the launcher exited with code 137"

@@ -1,6 +1,8 @@
-"""How a run ended, and from which step on its loss is not a number: what decides whether it can be a baseline."""
+"""How a run ended, and at which steps it didn't train, as with a loss of NaN: what decides about a baseline."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from tprimat.results.ending import Ending, EndingKind
 from tprimat.results.run import Run, Status
@@ -8,6 +10,24 @@ from tprimat.text import plain
 
 LONGEST_CAUSE = 100
 """Characters of a cause in a sentence."""
+
+DIVERGED = {
+    "loss-not-finite": "loss is not a number",
+    "loss-vanished": "no loss is printed",
+    "grad-norm-not-finite": "gradient norm is not a number",
+    "steps-skipped": "the optimizer skips steps",
+}
+"""Codes of notes on a training that diverged, and what each says; the first one that a run has is told."""
+
+
+class Divergence(NamedTuple):
+    """How a training diverged, at which steps, and whether no step after the first one is in order."""
+
+    code: str
+    first: int
+    last: int
+    is_lasting: bool
+
 
 _KINDS: dict[Status, EndingKind] = {"complete": "finished", "failed": "failed", "incomplete": "cut_off"}
 
@@ -34,8 +54,16 @@ def cause_of(run: Run) -> str:
     return ", ".join(filter(None, (plain(ending.cause or "", LONGEST_CAUSE), line)))
 
 
-def not_finite(run: Run) -> tuple[int, int] | None:
-    """Return the first and the last step whose loss is NaN or infinite; None if all known losses are numbers."""
-    fields = [note.fields for note in run.notes if note.code == "loss-not-finite"]
-    steps = [step for each in fields for step in (each.get("first"), each.get("last")) if isinstance(step, int)]
-    return (min(steps), max(steps)) if steps else None
+def divergence(run: Run) -> Divergence | None:
+    """Return how a training diverged; None if all that is known of it are numbers."""
+    for code in DIVERGED:
+        fields = [note.fields for note in run.notes if note.code == code]
+        steps = [step for each in fields for step in (each.get("first"), each.get("last")) if isinstance(step, int)]
+        if steps:
+            first, last = min(steps), max(steps)
+            values = {"loss-not-finite": run.loss_values, "grad-norm-not-finite": run.grad_norms}.get(code, ())
+            later = (value for step, value in zip(run.steps, values, strict=False) if step > first)
+            # Of what has no series, such as skipped steps, the last one tells.
+            is_lasting = all(value is None for value in later) if values else last >= max(run.steps, default=0)
+            return Divergence(code, first, last, is_lasting)
+    return None

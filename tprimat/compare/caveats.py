@@ -14,7 +14,7 @@ from tprimat import units
 from tprimat.analysis.intervals import welch
 from tprimat.analysis.summary import CUT, NAMED_WARM_UP, OVER_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
-from tprimat.checks.endings import is_finished, not_finite
+from tprimat.checks.endings import DIVERGED, Divergence, divergence, is_finished
 from tprimat.compare.figures import AT_CAP, longest_step_share, share_at_cap, trained_seconds
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.compare.speedup import kind_of_device
@@ -375,14 +375,14 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         yield Caveat("outlier", "info", text)
     if texts := [text for system in systems if (text := _sessions_text(system))]:
         yield Caveat("unlike-sessions", "warning", "; ".join(texts))
-    for code, text_of in (("incomplete", incomplete_text), ("loss-not-finite", not_finite_text)):
+    for code, text_of in (("incomplete", incomplete_text), ("loss-not-finite", diverged_text)):
         if texts := [f"{system.name}: {text}" for system in systems if (text := text_of(system))]:
             yield Caveat(code, "warning", "; ".join(texts))
 
 
 def doubt(system: SystemResult) -> str:
-    """Return why a system passes no check however fast it is; empty if all its runs finished with finite losses."""
-    return "; ".join(filter(None, (incomplete_text(system), not_finite_text(system))))
+    """Return why a system passes no check however fast it is; empty if all its runs finished and none diverged."""
+    return "; ".join(filter(None, (incomplete_text(system), diverged_text(system))))
 
 
 def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
@@ -426,13 +426,20 @@ def incomplete_text(system: SystemResult) -> str:
     return (f"{word} ({done:,} of {planned:,} steps)" if 0 < done < planned else word) + cause
 
 
-def not_finite_text(system: SystemResult) -> str:
-    """Return from which step on the loss of a system is NaN or infinite; empty if it never is."""
-    found = [span for each in system.runs if (span := not_finite(each.run))]
-    if not found:
-        return ""
-    runs = f" in {len(found)} of {len(system.runs)} runs" if len(system.runs) > 1 else ""
-    return f"loss is not a number from step {min(found)[0]:,} on{runs}"
+def diverged_text(system: SystemResult) -> str:
+    """Return how many runs of a system diverged, how, and at which steps; empty for none."""
+    found: dict[tuple[str, bool], list[Divergence]] = {}
+    for each in system.runs:
+        if one := divergence(each.run):
+            found.setdefault((one.code, one.is_lasting), []).append(one)
+    texts = []
+    for (code, is_lasting), those in found.items():
+        first, last = min(each.first for each in those), max(each.last for each in those)
+        place = f"at steps between {first:,} and {last:,}" if first < last else f"at step {first:,}"
+        place = f"from step {first:,} on" if is_lasting else place
+        runs = f" in {len(those)} of {len(system.runs)} runs" if len(system.runs) > 1 else ""
+        texts.append(f"{DIVERGED[code]} {place}{runs}")
+    return "; ".join(texts)
 
 
 def _sessions_text(system: SystemResult) -> str:

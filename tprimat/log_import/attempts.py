@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from tprimat.analysis.account import blocks
-from tprimat.checks.endings import not_finite
+from tprimat.checks.endings import DIVERGED, divergence
 from tprimat.log_import.extract import ImportedRun
 from tprimat.read.parsing import timeline
 from tprimat.results.account import Entry
@@ -71,9 +71,9 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
         warning for run in (one, other) for warning in run.warnings if not warning.startswith(("lost: ", "log begins"))
     ]
     # What a later attempt repeated is over.
-    span = not_finite(one)
-    is_repeated = span is not None and span[0] >= other.steps[0]
-    notes = [note for note in one.notes if not (is_repeated and note.code == "loss-not-finite")]
+    found = divergence(one)
+    is_repeated = found is not None and found.first >= other.steps[0]
+    notes = [note for note in one.notes if not (is_repeated and note.code in DIVERGED)]
     cost = timeline.lost(times)
     assert one.source is not None
     assert other.source is not None

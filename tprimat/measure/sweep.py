@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tprimat import console, units
-from tprimat.checks.endings import not_finite
+from tprimat.checks.endings import divergence
 from tprimat.errors import UsageError
 from tprimat.frameworks import scales
 from tprimat.frameworks.request import Request
@@ -142,7 +142,7 @@ def is_done(run: Run, *, retries_failed: bool) -> bool:
 
     One whose loss is not a number has failed.
     """
-    if run.status == "failed" or not_finite(run):
+    if run.status == "failed" or divergence(run):
         return not retries_failed
     return run.status == "complete"
 

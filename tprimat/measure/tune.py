@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from tprimat import console, units
-from tprimat.checks.endings import not_finite
+from tprimat.checks.endings import DIVERGED, divergence
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, TrainingFailedError, missing_package
 from tprimat.frameworks.search_space import Candidate, Space, name_of
@@ -253,7 +253,7 @@ class Tuner:
     def _conclude(self, finalists: Sequence[Candidate], session: Session) -> Path:
         confirmed = []
         for candidate, runs in zip(finalists, session.runs, strict=True):
-            summaries = [summary for run, summary in runs if run.status == "complete" and not not_finite(run)]
+            summaries = [summary for run, summary in runs if run.status == "complete" and not divergence(run)]
             rates = [rate for each in summaries if (rate := each.performance.tokens_per_second_per_gpu)]
             rate = round(statistics.geometric_mean(rates), 3) if rates else None
             confirmed.append(Confirmed(name=candidate.name, runs=len(rates), tokens_per_second_per_gpu=rate))
@@ -321,8 +321,8 @@ def _trial_of(candidate: Candidate, run: Run | None, pruning: _Pruning, seconds:
     median = statistics.median(times[max(1, len(times) // 4) :]) if len(times) > 1 else None
     reason = run.status_reason if run is not None else "no result was written"
     status = "failed"
-    if run is not None and not_finite(run):
-        reason = "loss is not a number"
+    if run is not None and (found := divergence(run)):
+        reason = DIVERGED[found.code]
     elif run is not None and run.status == "complete" and median is not None:
         status, reason = "complete", run.status_reason
     elif pruning.is_pruned:

@@ -35,6 +35,19 @@ ROWS = {
     "loss-not-finite": NoteRow(
         "decisive", "loss is not a number at {steps}", "look for the step at which the training diverged"
     ),
+    "loss-vanished": NoteRow(
+        "decisive",
+        "no loss is printed from step {first} on, but before",
+        "look for the step at which the training diverged: some frameworks don't print a loss that is NaN",
+    ),
+    "grad-norm-not-finite": NoteRow(
+        "decisive", "gradient norm is not a number at {steps}", "look for the step at which the training diverged"
+    ),
+    "steps-skipped": NoteRow(
+        "decisive",
+        "the optimizer skips its step at {steps}: nothing is trained there",
+        "look for what makes gradients overflow",
+    ),
     "stamps-contradict": NoteRow(
         "decisive",
         "time stamps are {share:.3g}× the printed step times apart: one of them is wrong, or steps are missing",

@@ -124,6 +124,9 @@ _STATEMENTS = statements(
     ("| device  ", str.strip, 1, r"^\| device\s+\| (?P<device_name>(?:NVIDIA|AMD|Tesla) [\w .-]{2,40}?)\s+\|"),
     ("| precision  ", precision_of, 1, r"^\| precision\s+\| (?P<precision>\w{2,8})\s+\|"),
     *((f"| {words} ", count, 1, rf"^\| {words}\s+\| (?P<{field}>\d{{1,15}})\s+\|") for words, field in _TABLED.items()),
+    # A file of settings as it is, and after it the command line's.
+    ("max_iters", count, 1, r"^max_iters *= *(?P<last_iteration>\d{1,12})\s*(?:#.*)?$"),
+    ("Overriding: max_iters", count, 3, r"^Overriding: max_iters *= *(?P<last_iteration>\d{1,12})\s*$"),
     ("world size", count, 1, r"^Distributed world size: (?P<num_gpus>\d{1,7})\b"),
 )
 
@@ -181,6 +184,9 @@ class Reader(StepReader):
         known, one = stated.count_statement("tokens_per_micro_batch"), stated.count("tokens_per_rank")
         if known and one and known.value % one == 0:
             state(stated, "num_gpus", known.value // one, known.text, known.line)
+        if self._form == "iter" and (last := stated.count_statement("last_iteration")):
+            # nanoGPT counts from 0 and ends after the iteration of this number, not before it.
+            state(stated, "max_steps", last.value + 1, last.text, last.line)
         if self._form == "llm.c":
             run.unknown["step_times"] = "no step times: this log format has none"
         if self._form == "modded":

@@ -11,7 +11,7 @@ import msgspec
 from tprimat.analysis import efficiency, records
 from tprimat.analysis.summary import SegmentMetrics, Summary, summarize
 from tprimat.checks import physics
-from tprimat.checks.endings import how_ended, is_finished, not_finite
+from tprimat.checks.endings import divergence, how_ended, is_finished
 from tprimat.compare import Pair, compare
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
@@ -87,8 +87,8 @@ class State:
     @property
     def is_diverged(self) -> bool:
         """Whether the present loss is NaN or infinite."""
-        span = not_finite(self.run)
-        return span is not None and (self.last_loss is None or span[1] > self.last_loss[0])
+        found = divergence(self.run)
+        return found is not None and (self.last_loss is None or found.last > self.last_loss[0])
 
     @property
     def time_left_s(self) -> float | None:

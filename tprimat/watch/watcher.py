@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tprimat import units
-from tprimat.checks.endings import how_ended, not_finite
+from tprimat.checks.endings import DIVERGED, divergence, how_ended
 from tprimat.errors import ExitStatus
 from tprimat.results.result_file import Loaded
 from tprimat.watch import lines
@@ -137,9 +137,9 @@ class _Watcher:
         if state.cause and (before is None or state.cause != before.cause):
             source = state.run.source
             yield f"an error{' in the log' if source and source.kind == 'log' else ''}: {state.cause}"
-        span = not_finite(state.run)
-        if span and (before is None or not_finite(before.run) is None):
-            yield f"loss is not a number at step {span[0]:,}"
+        found = divergence(state.run)
+        if found and (before is None or divergence(before.run) is None):
+            yield f"{DIVERGED[found.code]} at step {found.first:,}"
         if state.implausible and (before is None or not before.implausible):
             yield f"implausible: {state.implausible}"
         changes = lines.changes(state)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from tprimat.catalog import gpus
 from tprimat.read.megatron import setup, times
@@ -16,7 +17,7 @@ from tprimat.read.megatron.training import MegatronTraining
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import Row, TimedRow
 from tprimat.read.parsing.records import afterwards
-from tprimat.read.parsing.remarks import RATE_AGREEMENT, disagreement, missing, spans, unread_labels
+from tprimat.read.parsing.remarks import RATE_AGREEMENT, Health, disagreement, is_finite, missing, spans, unread_labels
 from tprimat.read.parsing.run_builder import RunBuilder, Series, SeriesAndDoubts, known_model, sizes_of, timer
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values
 from tprimat.results.fields import LARGEST_COUNT, FieldValues
@@ -49,6 +50,7 @@ class MegatronRun(RunBuilder):
 
     training: MegatronTraining
     fields: LoggedValues = dataclasses.field(default_factory=LoggedValues)
+    prints_each_loss: ClassVar[bool] = True
 
     @classmethod
     def of(cls, training: MegatronTraining) -> MegatronRun:
@@ -138,10 +140,19 @@ class MegatronRun(RunBuilder):
             "native_metrics": native,
         }, warnings
 
-    def not_finite(self) -> list[int]:
-        """Return the steps whose loss is NaN or infinite."""
-        pairs = zip(self.training.table.iterations, self.training.table.kinds, strict=True)
-        return [iteration for iteration, kind in pairs if "loss" in kind.not_finite]
+    def health(self, series: Series) -> list[Health]:
+        """Return what each line says of whether its iterations trained. NaN that it counts is that of the loss."""
+        table = self.training.table
+        found = []
+        for step, window, loss, norm, skipped, nans, kind in zip(
+            *(series[name] for name in ("steps", "window_steps", "loss_values", "grad_norms")),
+            *(table.column("skipped"), table.column("nans"), table.kinds),
+            strict=True,
+        ):
+            is_loss = is_finite(loss, bool(nans) or "loss" in kind.not_finite)
+            is_norm = is_finite(norm, "grad_norm" in kind.not_finite)
+            found.append(Health(step, is_loss, is_norm, 2 * (skipped or 0) > window))
+        return found
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""

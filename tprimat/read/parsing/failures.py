@@ -21,7 +21,7 @@ HINTS = (
     "finished", "slurmstepd", "Killed", "Aborted", "Terminated", "core dumped", "SIG", "Xid", "atchdog", "OOM",
     "amdgpu", "what():", "Illegal instruction", "exit code", "exitcode: ", "eartbeat", "reempt", "PREEMPT", "TERM_",
     "PBS: job killed", "victed", "DeadlineExceeded", "return code", "non-zero", "Signaling Trainer",
-    "Run cancel",
+    "Run cancel", "Check failed: ", "OCI runtime", "+ exit ", "exit_code", "exitCode",
 )  # fmt: skip
 """A line without any of these is not looked at more closely."""
 
@@ -36,6 +36,7 @@ _GRAVE = re.compile(
     r"|HW Exception by GPU|GPU Hang|\bXid \(|fallen off the bus|[Uu]ncorrectable ECC error"
     r"|amdgpu.{0,300}(?:GPU reset|uncorrectable hardware error)"
     r"|Watchdog caught collective|watchdog (?:thread terminated|got stuck)|Heartbeat monitor timed out"
+    r"|^docker: Error response from daemon|\bOCI runtime (?:error|[a-z]+ failed)\b"
     # Limits of LSF, PBS and Kubernetes, and their words for a job that makes room for another one.
     r"|^TERM_[A-Z]{4,}: job|PBS: job killed: |\bDUE TO PREEMPTION\b|\bPREEMPTED\b|[Pp]reempted (?:by|in order to)\b"
     r"|[Pp]reemption detected|\bEvicted\b|[Pp]od .{0,200}\bevicted\b|\bDeadlineExceeded\b"
@@ -45,7 +46,8 @@ _GRAVE = re.compile(
 _EXCEPTION = re.compile(
     # Behind what a logger of any kind puts into brackets, and Ray into parentheses.
     r"(?:(?:\[[^\]]{1,80}\]|\(\w{1,60} pid=\d+[^)]{0,60}\)):?\s*){0,4}"
-    r"((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)\b(?::|\s*$))"
+    # The traceback of an exception group stands behind bars.
+    r"(?:\| +)*((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt)|(?:Base)?ExceptionGroup)\b(?::|\s*$))"
 )
 _LEVELED = re.compile(
     # [2025-01-02 03:05:00] CRITICAL [olmo.util:158, rank=0] Uncaught SomeReaderError: generator thread failed
@@ -56,6 +58,8 @@ _SIGNAL = re.compile(
     r"got signal: \d+|Received \d+ death signal|exited on signal \d+|Signal \d+ \(SIG\w+\) received"
     r"|[Rr]eceiv(?:ed|ing)(?: signal)? SIG[A-Z]|failed \(exitcode: -\d+\)|killed by signal: \w"
     r"|slurmstepd: error: \*\*\* \w+ \S+ ON \S+ CANCELLED|srun: error: .{0,300}: Terminated"
+    # Of absl, which XLA prints: F0511 02:10:00.000000 1234 all_reduce.cc:456] Check failed: status.ok()
+    r"|\*\*\* SIG[A-Z]{3,6} received|(?:^|\] )Check failed: \S|^(?:HIP|CUDA) error: \w"
 )
 _STOPPED = re.compile(
     r"DUE TO (?:TIME LIMIT|PREEMPTION)|PREEMPTED|[Pp]reempted|[Pp]reemption|Evicted|evicted|DeadlineExceeded"
@@ -77,6 +81,8 @@ _ASKED = re.compile(
 _CONSEQUENCE = re.compile(r"closing signal|RendezvousConnectionError|BrokenPipeError|ConnectionReset")
 _REPORT = re.compile(
     r"^(?:\S+\.)?ChildFailedError\b|failed \(exitcode: [1-9]|non-zero (?:exit (?:code|status)|status)\b"
+    # Of make, and of a shell with set -x.
+    r"|^g?make(?:\[\d+\])?: \*\*\* \[.{1,200}\] Error [1-9]|^\+{1,9} exit [1-9]\d{0,2}$"
 )
 """Tells that a process failed, not why."""
 
@@ -86,7 +92,9 @@ _DECISIVE = re.compile(r"\bCRITICAL\b|\bTensorPrimat: ")
 
 _LOGGER = re.compile(r"\[rank-\d+/\d+\]|\[NODE-")
 _CHAINED = re.compile(r"The above exception was the direct cause|During handling of the above exception")
-_EXIT_CODE = re.compile(r"(?:exited with code|with exit code|finished .{0,300}\(code|return code =) (-?\d+)")
+_EXIT_CODE = re.compile(
+    r"(?:(?:exited with code|with exit code|finished .{0,300}\(code|return code =) |\"exit_?[cC]ode\": ?)(-?\d+)"
+)
 _SOMEBODY_ELSES = re.compile(r"^\s*(?:Traceback \(|File \"|\[|[WEI]\d{4} |={3,}|-{3,}|[A-Za-z_.]+Error\b|\s)")
 
 LONGEST_REASON = 300

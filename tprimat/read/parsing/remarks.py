@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from tprimat.notes import Note
 from tprimat.read.parsing.records import LoggedTraining, Record
@@ -31,12 +32,67 @@ def warnings_of(training: LoggedTraining) -> list[str]:
     return warnings + missing([each.step for each in records], [each.window or 1 for each in records])
 
 
-def loss_not_finite(steps: Sequence[int]) -> tuple[Note, ...]:
-    """Return the note on steps whose loss is NaN or infinite, as a Run counts them; none for none."""
-    if not steps:
-        return ()
-    where = spans((step, step) for step in steps)
-    return (Note("loss-not-finite", {"steps": where, "first": steps[0], "last": steps[-1]}),)
+class Health(NamedTuple):
+    """What the record of a step says of whether it trained.
+
+    Attributes:
+        loss: whether it is a number; None if none is printed.
+        grad_norm: as loss.
+        is_skipped: whether the optimizer skipped most of the steps of the record.
+    """
+
+    step: int
+    loss: bool | None
+    grad_norm: bool | None
+    is_skipped: bool = False
+
+
+def is_finite(value: float | None, is_bad: bool) -> bool | None:
+    """Return whether a printed value is a number, given whether it was NaN or infinite; None if none is printed."""
+    return False if is_bad else None if value is None else True
+
+
+SEVERAL = 5
+"""Least steps in a row: with FP16 a loss scale that is too large is halved, at one or two steps, or at the first three
+of a log, each of which is skipped and has a gradient norm that is infinite."""
+
+
+def diverged(steps: Sequence[Health], *, prints_each_loss: bool) -> tuple[Note, ...]:
+    """Return notes on steps that trained nothing, of records in order; none for none.
+
+    A gradient norm that is no number, or a step that is skipped, is told of if it is so at most steps or at the end.
+    """
+    found = {"loss-not-finite": [each.step for each in steps if each.loss is False]}
+    found["loss-vanished"] = _without_loss(steps, is_each=prints_each_loss)
+    norms = [(each.step, not each.grad_norm) for each in steps if each.grad_norm is not None]
+    for code, flags in (
+        ("grad-norm-not-finite", norms),
+        ("steps-skipped", [(each.step, each.is_skipped) for each in steps]),
+    ):
+        those = [step for step, is_one in flags if is_one]
+        if 2 * len(those) <= len(flags):
+            those = [step for step, _ in itertools.takewhile(lambda each: each[1], reversed(flags))][::-1]
+        if those and those[-1] - those[0] >= SEVERAL - 1:
+            found[code] = those
+    return tuple(
+        Note(code, {"steps": spans((step, step) for step in those), "first": those[0], "last": those[-1]})
+        for code, those in found.items()
+        if those
+    )
+
+
+def _without_loss(steps: Sequence[Health], *, is_each: bool) -> list[int]:
+    """Return the steps at the end without a loss, if earlier ones have it so often that one is missing.
+
+    Megatron prints a loss if it is above 0, and NaN isn't. Others print it every tenth step, so that a log that ends
+    at step 29 has none for nine steps.
+    """
+    known = [each.step for each in steps if each.loss is not None]
+    silent = [each.step for each in steps if known and each.step > known[-1]]
+    if not silent or (len(known) < 2 and not is_each):
+        return []
+    longest = max((later - step for step, later in itertools.pairwise(known)), default=silent[0] - known[-1])
+    return silent if silent[-1] - known[-1] >= max(SEVERAL, 2 * longest) else []
 
 
 def missing(steps: Sequence[int], windows: Sequence[int], noun: str = "step", words: str = "no record of") -> list[str]:

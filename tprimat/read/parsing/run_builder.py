@@ -12,7 +12,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import msgspec
 
@@ -22,6 +22,7 @@ from tprimat.read.parsing import records, remarks, stamps, timeline
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import Row, TimedRow
 from tprimat.read.parsing.records import LoggedTraining
+from tprimat.read.parsing.remarks import Health, is_finite
 from tprimat.read.parsing.values import LoggedValues
 from tprimat.redaction import redacted_start
 from tprimat.results.account import Timing
@@ -121,6 +122,7 @@ class RunBuilder:
     left_out: list[str] = dataclasses.field(default_factory=list)
     remarks: list[str] = dataclasses.field(default_factory=list)
     notes: tuple[str, ...] = ()
+    prints_each_loss: ClassVar[bool] = False
 
     @property
     def stated(self) -> LoggedValues:
@@ -184,7 +186,10 @@ class RunBuilder:
             label=self.label,
             timestamp=timestamp,
             warnings=tuple(dict.fromkeys(warnings)),
-            notes=(*remarks.loss_not_finite(self.not_finite()), *([Note(code, {"share": share})] if code else ())),
+            notes=(
+                *remarks.diverged(self.health(series), prints_each_loss=self.prints_each_loss),
+                *([Note(code, {"share": share})] if code else ()),
+            ),
             source=Source(kind="log", dialect=self.log_format),
             gpu_info=GpuInfo(
                 device_name=stated.word("device_name"),
@@ -236,9 +241,14 @@ class RunBuilder:
             series["lines"] = (None,) * len(found)
         return series, warnings
 
-    def not_finite(self) -> list[int]:
-        """Return the steps whose loss is NaN or infinite, as a Run counts them."""
-        return [each.step + self.shift for each in self.training.ordered() if "loss" in each.not_finite]
+    def health(self, series: Series) -> list[Health]:
+        """Return what each record says of whether its steps trained."""
+        bad = [each.not_finite for each in self.training.ordered()]
+        columns = (series["steps"], series["loss_values"], series["grad_norms"], bad)
+        return [
+            Health(step, is_finite(loss, "loss" in names), is_finite(norm, "grad_norm" in names))
+            for step, loss, norm, names in zip(*columns, strict=True)
+        ]
 
     def unknowns(self, sizes: TrainingConfig, series: Series) -> list[str]:
         """Return a warning, with the reason, for everything that stays unknown."""
