@@ -90,7 +90,7 @@ SITUATIONS = {
     ),
     "a log in the place of a result": (
         "benchmark --match training_llama.log",
-        r"hint: +import .* with (\S+)",
+        r"hint: +tprimat (read) FILE imports",
         "{} training_llama.log",
         0,
     ),
