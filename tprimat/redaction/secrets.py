@@ -156,7 +156,10 @@ _TOKEN_CELL = re.compile(r"(?=[A-Za-z-]*\d)(?=[\d-]*[A-Za-z])[\w-]{8,}")
 
 
 def _columns(text: str) -> Spans:
-    """Yield the cells below the header of a column that has secrets; a token may be a word of a vocabulary, unless it has digits."""
+    """Yield the cells below the header of a column that has secrets.
+
+    A token without digits may be a word of a vocabulary.
+    """
     seen = set()
     for name in matches(text, [(mark, mark) for mark in _COLUMNS] if "\n" in text else ()):
         # The marks one after the other: a table of the second may stand before one of the first.
