@@ -224,7 +224,7 @@ class TestStrangePaths:
         shutil.copy(repository / "tests" / "data" / "logs" / "primus_core_doubled.log", log)
         assert cli.run("read", [str(log), "--output-dir", str(folder / "out put")]) == ExitStatus.OK
         assert cli.run("compare", [str(folder / "out put")]) == ExitStatus.OK
-        assert (folder / "out put" / "comparison_report.html").exists()
+        assert (tmp_path / "output" / "comparison_report.html").exists()
         words = ["--log-file", str(log), "--output-dir", f"./{name}/b", "--bundle", f"./{name}/b.tar.gz"]
         assert cli.run("extract-primus", words) == ExitStatus.OK
         # The log prints a rate that contradicts its step times.

@@ -102,7 +102,7 @@ class TestWell:
         output = capsys.readouterr().out
         assert "Smoke test only: 25 iterations" in output
         assert "TRAIN_ITERS=200 RUNS=3 scripts/run_primus_llama.sh" in output
-        assert "compare_results.py" in output
+        assert "tprimat compare" in output
 
     def test_its_torchtitan(self, here, tree, monkeypatch):
         config = tree / "examples/torchtitan/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml"

@@ -98,7 +98,9 @@ _ISSUER = re.compile(
 )
 # Hexadecimal ones are versions, and the name of a kernel has words and sizes: fmhaSm100aKernel_Bfloat16PagedKvCausal
 # PersistentContext, 128x64.
-_NO_TOKEN = re.compile(r"[0-9a-f]+|[A-Za-z]+|.{1,23}|.*?(?:\dx\d+x\d|\d\dx\d\d).*|(?:[a-zA-Z0-9]*?[A-Z][a-z]{3}){4}.*")
+_NO_TOKEN = re.compile(
+    r"(?s)[0-9a-f]+|[A-Za-z]+|.{1,23}|.*?(?:\dx\d+x\d|\d\dx\d\d).*|(?:[a-zA-Z0-9]*?[A-Z][a-z]{3}){4}.*"
+)
 
 
 def _issued(text: str) -> Spans:
