@@ -62,7 +62,7 @@ def said_by(*words: str) -> tuple[int, str]:
         ("compare --baseline LOG --candidate x.log --format github", None),
         ("publish CAFE --output-dir siteCAFE", 0),
         ("efficiency LOG --json", 0),
-        ("watch LOG --max-stall 0.1 --json", 5),
+        ("watch LOG --max-stall 0.1 --json", 0),
         ("extract-primus --log-file LOG --output CAFE/x.json", None),
         ("explain LOG LOG", 2),
         ("verify LOG", 2),

@@ -318,7 +318,7 @@ class TestEnds:
         assert not list(wanted.output_dir.glob("*.json"))
         (recovered,) = recovery.recover(wanted.output_dir)
         (run,) = store.read(recovered.path)
-        assert (run.status, run.status_reason) == outcome.KILLED
+        assert (run.status, run.status_reason, run.ending) == outcome.KILLED
         assert recovered.path.name.startswith("bench_cpu_1gpu_")
         assert len(run.epochs) >= 3
         assert sum(run.window_steps) >= sum(epoch["steps"] for epoch in run.epochs)
