@@ -30,15 +30,15 @@ class _PlainFile(io.FileIO):
     Its readers raise OSError then, where those of io would return None.
     """
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: Any) -> Any:
         return self._read(super().readinto(buffer))
 
-    def readall(self) -> bytes:
+    def readall(self) -> Any:
         return self._read(super().readall())
 
     def _read(self, found: Any) -> Any:
         if found is None:
-            raise OSError(errno.EINVAL, f"it is {_KINDS['c']}, not a file", str(self.name))
+            raise OSError(errno.EINVAL, "it is a device, not a file", str(self.name))
         return found
 
 

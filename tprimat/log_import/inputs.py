@@ -235,7 +235,7 @@ class _HashedStream(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: Any) -> Any:
         # Of a standard input that doesn't block, None until more is written.
         while (size := self._stream.readinto(buffer)) is None:  # type: ignore[attr-defined]
             select.select([self._stream], [], [])

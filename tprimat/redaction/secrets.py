@@ -18,7 +18,7 @@ _PREFIXES = tuple(_ISSUED_BY)
 _ISSUED_BY[""] = "|".join(form.pattern for form in ISSUED_FORMS if not form.prefixes)
 # ＡＰＩ＿ＫＥＹ＝ in letters as wide as Chinese ones, and blanks at which no line breaks.
 _WIDE = re.compile("[\uff01-\uff5e\u00a0\u2007\u202f\u3000]")
-_NARROW = {**{0xFEE0 + code: code for code in range(0x21, 0x7F)}, **dict.fromkeys((0xA0, 0x2007, 0x202F, 0x3000), " ")}
+_NARROW = {0xFEE0 + code: code for code in range(0x21, 0x7F)} | dict.fromkeys((0xA0, 0x2007, 0x202F, 0x3000), 0x20)
 # Of no width, within a word: zero-width space and joiners, soft hyphen, byte-order mark.
 _HIDDEN = re.compile("[\u200b-\u200d\u2060\u00ad\ufeff]")
 
@@ -158,11 +158,8 @@ _TOKEN_CELL = re.compile(r"(?=[A-Za-z-]*\d)(?=[\d-]*[A-Za-z])[\w-]{8,}")
 
 
 def _columns(text: str) -> Spans:
-    """Yield the cells below the header of a column that has secrets.
-
-    A token without digits may be a word of a vocabulary.
-    """
-    seen = set()
+    """Yield the cells below the header of a column that has secrets. A token may be a word of a vocabulary."""
+    seen: set[int] = set()
     for name in matches(text, [(mark, mark) for mark in _COLUMNS] if "\n" in text else ()):
         # The marks one after the other: a table of the second may stand before one of the first.
         begin = text.rfind("\n", max(0, name.start() - _LONGEST_HEADER), name.start()) + 1
