@@ -73,7 +73,12 @@ def test_set_up_a_second_time_nothing_is_installed(clone, python, monkeypatch):
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="this system has no bash")
-def test_the_readmes_examples_run(clone, python):
+@pytest.mark.parametrize("is_bare", [False, True], ids=["its own Python", "a Python without packages"])
+def test_c1_the_readmes_examples_run(clone, python, tmp_path, is_bare):
+    if is_bare:
+        # What python3 is for who doesn't activate .venv.
+        said(sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare", cwd=clone)
+        python = tmp_path / "bare" / python.relative_to(clone / ".venv")
     readme = load(clone / "tests" / "test_readme.py")
     examples = [block for block in readme.readme_blocks() if block.kind == "quick"]
     assert any("compare_results.py" in block.text for block in examples)
