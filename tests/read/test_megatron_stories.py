@@ -33,7 +33,7 @@ def check(run: Run, story: Story) -> None:
     for words, wanted in (
         ("optimizer steps skipped", any(step.skipped for step in kept)),
         ("NaN iterations counted", any(step.nans for step in kept)),
-        ("is not a number", any(step.loss != step.loss for step in kept)),
+        ("is not a number", any(step.loss != step.loss or step.nans for step in kept)),
     ):
         assert any(words in warning for warning in run.sentences) is wanted
 
