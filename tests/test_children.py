@@ -86,10 +86,10 @@ def patiently(condition):
     return condition()
 
 
-def one_incomplete(tmp_path):
+def one_incomplete(tmp_path, status="incomplete"):
     """The one result, of a training that never wrote it."""
     (run,) = store.read(tmp_path / "output" / "benchmark_cpu_llama.json")
-    assert (run.status, run.steps, run.step_times) == ("incomplete", (1, 2), (0.1, 0.1))
+    assert (run.status, run.steps, run.step_times) == (status, (1, 2), (0.1, 0.1))
     assert not (tmp_path / "output" / ".journal").exists()
     (log,) = (tmp_path / "output" / "logs").iterdir()
     assert "the last line of the training" in log.read_text()
@@ -146,7 +146,7 @@ def test_one_that_hangs_ignores_sigterm_and_has_deaf_children(child, tmp_path, c
     monkeypatch.setattr(time, "monotonic", clock)
     assert "killed: far exceeded its time limit" in capsys.readouterr().err
     assert patiently(lambda: not any(lives(int(pid)) for pid in pids.read_text().split()))
-    one_incomplete(tmp_path)
+    one_incomplete(tmp_path, "failed")
 
 
 def test_ctrl_c_ends_one_that_ignores_it(child, tmp_path, capsys, monkeypatch):

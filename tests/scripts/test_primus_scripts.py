@@ -233,7 +233,7 @@ class TestDualComparison:
             assert done.returncode in (0, 3, 4), done.stderr
         names = sorted(path.name for path in (place.work / "output").glob("benchmark_rocm_*.json"))
         assert len(names) == 2
-        page = (place.work / "output" / "comparison_report.md").read_text()
+        page = (place.work / "output" / "comparison_report_2.md").read_text()
         assert "_40steps.json" in page
         assert "max-performance.json" not in page
 
