@@ -2,8 +2,8 @@
 
 A situation is a command line that prints advice, and how the advice is followed: the words in braces are groups of the
 advice as it was printed. What it asks the user for (RESULT, PRECISION, USD …) is filled in by the table; trainings and
-jobs are dry runs. The same advice may not be printed again. What the golden files and docs show is held against the
-same patterns, and each option that a text of the package names is held against the parser of its command.
+jobs are dry runs. The same advice may not be printed again. What the golden files and docs show is compared with the
+same patterns, and each option that a text of the package names with the parser of its command.
 """
 
 from __future__ import annotations

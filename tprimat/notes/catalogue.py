@@ -17,7 +17,7 @@ Info: it explains."""
 
 @dataclasses.dataclass(frozen=True)
 class NoteRow:
-    """What is said about a code.
+    """The words for a code, and how much they weigh.
 
     Attributes:
         severity: how much it changes what the result is worth.
