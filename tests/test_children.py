@@ -97,23 +97,23 @@ def one_incomplete(tmp_path, status="incomplete"):
 
 
 @pytest.mark.parametrize(
-    ("act", "status"),
+    ("act", "status", "told"),
     [
-        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV),
-        ("os._exit(0)", 0),
-        ("os._exit(41)", 41),
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, "incomplete"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV, "failed"),
+        ("os._exit(0)", 0, "incomplete"),
+        ("os._exit(41)", 41, "failed"),
     ],
     ids=["killed", "crashed", "as if all were well", "with a status"],
 )
-def test_one_that_dies_silently(child, tmp_path, capsys, monkeypatch, act, status):
+def test_one_that_dies_silently(child, tmp_path, capsys, monkeypatch, act, status, told):
     run_process, ended = process.run, []
     monkeypatch.setattr(process, "run", lambda *given, **named: ended.append(run_process(*given, **named)) or ended[-1])
     child(act)
     assert run("benchmark", ["--model", "llama"]) == ExitStatus.TRAINING_FAILED
     assert ended[0].status == status
     shown = capsys.readouterr()
-    assert one_incomplete(tmp_path).status_reason.startswith("the program stopped before it could write the result")
+    assert one_incomplete(tmp_path, told).status_reason.startswith("the program stopped before it could write the result")
     assert "    the last line of the training" in shown.err
     assert "full log: output/logs/benchmark_cpu_llama_" in shown.err
 

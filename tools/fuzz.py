@@ -58,6 +58,7 @@ from made_traces import MadeTrace
 
 import tprimat
 from tprimat import cli
+from tprimat.redaction import redacted
 from tprimat.errors import TensorPrimatError
 from tprimat.machine.telemetry import trace as telemetry_trace
 from tprimat.record import folders, telemetry
@@ -74,9 +75,12 @@ STATUSES = range(7)
 """Exit statuses that commands promise; 70 is an internal error."""
 
 _BY_THEMSELVES = tuple(
-    secret for line, secret in SECRETS if line.split("§")[0].split(secret)[0].rstrip() in ("cloning with", "google")
+    (word, secret)
+    for line, secret in SECRETS
+    for word in line.split()
+    if secret in word and word.replace(secret, "").strip("-_.").isidentifier() and secret not in redacted(word)
 )
-"""Secrets that are known by their own form, wherever they stand."""
+"""Words that are known as secrets by their own form, wherever they stand, and the secret in each: ghp_… and its …."""
 
 _VALUES = (None, True, -1, 0, 1, 1e308, 10**30, "", "nan", "x" * 5000, "../../x", "\x1b[31m", "<script>", [], {}, [[]])
 """What a field of a JSON is replaced by."""
@@ -449,9 +453,9 @@ def given(seed: int, number: int, kinds: Sequence[str]) -> tuple[str, Input, str
     rng = random.Random(f"{seed} {number}")
     kind = kinds[number % len(kinds)]
     line, secret = rng.choice(SECRETS)
-    by_itself = rng.choice(_BY_THEMSELVES)
+    word, by_itself = rng.choice(_BY_THEMSELVES)
     # Lines carry what makes their secret one; other places get one that is known by itself.
-    made = KINDS[kind](rng, line, by_itself)
+    made = KINDS[kind](rng, line, word)
     return kind, made, rng.choice(made.commands), secret if secret.encode() in made.content else by_itself
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY
 from made_traces import MadeTrace
 
 from tprimat import cli
@@ -14,7 +14,7 @@ from tprimat.results.result_file import decode
 from tprimat.results.run import Run
 from tprimat.results.trace import Trace, TracedStep
 
-SHARED = REPOSITORY.parent / "shared"
+SHARED = Path(__file__).resolve().parents[3] / "shared"
 
 
 def write(path, seconds: float):

@@ -138,6 +138,11 @@ def test_whole_numbers_in_native_metrics_survive_as_the_same_number():
     assert isinstance(again.native_metrics["whole"], float)
 
 
+def test_a_stated_value_may_be_a_whole_number_of_any_size():
+    run = Run(**series((1.0,) * 2), source=Source(kind="log", given={"global_batch_size": -(10**30)}))
+    assert decode(encode(store.as_file((run,)))) == (run,)
+
+
 @pytest.mark.parametrize("value", [5e-324, 1.7976931348623157e308, -0.0, 0.1 + 0.2])
 def test_extreme_floats_survive_to_the_last_bit(value):
     run = Run(**series((1.0,) * 0), native_metrics={"figure": value})

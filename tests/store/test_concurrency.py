@@ -229,9 +229,11 @@ def test_a_folder_that_vanishes_was_never_there(tmp_path, monkeypatch):
     store.save(a_run(label="below"), tmp_path / "machine")
     walk = os.walk
 
-    def vanishing(folder, onerror, followlinks):
-        yield next(walk(folder))
-        onerror(FileNotFoundError(2, "No such file or directory", str(tmp_path / "machine")))
+    def vanishing(folder, onerror):
+        if folder == tmp_path / "machine":
+            onerror(FileNotFoundError(2, "No such file or directory", str(folder)))
+        else:
+            yield next(walk(folder))
 
     monkeypatch.setattr(os, "walk", vanishing)
     loaded, warnings = store.find([tmp_path])

@@ -98,9 +98,8 @@ _ISSUER = re.compile(
 )
 # Hexadecimal ones are versions, and the name of a kernel has words and sizes: fmhaSm100aKernel_Bfloat16PagedKvCausal
 # PersistentContext, 128x64.
-_NO_TOKEN = re.compile(
-    r"(?s)[0-9a-f]+|[A-Za-z]+|.{1,23}|.*?(?:\dx\d+x\d|\d\dx\d\d).*|(?:[a-zA-Z0-9]*?[A-Z][a-z]{3}){4}.*"
-)
+_NO_TOKEN = re.compile(r"[0-9a-f]+|[A-Za-z]+|.{1,23}")
+_OF_A_NAME = re.compile(r"\dx\d{1,4}x\d|\d\dx\d\d|(?:[A-Z][a-z]{3}[a-zA-Z0-9]{0,40}?){4}")
 
 
 def _issued(text: str) -> Spans:
@@ -119,8 +118,8 @@ def _issued(text: str) -> Spans:
             found = compiled(f"(?-i:{_ISSUED_BY[prefix]})").match(text, at + len(prefix))
             if found and (found.lastgroup != "drawn" or _is_drawn(found[0])):
                 yield at + len(prefix), max(found.end(), done)
-        is_token = known == [""] and not _NO_TOKEN.fullmatch(match[1]) and _is_drawn(match[1])
-        if is_token and _ISSUER.fullmatch(text, at, start):
+        is_token = known == [""] and not _NO_TOKEN.fullmatch(match[1]) and not _OF_A_NAME.search(match[1])
+        if is_token and _is_drawn(match[1]) and _ISSUER.fullmatch(text, at, start):
             yield start, done
 
 

@@ -113,13 +113,13 @@ def _shared(value: Any) -> Any:
     is_series = isinstance(value, tuple) and 0 < len(value) <= LONGEST_SHARED
     if isinstance(value, msgspec.Struct) or (is_series and not isinstance(value[-1], (float, msgspec.Struct))):
         kind: Any = type(value)
-        return _decoded(msgspec.msgpack.encode(value), kind)
+        return _decoded(msgspec.json.encode(value), kind)
     return value
 
 
 @functools.lru_cache(maxsize=2048)
 def _decoded(content: bytes, kind: type) -> Any:
-    return msgspec.msgpack.decode(content, type=kind)
+    return msgspec.json.decode(content, type=kind)
 
 
 def decode(content: bytes) -> tuple[Run, ...]:

@@ -73,7 +73,8 @@ class State:
     @property
     def cause(self) -> str | None:
         """The error that its log names, if any, with its line; the training may go on all the same."""
-        ending = how_ended(self.run)
+        # Before the first step the status of a log says failed, which no line of it does.
+        ending = self.run.ending or how_ended(self.run)
         if ending.kind not in ("failed", "stopped") or ending.cause is None:
             return None
         return ending.cause if ending.line is None else f"line {ending.line}: {ending.cause}"
