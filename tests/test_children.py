@@ -113,7 +113,8 @@ def test_one_that_dies_silently(child, tmp_path, capsys, monkeypatch, act, statu
     assert run("benchmark", ["--model", "llama"]) == ExitStatus.TRAINING_FAILED
     assert ended[0].status == status
     shown = capsys.readouterr()
-    assert one_incomplete(tmp_path, told).status_reason.startswith("the program stopped before it could write the result")
+    reason = one_incomplete(tmp_path, told).status_reason
+    assert reason.startswith("the program stopped before it could write the result")
     assert "    the last line of the training" in shown.err
     assert "full log: output/logs/benchmark_cpu_llama_" in shown.err
 

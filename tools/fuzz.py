@@ -58,10 +58,10 @@ from made_traces import MadeTrace
 
 import tprimat
 from tprimat import cli
-from tprimat.redaction import redacted
 from tprimat.errors import TensorPrimatError
 from tprimat.machine.telemetry import trace as telemetry_trace
 from tprimat.record import folders, telemetry
+from tprimat.redaction import redacted
 from tprimat.results.run import Run
 from tprimat.store.store import as_file, encode
 
