@@ -17,6 +17,7 @@ import msgspec
 
 from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary
 from tprimat.machine.host import Host
+from tprimat.results.fields import FieldValues
 from tprimat.units import GB
 
 Values = Mapping[str, Any]
@@ -202,42 +203,48 @@ def _known_states(host: Host, smi: VendorLibrary) -> tuple[GpuState, ...]:
     return tuple(_driver_state(host, index, each) for index, each in enumerate(cards)) or tuple(_library_states(smi))
 
 
+_FILES: Mapping[str, tuple[float, str]] = {
+    "memory_total_gb": (1 / GB, "mem_info_vram_total"),
+    "memory_used_gb": (1 / GB, "mem_info_vram_used"),
+    "power_cap_w": (1e-6, "hwmon/{}/power1_cap"),
+    "power_default_w": (1e-6, "hwmon/{}/power1_cap_default"),
+    "power_max_w": (1e-6, "hwmon/{}/power1_cap_max"),
+    "clock_mhz": (1e-6, "hwmon/{}/freq1_input"),
+    "utilisation_percent": (1.0, "gpu_busy_percent"),
+    # The first is an average, if the driver has one; the second what is drawn now.
+    "power_w": (1e-6, "hwmon/{0}/power1_average hwmon/{0}/power1_input"),
+    "energy_j": (1e-6, "hwmon/{}/energy1_input"),
+    "temperature_c": (1e-3, "hwmon/{0}/temp2_input hwmon/{0}/temp1_input"),
+    "memory_temperature_c": (1e-3, "hwmon/{}/temp3_input"),
+    "memory_clock_mhz": (1e-6, "hwmon/{}/freq2_input"),
+    "pcie_replays": (1, "pcie_replay_count"),
+    "pcie_width": (1, "current_link_width"),
+    "pcie_width_max": (1, "max_link_width"),
+}
+"""Fields of GpuState: the factor to their unit, and the driver's file, or the one that counts unless it is empty or 0
+and the one to read then; {} is the directory of the sensors."""
+
+
 def _driver_state(host: Host, index: int, address: str) -> GpuState:
     base = f"{_PCI}/{address}"
     sensors = next((path.name for path in sorted(host.path(f"{base}/hwmon").glob("hwmon*"))), None)
-    hwmon = f"{base}/hwmon/{sensors}"
     clocks = re.findall(r"^\d+:\s*(\d+)Mhz", host.read(f"{base}/pp_dpm_sclk") or "", re.MULTILINE | re.IGNORECASE)
-    name = (host.read(f"{base}/product_name") or "").strip()
+    device = (host.read(f"{base}/device") or "").strip()
+    numbers: FieldValues = {}
+    for field, (factor, files) in _FILES.items():
+        for file in files.format(sensors).split():
+            numbers[field] = numbers.get(field) or _read(host, f"{base}/{file}", factor)
     return GpuState(
         index=index,
-        name=name or f"AMD {(host.read(f'{base}/device') or '').strip()}",
-        memory_total_gb=_read(host, f"{base}/mem_info_vram_total", 1 / GB),
-        memory_used_gb=_read(host, f"{base}/mem_info_vram_used", 1 / GB),
-        power_cap_w=_read(host, f"{hwmon}/power1_cap", 1e-6),
-        power_default_w=_read(host, f"{hwmon}/power1_cap_default", 1e-6),
-        power_max_w=_read(host, f"{hwmon}/power1_cap_max", 1e-6),
-        clock_mhz=_read(host, f"{hwmon}/freq1_input", 1e-6),
+        name=(host.read(f"{base}/product_name") or "").strip() or f"AMD {device}",
         clock_max_mhz=max(map(float, clocks), default=None),
         id=address.lower(),
-        utilisation_percent=_read(host, f"{base}/gpu_busy_percent"),
-        # The first is an average, if the driver has one; the second what is drawn now.
-        power_w=_read(host, f"{hwmon}/power1_average", 1e-6) or _read(host, f"{hwmon}/power1_input", 1e-6),
-        energy_j=_read(host, f"{hwmon}/energy1_input", 1e-6),
-        counter_is_shared=(host.read(f"{base}/device") or "").strip() in _TWO_DIES,
-        temperature_c=_read(host, f"{hwmon}/temp2_input", 1e-3) or _read(host, f"{hwmon}/temp1_input", 1e-3),
-        memory_temperature_c=_read(host, f"{hwmon}/temp3_input", 1e-3),
-        memory_clock_mhz=_read(host, f"{hwmon}/freq2_input", 1e-6),
-        pcie_replays=_whole(_read(host, f"{base}/pcie_replay_count")),
-        pcie_width=_whole(_read(host, f"{base}/current_link_width")),
-        pcie_width_max=_whole(_read(host, f"{base}/max_link_width")),
+        counter_is_shared=device in _TWO_DIES,
+        **numbers,
     )
 
 
-def _whole(number: float | None) -> int | None:
-    return None if number is None else int(number)
-
-
-def _read(host: Host, name: str, factor: float = 1.0) -> float | None:
+def _read(host: Host, name: str, factor: float) -> float | None:
     """Return the number that a file holds, scaled; None if it holds none."""
     text = (host.read(name) or "").strip()
     return int(text) * factor if re.fullmatch(r"\d{1,18}", text) else None
@@ -267,31 +274,47 @@ def _library_states(smi: VendorLibrary) -> Iterator[GpuState]:
         yield GpuState(index, name, total_gb, used_gb, id=address, utilisation_percent=percent)
 
 
+_PRINTED = {
+    "clock_mhz": "clock gfx_0 clk",
+    "utilisation_percent": "usage gfx_activity",
+    "power_w": "power socket_power",
+    "energy_j": "energy total_energy_consumption",
+    "temperature_c": "temperature hotspot",
+    "memory_temperature_c": "temperature mem",
+    "ecc_corrected": "ecc total_correctable_count",
+    "ecc_uncorrected": "ecc total_uncorrectable_count",
+    "pcie_replays": "pcie replay_count",
+}
+"""Fields of GpuState, and where `amd-smi metric` prints them."""
+
+
 def _amd_smi_states(host: Host) -> Iterator[GpuState]:
     """Yield what `amd-smi metric` prints, with the addresses of `amd-smi list`."""
     addresses = {
         gpu.get("gpu"): str(gpu.get("bdf", "")).lower() for gpu in _rows(host.command(["amd-smi", "list", "--json"]))
     }
     for gpu in _rows(host.command(["amd-smi", "metric", "--json"])):
-        power, clock, energy, memory, ecc, pcie, heat = (
-            _mapping(gpu.get(name)) for name in ("power", "clock", "energy", "mem_usage", "ecc", "pcie", "temperature")
-        )
+        memory = _mapping(gpu.get("mem_usage"))
+        numbers: FieldValues = {}
+        for field, path in _PRINTED.items():
+            number = _amount(_printed(gpu, path))
+            is_count = number is not None and path.startswith(("ecc ", "pcie "))
+            numbers[field] = int(number or 0) if is_count else number
         yield GpuState(
             index=int(gpu.get("gpu", 0)),
             name="AMD GPU",
             memory_total_gb=_gigabytes(memory.get("total_vram")),
             memory_used_gb=_gigabytes(memory.get("used_vram")),
-            clock_mhz=_amount(_mapping(clock.get("gfx_0")).get("clk")),
             id=addresses.get(gpu.get("gpu")) or None,
-            utilisation_percent=_amount(_mapping(gpu.get("usage")).get("gfx_activity")),
-            power_w=_amount(power.get("socket_power")),
-            energy_j=_amount(energy.get("total_energy_consumption")),
-            temperature_c=_amount(heat.get("hotspot")),
-            memory_temperature_c=_amount(heat.get("mem")),
-            ecc_corrected=_whole(_amount(ecc.get("total_correctable_count"))),
-            ecc_uncorrected=_whole(_amount(ecc.get("total_uncorrectable_count"))),
-            pcie_replays=_whole(_amount(pcie.get("replay_count"))),
+            **numbers,
         )
+
+
+def _printed(value: Any, path: str) -> Any:
+    """Return what is at a path in an object of JSON; None for nothing."""
+    for name in path.split():
+        value = _mapping(value).get(name)
+    return value
 
 
 def _rows(text: str | None) -> list[Values]:

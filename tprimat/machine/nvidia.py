@@ -44,11 +44,20 @@ _REASONS = {
 }  # fmt: skip
 """Bits of nvmlDeviceGetCurrentClocksEventReasons, of all that NVML documents but idleness (0x1)."""
 
-_XID, _TEMPERATURE, _MEMORY_CLOCK = 0x8, 0, 2
-_POWER_AVERAGE, _POWER_INSTANT = 185, 186
-_CORRECTED, _UNCORRECTED, _SINCE_LOADED = 0, 1, 0
-_MOST_EVENTS = 16
-# NVML's constants for events, sensors, clocks, fields and ECC counters, which older releases of the package lack.
+_XID, _POWER_AVERAGE, _MOST_EVENTS = 0x8, 185, 16
+# NVML's constants for events and fields, which older releases of the package lack.
+
+_ASKED = {
+    "temperature_c": ("nvmlDeviceGetTemperature", (0,)),
+    "memory_clock_mhz": ("nvmlDeviceGetClockInfo", (2,)),
+    "ecc_corrected": ("nvmlDeviceGetTotalEccErrors", (0, 0)),
+    "ecc_uncorrected": ("nvmlDeviceGetTotalEccErrors", (1, 0)),
+    "pcie_replays": ("nvmlDeviceGetPcieReplayCounter", ()),
+    "pcie_width": ("nvmlDeviceGetCurrPcieLinkWidth", ()),
+    "pcie_width_max": ("nvmlDeviceGetMaxPcieLinkWidth", ()),
+}
+"""Fields of GpuState that NVML has as they are, and what it is asked: a function, and numbers for the GPU's own sensor,
+the memory's clock, and the kind of error, counted since the driver was loaded."""
 
 _PARTLY_SAMPLED = re.compile(r"\b(A100|A800|H100|H800|H200|H20|GH200)\b")
 """GPUs whose power readings cover about a quarter of the time (Yang et al., arXiv 2312.02741: A100 and H100)."""
@@ -164,15 +173,9 @@ def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
         id=_id(nvml.ask("nvmlDeviceGetUUID", handle)),
         utilisation_percent=None if rates is None else float(rates.gpu),
         **_power(nvml, handle, name),
-        temperature_c=nvml.ask("nvmlDeviceGetTemperature", handle, _TEMPERATURE),
-        memory_clock_mhz=nvml.ask("nvmlDeviceGetClockInfo", handle, _MEMORY_CLOCK),
+        **{field: nvml.ask(function, handle, *numbers) for field, (function, numbers) in _ASKED.items()},
         throttle=_throttle_reasons(nvml, handle),
-        ecc_corrected=nvml.ask("nvmlDeviceGetTotalEccErrors", handle, _CORRECTED, _SINCE_LOADED),
-        ecc_uncorrected=nvml.ask("nvmlDeviceGetTotalEccErrors", handle, _UNCORRECTED, _SINCE_LOADED),
         retired_pages=None if remapped is None else int(remapped[0]) + int(remapped[1]),
-        pcie_replays=nvml.ask("nvmlDeviceGetPcieReplayCounter", handle),
-        pcie_width=nvml.ask("nvmlDeviceGetCurrPcieLinkWidth", handle),
-        pcie_width_max=nvml.ask("nvmlDeviceGetMaxPcieLinkWidth", handle),
         link_errors=sum(link_errors) if link_errors else None,
         pids=None if running is None else tuple(each.pid for each in running),
     )
