@@ -54,7 +54,7 @@ def planned(
     output_dir: Path = Path(),
 ) -> PrimusTraining:
     model, requested = wanted
-    requested = dataclasses.replace(requested, installation=Installation(tree))
+    requested = requested.but(installation=Installation(tree))
     planner = Planner(frameworks.by_name("primus"), models.by_name(model), requested, device)
     planner.environ = {"HF_TOKEN": "made-up", **(environ or {})}
     return planner.plan(output_dir)

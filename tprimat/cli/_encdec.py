@@ -53,8 +53,7 @@ def requested_config(options: argparse.Namespace) -> RequestedEncDec:
         "sequence_length": options.seq_len,
         "time_limit_s": options.time_limit,
     }
-    names = [field.name for field in dataclasses.fields(RequestedEncDec)]
-    return RequestedEncDec(**{name: stated[name] for name in names if stated.get(name) is not None})
+    return RequestedEncDec(**{name: stated[name] for name in RequestedEncDec.DEFAULTS if stated.get(name) is not None})
 
 
 def _start(options: argparse.Namespace) -> int:

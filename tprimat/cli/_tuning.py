@@ -59,9 +59,9 @@ def search(options: argparse.Namespace, machine: Machine) -> int:
     models, requested = requested_config(options, device, framework, notes)
     micro_batches = options.micro_batch_size or ()
     if options.precision:
-        requested = dataclasses.replace(requested, precision=options.precision[0])
+        requested = requested.but(precision=options.precision[0])
     if len(micro_batches) > 1:
-        requested = dataclasses.replace(requested, micro_batch_size=None)
+        requested = requested.but(micro_batch_size=None)
     else:
         micro_batches = ()
     output_dir = options.output_dir.absolute()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import shlex
 from pathlib import Path
@@ -68,7 +67,7 @@ def _trainings(options: argparse.Namespace, installation: Installation, machine:
     config = own_configuration(options)
     names, own = models_of(options.model, config, installation, os.environ)
     matched = (store.read(options.match)[0], str(options.match)) if options.match is not None else None
-    same_names = {field.name for field in dataclasses.fields(PrimusRequest)} & vars(options).keys()
+    same_names = PrimusRequest.DEFAULTS.keys() & vars(options).keys()
     fields = {name: getattr(options, name) for name in same_names} | {"matched": matched}
     fields |= {"steps": options.train_iters, "num_gpus": options.gpus, "exit_after_s": options.exit_after}
     fields |= {"installation": installation}

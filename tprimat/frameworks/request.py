@@ -7,12 +7,14 @@ import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 
 from tprimat.location import python_path
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import ModelConfig, Platform, Run, TrainingConfig
+from tprimat.settings.rows import SETTINGS
 
 PRECISIONS = ("fp32", "bf16", "fp16", "fp8", "mxfp8", "mxfp4", "nvfp4")
 """What a training can be asked for in; each framework trains in some of them."""
@@ -202,36 +204,32 @@ class Request:
         return None if self.node_index == self.result_node else f"the result is written on node {self.result_node}"
 
 
-@dataclasses.dataclass(frozen=True)
 class RequestedConfig:
-    """The user's options for a training, as in Request; None if not given.
+    """The user's options for a training, under the names that a Request has for them; None if not given.
 
-    `shape` is that of a result which is to be matched, `preset` a name under which a framework keeps defaults;
-    `eager` says that nothing is compiled; `origins` names where fields are from that aren't the user's own options.
+    They are the rows of settings that have an option of `benchmark`. `shape` is that of a result which is to be
+    matched, `preset` a name under which a framework keeps defaults; `eager` says that nothing is compiled; `origins`
+    names where values are from that aren't the user's own options.
     """
 
-    scale: str | None = None
-    precision: str | None = None
-    steps: int | None = None
-    global_batch_size: int | None = None
-    micro_batch_size: int | None = None
-    sequence_length: int | None = None
-    seed: int | None = None
-    num_gpus: int | None = None
-    time_limit_s: float | None = None
-    label: str | None = None
-    shape: ModelConfig | None = None
-    num_nodes: int | None = None
-    tensor_model_parallel_size: int | None = None
-    pipeline_model_parallel_size: int | None = None
-    context_parallel_size: int | None = None
-    data: str | None = None
-    preset: str | None = None
-    settings: tuple[str, ...] | None = None
-    eager: bool | None = None
-    recomputation: str | None = None
-    attention: str | None = None
-    origins: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
+    DEFAULTS: ClassVar[FieldValues] = {
+        **{row.request: None for row in SETTINGS if row.flag and row.key != "framework"},
+        "shape": None,
+        "origins": {},
+    }
+
+    def __init__(self, **stated: Any) -> None:
+        if unknown := stated.keys() - self.DEFAULTS.keys():
+            raise TypeError(f"no settings that can be requested: {', '.join(sorted(unknown))}")
+        vars(self).update(self.DEFAULTS | stated)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def but(self, **changes: Any) -> Any:
+        """Return the same options with changes."""
+        return type(self)(**vars(self) | changes)
 
 
 @dataclasses.dataclass(frozen=True)

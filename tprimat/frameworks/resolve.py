@@ -56,7 +56,7 @@ class Resolver:
         self.model = model
         if requested.scale == scales.LARGEST and self.full_size:
             # Full size, or the largest that fits, is what such a framework trains by default.
-            requested = dataclasses.replace(requested, scale=None)
+            requested = requested.but(scale=None)
         self.requested = requested
         self.device = device
         self.notes: list[str] = []

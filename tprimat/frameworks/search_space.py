@@ -60,7 +60,7 @@ class Space:
 
     def request(self, candidate: Candidate, output_dir: Path, **changes: Any) -> Request:
         """Return the request for a training of a setting in another directory, with changes such as other steps."""
-        requested = dataclasses.replace(candidate.requested, **changes)
+        requested = candidate.requested.but(**changes)
         return self.framework.resolve_config(candidate.request.model, requested, self.device, output_dir)[0]
 
 
@@ -95,13 +95,13 @@ def space_of(
     knobs = {knob: values for knob, values in knobs.items() if len(values) > 1}
     work: FieldValues = {"global_batch_size": default.global_batch_size, "sequence_length": default.sequence_length}
     origins = {**dict.fromkeys(work, DEFAULT), **dict.fromkeys((*knobs, "label"), TUNE), **(default.origins or {})}
-    fixed = dataclasses.replace(requested, **work, origins=origins)
+    fixed = requested.but(**work, origins=origins)
     found = []
     excluded = {}
     for values in itertools.product(*knobs.values()):
         setting = dict(zip(knobs, values, strict=True))
         changes: FieldValues = {**setting, "label": name_of(setting)}
-        asked = dataclasses.replace(fixed, **changes)
+        asked = fixed.but(**changes)
         try:
             request, _ = framework.resolve_config(model, asked, device, output_dir)
         except UsageError as error:
@@ -117,7 +117,7 @@ def space_of(
     else:
         # The training chooses its micro-batch itself: a setting of its own.
         own = {knob: values[0] for knob, values in knobs.items() if knob != "micro_batch_size"}
-        asked = dataclasses.replace(fixed, label=f"auto-{name_of(own)}".rstrip("-"))
+        asked = fixed.but(label=f"auto-{name_of(own)}".rstrip("-"))
         found.insert(0, Candidate(own, asked, framework.resolve_config(model, asked, device, output_dir)[0]))
     return Space(framework, device, tuple(found), knobs, excluded)
 

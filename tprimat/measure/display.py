@@ -242,7 +242,7 @@ def _settings(plan: Plan, request: Request) -> Iterator[tuple[Setting, object, s
     takes_all = plan.framework_of(request).embedded
     for row in SETTINGS if request.origins is not None else ():
         name = row.request
-        is_taken = row.field and hasattr(RequestedConfig, name) and (takes_all or name not in EMBEDDED)
+        is_taken = row.field and name in RequestedConfig.DEFAULTS and (takes_all or name not in EMBEDDED)
         value = getattr(request, name, None) if is_taken else None
         if name == "micro_batch_size" and request.finds_micro_batch:
             value = "auto"

@@ -166,7 +166,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
         smallest = _smallest(trained)
         notes += [each for request, said in resolved if request.scale == smallest for each in said]
         notes.append(f"scale {smallest} for all runs, the largest at which every run fits")
-        resolved = _resolved(options, framework, device, names, dataclasses.replace(requested, scale=smallest))
+        resolved = _resolved(options, framework, device, names, requested.but(scale=smallest))
     notes += [each for _, said in resolved for each in said]
     requests = [request for request, _ in resolved]
     in_software = device.platform == "cpu" and machine.environment.lacks_bf16
@@ -198,9 +198,9 @@ def _resolved(
             swept: FieldValues = {"precision": precision} if len(precisions) > 1 else {}
             swept |= {"micro_batch_size": micro} if len(sizes) > 1 else {}
             label = "-".join(filter(None, (requested.label, search_space.name_of(swept))))
-            config = dataclasses.replace(requested, precision=precision, micro_batch_size=micro, label=label or None)
+            config = requested.but(precision=precision, micro_batch_size=micro, label=label or None)
             if requested.label is None:
-                config = dataclasses.replace(config, origins={**requested.origins, "label": DEFAULT})
+                config = config.but(origins={**requested.origins, "label": DEFAULT})
             request, more = framework.resolve_config(name, config, device, output_dir)
             if node is not None:
                 request = dataclasses.replace(request, node_index=node.rank, rendezvous=node.rendezvous)
@@ -291,7 +291,7 @@ def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
 
 def given_options(options: argparse.Namespace) -> FieldValues:
     """Return the options as fields of a RequestedConfig; precisions, which may be several, aside."""
-    names = {field.name for field in dataclasses.fields(RequestedConfig)} & vars(options).keys()
+    names = RequestedConfig.DEFAULTS.keys() & vars(options).keys()
     given = {name: getattr(options, name) for name in sorted(names - {"precision"})}
     # Of several micro-batches each makes a request of its own.
     given |= {"eager": options.eager or None, "micro_batch_size": (options.micro_batch_size or (None,))[0]}
@@ -333,4 +333,4 @@ def requested_config(
             notes.append(f"{options.match}: {field.replace('_', ' ')} {reference} there, {value} here, as requested")
     own = {*stated, "precision"} if options.precision else {*stated}
     theirs = {name: origin for name, origin in matched.origins.items() if name not in own}
-    return (model,), dataclasses.replace(matched, **stated | {"origins": theirs | stated.get("origins", {})})
+    return (model,), matched.but(**stated | {"origins": theirs | stated.get("origins", {})})

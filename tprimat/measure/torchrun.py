@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from pathlib import Path
 
@@ -53,7 +52,7 @@ def train_encdec(requested: RequestedEncDec, process: Process, output_dir: Path)
     from tprimat.frameworks.encdec import loop
 
     request, notes = encdec.resolve_config(
-        dataclasses.replace(requested, num_gpus=process.world_size), device_of_rank(process), Path.cwd() / output_dir
+        requested.but(num_gpus=process.world_size), device_of_rank(process), Path.cwd() / output_dir
     )
     if process.is_first:
         check_writable(request.output_dir)

@@ -115,7 +115,7 @@ class Resolver(resolve.Resolver):
                 f"an epoch is {samples - left_out:,} samples, not {samples:,}: the last {left_out:,} do not fill a "
                 f"step of {step} {named}"
             )
-        return samples
+        return int(samples)
 
 
 def resolve_config(

@@ -6,6 +6,7 @@ import bisect
 import dataclasses
 import functools
 from pathlib import Path
+from typing import Any
 
 from tprimat.errors import UsageError
 from tprimat.frameworks.encdec.pairs import Pairs
@@ -94,8 +95,7 @@ class Settings:
         )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RequestedEncDec(Settings, RequestedConfig):
+class RequestedEncDec(RequestedConfig, Settings):
     """The user's options; None if not given. Raises UsageError for what no machine can train.
 
     Attributes:
@@ -104,14 +104,15 @@ class RequestedEncDec(Settings, RequestedConfig):
         full: as many samples as make 30 GB of data.
     """
 
-    micro_batch_size: int = 32
-    sequence_length: int = 128
-    num_samples: int | None = None
-    full: bool = False
-    num_shards: int | None = None
-    workers: int | None = None
+    DEFAULTS = (
+        RequestedConfig.DEFAULTS
+        | {field.name: field.default for field in dataclasses.fields(Settings)}
+        | dict.fromkeys(("num_samples", "num_shards", "workers"))
+        | {"micro_batch_size": 32, "sequence_length": 128, "full": False}
+    )
 
-    def __post_init__(self) -> None:
+    def __init__(self, **stated: Any) -> None:
+        super().__init__(**stated)
         if self.d_model % self.nhead:
             divisors = [each for each in range(1, self.d_model + 1) if self.d_model % each == 0]
             above = bisect.bisect(divisors, self.nhead)

@@ -146,7 +146,7 @@ class Resolver(resolve.Resolver):
         smaller = self._check_memory(request, shape)
         if smaller is not None:
             origins = {**self.requested.origins, "scale": DEFAULT}
-            self.requested = dataclasses.replace(self.requested, scale=smaller.name, origins=origins)
+            self.requested = self.requested.but(scale=smaller.name, origins=origins)
             return self.resolve(request.output_dir)
         self._note_duration(request, shape)
         return dataclasses.replace(

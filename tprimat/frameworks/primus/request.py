@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 from tprimat.frameworks.primus.config import Configuration
 from tprimat.frameworks.primus.installation import Installation
@@ -12,7 +11,6 @@ from tprimat.results.run import Run
 from tprimat.settings.rows import DIVISION
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class PrimusRequest(RequestedConfig):
     """The options of a training by Primus; None if not given.
 
@@ -24,12 +22,11 @@ class PrimusRequest(RequestedConfig):
         exit_after_s: seconds from its start after which Megatron ends the training.
     """
 
-    installation: Installation | None = None
-    config: Path | None = None
-    matched: tuple[Run, str] | None = None
-    passed: tuple[str, ...] = ()
-    launcher: str | None = None
-    exit_after_s: float | None = None
+    DEFAULTS = (
+        RequestedConfig.DEFAULTS
+        | dict.fromkeys(("installation", "config", "matched", "launcher", "exit_after_s"))
+        | {"passed": ()}
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
