@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import importlib.util
 from collections.abc import Callable, Iterable
 
 from tprimat.redaction import redacted
@@ -102,6 +103,11 @@ class TrainingFailedError(TensorPrimatError):
     """A training ended with an error, or was interrupted."""
 
     status = ExitStatus.TRAINING_FAILED
+
+
+def lacking(*packages: str) -> list[str]:
+    """Return which of these packages are not installed; none is imported."""
+    return [package for package in packages if importlib.util.find_spec(package) is None]
 
 
 def missing_package(package: str, command: str, purpose: str) -> UsageError:

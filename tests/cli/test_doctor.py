@@ -56,7 +56,7 @@ class TestDiagnosis:
         assert "the driver sees 2 GPUs, torch sees none: install a torch build for this driver" in found.doubts
 
     def test_what_is_missing_comes_with_its_command(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(diagnosis.importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
         found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine())
         assert "jinja2, for the HTML report: pip install jinja2" in found.missing
         assert found.can_train == []

@@ -170,14 +170,14 @@ class TestLaunch:
         several = nemo.LAUNCHER.launch(resolve()[0]).argv
         assert several[1:5] == ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=8")
         one = nemo.LAUNCHER.launch(resolve(num_gpus=1, scale="quarter")[0]).argv
-        assert one[1:3] == ("-m", nemo.MODULE)
+        assert one[1:3] == ("-m", nemo.LAUNCHER.program)
 
     def test_its_options_are_the_request(self):
         request, _ = resolve(
             settings=("optim.config.lr=1e-4", "trainer.log_every_n_steps=1"), data="tokens", label="a b"
         )
         argv = nemo.LAUNCHER.launch(request).argv
-        assert Request.from_arguments(argv[argv.index(nemo.MODULE) + 1 :]) == request
+        assert Request.from_arguments(argv[argv.index(nemo.LAUNCHER.program) + 1 :]) == request
 
     def test_the_allocator_unless_it_is_set(self, monkeypatch):
         monkeypatch.delenv(nemo.ALLOCATOR, raising=False)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
 
-from tprimat.errors import INSTALL, UsageError, missing_package
+from tprimat.errors import INSTALL, UsageError, lacking, missing_package
 from tprimat.frameworks.framework import REQUIRED, Framework
 from tprimat.results.run import Platform
 from tprimat.text import suggestion
@@ -69,8 +69,7 @@ def several(name: str | None) -> tuple[str, ...] | None:
 
 def none_can_train(reasons: str) -> UsageError:
     """Return the error if no framework can train: missing packages, if those are what to do something about."""
-    absent = [package for package in REQUIRED if importlib.util.find_spec(package) is None]
-    if absent:
+    if absent := lacking(*REQUIRED):
         return missing_package(absent[0], INSTALL, "training")
     return UsageError(reasons, heading="no-framework")
 

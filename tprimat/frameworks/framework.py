@@ -5,14 +5,13 @@ from __future__ import annotations
 import abc
 import dataclasses
 import importlib
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol
 
 from tprimat.catalog import models
 from tprimat.catalog.models import Model
-from tprimat.errors import INSTALL
+from tprimat.errors import INSTALL, lacking
 from tprimat.frameworks.request import (
     RECOMPUTATION,
     AnyRequest,
@@ -178,8 +177,7 @@ class Framework:
 
     def unavailable(self) -> str | None:
         """Return why it can't run here and what to do; None if it can. Imports no torch."""
-        missing = [package for package in self.packages if importlib.util.find_spec(package) is None]
-        if missing:
+        if missing := lacking(*self.packages):
             further = [package for package in missing if package not in REQUIRED]
             commands = [INSTALL] if len(further) < len(missing) else []
             commands += [f"pip install {' '.join(further)}"] if further else []

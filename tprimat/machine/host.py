@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import importlib.util
 import io
 import math
 import os
@@ -85,6 +86,12 @@ def installed_version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def package_folders(name: str) -> list[Path]:
+    """Return the directories of a package; none if it isn't installed. Imports nothing."""
+    spec = importlib.util.find_spec(name)
+    return [Path(folder) for folder in (spec and spec.submodule_search_locations) or ()]
 
 
 def vendor_library(name: str) -> Any | None:

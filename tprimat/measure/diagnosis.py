@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import importlib.util
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tprimat import units
+from tprimat.errors import lacking
 from tprimat.frameworks import FRAMEWORKS
 from tprimat.machine import amd, nvidia, platforms, torch_build
 from tprimat.machine import host as hosts
@@ -63,13 +63,12 @@ def diagnose(output: Path, host: Host | None = None, machine: Machine | None = N
     analyses_only = not gpus and torch_build.NOT_INSTALLED in doubts
     if analyses_only:
         doubts.remove(torch_build.NOT_INSTALLED)
-    missing = {package: purpose for package, purpose in REPORTS.items() if importlib.util.find_spec(package) is None}
     return Diagnosis(
         facts=_facts(host, machine, free, where),
         gpus=gpus,
         can_train=[name for name, reason in reasons.items() if reason is None],
         cannot_train={name: reason for name, reason in reasons.items() if reason is not None},
-        missing=[f"{package}, for {purpose}: pip install {package}" for package, purpose in missing.items()],
+        missing=[f"{package}, for {REPORTS[package]}: pip install {package}" for package in lacking(*REPORTS)],
         doubts=doubts,
         analyses_only=analyses_only,
     )

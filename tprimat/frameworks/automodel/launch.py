@@ -5,13 +5,10 @@ Nothing here imports Automodel, which takes tens of seconds: training.py does, i
 
 from __future__ import annotations
 
-import importlib.util
-
+from tprimat.errors import lacking
 from tprimat.frameworks import resolve
 from tprimat.frameworks.loops import launch as loops
-from tprimat.frameworks.request import Launch, Request
-
-MODULE = "tprimat.frameworks.automodel.training"
+from tprimat.frameworks.request import Request
 
 CONTAINER = "nvcr.io/nvidia/nemo-automodel:26.06.00"
 
@@ -40,16 +37,13 @@ class Automodel(loops.Loop[Request]):
 
     plans_anywhere = True
     resolver = Resolver
+    program = "tprimat.frameworks.automodel.training"
 
     def unavailable(self) -> str | None:
         """Return why it can't train here and what to do; None if it can."""
-        if importlib.util.find_spec("nemo_automodel") is None:
+        if lacking("nemo_automodel"):
             return f"NeMo Automodel isn't installed: run in {CONTAINER}, or pip install nemo_automodel"
         return None
-
-    def launch(self, request: Request) -> Launch:
-        """Return the command for a request."""
-        return loops.command(MODULE, request)
 
 
 LAUNCHER = Automodel()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tprimat.errors import UsageError
 from tprimat.frameworks import resolve
-from tprimat.frameworks.loops.launch import Loop, command
-from tprimat.frameworks.request import Launch, Request
+from tprimat.frameworks.loops.launch import Loop
+from tprimat.frameworks.request import Request
 
 COMPILERS = ("c++", "g++", "clang++")
 
@@ -52,12 +52,9 @@ class DeepSpeed(Loop[Request]):
 
     resolver = Resolver
 
-    def launch(self, request: Request) -> Launch:
-        """Return the command for a request."""
-        environment = {"PATH": _path()}
-        if request.platform == "cpu":
-            environment["DS_ACCELERATOR"] = "cpu"
-        return command("tprimat.frameworks.deepspeed.loop", request, environment)
+    def variables(self, request: Request) -> dict[str, str]:
+        """Return where its programs are, and what it computes on."""
+        return {"PATH": _path()} | ({"DS_ACCELERATOR": "cpu"} if request.platform == "cpu" else {})
 
 
 LAUNCHER = DeepSpeed()

@@ -21,8 +21,8 @@ from tprimat.frameworks.encdec import shards
 from tprimat.frameworks.encdec.pairs import Pairs
 from tprimat.frameworks.encdec.request import FRAMEWORK, MODEL, EncDecRequest, RequestedEncDec, Settings, refused
 from tprimat.frameworks.framework import OUR_PAIRS, Framework
-from tprimat.frameworks.loops.launch import Loop, command, cores
-from tprimat.frameworks.request import Device, Launch, Request
+from tprimat.frameworks.loops.launch import Loop, cores
+from tprimat.frameworks.request import Device, Request
 from tprimat.frameworks.resolve import check_memory
 from tprimat.frameworks.scales import BYTES_PER_PARAMETER
 from tprimat.results.run import ModelConfig, Run
@@ -34,7 +34,6 @@ ENCDEC = Framework(FRAMEWORK, models=(MODEL,), data=OUR_PAIRS, room="encdec")
 
 ENCODER_DECODER = Model(MODEL, "encoder-decoder", ModelConfig(), architecture="Transformer")
 
-MODULE = "tprimat.frameworks.encdec.loop"
 FULL_BYTES = 30e9
 
 SAMPLES_ON_GPU = 65_536
@@ -133,9 +132,7 @@ def resolve_config(
 class EncDec(Loop[EncDecRequest]):
     """A loop of ours whose data may be on disk."""
 
-    def launch(self, request: EncDecRequest) -> Launch:
-        """Return the command for a request."""
-        return command(MODULE, request)
+    program = "tprimat.frameworks.encdec.loop"
 
     def prepare(self, request: EncDecRequest, say: Callable[[str], None]) -> EncDecRequest:
         """Write or check the data on disk, unless that was done. Raises UsageError."""

@@ -38,13 +38,23 @@ ENVIRONMENT = {
 
 
 class Loop(Launcher[AnyRequest]):
-    """A training by a program of ours: as a rule loop.py of the framework's directory."""
+    """A training by a program of ours.
+
+    Attributes:
+        program: its module; "" for loop.py of the framework's directory.
+    """
 
     resolver: type[Choices] = Resolver
+    program = ""
 
     def launch(self, request: AnyRequest) -> Launch:
         """Return the command for a request."""
-        return command(f"tprimat.frameworks.{request.framework.partition('-')[0]}.loop", request)
+        program = self.program or f"tprimat.frameworks.{request.framework.partition('-')[0]}.loop"
+        return command(program, request, self.variables(request))
+
+    def variables(self, request: AnyRequest) -> Mapping[str, str]:
+        """Return the variables that a training has beyond those of all."""
+        return {}
 
     def result_name(self, request: AnyRequest) -> str:
         """Return the name of the result file, as far as it is known before the training."""

@@ -6,20 +6,17 @@ Nothing here imports Megatron-Bridge, which takes tens of seconds: training.py d
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 from pathlib import Path
 
-from tprimat.errors import UsageError
+from tprimat.errors import UsageError, lacking
 from tprimat.frameworks.loops import launch as loops
 from tprimat.frameworks.megatron_bridge.defaults import GENERAL, HUB, PERFORMANCE
 from tprimat.frameworks.nemo import resolve as nemo
 from tprimat.frameworks.nemo.defaults import PERFORMANCE as FOR_SPEED
 from tprimat.frameworks.nemo.defaults import Defaults
-from tprimat.frameworks.request import Launch, Request
-from tprimat.machine.host import installed_version
+from tprimat.frameworks.request import Request
+from tprimat.machine.host import installed_version, package_folders
 from tprimat.results.run import ModelConfig
-
-MODULE = "tprimat.frameworks.megatron_bridge.training"
 
 RECIPES = "perf_recipes/llama"
 """A directory of 0.6.0, the first release whose performance recipes are part of the package."""
@@ -74,28 +71,26 @@ class MegatronBridge(loops.Loop[Request]):
 
     plans_anywhere = True
     profiles = True
+    program = "tprimat.frameworks.megatron_bridge.training"
     start_s = 60 * nemo.START_MINUTES
     resolver = Resolver
 
     def unavailable(self) -> str | None:
         """Return why Megatron-Bridge can't train here and what to do; None if it can."""
         # Looked up by its directory: to ask for megatron.bridge itself would fail if there is no megatron.
-        megatron = importlib.util.find_spec("megatron")
-        folders = [Path(folder) / "bridge" for folder in (megatron and megatron.submodule_search_locations) or ()]
+        folders = (folder / "bridge" for folder in package_folders("megatron"))
         folder = next((folder for folder in folders if folder.is_dir()), None)
         if folder is None:
             return f"Megatron-Bridge isn't installed: {_INSTALL}"
         named = f"Megatron-Bridge {installed_version('megatron-bridge') or ''}".rstrip()
         if not (folder / RECIPES).is_dir():
             return f"{named} has no performance recipes, 0.6.0 is the first with them: {_INSTALL}"
-        needed = ("torch", "transformers", "transformer_engine")
-        missing = [package for package in needed if importlib.util.find_spec(package) is None]
+        missing = lacking("torch", "transformers", "transformer_engine")
         return f"{named} lacks {', '.join(missing)}: {_INSTALL}" if missing else None
 
-    def launch(self, request: Request) -> Launch:
-        """Return the command for a request; the process itself sets the recipe's variables before it trains."""
-        hub = str(hub_folder(request))
-        return loops.command(MODULE, request, {"HF_HUB_CACHE": hub, "MEGATRON_CONFIG_LOCK_DIR": hub})
+    def variables(self, request: Request) -> dict[str, str]:
+        """Return where its model is found; the process itself sets the recipe's variables before it trains."""
+        return dict.fromkeys(("HF_HUB_CACHE", "MEGATRON_CONFIG_LOCK_DIR"), str(hub_folder(request)))
 
 
 LAUNCHER = MegatronBridge()

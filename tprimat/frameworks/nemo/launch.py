@@ -6,16 +6,13 @@ under torchrun. Nothing here imports NeMo, which takes some twenty seconds.
 
 from __future__ import annotations
 
-import importlib.util
 import os
-from pathlib import Path
 
+from tprimat.errors import lacking
 from tprimat.frameworks.loops import launch as loops
 from tprimat.frameworks.nemo.resolve import START_MINUTES, Resolver
-from tprimat.frameworks.request import Launch, Request
-from tprimat.machine.host import installed_version
-
-MODULE = "tprimat.frameworks.nemo.training"
+from tprimat.frameworks.request import Request
+from tprimat.machine.host import installed_version, package_folders
 
 ALLOCATOR, ALSO_ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 SEGMENTS = "expandable_segments:True"
@@ -52,34 +49,31 @@ class Nemo(loops.Loop[Request]):
 
     plans_anywhere = True
     profiles = True
+    program = "tprimat.frameworks.nemo.training"
     start_s = 60 * START_MINUTES
     resolver = Resolver
 
     def unavailable(self) -> str | None:
         """Return why NeMo can't train here and what to do; None if it can."""
-        spec = importlib.util.find_spec("nemo")
-        if spec is None:
+        if lacking("nemo"):
             return f"NeMo isn't installed: {_INSTALL}"
         named = f"NeMo {installed_version('nemo_toolkit') or ''}".rstrip()
-        folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
-        if not any((folder / "collections" / "llm" / "recipes").is_dir() for folder in folders):
+        if not any((folder / "collections" / "llm" / "recipes").is_dir() for folder in package_folders("nemo")):
             return f"{named} has no recipes for language models, which 2.7.3 was the last to have: {_INSTALL}"
-        needed = ("nemo_run", "modelopt", "megatron", "lightning")
-        missing = [package for package in needed if importlib.util.find_spec(package) is None]
+        missing = lacking("nemo_run", "modelopt", "megatron", "lightning")
         if missing:
             # Without modelopt NeMo drops its recipes with a line in the log.
             brings = "pip install -r requirements-nemo.txt"
             return f"{named} lacks {', '.join(missing)}, without which it has no recipes: {brings}"
-        megatron = importlib.util.find_spec("megatron")
-        sources = [Path(folder) / OPTIMIZER for folder in (megatron and megatron.submodule_search_locations) or ()]
+        sources = [folder / OPTIMIZER for folder in package_folders("megatron")]
         if any(source.is_file() and PASSED not in source.read_text(encoding="utf-8") for source in sources):
             core = f"Megatron Core {installed_version('megatron-core') or ''}".rstrip()
             return f"{named} cannot train with {core}; 0.15.3 is the last that it can: {_INSTALL}"
         return None
 
-    def launch(self, request: Request) -> Launch:
-        """Return the command for a request."""
-        return loops.command(MODULE, request, environment(request))
+    def variables(self, request: Request) -> dict[str, str]:
+        """Return the variables of NeMo's training."""
+        return environment(request)
 
 
 LAUNCHER = Nemo()
