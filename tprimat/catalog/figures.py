@@ -295,7 +295,7 @@ def _card(lines: Sequence[str]) -> Iterator[Figure]:
 
 def _of_text(text: str) -> dict[str, Any]:
     """Return GPUs, batch and length as a card's command and sentences state them."""
-    found: dict[str, Any] = {}
+    found = {}
     if nodes := re.search(r"--nodes (\d+) --gpus-per-node (\d+)", text):
         found["gpus"] = _number(nodes[1]) * _number(nodes[2])
     if batch := re.search(r"GBS/MBS (\d+)", text):

@@ -18,7 +18,6 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops.recipe import shape_of
 from tprimat.frameworks.request import DEFAULT, EMBEDDED, TUNE, Device, Request, RequestedConfig
-from tprimat.results.fields import FieldValues
 from tprimat.settings.rows import DIVISION, SETTINGS
 
 Setting = Mapping[str, str | int | bool]
@@ -93,14 +92,14 @@ def space_of(
     if micro_batches:
         knobs["micro_batch_size"] = tuple(micro_batches)
     knobs = {knob: values for knob, values in knobs.items() if len(values) > 1}
-    work: FieldValues = {"global_batch_size": default.global_batch_size, "sequence_length": default.sequence_length}
+    work = {"global_batch_size": default.global_batch_size, "sequence_length": default.sequence_length}
     origins = {**dict.fromkeys(work, DEFAULT), **dict.fromkeys((*knobs, "label"), TUNE), **(default.origins or {})}
     fixed = requested.but(**work, origins=origins)
     found = []
     excluded = {}
     for values in itertools.product(*knobs.values()):
         setting = dict(zip(knobs, values, strict=True))
-        changes: FieldValues = {**setting, "label": name_of(setting)}
+        changes = {**setting, "label": name_of(setting)}
         asked = fixed.but(**changes)
         try:
             request, _ = framework.resolve_config(model, asked, device, output_dir)

@@ -101,7 +101,7 @@ def _devices(torch: Any, stack: SoftwareStack, host: Host) -> tuple[tuple[Device
         signs = signs_of_gpus(stack, host)
         return (), _why_no_gpu(torch, stack, signs, host), _has_gpu(stack, signs, host)
     failure = None
-    properties: list[Any] = []
+    properties = []
     with python_warnings.catch_warnings(record=True) as torch_warnings:
         python_warnings.simplefilter("always")
         try:

@@ -117,7 +117,7 @@ class ProcessGroup:
 
     def _start(self, argv: Sequence[str], env: Environ, cwd: Path, grace_period_s: float) -> subprocess.Popen[bytes]:
         shell = shutil.which("sh") if os.name == "posix" else None
-        stdin: int = subprocess.DEVNULL
+        stdin = subprocess.DEVNULL
         if shell is not None:
             pipe, self._watchdog = os.pipe()
             try:

@@ -195,7 +195,7 @@ def _resolved(
         precisions = options.precision or (requested.precision,)
         sizes = options.micro_batch_size or (requested.micro_batch_size,)
         for precision, micro in itertools.product(precisions, sizes):
-            swept: FieldValues = {"precision": precision} if len(precisions) > 1 else {}
+            swept = {"precision": precision} if len(precisions) > 1 else {}
             swept |= {"micro_batch_size": micro} if len(sizes) > 1 else {}
             label = "-".join(filter(None, (requested.label, search_space.name_of(swept))))
             config = requested.but(precision=precision, micro_batch_size=micro, label=label or None)
@@ -249,7 +249,7 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
         raise UsageError(
             f"--framework {options.framework}: 'all' cannot be combined with other names", heading="wrong-usage"
         )
-    notes: list[str] = []
+    notes = []
     plans = []
     if everything:
         reasons = {framework: framework.unavailable() for framework in frameworks.FRAMEWORKS}

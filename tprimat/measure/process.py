@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from tprimat.files import unwritable
 from tprimat.frameworks.request import Launch
@@ -92,7 +91,7 @@ def run(
 def _count_signals() -> Iterator[list[int]]:
     """Collect termination signals to this process instead of letting them kill it."""
     signals = []
-    previous: dict[int, Any] = {}
+    previous = {}
     if threading.current_thread() is threading.main_thread():
         for number in (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")):
             # A program started with nohup ignores the hang-up, and is to go on doing so.

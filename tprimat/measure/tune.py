@@ -11,7 +11,7 @@ import os
 import shlex
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -347,7 +347,7 @@ def _time(trial: Trial) -> float:
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
     """Keep what a trial's session prints to its log: that a setting fails is an answer."""
-    encoder: Callable[[], Any] | None = console.current().encoder
+    encoder = console.current().encoder
     with contextlib.redirect_stderr(io.StringIO()), console.capture_output(Verbosity.QUIET, encoder or (lambda: None)):
         yield
 

@@ -220,7 +220,7 @@ def _rows(record: Record, tables: Mapping[str, Any]) -> list[Row]:
 
 
 def _grouped(rows: Iterable[Row], name: str) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = defaultdict(list)
+    found = defaultdict(list)
     for row in rows:
         found[getattr(row, name)["page"]].append(row)
     return found

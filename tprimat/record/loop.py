@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -163,7 +163,7 @@ class LoopRecorder(Benchmark):
                 hint="call it within `with record(…) as recorder:`",
             )
         values = recording.values
-        losses: Sequence[Any] = loss if isinstance(loss, (list, tuple)) else [] if loss is None else [loss]
+        losses = loss if isinstance(loss, (list, tuple)) else [] if loss is None else [loss]
         kept = [values.take(LOSS, each) for each in losses]
         rate = None if learning_rate is None else float(learning_rate)
         recording.step_end(recording.step + window, values.of(kept, values.take(NORM, grad_norm)), rate)

@@ -141,7 +141,7 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
 
 def overrides(arguments: Sequence[str]) -> Parameters:
     """Return the parameters that a command line sets: --name value, --name=value, name=value, --flag."""
-    parameters: Parameters = {}
+    parameters = {}
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
@@ -170,7 +170,7 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         # The tokenizer will state the vocabulary: of the model of this name, if the widths are its own.
         completed = msgspec.structs.replace(shape, vocab_size=meant.shape.vocab_size)
         shape = completed if models.with_shape(completed) is meant else shape
-    switches: Parameters = megatron_setup.switches(stated)
+    switches = megatron_setup.switches(stated)
     if configuration.framework == torchtitan.NAME:
         # Its models have no sizes in the configuration, but a flavor.
         shape = meant.shape if meant is not None else shape
