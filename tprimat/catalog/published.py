@@ -41,25 +41,23 @@ _TASKS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Published:
-    """A training figure that somebody publishes.
+class Speed:
+    """How fast a setup trains, as far as whoever publishes it says: empty or None for what they don't say.
 
     Attributes:
         gpu: key of a row of gpus.csv, or what the publisher prints.
-        model: as in a result, or what the publisher prints.
+        model: key of a model of the catalog, or what the publisher prints.
         task: pretrain, sft, lora or rl.
-        precision: as in a result: fp8 and mxfp8 are two; empty if they don't say, as with every field below.
-        date: of the value: a day, a month or a year.
-        tokens_per_second_per_gpu: over all runs; `run_rates` has that of each run, with spaces between.
-        samples_per_second: of all GPUs together.
-        time_to_target_seconds: until the quality that `target` names, after `samples_to_target`.
-        num_runs, failed_runs: that were counted, and those of them that missed the target.
+        precision: as in a result: fp8 and mxfp8 are two.
+        framework: what trained, as results name it; with `version` the software.
         system: what a submitter calls the machine.
-        audit: consistent with what is printed beside it, by our formula or a "convention" that explains the difference;
-            unchecked without a second figure; a "contradiction" between what is printed, or rejected for the reason: no
-            reference then.
-        correction: what a rejected row should say, if that is known.
-        source: file or directory, commit and line.
+        date: of the value: a day, a month or a year.
+        tokens_per_second_per_gpu: over all runs; None for a speed in samples, or a time to a target alone.
+        samples_per_second: of all GPUs together.
+        printed_tflops_per_gpu: as the publisher prints it, by whatever formula.
+        time_to_target_seconds: training until the quality that `target` or the note names.
+        reason: why a value contradicts itself or is rejected.
+        source: repository, path, commit and line, or the result file.
     """
 
     publisher: str
@@ -70,6 +68,34 @@ class Published:
     sequence_length: int | None = None
     num_gpus: int | None = None
     global_batch_size: int | None = None
+    framework: str = ""
+    version: str = ""
+    system: str = ""
+    date: str = ""
+    tokens_per_second_per_gpu: float | None = None
+    samples_per_second: float | None = None
+    printed_tflops_per_gpu: float | None = None
+    time_to_target_seconds: float | None = None
+    target: str = ""
+    reason: str = ""
+    note: str = ""
+    source: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Published(Speed):
+    """A training figure that somebody publishes.
+
+    Attributes:
+        run_rates: the speed of each run, tokens/s/GPU, with spaces between.
+        samples_to_target: after which the target is reached.
+        num_runs, failed_runs: that were counted, and those of them that missed the target.
+        audit: consistent with what is printed beside it, by our formula or a "convention" that explains the difference;
+            unchecked without a second figure; a "contradiction" between what is printed, or rejected for the reason: no
+            reference then.
+        correction: what a rejected row should say, if that is known.
+    """
+
     packing: bool | None = None
     micro_batch_size: int | None = None
     tensor_model_parallel_size: int | None = None
@@ -77,25 +103,13 @@ class Published:
     context_parallel_size: int | None = None
     virtual_pipeline_size: int | None = None
     expert_model_parallel_size: int | None = None
-    tokens_per_second_per_gpu: float | None = None
     run_rates: str = ""
-    samples_per_second: float | None = None
     step_time_seconds: float | None = None
-    printed_tflops_per_gpu: float | None = None
-    time_to_target_seconds: float | None = None
-    target: str = ""
     samples_to_target: float | None = None
     num_runs: int | None = None
     failed_runs: int | None = None
-    system: str = ""
-    framework: str = ""
-    version: str = ""
-    date: str = ""
     audit: str = ""
-    reason: str = ""
     correction: str = ""
-    note: str = ""
-    source: str
 
     @property
     def rates(self) -> tuple[float, ...]:

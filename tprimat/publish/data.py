@@ -19,7 +19,7 @@ from tprimat import __version__
 from tprimat.catalog import gpus as hardware
 from tprimat.catalog import models
 from tprimat.files import write_output
-from tprimat.publish.record import Change, Point, PointPair, Record
+from tprimat.publish.record import COLUMNS, Change, Point, PointPair, Record
 from tprimat.report.plot.colors import colors_of_gpus
 from tprimat.report.steps import no_formula
 from tprimat.results.fields import JsonObject
@@ -29,8 +29,7 @@ SCHEMA_VERSION = 1
 DIGITS = 6
 """Significant digits of ratios."""
 
-_FIELDS = tuple(field.name for field in dataclasses.fields(Point))
-_IDENTITY = (*_FIELDS[: _FIELDS.index("clock")], "note", "source")
+_IDENTITY = (*COLUMNS[: COLUMNS.index("clock")], "note", "source")
 _ROUND = re.compile(r"mlcommons/training_results_(v\d+(?:\.\d+)*)")
 UNKNOWN = "not stated"
 
@@ -51,7 +50,7 @@ def values(record: Record, made: str) -> JsonObject:
 
     `made` is the day, YYYY-MM-DD; `newest` the date of the newest point, `mlperf_rounds` those that the record has.
     """
-    columns = {name: [_finite(getattr(point, name)) for point in record.points] for name in _FIELDS}
+    columns = {name: [_finite(getattr(point, name)) for point in record.points] for name in COLUMNS}
     columns["source_key"] = [source_key(point) for point in record.points]
     columns["id"] = _ids(record.points)
     rounds = {found[1] for key in columns["source_key"] if (found := _ROUND.fullmatch(key))}
@@ -136,9 +135,9 @@ def csv_of(record: Record) -> bytes:
     """Return the points as CSV with a header; what is unknown is empty, and rates have spaces between."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_FIELDS)
+    writer.writerow(COLUMNS)
     for point in record.points:
-        cells = (_finite(getattr(point, name)) for name in _FIELDS)
+        cells = (_finite(getattr(point, name)) for name in COLUMNS)
         writer.writerow(" ".join(map(str, cell)) if isinstance(cell, tuple) else no_formula(cell) for cell in cells)
     return text.getvalue().encode()
 
@@ -147,7 +146,8 @@ def schema_of() -> JsonObject:
     """Return the JSON schema of record.json, from the types of the record."""
     # Of types that are only known here, for mypy no types.
     array, row, table = (typing.cast(Any, kind) for kind in (list, tuple, dict))
-    columns = [(name, array[hint]) for name, hint in typing.get_type_hints(Point).items()]
+    hints = typing.get_type_hints(Point)
+    columns = [(name, array[hints[name]]) for name in COLUMNS]
     pairs, changes = (array[row[tuple(typing.get_type_hints(kind).values())]] for kind in (PointPair, Change))
     named = [("title", str), ("page", str)]
     about, gpu = _struct("About", named), _struct("Gpu", [*named, ("vendor", str), ("color", str), ("dark", str)])

@@ -17,7 +17,7 @@ from tprimat.analysis.flops import ADAPTERS, flops_per_token, model_shape
 from tprimat.analysis.summary import rounding_variance
 from tprimat.catalog import gpus as hardware
 from tprimat.catalog import models, published
-from tprimat.catalog.published import Published
+from tprimat.catalog.published import Published, Speed
 from tprimat.compare import Loaded, SystemResult, systems_of, title_of
 from tprimat.compare.caveats import caveats, incomplete_text
 from tprimat.compare.result import DOUBTFUL_SPREAD, RATE
@@ -101,9 +101,14 @@ def _of_row(row: Published) -> Evidence | None:
     if not any((speed, row.samples_per_second, row.time_to_target_seconds, row.printed_tflops_per_gpu)):
         return None
     low, high = _bounds(row.rates)
+    stated = {field.name: getattr(row, field.name) for field in dataclasses.fields(Speed)}
+    computed = {
+        "tokens_per_second_per_gpu": speed,
+        "reason": "; ".join(filter(None, (row.reason, row.correction))),
+        "note": "; ".join(filter(None, (row.note, how))),
+    }
     point = Point(
-        **{name: getattr(row, name) for name in _COPIED},
-        tokens_per_second_per_gpu=speed,
+        **stated | computed,
         tflops_per_gpu=round_figure(_tflops(row, speed)),
         configuration=_configuration(row),
         work=", ".join(_WORK.findall(row.note)),
@@ -112,15 +117,9 @@ def _of_row(row: Published) -> Evidence | None:
         high=high,
         clock="blocks" if _is_from_logs(row) else "",
         mark=_mark(row),
-        reason="; ".join(filter(None, (row.reason, row.correction))),
-        note="; ".join(filter(None, (row.note, how))),
         url=address(row.source),
     )
     return Evidence(point)
-
-
-_COPIED = {field.name for field in dataclasses.fields(Published)} & {field.name for field in dataclasses.fields(Point)}
-_COPIED -= {"tokens_per_second_per_gpu", "reason", "note"}
 
 
 def _speed(row: Published) -> tuple[float | None, str]:
