@@ -33,6 +33,7 @@ from tprimat.catalog import gpus, models
 from tprimat.checks.corrections import KNOWN_CONFIGURATIONS
 from tprimat.cli import COMMANDS
 from tprimat.cli.options import benchmark
+from tprimat.errors import ExitStatus
 from tprimat.frameworks import FRAMEWORKS, GROUPS, defaults, primus, roofline, scales
 from tprimat.frameworks.nemo import defaults as nemo_defaults
 from tprimat.frameworks.nemo.resolve import LIKELY_MFU
@@ -277,7 +278,7 @@ class FirstCommand:
             ]
             sizes = ("global_batch_size", "micro_batch_size", "sequence_length")
             known_sizes = {name: getattr(known, name) for name in sizes}
-            wanted = dataclasses.replace(wanted, scale=scales.FULL, precision=primus.DEFAULT_PRECISION, **known_sizes)
+            wanted = wanted.but(scale=scales.FULL, precision=primus.DEFAULT_PRECISION, **known_sizes)
             chosen = frameworks.by_name("lightning")
         return chosen.resolve_config(chosen.models[0], wanted, self.device, Path())[0]
 
@@ -465,16 +466,16 @@ All commands use the same exit statuses:
 
 | status | meaning |
 |---:|---|
-| 0 | success |
-| 1 | slower than allowed (`--baseline`, `watch --max-slowdown`), or a device slower than the others (`preflight`) |
-| 2 | wrong usage, or a named input could not be read |
-| 3 | not comparable |
-| 4 | the comparison would rest on an implausible result |
-| 5 | a training failed or was interrupted |
-| 6 | inconclusive (only with `--fail-on-inconclusive` or `watch --until-ci`), or not over yet (`collect`) |
-| 70 | internal error: one line, and a file with the traceback |
+| {OK} | success |
+| {SLOWER} | slower than allowed (`--baseline`, `watch --max-slowdown`), or a device slower than the others (`preflight`) |
+| {USAGE} | wrong usage, or a named input could not be read |
+| {NOT_COMPARABLE} | not comparable |
+| {IMPLAUSIBLE} | the comparison would rest on an implausible result |
+| {TRAINING_FAILED} | a training failed or was interrupted |
+| {INCONCLUSIVE} | inconclusive (only with `--fail-on-inconclusive` or `watch --until-ci`), or not over yet (`collect`) |
+| {INTERNAL_ERROR} | internal error: one line, and a file with the traceback |
 
-Where several apply, the first of 70, 2, 5, 4, 3, 1, 6 decides. An error names its section of
+Where several apply, the first of {order} decides. An error names its section of
 [troubleshooting](troubleshooting.md), or the `--help` that lists the options.
 
 ## Output options
@@ -487,7 +488,7 @@ Every command accepts one of three options:
 
 Errors go to standard error; with `--quiet`, so do warnings about a measurement. After a usage error, standard output is
 empty.
-"""
+"""  # noqa: E501 - a row of a table is one line
 
 
 class _Captured(BaseException):
@@ -496,7 +497,8 @@ class _Captured(BaseException):
 
 def commands_page() -> str:
     """Return docs/commands.md: every command with its options, from the programs themselves."""
-    lines = [COMMANDS_HEAD]
+    order = ", ".join(str(int(status)) for status in ExitStatus if status)
+    lines = [COMMANDS_HEAD.format_map({**ExitStatus.__members__, "order": order})]
     for name, text in COMMANDS.items():
         parser = _parser_of(name)
         lines += [f"## {name}\n", f"{text[0].upper()}{text[1:]}.\n"]

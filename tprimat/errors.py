@@ -21,24 +21,21 @@ SELF_EVIDENT = "wrong-usage"
 
 
 class ExitStatus(enum.IntEnum):
-    """How a command ended, for its caller."""
+    """How a command ended, for its caller; the most severe first. Helps and docs name them by these rows."""
 
-    OK = 0
-    SLOWER = 1
-    USAGE = 2
-    NOT_COMPARABLE = 3
-    IMPLAUSIBLE = 4
-    TRAINING_FAILED = 5
-    INCONCLUSIVE = 6
     INTERNAL_ERROR = 70
-
-
-_MOST_SEVERE_FIRST = tuple(map(ExitStatus, (70, 2, 5, 4, 3, 1, 6, 0)))
+    USAGE = 2
+    TRAINING_FAILED = 5
+    IMPLAUSIBLE = 4
+    NOT_COMPARABLE = 3
+    SLOWER = 1
+    INCONCLUSIVE = 6
+    OK = 0
 
 
 def most_severe(statuses: Iterable[ExitStatus]) -> ExitStatus:
     """Return the most severe of several exit statuses; OK for none."""
-    return min(statuses, key=_MOST_SEVERE_FIRST.index, default=ExitStatus.OK)
+    return min(statuses, key=list(ExitStatus).index, default=ExitStatus.OK)
 
 
 class TensorPrimatError(Exception):

@@ -12,7 +12,7 @@ import textwrap
 from typing import Any, NoReturn
 
 from tprimat import __version__
-from tprimat.errors import UsageError
+from tprimat.errors import ExitStatus, UsageError
 from tprimat.text import suggestion
 
 OF_TRAININGS = {
@@ -50,13 +50,15 @@ class Parser(argparse.ArgumentParser):
         command: its name, for the usage line; replaced by the shell or Python script that calls it.
         hint: appended to the error message.
         passes: whether what follows -- is for another program; it is kept as `passed`.
-        settings: of argparse. Unless they say so, no option may be abbreviated.
+        settings: of argparse. Unless they say so, no option may be abbreviated. In the epilog the names of ExitStatus
+            stand in braces for their numbers.
     """
 
     def __init__(self, command: str, *, hint: str = "", passes: bool = False, **settings: Any) -> None:
         settings.setdefault("prog", os.environ.get("TPRIMAT_SCRIPT") or program(command))
         settings.setdefault("formatter_class", _Formatter)
         settings.setdefault("allow_abbrev", False)
+        settings["epilog"] = settings.get("epilog", "").format_map(ExitStatus.__members__)
         super().__init__(**settings)
         self.add_argument("--version", action="version", version=f"tprimat {__version__}", help="print the version")
         self._hint = f"{hint}; " if hint else ""

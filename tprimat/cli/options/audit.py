@@ -9,7 +9,8 @@ Columns are recognized by their headings: GPU, model, precision, sequence length
 tokens/s/GPU, TFLOP/s, MFU and others. tokens/s, step time, TFLOP/s and MFU are recomputed from each other and from the
 model's shape, and compared with the dense peak of the GPU and with the other rows. docs/audit.md explains the findings.
 
-Exit status: 0 no contradiction, 2 wrong usage, or a file without results, 4 a row can't be right as printed.
+Exit status: {OK} no contradiction, {USAGE} wrong usage, or a file without results, {IMPLAUSIBLE} a row can't be
+right as printed.
 """
 
 

@@ -55,8 +55,8 @@ EPILOG = """\
 NeMo presets, which set what no option sets:
 {presets}
 
-Exit status: 0 success, 2 wrong usage, 3 the --match result cannot be reproduced here, 5 a
-training failed or was interrupted. Results measured until then are kept.
+Exit status: {{OK}} success, {{USAGE}} wrong usage, {{NOT_COMPARABLE}} the --match result cannot be reproduced here,
+{{TRAINING_FAILED}} a training failed or was interrupted. Results measured until then are kept.
 """
 
 

@@ -6,8 +6,8 @@ from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options
 from tprimat.cli.options._training import add_output_dir
 
 EPILOG = """\
-Exit status: 0 all runs are complete, 2 wrong usage, 5 a training failed, or the job was cancelled, timed out or
-interrupted, 6 the job is queued or running.
+Exit status: {OK} all runs are complete, {USAGE} wrong usage, {TRAINING_FAILED} a training failed, or the job was
+cancelled, timed out or interrupted, {INCONCLUSIVE} the job is queued or running.
 """
 
 

@@ -33,8 +33,8 @@ Logs next to results of a training script are skipped, as it may have written th
 that includes them. Results for different models are compared separately. If a file that you pass cannot be read, that
 is an error; the others are still compared.
 
-exit status: 0 success, 1 regression, 2 wrong usage or an unreadable file, 3 not comparable,
-4 implausible results, 6 inconclusive check (with --fail-on-inconclusive)
+exit status: {OK} success, {SLOWER} regression, {USAGE} wrong usage or an unreadable file, {NOT_COMPARABLE} not
+comparable, {IMPLAUSIBLE} implausible results, {INCONCLUSIVE} inconclusive check (with --fail-on-inconclusive)
 """
 
 

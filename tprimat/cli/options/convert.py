@@ -17,7 +17,7 @@ EPILOG = """\
   import ./llama nemo_llama                     from a directory with config.json and weights
   export nemo_llama llama                       back
 
-Exit status: 0 success, 2 wrong usage, or the conversion cannot run here.
+Exit status: {OK} success, {USAGE} wrong usage, or the conversion cannot run here.
 """
 
 

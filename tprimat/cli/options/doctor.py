@@ -9,7 +9,7 @@ Check this machine: hardware, software, available frameworks, and how to install
 what is missing. Read-only.
 """
 
-EPILOG = "Exit status: 0 success, 2 wrong usage."
+EPILOG = "Exit status: {OK} success, {USAGE} wrong usage."
 
 
 def parser() -> Parser:

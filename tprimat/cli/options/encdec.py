@@ -34,7 +34,7 @@ EPILOG = """\
 With torchrun:
   torchrun --nproc_per_node=8 benchmark.py --batch-size 128 --epochs 5
 
-Exit status: 0 success, 2 wrong usage, 5 the training failed or was interrupted.
+Exit status: {OK} success, {USAGE} wrong usage, {TRAINING_FAILED} the training failed or was interrupted.
 """
 
 

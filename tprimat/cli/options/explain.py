@@ -8,7 +8,7 @@ EPILOG = """\
 A and B are profiler traces of PyTorch (.json, .json.gz), directories with one for each rank, or results with a trace.
 The parts of a step don't overlap and add up to it, so their differences add up to the difference of the steps.
 
-Exit status: 0 success, 2 wrong usage, or no trace in A or B, 3 different work.
+Exit status: {OK} success, {USAGE} wrong usage, or no trace in A or B, {NOT_COMPARABLE} different work.
 """
 
 

@@ -11,7 +11,7 @@ Values from the log win; options fill in missing values. An option that contradi
 an error; with --override the option is used and both values are recorded. Logs may be
 compressed (gzip, bzip2, xz, zstd), colored, duplicated or truncated.
 
-Exit status: 0 a result was written (even of a failed training), 2 wrong usage, or no training log found.
+Exit status: {OK} a result was written (even of a failed training), {USAGE} wrong usage, or no training log found.
 """
 
 

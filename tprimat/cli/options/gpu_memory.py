@@ -11,7 +11,8 @@ by process ID, never by name, and never those of other users.
 
 EPILOG = """\
 Uses nvidia-smi, amd-smi or rocm-smi. Sends SIGTERM first, SIGKILL if the process does not exit.
-Exit status: 0 success, 2 wrong usage or none of the tools is installed, 5 a process is still running.
+Exit status: {OK} success, {USAGE} wrong usage or none of the tools is installed, {TRAINING_FAILED} a process is
+still running.
 """
 
 

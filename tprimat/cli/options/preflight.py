@@ -14,8 +14,8 @@ of them. Results of later benchmarks in the same output directory include these 
 EPILOG = """\
 All GPUs are measured at once. On several machines, start it with torchrun:
   torchrun --nnodes 2 --nproc-per-node 8 ... -m tprimat preflight
-Exit status: 0 success, 1 a device is slower than the others, 2 wrong usage or no
-torch, 5 a measurement failed.
+Exit status: {OK} success, {SLOWER} a device is slower than the others, {USAGE} wrong usage or no
+torch, {TRAINING_FAILED} a measurement failed.
 """
 
 

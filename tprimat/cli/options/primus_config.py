@@ -17,8 +17,8 @@ differs from the configuration of a result.
 """
 
 EPILOG = """\
-Arguments after -- are passed to Primus. Exit status: 0 success (with --against: same
-configuration), 2 wrong usage or nothing readable, 3 a setting that affects speed differs.
+Arguments after -- are passed to Primus. Exit status: {OK} success (with --against: same
+configuration), {USAGE} wrong usage or nothing readable, {NOT_COMPARABLE} a setting that affects speed differs.
 """
 
 

@@ -12,7 +12,8 @@ Two models are fitted to the measured GPU counts: step time = a * batch / GPUs +
 and growing communication; and a straight line in log-log. In a backtest, each projects the largest measured GPU count
 from the smaller ones. The first model is used only if its error is smaller. docs/scaling.md lists the limits.
 
-Exit status: 0 projected, 2 wrong usage or an unreadable file, 3 no system was measured at two GPU counts.
+Exit status: {OK} projected, {USAGE} wrong usage or an unreadable file, {NOT_COMPARABLE} no system was measured at
+two GPU counts.
 """
 
 

@@ -9,7 +9,7 @@ The site needs no server and no network: open its index.html, or copy the direct
 published training results that come with TensorPrimat, each with its source and the outcome of its audit, and your
 results with confidence intervals. Names of hosts and users are replaced. docs/publish.md explains pages and data.
 
-Exit status: 0 site written, 2 wrong usage, an unreadable file or no results.
+Exit status: {OK} site written, {USAGE} wrong usage, an unreadable file or no results.
 """
 
 

@@ -12,8 +12,8 @@ Hugging Face Trainer, Axolotl, DeepSpeed, MLPerf and others, trainer_state.json,
 and MLflow, Lightning's metrics.csv, PyTorch profiler traces and TraceLens reports. Several files of the same run are
 merged; structured data wins over console logs.
 
-Exit status: 0 a result was written (even of a failed training), 2 wrong usage, a named file could not be read, or
-no training log was found.
+Exit status: {OK} a result was written (even of a failed training), {USAGE} wrong usage, a named file could not be
+read, or no training log was found.
 """
 
 

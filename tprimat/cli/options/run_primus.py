@@ -27,8 +27,8 @@ EPILOG = """\
 Environment: PRIMUS_PATH (default: /workspace/Primus), PRIMUS_CONFIG, TRAIN_ITERS, RUNS; and those of
 Primus: NNODES, NODE_RANK, GPUS_PER_NODE, MASTER_ADDR, MASTER_PORT, HF_TOKEN, HF_HOME, NCCL_*, ...
 
-Exit status: that of the training; 2 wrong usage or a failed check, 5 the training succeeded but logged
-no complete run.
+Exit status: that of the training; {USAGE} wrong usage or a failed check, {TRAINING_FAILED} the training succeeded
+but logged no complete run.
 """
 
 

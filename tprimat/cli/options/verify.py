@@ -12,10 +12,10 @@ Before publishing, verify also checks that values are plausible and consistent, 
 that every file is a result, a log, an environment or README.txt; all others are rejected. Nothing in the bundle is
 executed. Settings that the log doesn't state are listed. It can't detect a log that was invented.
 
-Exit status: 0 can be accepted, 2 wrong usage or no bundle, 4 not acceptable: a value differs or is impossible, a file
-was changed after it was packed or is not plain data, or a secret or name is left; 6 undecided: a log or the result of
-a log is missing, a run has no speed, or a value can't be checked, contradicts another or differs from the log by
---override.
+Exit status: {OK} can be accepted, {USAGE} wrong usage or no bundle, {IMPLAUSIBLE} not acceptable: a value differs
+or is impossible, a file was changed after it was packed or is not plain data, or a secret or name is left;
+{INCONCLUSIVE} undecided: a log or the result of a log is missing, a run has no speed, or a value can't be checked,
+contradicts another or differs from the log by --override.
 """
 
 

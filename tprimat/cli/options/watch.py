@@ -15,9 +15,9 @@ ends, the speed changes, the training stalls.
 The interval covers this run only: it is the uncertainty of this run's mean. Other runs of the same configuration may be
 outside it.
 
-Exit status: 0 the training is complete or the interval is narrow enough, 1 slower than --max-slowdown allows,
-2 wrong usage, 5 the training failed, was stopped, or stalled longer than --max-stall allows, 6 the training ended, or
-Ctrl-C was pressed, before the interval was narrow enough.
+Exit status: {OK} the training is complete or the interval is narrow enough, {SLOWER} slower than --max-slowdown
+allows, {USAGE} wrong usage, {TRAINING_FAILED} the training failed, was stopped, or stalled longer than --max-stall
+allows, {INCONCLUSIVE} the training ended, or Ctrl-C was pressed, before the interval was narrow enough.
 """
 
 
