@@ -8,8 +8,6 @@ import operator
 import re
 from collections.abc import Sequence
 
-import msgspec
-
 from tprimat.catalog import layers
 from tprimat.catalog.gpus import read_table
 from tprimat.errors import UsageError
@@ -24,7 +22,7 @@ class Model:
 
     Attributes:
         name: what a user types, and the last part of a result's name.
-        aliases: other names of the full-size model, words and numbers apart by hyphens; see `recognize`.
+        other_names: of the full-size model, with blanks between, words and numbers apart by hyphens; see `recognize`.
         shape: the full-size model.
         learned_positions: rows of a table of positions that is trained.
         tower_parameters: parameters of image and audio encoders, not in the shape.
@@ -36,14 +34,19 @@ class Model:
 
     name: str
     title: str
-    shape: ModelConfig
-    aliases: tuple[str, ...] = ()
+    shape: ModelConfig = dataclasses.field(default_factory=ModelConfig)
+    other_names: str = ""
     learned_positions: int = 0
     tower_parameters: int = 0
     architecture: str = ""
     settings: dict[str, object] = dataclasses.field(default_factory=dict)
     nemo_recipe: str = ""
     pretraining_tokens: float | None = None
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Names of the full-size model; its own is one unless it is a family's, which means this model to us alone."""
+        return (*(() if self.name in _TRAINED else (self.name,)), *self.other_names.split())
 
     @property
     def parameters(self) -> int:
@@ -60,32 +63,11 @@ _TRAINED: dict[str, dict[str, object]] = {
 """The models that benchmark.py trains, the first rows of models.csv, with their settings."""
 
 
-class _Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of models.csv besides the fields of its shape."""
-
-    name: str
-    title: str
-    aliases: str = ""
-    learned_positions: int = 0
-    tower_parameters: int = 0
-    architecture: str = ""
-    nemo_recipe: str = ""
-    pretraining_tokens: float | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """With its name, unless that is a family's, which means this model to us alone."""
-        return (*(() if self.name in _TRAINED else (self.name,)), *self.aliases.split())
-
-
 @functools.cache
 def models() -> tuple[Model, ...]:
     """Return all rows, those that benchmark.py trains first."""
-    rows = zip(read_table("models.csv", _Row), read_table("models.csv", ModelConfig), strict=True)
-    return tuple(
-        Model(shape=shape, settings=_TRAINED.get(row.name, {}), **msgspec.structs.asdict(row) | {"aliases": row.names})
-        for row, shape in rows
-    )
+    rows = zip(read_table("models.csv", Model), read_table("models.csv", ModelConfig), strict=True)
+    return tuple(dataclasses.replace(row, shape=shape, settings=_TRAINED.get(row.name, {})) for row, shape in rows)
 
 
 def trained() -> tuple[Model, ...]:
@@ -139,7 +121,7 @@ def suggested(name: str, known: Sequence[str], otherwise: str) -> str:
 
 def advice(name: str) -> str:
     """Return advice on a name that no model has; an empty text for one that a model has."""
-    if find(name) or recognize(name):
+    if named(name):
         return ""
     # The first alias of llama is llama-3.1-8b.
     return suggested(name, [model.aliases[0] for model in models()], "")
@@ -203,7 +185,7 @@ _SIZE = re.compile(r"(?:^|[\s_/-])(\d{1,4}(?:\.\d{1,3})?)(b|m)(\d?)(?![a-z0-9])"
 
 def denies(name: str | None, shape: ModelConfig) -> bool:
     """Return whether a shape is known not to be that of the model that a name means, or of the size that it says."""
-    row = find(name) or recognize(name or "")
+    row = named(name)
     count = parameters(shape)
     meant = stated_size(name or "") if row is None else row.parameters
     if row is not None:

@@ -60,21 +60,24 @@ class Peers:
             self._dist.destroy_process_group()
 
 
-def backend_of(torch: Any, device: Any) -> str:
+def backend_of(device: Any) -> str:
     """Return the name of the library that reduces on a device."""
+    import torch
+
     return "gloo" if device.type == "cpu" else "rccl" if torch.version.hip else "nccl"
 
 
-def all_reduce(torch: Any, peers: Peers, device: Any, sizes: Sequence[int], seconds: float) -> list[AllReduce]:
+def all_reduce(peers: Peers, device: Any, sizes: Sequence[int], seconds: float) -> list[AllReduce]:
     """Time all-reduces of fp32 sums over all processes, for about so many seconds each; to be called by all of them.
 
     Bus bandwidth is counted as nccl-tests counts it (NVIDIA/nccl-tests, doc/PERFORMANCE.md): what each link carries.
     """
+    import torch
     import torch.distributed as dist
 
     # RCCL answers to the name of NCCL.
     group = dist.new_group(backend="gloo" if device.type == "cpu" else "nccl")
-    count, clock = peers.process.world_size, clock_of(device, torch)
+    count, clock = peers.process.world_size, clock_of(device)
     reduced = []
     for size in sizes:
         values = torch.ones(size // 4, device=device)

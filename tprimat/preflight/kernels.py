@@ -21,19 +21,21 @@ class Kernel:
     shape: str | None = None
 
 
-def product(torch: Any, device: Any, precision: str, m: int, n: int, k: int) -> Kernel:
+def product(device: Any, precision: str, m: int, n: int, k: int) -> Kernel:
     """Return a matrix product of normally distributed values: on zeros a GPU draws less power and clocks higher.
 
     Raises RuntimeError or AttributeError if this torch or device lacks the precision. Sets torch's precision of
     fp32 products if the precision is fp32 or tf32.
     """
+    import torch
+
     work, shape = 2 * m * n * k / TERA, f"{m}×{n}×{k}"
 
     def normal(rows: int, columns: int) -> Any:
         return torch.randn(rows, columns, device=device)
 
     if precision == "fp8":
-        multiply, dtype = fp8_multiply(torch, device)
+        multiply, dtype = fp8_multiply(device)
         left, right = normal(m, k).to(dtype), normal(n, k).to(dtype).t()
         return Kernel(lambda: multiply(left, right), work, shape)
     if precision in ("fp32", "tf32"):
@@ -50,8 +52,10 @@ def bytes_of(precision: str, m: int, n: int, k: int) -> int:
     return each * (m * k + k * n) + max(each, 2) * m * n + 4 * max(m * k, k * n)
 
 
-def fp8_multiply(torch: Any, device: Any) -> tuple[Callable[[Any, Any], Any], Any]:
+def fp8_multiply(device: Any) -> tuple[Callable[[Any, Any], Any], Any]:
     """Return the product of two fp8 matrices, of which the second is transposed, and the type of their elements."""
+    import torch
+
     is_own = torch.version.hip and torch.cuda.get_device_properties(device).gcnArchName.startswith(gpus.OWN_FP8)
     name = "float8_e4m3fnuz" if is_own else "float8_e4m3fn"
     one = torch.ones((), device=device)
@@ -62,12 +66,14 @@ def fp8_multiply(torch: Any, device: Any) -> tuple[Callable[[Any, Any], Any], An
     return multiply, getattr(torch, name)
 
 
-def streams(torch: Any, device: Any, size: int) -> dict[str, Kernel]:
+def streams(device: Any, size: int) -> dict[str, Kernel]:
     """Return STREAM's copy (a = b) and triad (a = b + s·c) of fp32 arrays of so many bytes.
 
     Bytes are counted as STREAM counts them (J. D. McCalpin, www.cs.virginia.edu/stream): what a cache reads before it
     writes is not.
     """
+    import torch
+
     target, first, second = (torch.ones(size // 4, device=device) for _ in range(3))
     return {
         COPY: Kernel(lambda: target.copy_(first), 2 * size / GIGA),
@@ -75,8 +81,10 @@ def streams(torch: Any, device: Any, size: int) -> dict[str, Kernel]:
     }
 
 
-def transfer(torch: Any, device: Any, size: int, *, to_device: bool) -> Kernel:
+def transfer(device: Any, size: int, *, to_device: bool) -> Kernel:
     """Return a copy of so many bytes between pinned memory and a GPU."""
+    import torch
+
     host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
     there = torch.empty(size, dtype=torch.uint8, device=device)
     source, target = (host, there) if to_device else (there, host)

@@ -20,8 +20,10 @@ MEDIAN_ERROR = 1.2533
 """Standard error of the median of normal values over that of their mean, √(π/2)."""
 
 
-def clock_of(device: Any, torch: Any) -> Clock:
+def clock_of(device: Any) -> Clock:
     """Return the clock of work on a torch.device: events on a GPU, the host's on a CPU."""
+    import torch
+
     return HostClock() if device.type == "cpu" else DeviceClock(device, torch.cuda)
 
 

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -66,8 +66,6 @@ class Measured(msgspec.Struct, frozen=True):
 
 def measure(process: Process, platform: Platform, plan: Plan, say: Say = lambda _: None) -> Measured | None:
     """Measure this process's device among those of all; return what all have measured in the first process alone."""
-    import torch
-
     peers = Peers(process)
     machine, node = None, None
     # torchrun has started all processes of this machine.
@@ -78,12 +76,12 @@ def measure(process: Process, platform: Platform, plan: Plan, say: Say = lambda 
         machine, node = _read_node()
     peers.barrier()
     process = process.on(platform)
-    worker = _Worker(torch, process, plan, peers, say)
+    worker = _Worker(process, plan, peers, say)
     worker.measure()
     reduced = []
     if process.world_size > 1:
         say("all-reduce")
-        reduced = all_reduce(torch, peers, process.device, plan.messages, plan.message_s)
+        reduced = all_reduce(peers, process.device, plan.messages, plan.message_s)
     if process.local_rank == 0 and node is not None:
         after = Sample(time.perf_counter(), cpu=cpus.read(last=True))
         used = telemetry.disturbance([before, after], before.at, after.at)
@@ -101,7 +99,7 @@ def measure(process: Process, platform: Platform, plan: Plan, say: Say = lambda 
         devices=tuple(_described(device, *machines.get(number, (None, ()))) for number, device in devices),
         nodes=tuple(each for _, _, _, each in known if each is not None),
         all_reduce=tuple(reduced),
-        backend=backend_of(torch, process.device) if reduced else None,
+        backend=backend_of(process.device) if reduced else None,
     )
 
 
@@ -113,11 +111,11 @@ def platform_here() -> Platform:
 
 
 class _Worker:
-    def __init__(self, torch: Any, process: Process, plan: Plan, peers: Peers, say: Say) -> None:
-        self._torch, self._process, self._plan, self._peers, self._say = torch, process, plan, peers, say
+    def __init__(self, process: Process, plan: Plan, peers: Peers, say: Say) -> None:
+        self._process, self._plan, self._peers, self._say = process, plan, peers, say
         self._device = process.device
         self._on_gpu = self._device.type == "cuda"
-        self._clock = clock_of(self._device, torch)
+        self._clock = clock_of(self._device)
         self._rates: dict[str, Rate] = {}
         self._unknown: dict[str, str] = {}
         self.states: tuple[GpuState, ...] = ()
@@ -134,26 +132,25 @@ class _Worker:
 
     def measure(self) -> None:
         """Measure products, memory and transfers, each with all processes at once."""
-        torch, device, plan = self._torch, self._device, self._plan
+        plan = self._plan
         for precision in plan.precisions:
             self._product(precision)
         self._say("memory")
         size = min(plan.array_bytes, self._free_bytes() // 8)
-        streams = self._attempt("memory", lambda: kernels.streams(torch, device, size)) or {}
+        streams = self._attempt("memory", lambda: kernels.streams(self._device, size)) or {}
         for name in (COPY, TRIAD):
             self._sustain(name, streams.get(name), plan.stream_s)
         del streams
         for name in (TO_DEVICE, FROM_DEVICE) if self._on_gpu else ():
-            copy = functools.partial(kernels.transfer, torch, device, plan.transfer_bytes, to_device=name == TO_DEVICE)
+            copy = functools.partial(kernels.transfer, self._device, plan.transfer_bytes, to_device=name == TO_DEVICE)
             self._sustain(name, self._attempt(name, copy), plan.transfer_s)
 
     def _product(self, precision: str) -> None:
         """Find the fastest shape, which all take from the first process, and sustain it."""
-        torch, device, plan = self._torch, self._device, self._plan
         self._say(f"{precision} product")
         best = None
         highest = 0.0
-        for shape in plan.shapes:
+        for shape in self._plan.shapes:
             if kernels.bytes_of(precision, *shape) > self._free_bytes() // 2:
                 continue
             rate, is_slow = self._attempt(precision, functools.partial(self._probe, precision, shape)) or (0.0, True)
@@ -165,14 +162,14 @@ class _Worker:
         if chosen is None:
             self._unknown.setdefault(precision, "rank 0 cannot compute it")
         else:
-            kernel = self._attempt(precision, lambda: kernels.product(torch, device, precision, *chosen))
-        self._sustain(precision, kernel, plan.product_s)
+            kernel = self._attempt(precision, lambda: kernels.product(self._device, precision, *chosen))
+        self._sustain(precision, kernel, self._plan.product_s)
         if precision == "bf16" and self._on_gpu:
             self._read_under_load(kernel)
 
     def _probe(self, precision: str, shape: Shape) -> tuple[float, bool]:
         """Return the highest rate of a shape, and whether larger ones would take too long."""
-        kernel = kernels.product(self._torch, self._device, precision, *shape)
+        kernel = kernels.product(self._device, precision, *shape)
         seconds = call_seconds(kernel, self._clock)
         # The next larger shape takes up to eight times as long; a slow CPU would be at it for minutes.
         if seconds > self._plan.product_s / 8:
@@ -213,9 +210,11 @@ class _Worker:
 
     def _free_bytes(self) -> int:
         if self._on_gpu:
+            import torch
+
             # What torch keeps of earlier products is free too.
-            self._torch.cuda.empty_cache()
-            return torch_build.memory_info(self._torch.cuda, self._device)[0]
+            torch.cuda.empty_cache()
+            return torch_build.memory_info(torch.cuda, self._device)[0]
         return available_bytes() // self._process.local_world_size
 
 
