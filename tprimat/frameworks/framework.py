@@ -7,10 +7,9 @@ import dataclasses
 import importlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from tprimat.catalog import models
-from tprimat.catalog.models import Model
 from tprimat.errors import INSTALL, lacking
 from tprimat.frameworks.request import (
     RECOMPUTATION,
@@ -21,7 +20,7 @@ from tprimat.frameworks.request import (
     Request,
     RequestedConfig,
 )
-from tprimat.results.run import ModelConfig, Platform, Run
+from tprimat.results.run import Platform, Run
 
 if TYPE_CHECKING:
     from tprimat.analysis.summary import Summary
@@ -34,20 +33,6 @@ OUR_TOKENS, OUR_PAIRS = "markov", "pairs"
 """Data that loops of ours train on: the tokens that all built-in frameworks share, and the encoder-decoder's."""
 
 
-class Choices(Protocol):
-    """Makes the choices that the user left open, with notes on them for the user; see resolve.Resolver."""
-
-    notes: list[str]
-
-    def __init__(self, framework: Framework, model: Model, requested: RequestedConfig, device: Device) -> None: ...
-
-    def resolve(self, output_dir: Path) -> Request:
-        """Return the request with every choice made. Raises UsageError if the framework can't train that."""
-
-    def bytes_needed(self, shape: ModelConfig) -> float:
-        """Return what a model takes of one GPU, without activations."""
-
-
 class Launcher(abc.ABC, Generic[AnyRequest]):
     """How a framework trains. The default is loops.launch.Loop; a class in the directory's launch.py overrides it.
 
@@ -57,7 +42,7 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
         plans_anywhere: whether it can show what it would run on a machine if it can't.
         profiles: whether a profiler can watch it: its training calls loops/profiled.py.
         start_s: estimated time on a GPU before the first step, s: imports, weight initialization, compilation.
-        resolver: makes the choices that the user left open.
+        resolver: class that makes the choices that the user left open: resolve.Resolver, or one of its own.
     """
 
     logged = False
@@ -65,7 +50,7 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
     plans_anywhere = False
     profiles = False
     start_s = 60.0
-    resolver: type[Choices]
+    resolver: Any
 
     def unavailable(self) -> str | None:
         """Return why it can't run here, beyond missing packages, and what to do; None if it can."""
@@ -184,7 +169,7 @@ class Framework:
             return f"needs {', '.join(missing)}: {' && '.join(commands)}"
         return self.launcher.unavailable()
 
-    def resolver(self, model: str, requested: RequestedConfig, device: Device) -> Choices:
+    def resolver(self, model: str, requested: RequestedConfig, device: Device) -> Any:
         """Return what makes the choices for a training of a model that the user left open."""
         return self.launcher.resolver(self, models.by_name(model), requested, device)
 

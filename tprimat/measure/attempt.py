@@ -61,23 +61,13 @@ def is_another(environ: Environ) -> bool:
     return JOB in environ and environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
 
 
-def begin(
-    folder: Path,
-    number: int,
-    request: Request,
-    log: Path,
-    digest: str | None = None,
-    tuning: Tuning | None = None,
-    *,
-    logged: bool,
-) -> None:
-    """Note that a training begins. Raises UsageError if the directory can't be written."""
+def begin(folder: Path, number: int, request: Request, log: Path, **known: Any) -> None:
+    """Note that a training begins, with further fields of a Training. Raises UsageError if that can't be written."""
     plain = Request(**{field.name: getattr(request, field.name) for field in dataclasses.fields(Request)})
-    training = Training(number, tuple(plain.to_arguments()), str(log), logged, digest, tuning)
-    line = msgspec.json.encode(training) + b"\n"
+    training = Training(number, tuple(plain.to_arguments()), str(log), **known)
     try:
         with (folder / TRAININGS).open("ab") as file:
-            file.write(line)
+            file.write(msgspec.json.encode(training) + b"\n")
     except OSError as error:
         raise files.unwritable(folder, error) from error
 

@@ -227,8 +227,8 @@ class Session:
         log = training_files.log_path(framework, request)
         self._logs.append(log)
         if (job := os.environ.get(attempt.JOB)) and request.node_index == request.result_node:
-            noted = self._digests[index], self._plan.tuning
-            attempt.begin(Path(job), self._round, request, log, *noted, logged=framework.logged)
+            noted = {"digest": self._digests[index], "tuning": self._plan.tuning, "logged": framework.logged}
+            attempt.begin(Path(job), self._round, request, log, **noted)
         # The other frameworks' runs start one of their own.
         sampler = Sampler(request.platform, self._machine.devices[: request.num_gpus]) if framework.logged else None
         began = time.perf_counter()

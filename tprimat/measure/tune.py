@@ -146,16 +146,14 @@ class Tuner:
     def _candidates(self) -> Iterator[tuple[Candidate, Any]]:
         """Yield each setting once, with optuna's trial: the untuned one first, then as optuna chooses."""
         waiting = {candidate.name: candidate for candidate in self._space.candidates}
-        knobs = self._space.knobs
-        if self._default.setting.keys() != knobs.keys():
+        if self._default.setting.keys() != self._space.knobs.keys():
             # The training chooses a value itself, which is none of optuna's choices.
             yield waiting.pop(self._default.name), None
         else:
             self._study.enqueue_trial(dict(self._default.setting))
         while waiting:
             for _ in range(_ASKED):
-                trial = self._study.ask()
-                name = name_of({knob: trial.suggest_categorical(knob, values) for knob, values in knobs.items()})
+                name, trial = self._asked()
                 if name in waiting:
                     break
                 known = self._tried.get(name)
@@ -166,9 +164,13 @@ class Tuner:
             else:
                 candidate = next(iter(waiting.values()))
                 self._study.enqueue_trial(dict(candidate.setting))
-                trial = self._study.ask()
-                name = name_of({knob: trial.suggest_categorical(knob, values) for knob, values in knobs.items()})
+                name, trial = self._asked()
             yield waiting.pop(name), trial
+
+    def _asked(self) -> tuple[str, Any]:
+        """Return the name of the setting that optuna chooses, with its trial."""
+        trial, knobs = self._study.ask(), self._space.knobs
+        return name_of({knob: trial.suggest_categorical(knob, values) for knob, values in knobs.items()}), trial
 
     def _try(self, candidate: Candidate, report: Any) -> Trial:
         """Train a setting for a few steps, unless optuna ends it early."""

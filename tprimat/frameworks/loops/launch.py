@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from tprimat.frameworks import profiling
-from tprimat.frameworks.framework import Choices, Launcher
+from tprimat.frameworks.framework import Launcher
 from tprimat.frameworks.request import AnyRequest, Launch, Request
 from tprimat.frameworks.resolve import Resolver
 from tprimat.location import REPOSITORY
@@ -44,7 +44,7 @@ class Loop(Launcher[AnyRequest]):
         program: its module; "" for loop.py of the framework's directory.
     """
 
-    resolver: type[Choices] = Resolver
+    resolver = Resolver
     program = ""
 
     def launch(self, request: AnyRequest) -> Launch:
