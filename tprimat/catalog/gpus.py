@@ -331,10 +331,9 @@ def is_called(gpu: Gpu, name: str) -> bool:
 
 
 def _match_by_facts(info: GpuInfo) -> Match:
-    name = info.device_name
     names = {"architecture": "architecture", "compute_units": "number of compute units", "total_memory_gb": "memory"}
     if unknown := [fact for field, fact in names.items() if getattr(info, field) is None]:
-        return Match(None, f"{name} names no GPU, and its {' and '.join(unknown)} is unknown")
+        return Match(None, f"{info.device_name} names no GPU, and its {' and '.join(unknown)} is unknown")
     fitting = [gpu for gpu in _amd_devices() if not _objections(gpu, info)]
     if info.clock_mhz is not None:
         fitting = [gpu for gpu in fitting if not _twins(gpu) or _near(info.clock_mhz, gpu.clock_mhz)]
@@ -344,9 +343,11 @@ def _match_by_facts(info: GpuInfo) -> Match:
     facts = f"{_plain_architecture(info.architecture)}, {info.compute_units} compute units, {_gib(info)}"
     if fitting:
         either = " or ".join(gpu.title for gpu in fitting)
-        return Match(None, f"{name} may be {either} ({facts})", candidates=tuple(fitting))
+        return Match(None, f"{info.device_name} may be {either} ({facts})", candidates=tuple(fitting))
     clock = f", {info.clock_mhz:.0f} MHz" if info.clock_mhz else ", clock unknown"
-    return Match(None, f"{name} names no GPU, and no known GPU has {facts}{clock}: an unknown GPU or a partition")
+    return Match(
+        None, f"{info.device_name} names no GPU, and no known GPU has {facts}{clock}: an unknown GPU or a partition"
+    )
 
 
 def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:

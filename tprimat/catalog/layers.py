@@ -48,12 +48,12 @@ class Layers:
 
 def layers(shape: ModelConfig) -> dict[str, Layers] | None:
     """Return the layers of the decoder by kind, a letter of KINDS; None if a part that they need is unknown."""
-    counts, hidden = _counts(shape), shape.hidden_size
-    if counts is None or hidden is None:
+    counts = _counts(shape)
+    if counts is None or shape.hidden_size is None:
         return None
     found = {}
     for kind, count in counts.items():
-        one = _OF_KIND[kind](shape, hidden)
+        one = _OF_KIND[kind](shape, shape.hidden_size)
         if one is None:
             return None
         found[kind] = dataclasses.replace(one, count=count)
@@ -62,11 +62,11 @@ def layers(shape: ModelConfig) -> dict[str, Layers] | None:
 
 def parameters(shape: ModelConfig) -> int | None:
     """Return the parameters of a shape's matrices and embeddings; None if a part is unknown."""
-    found, hidden, vocabulary = layers(shape), shape.hidden_size, shape.vocab_size
-    if found is None or hidden is None or vocabulary is None or shape.num_encoder_layers is not None:
+    found = layers(shape)
+    if found is None or shape.hidden_size is None or shape.vocab_size is None or shape.num_encoder_layers is not None:
         return None
     tables = 1 if shape.tie_word_embeddings else 2
-    return sum(each.count * each.weights for each in found.values()) + tables * vocabulary * hidden
+    return sum(each.count * each.weights for each in found.values()) + tables * shape.vocab_size * shape.hidden_size
 
 
 def _counts(shape: ModelConfig) -> dict[str, int] | None:

@@ -52,29 +52,31 @@ def _takes(name: str, value: object, framework: Framework) -> bool:
 
 
 def _problem(run: Run, model: Model | None, framework: Framework) -> str | None:
-    shape, training = run.model_config, run.training_config
+    shape = run.model_config
     if model is None or model.name not in models.names():
         return f"{run.model or 'its model, which it does not name,'} is not one of {', '.join(models.names())}"
     missing = [name for name in SIZES if getattr(shape, name) is None]
-    missing += [name for name in ("global_batch_size", "sequence_length") if getattr(training, name) is None]
+    missing += [name for name in ("global_batch_size", "sequence_length") if getattr(run.training_config, name) is None]
     if missing:
         options = "--model, --scale, --global-batch-size and --sequence-length"
         return f"it lacks {', '.join(missing)}: set {options} instead of --match"
     other = next((text for field, text in _OTHER_ARCHITECTURES.items() if getattr(shape, field)), None)
     if shape.gated_ffn is False:
         other = "a feed-forward part without gate"
-    if shape.sliding_window is not None and shape.sliding_window < (training.sequence_length or 0):
+    if shape.sliding_window is not None and shape.sliding_window < (run.training_config.sequence_length or 0):
         other = f"attention over a window of {shape.sliding_window} tokens"
     return other and f"it has {other}, which {framework.name} doesn't train here"
 
 
 def check_precision(run: Run, named: object, framework: Framework) -> None:
     """Raise UsageError for a result in a precision that the framework doesn't train in, or that isn't stated."""
-    precision, known = run.training_config.precision, framework.precisions
-    if precision not in known:
+    precision = run.training_config.precision
+    if precision not in framework.precisions:
         states = f"ran in {precision}, which {framework.name} doesn't train in" if precision else "states no precision"
         raise UsageError(
-            f"{named}: {states}", hint=f"choose one with --precision {'|'.join(known)}", heading="cant-match"
+            f"{named}: {states}",
+            hint=f"choose one with --precision {'|'.join(framework.precisions)}",
+            heading="cant-match",
         )
 
 

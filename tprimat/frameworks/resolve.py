@@ -120,15 +120,15 @@ class Resolver:
 
     def default_precision(self) -> str:
         """Return the precision if the user leaves it open: the only one, or that of the device."""
-        known = self.framework.precisions
-        return known[0] if len(known) == 1 else defaults.precision(self.device)
+        return self.framework.precisions[0] if len(self.framework.precisions) == 1 else defaults.precision(self.device)
 
     def precision(self) -> str:
         """Return the precision. Raises UsageError for one that the framework doesn't train in."""
-        precision, known = self.requested.precision or self.default_precision(), self.framework.precisions
+        precision = self.requested.precision or self.default_precision()
         architecture, first = self.device.architecture, FIRST_WITH.get(precision, 0)
-        if precision not in known:
-            problem, hint = f"{self.framework.name} does not support {precision} here", f"available: {', '.join(known)}"
+        if precision not in self.framework.precisions:
+            problem = f"{self.framework.name} does not support {precision} here"
+            hint = f"available: {', '.join(self.framework.precisions)}"
         elif self.device.platform == "cpu" and precision == "fp16":
             problem, hint = "FP16 needs a GPU", "on a CPU use --precision fp32 or bf16"
         elif self.capability is not None and self.capability < first:
@@ -215,10 +215,10 @@ class Resolver:
 
     def processes(self) -> tuple[int, int]:
         """Return how many processes train, and on how many machines."""
-        device, nodes, gpus = self.device, self.requested.num_nodes or 1, self.gpus
+        nodes, gpus = self.requested.num_nodes or 1, self.gpus
         check_nodes(gpus, nodes)
-        if device.platform != "cpu" or self.framework.on_cpu:
-            check_processes(gpus // nodes, device)
+        if self.device.platform != "cpu" or self.framework.on_cpu:
+            check_processes(gpus // nodes, self.device)
         return gpus, nodes
 
     def divide(self, shape: ModelConfig, gpus: int) -> tuple[int, int, int]:
@@ -241,13 +241,12 @@ class Resolver:
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Return the request with the framework's own fields; refuse what the memory can't hold."""
-        memory, scale = self.device.free_bytes, request.scale
-        if memory is None:
-            effect = f"scale {scale} is used" if scale == scales.SCALES[0].name else "it may run out"
+        if self.device.free_bytes is None:
+            effect = f"scale {request.scale} is used" if request.scale == scales.SCALES[0].name else "it may run out"
             self.notes.append(f"the memory of the device is unknown: {effect}")
             return request
         title = self.model.title
-        named = f"{title} at scale {scale}" if request.shape is None else f"the matched shape of {title}"
+        named = f"{title} at scale {request.scale}" if request.shape is None else f"the matched shape of {title}"
         needed = self.bytes_needed(shape)
         self.note_tight(check_memory(named, needed, self.device, self.advise_scale), needed)
         size, length = request.micro_batch_size, request.sequence_length

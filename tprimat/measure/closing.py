@@ -36,8 +36,7 @@ def results(plan: Plan, groups: Sequence[Group], files: Sequence[Path], without:
     A run that left no result has the status `without`.
     """
     comparison = compare(store.find(files)[0])
-    systems = comparison.systems
-    by_run = {store.fingerprint(result.run): system for system in systems for result in system.runs}
+    by_run = {store.fingerprint(result.run): system for system in comparison.systems for result in system.runs}
     several = len(comparison.system_names) > 1
     named = several or len({(request.model, request.framework) for request, _ in groups}) < len(groups)
     rows, reached = [], []
@@ -54,7 +53,9 @@ def results(plan: Plan, groups: Sequence[Group], files: Sequence[Path], without:
         row |= {"runs": f"{statuses.count('complete')}/{plan.runs}", "steps": steps}
         step_time = system.value("avg_step_time_seconds") if system else None
         row["step time"] = units.seconds(step_time) if step_time else units.UNKNOWN
-        row[rate_unit(systems) if systems else "tokens/s"] = rate_of(system) if system else units.UNKNOWN
+        row[rate_unit(comparison.systems) if comparison.systems else "tokens/s"] = (
+            rate_of(system) if system else units.UNKNOWN
+        )
         row["status"] = next((status for status in statuses if status != "complete"), "complete")
         if system is not None and system.exclusion is not None:
             row["status"] = "excluded"

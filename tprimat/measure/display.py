@@ -205,12 +205,11 @@ def time_left(message: Step, limit_s: float | None) -> float:
 
 def outcome(title: str, run: Run, summary: Summary, left_s: float = 0.0) -> str:
     """Return one line on a training that has ended and left a result, with the time that the others will take."""
-    reached = summary.performance
-    pace = f"{units.seconds(reached.avg_step_time_seconds)}/step"
-    rate = f"{units.number(reached.tokens_per_second, 0)} tokens/s"
+    pace = f"{units.seconds(summary.performance.avg_step_time_seconds)}/step"
+    rate = f"{units.number(summary.performance.tokens_per_second, 0)} tokens/s"
     more: list[str] = [run.status] if run.status != "complete" else []
     more += [f"{units.duration(left_s)} left"] if left_s else []
-    return "  ".join([title, f"{reached.total_steps} steps", pace, rate, *more])
+    return "  ".join([title, f"{summary.performance.total_steps} steps", pace, rate, *more])
 
 
 def figures(rows: Sequence[tuple[str, str]]) -> None:

@@ -111,10 +111,10 @@ class Plan:
 
 def device_of(machine: Machine) -> Device:
     """Return the device of a machine that platforms.detect() has looked at."""
-    gpu, environment = machine.gpu_info, machine.environment
+    gpu = machine.gpu_info
     if machine.platform == "cpu":
         limits = [limit for limit in (gpu.total_memory_gb, memory_limit_gb(Host())) if limit is not None]
-        return Device("cpu", environment.cpu_threads or 1, min(limits) * GB if limits else None)
+        return Device("cpu", machine.environment.cpu_threads or 1, min(limits) * GB if limits else None)
     # If the GPUs differ, the smallest bounds what each of them can hold, and the fullest what is free.
     sizes = [(each.info.total_memory_gb, each.memory_held_gb or 0.0) for each in machine.devices]
     known = [(size * GB, held * GB) for size, held in sizes or [(gpu.total_memory_gb, 0.0)] if size is not None]

@@ -222,13 +222,12 @@ def _read_node() -> tuple[Machine, NodePreflight]:
     """Return this machine, and what of it may slow a benchmark; before any process has touched a GPU."""
     host = Host()
     machine = platforms.detect(host=host)
-    environment = machine.environment
     processes = gpu_processes.list_processes(host) if machine.devices else ()
     return machine, NodePreflight(
         host=system.node(),
-        versions=environment.versions,
-        partition=environment.gpu_partition,
-        numa_balancing=environment.numa_balancing,
+        versions=machine.environment.versions,
+        partition=machine.environment.gpu_partition,
+        numa_balancing=machine.environment.numa_balancing,
         processes=tuple(
             f"GPU {each.gpu or '?'}: {each.command or each.name or 'a process'} ({each.pid})"[:120]
             for each in processes or ()

@@ -169,7 +169,7 @@ def address(source: str) -> str:
 
 
 def _of_system(name: str | None, system: SystemResult) -> Point:
-    run, config, per_sample = system.run, system.run.training_config, system.per_sample
+    run, config = system.run, system.run.training_config
     rate = system.value(RATE) or 0.0
     low, high = _bounds(system.speeds, rounding_variance([each.summary for each in system.valid_runs]))
     shape, goal, finding = model_shape(run)[0], target(system), system.exclusion
@@ -199,9 +199,9 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
         date=_short((run.timestamp or "")[:10]),
         configuration=_configuration(config, run.parallelism_config),
         clock=system.valid_runs[0].summary.clock or "",
-        tokens_per_second_per_gpu=None if per_sample else round_figure(rate),
-        samples_per_second=round_figure(rate * (system.count or 0)) or None if per_sample else None,
-        tflops_per_gpu=None if per_sample or not count else round_figure(rate * count / 1e12),
+        tokens_per_second_per_gpu=None if system.per_sample else round_figure(rate),
+        samples_per_second=round_figure(rate * (system.count or 0)) or None if system.per_sample else None,
+        tflops_per_gpu=None if system.per_sample or not count else round_figure(rate * count / 1e12),
         time_to_target_seconds=round_figure(60 * goal.official_minutes) if goal and goal.official_minutes else None,
         target=f"MLPerf {benchmark(run)}" if goal else "",
         rates=tuple(round_figure(each) or 0.0 for each in system.speeds),

@@ -162,11 +162,12 @@ class LoopRecorder(Benchmark):
                 heading=HEADING,
                 hint="call it within `with record(…) as recorder:`",
             )
-        values = recording.values
         losses = loss if isinstance(loss, (list, tuple)) else [] if loss is None else [loss]
-        kept = [values.take(LOSS, each) for each in losses]
+        kept = [recording.values.take(LOSS, each) for each in losses]
         rate = None if learning_rate is None else float(learning_rate)
-        recording.step_end(recording.step + window, values.of(kept, values.take(NORM, grad_norm)), rate)
+        recording.step_end(
+            recording.step + window, recording.values.of(kept, recording.values.take(NORM, grad_norm)), rate
+        )
 
     def lap(self) -> None:
         """Mark a step's first backward pass (optional): it shows which of several processes the others wait for."""

@@ -49,8 +49,7 @@ def submit(options: argparse.Namespace) -> int:
 
 def _job(options: argparse.Namespace) -> tuple[SlurmJob, int | None]:
     """Return where a job runs, and the GPUs of each node. Raises UsageError where something is wrong."""
-    named = options.framework
-    for name in (frameworks.several(named) or (named,)) if named else ():
+    for name in (frameworks.several(options.framework) or (options.framework,)) if options.framework else ():
         # An unknown framework is an error now, not after the job's wait in the queue.
         if name != frameworks.ALL:
             frameworks.by_name(name)

@@ -115,13 +115,13 @@ class Training(EpochRecorder):
 
     def _epoch(self, index: int) -> Epoch:
         """Train on all the data once, or until the time is up."""
-        request, process, recorder, clock = self.request, self.process, self._recorder, self.recording.clock
+        request, recorder = self.request, self._recorder
         cached = self._caches(index)
         before = recorded = index * request.steps_per_epoch
         last = before + request.steps_per_epoch
         self._order[:] = range(before, last)
         window, read_s = -(-request.steps // MOST_RECORDS), 0.0
-        process.highest([0.0])  # all are ready
+        self.process.highest([0.0])  # all are ready
         began = time.perf_counter()
         recorder.resume()
         for step, (tokens, seconds) in enumerate(self._loader, before + 1):
@@ -140,12 +140,12 @@ class Training(EpochRecorder):
                 self._report(step)
             if step == last:
                 break
-        clock.wait(clock.mark(), None)
-        process.highest([0.0])  # all are done
+        self.recording.clock.wait(self.recording.clock.mark(), None)
+        self.process.highest([0.0])  # all are done
         ended = time.perf_counter()
         recorder.resolve()
         waited = sum(recorder.waits.get(step, 0.0) for step in range(before + 1, last + 1))
-        wall, waited, read_s = process.highest([ended - began, waited, read_s])
+        wall, waited, read_s = self.process.highest([ended - began, waited, read_s])
         steps, waited = last - before, min(waited, wall)
         utilisation = self.utilisation(began, ended)
         return Epoch(wall, steps * request.global_batch_size, steps, waited, read_s, began, ended, cached, utilisation)

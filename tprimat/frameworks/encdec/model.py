@@ -21,7 +21,7 @@ class EncoderDecoder(nn.Module):  # type: ignore[misc]  # untyped here
 
     def __init__(self, request: EncDecRequest) -> None:
         super().__init__()
-        width, length = request.d_model, request.sequence_length
+        width = request.d_model
         self.scale = math.sqrt(width)
         self.source_embedding = nn.Embedding(request.vocab_size, width)
         self.target_embedding = nn.Embedding(request.vocab_size, width)
@@ -36,8 +36,10 @@ class EncoderDecoder(nn.Module):  # type: ignore[misc]  # untyped here
             batch_first=True,
         )
         self.head = nn.Linear(width, request.vocab_size)
-        self.register_buffer("positions", sinusoids(length, width), persistent=False)
-        self.register_buffer("causal", nn.Transformer.generate_square_subsequent_mask(length), persistent=False)
+        self.register_buffer("positions", sinusoids(request.sequence_length, width), persistent=False)
+        self.register_buffer(
+            "causal", nn.Transformer.generate_square_subsequent_mask(request.sequence_length), persistent=False
+        )
         for embedding in (self.source_embedding, self.target_embedding):
             # Times sqrt(width) in embedded(): of the same size as the positions that are added.
             nn.init.normal_(embedding.weight, std=1 / self.scale)

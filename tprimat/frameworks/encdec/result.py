@@ -94,13 +94,13 @@ class EpochRecorder(LoopRecorder):
     def epoch_end(self, epoch: Epoch) -> str:
         """Add an epoch, to the journal too; return a line about it."""
         self.epochs.append(epoch)
-        number, request, cached = len(self.epochs), self.request, epoch.cached_share
+        number, cached = len(self.epochs), epoch.cached_share
         self.recording.epoch_end(self.stored(number, epoch))
-        is_whole = epoch.steps == request.steps_per_epoch
-        kind = " (warm-up)" if number <= request.warmup_epochs else "" if is_whole else " (cut by the time limit)"
+        is_whole = epoch.steps == self.request.steps_per_epoch
+        kind = " (warm-up)" if number <= self.request.warmup_epochs else "" if is_whole else " (cut by the time limit)"
         in_cache = "" if cached is None else f", {_share(cached)} of the data in the page cache"
         return (
-            f"epoch {number} of {request.all_epochs}{kind}: {epoch.wall_s:.2f} s, "
+            f"epoch {number} of {self.request.all_epochs}{kind}: {epoch.wall_s:.2f} s, "
             f"{units.number(epoch.samples_per_second)} samples/s, "
             f"{_share(epoch.data_wait_s / epoch.wall_s)} waiting for data{in_cache}"
         )

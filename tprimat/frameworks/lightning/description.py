@@ -74,12 +74,11 @@ def planned_steps(trainer: Any) -> int | None:
 
 def _parallelism(trainer: Any) -> ParallelismConfig:
     """Return the parallelism by Megatron's attributes (NeMo's strategy), else by the kind of strategy."""
-    strategy = trainer.strategy
-    default = 1 if any(kind.__name__ in _SPLITTING_NO_LAYER for kind in type(strategy).__mro__) else None
-    sizes = {name: _count(strategy, name) or default for name in (*DIVISION, "expert_model_parallel_size")}
+    default = 1 if any(kind.__name__ in _SPLITTING_NO_LAYER for kind in type(trainer.strategy).__mro__) else None
+    sizes = {name: _count(trainer.strategy, name) or default for name in (*DIVISION, "expert_model_parallel_size")}
     world, share = _count(trainer, "world_size"), math.prod(sizes[name] or 0 for name in DIVISION)
     return ParallelismConfig(
-        strategy_name=type(strategy).__name__,
+        strategy_name=type(trainer.strategy).__name__,
         data_parallel_size=world // share if world and share and world % share == 0 else None,
         gradient_accumulation_steps=_count(trainer, "accumulate_grad_batches"),
         **sizes,

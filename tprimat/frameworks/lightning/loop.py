@@ -33,10 +33,10 @@ def train(request: Request) -> None:
 
 
 def _fit(prepared: Prepared, rank: int, *, several: bool) -> None:
-    training, request = prepared.training, prepared.training.request
+    request = prepared.training.request
     recording = RequestedBenchmark(request, prepared.setup)
     trainer = pl.Trainer(
-        accelerator="gpu" if training.on_gpu else "cpu",
+        accelerator="gpu" if prepared.training.on_gpu else "cpu",
         devices=request.gpus_per_node,
         num_nodes=request.num_nodes,
         # Without the view the gradients would lie in memory twice.
@@ -46,7 +46,7 @@ def _fit(prepared: Prepared, rank: int, *, several: bool) -> None:
         precision=recipe.MIXED[request.precision],
         max_steps=request.all_steps,
         accumulate_grad_batches=request.gradient_accumulation_steps,
-        gradient_clip_val=training.settings.gradient_clipping,
+        gradient_clip_val=prepared.training.settings.gradient_clipping,
         callbacks=[recording],
         logger=False,
         enable_checkpointing=False,
@@ -57,7 +57,7 @@ def _fit(prepared: Prepared, rank: int, *, several: bool) -> None:
         num_sanity_val_steps=0,
         limit_val_batches=0,
     )
-    trainer.fit(Pretraining(prepared), recording.watch(training.loader(rank)))
+    trainer.fit(Pretraining(prepared), recording.watch(prepared.training.loader(rank)))
 
 
 class Pretraining(pl.LightningModule):  # type: ignore[misc]  # untyped here

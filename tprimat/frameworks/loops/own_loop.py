@@ -57,7 +57,7 @@ def main(arguments: list[str], make: Callable[[Recipe, Process], Engine]) -> int
 
 def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
     training = recipe.of(request)
-    settings, accumulation = training.settings, request.gradient_accumulation_steps
+    settings = training.settings
     process = this_one(request.platform)
     with joined(process):
         engine = make(training, process)
@@ -85,7 +85,9 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
                 timing=Timing(covers=COVERS),
                 # What no framework's object shows.
                 optimizer=Optimizer(schedule=settings.schedule, gradient_clipping=settings.gradient_clipping),
-                parallelism_config=describe.undivided(engine.strategy, request.num_gpus, accumulation),
+                parallelism_config=describe.undivided(
+                    engine.strategy, request.num_gpus, request.gradient_accumulation_steps
+                ),
             ),
             on_step=reporter(process.rank),
         )
@@ -94,7 +96,7 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
             limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
             for step in range(1, request.steps + 1):
                 losses = []
-                for left in reversed(range(accumulation)):
+                for left in reversed(range(request.gradient_accumulation_steps)):
                     batch = next(loader).to(process.device, non_blocking=True)
                     loss = engine.model(input_ids=batch, labels=batch).loss
                     recorder.lap()

@@ -145,30 +145,29 @@ class Window:
 
         To be called by every process, after every batch, once the step's time was taken.
         """
-        profile, opened_at = self.profile, self._opened_at
-        if profile is None:
+        if self.profile is None:
             return self.limit.reached(step)
-        if opened_at is None:
+        if self._opened_at is None:
             self._time_is_up = self.limit.reached(step) is not None
             if self._time_is_up or step == self.steps:
                 self._opened_at = self._last = step
                 if self.before is not None:
                     self.before()
                 with self._any_problem():
-                    self._end_step = profile.__enter__()
+                    self._end_step = self.profile.__enter__()
             return None
-        end = opened_at + WINDOW
+        end = self._opened_at + WINDOW
         if self._last < min(step, end) and self._problem is None:
             self._last = step
             with self._any_problem():
                 self._end_step()
                 if step >= end:
-                    profile.__exit__(None, None, None)
+                    self.profile.__exit__(None, None, None)
                     if TORCH in self.traces:
                         self._trace, self._doubts = read_trace(self.traces[TORCH])
         is_over = self._last >= end or self._problem is not None
         is_early = self._time_is_up and step < self.steps + WINDOW
-        return self.limit.reason(opened_at) if is_early and is_over else None
+        return self.limit.reason(self._opened_at) if is_early and is_over else None
 
     def noted(self, run: Run) -> Run:
         """Return the run with its profiled steps marked, and where the traces are."""

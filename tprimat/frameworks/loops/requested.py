@@ -26,11 +26,10 @@ class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Start the first step."""
-        request = self.request
-        limit = TimeLimit(request.steps, request.time_limit_s, trainer.world_size, self.agreement(trainer))
+        limit = TimeLimit(self.request.steps, self.request.time_limit_s, trainer.world_size, self.agreement(trainer))
         super().on_train_start(trainer, pl_module)
         before = self._recording.end_measuring if self._recording else None
-        self._window = profiled.window(request, limit, first_process=bool(trainer.is_global_zero), before=before)
+        self._window = profiled.window(self.request, limit, first_process=bool(trainer.is_global_zero), before=before)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """End a step, whose time is taken before a profiler is started or stopped."""

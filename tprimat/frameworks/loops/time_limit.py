@@ -50,8 +50,7 @@ class TimeLimit:
 
         To be called by every process, after every batch; a step that was seen costs nothing.
         """
-        limit = self.limit_s
-        if step == self._step or limit is None or step >= self.steps:
+        if step == self._step or self.limit_s is None or step >= self.steps:
             return None
         self._step = step
         elapsed = self.clock() - self._started
@@ -59,10 +58,10 @@ class TimeLimit:
             self._first_step_s = elapsed
         # One process alone looks at each step; several now and then, ahead to when they next agree.
         if self.world_size == 1:
-            over = elapsed >= limit
+            over = elapsed >= self.limit_s
         elif step <= 2 or step % CHECKED_EVERY == 0:
             pace = (elapsed - self._first_step_s) / (step - 1) if step > 1 else 0.0
-            over = self.agree(elapsed + (CHECKED_EVERY - step % CHECKED_EVERY) * pace >= limit)
+            over = self.agree(elapsed + (CHECKED_EVERY - step % CHECKED_EVERY) * pace >= self.limit_s)
         else:
             return None
         return self.reason(step) if over else None

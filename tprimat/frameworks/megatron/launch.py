@@ -67,11 +67,10 @@ LAUNCHER = Megatron()
 def options(request: Request) -> list[str]:
     """Return Megatron's options for the training that all frameworks are given."""
     model, run = models.by_name(request.model), described(request)
-    shape = run.model_config
     settings = {name.replace("_", "-"): value for name, value in launched("megatron", run).items()}
     settings |= {
         # The null tokenizer adds one token for the end of a document.
-        "vocab-size": (shape.vocab_size or 1) - 1,
+        "vocab-size": (run.model_config.vocab_size or 1) - 1,
         "make-vocab-size-divisible-by": 1,
         "max-position-embeddings": request.sequence_length,
         "norm-epsilon": model.settings["rms_norm_eps"],
@@ -95,7 +94,7 @@ def options(request: Request) -> list[str]:
     flags.append("no-create-attention-mask-in-dataloader")
     if model.architecture == "Qwen2Config":
         flags.append("add-qkv-bias")
-    if not shape.tie_word_embeddings:
+    if not run.model_config.tie_word_embeddings:
         flags.append("untie-embeddings-and-output-weights")
     if request.precision in FP8_RECIPES:
         settings |= {"fp8-format": "hybrid", "fp8-recipe": FP8_RECIPES[request.precision]}

@@ -39,14 +39,15 @@ class Resolver(Planner):
 
     def prepare(self) -> None:
         """Refuse all but the full size; take the configuration that the environment names."""
-        requested, model = self.requested, self.model
+        requested = self.requested
         if requested.scale not in (None, scales.FULL):
             raise UsageError(
                 f"Primus trains models at full size: leave --scale {requested.scale} out", heading="unknown-scale"
             )
-        if requested.shape is not None and models.with_shape(requested.shape) is not model:
+        if requested.shape is not None and models.with_shape(requested.shape) is not self.model:
             raise UsageError(
-                f"Primus trains {model.title} at full size only: that result has another shape", heading="cant-match"
+                f"Primus trains {self.model.title} at full size only: that result has another shape",
+                heading="cant-match",
             )
         config = os.environ.get("PRIMUS_CONFIG", "").strip()
         options = vars(requested)
@@ -170,7 +171,7 @@ def command(request: PrimusTraining, moment: str) -> Launch:
 
 
 def _record(request: PrimusTraining, command: Launch, machine: Machine) -> StartRecord:
-    run, host = request.setup, Host()
+    host = Host()
     # If this Python's torch sees no AMD GPU it isn't the one that Primus trains with: neither the device nor the
     # packages are of the training then. ROCm may be another one than torch's own.
     amd = machine.platform == "amd"
@@ -183,10 +184,10 @@ def _record(request: PrimusTraining, command: Launch, machine: Machine) -> Start
         platform="amd" if amd else None,
         gpu_info=machine.gpu_info if amd else GpuInfo(),
         environment=msgspec.structs.replace(machine.environment, versions=versions),
-        model=run.model or request.model,
+        model=request.setup.model or request.model,
         command=command.argv,
         **{
-            name: getattr(run, name)
+            name: getattr(request.setup, name)
             for name in ("scale", "model_config", "training_config", "parallelism_config", "framework_config")
         },
     )

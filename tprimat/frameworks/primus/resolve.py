@@ -156,13 +156,13 @@ class Planner(resolve.Resolver):
 
     def _machines(self) -> tuple[tuple[int, int], int]:
         """Return how many GPUs train on how many machines, and the number of this one."""
-        environ, requested = self.environ, self.requested
-        nodes, node = _whole(environ, "NNODES", 1, least=1), _whole(environ, "NODE_RANK", 0, least=0)
+        requested = self.requested
+        nodes, node = _whole(self.environ, "NNODES", 1, least=1), _whole(self.environ, "NODE_RANK", 0, least=0)
         if node >= nodes:
             raise UsageError(f"NODE_RANK is {node} with {nodes} nodes; ranks count from 0", heading="wrong-usage")
         here = self.device.devices if self.device.platform != "cpu" else DEFAULT_GPUS
         if requested.num_nodes is None:
-            each = requested.num_gpus or _whole(environ, "GPUS_PER_NODE", here, least=1)
+            each = requested.num_gpus or _whole(self.environ, "GPUS_PER_NODE", here, least=1)
             return (nodes * each, nodes), node
         gpus = requested.num_gpus or requested.num_nodes * here
         resolve.check_nodes(gpus, requested.num_nodes)
@@ -170,10 +170,10 @@ class Planner(resolve.Resolver):
 
     def _base(self) -> tuple[ConfigFile, Configuration]:
         """Return the configuration's file, and what it sets without a command line."""
-        model, own = self.model, self.requested.config
+        own = self.requested.config
         if own is None:
             precision = self.requested.precision or DEFAULT_PRECISION
-            source = self.installation.config(model.name, gpu_of(self.device), precision)
+            source = self.installation.config(self.model.name, gpu_of(self.device), precision)
         else:
             source = ConfigFile(own)
         base = primus_config.read(source.path, self.installation.path, self.environ)
@@ -185,9 +185,9 @@ class Planner(resolve.Resolver):
                 heading="primus-config",
             )
         configured = primus_config.setup(base, None).model
-        if configured != model.name and own is not None:
+        if configured != self.model.name and own is not None:
             raise UsageError(
-                f"{base.path}: is a configuration of {configured or 'an unknown model'}, not of {model.title}: "
+                f"{base.path}: is a configuration of {configured or 'an unknown model'}, not of {self.model.title}: "
                 "PRIMUS_CONFIG must be for the requested model",
                 heading="primus-config",
             )
@@ -272,10 +272,9 @@ def _whole_batch(configuration: Configuration, gpus: int) -> int | None:
 
 def _own_shape(model: Model) -> FieldValues:
     """Return Primus' parameters that make another model's configuration this one's."""
-    shape = model.shape
     names = ("num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads", "num_query_groups")
     return {
-        **{name: getattr(shape, name) for name in names},
+        **{name: getattr(model.shape, name) for name in names},
         "rotary_base": round(float(str(model.settings["rope_theta"]))),
         "norm_epsilon": model.settings["rms_norm_eps"],
         **tokenizer.null_tokenizer(model),

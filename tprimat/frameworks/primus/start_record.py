@@ -95,9 +95,9 @@ def not_one(path: Path, error: Exception) -> UnreadableError:
 
 def belongs(record: StartRecord, lines: Iterable[Line]) -> bool:
     """Return whether a log with these first lines belongs to the training of a record."""
-    name, is_shortened = record.experiment, REMOVED in record.experiment
+    is_shortened = REMOVED in record.experiment
     first = islice(lines, _LINES_WITH_NAME)
-    return any(name in (redacted(line.text) if is_shortened else line.text) for line in first)
+    return any(record.experiment in (redacted(line.text) if is_shortened else line.text) for line in first)
 
 
 def _same_gpu(one: str, other: str) -> bool:

@@ -25,15 +25,17 @@ def describe(args: Any, model: Any, optimizer: Any, stated: TrainingConfig, plat
     warnings = []
     # Not the stated sizes, so that it is seen if they differ from these.
     sizes = sizes_of(args, TrainingConfig())
-    strategy, accumulation = _strategy(args), args.gradient_accumulation_steps
+    strategy = _strategy(args)
     if stated.sequence_length is None:
         warnings.append(f"sequence_length unknown: not in TrainingArguments; pass sequence_length= to {NAME}")
-    parallelism = undivided(strategy, args.world_size, accumulation)
+    parallelism = undivided(strategy, args.world_size, args.gradient_accumulation_steps)
     shape = (shapes.of_module(model) if model is not None else None) or ModelConfig()
     if getattr(args, "parallelism_config", None) is not None or (getattr(model, "tp_size", None) or 1) > 1:
         # Then these processes are no replicas, and what was multiplied above isn't the global batch.
         sizes = msgspec.structs.replace(sizes, global_batch_size=stated.global_batch_size)
-        parallelism = ParallelismConfig(strategy_name=strategy, gradient_accumulation_steps=accumulation)
+        parallelism = ParallelismConfig(
+            strategy_name=strategy, gradient_accumulation_steps=args.gradient_accumulation_steps
+        )
         warnings.append(f"parallelism unknown: pass setup= to {NAME}")
     elif model is not None and strategy in ("single process", "DDP"):
         shape = shapes.with_parameters(shape, model)

@@ -56,8 +56,9 @@ class RequestedTrainerBenchmark(TrainerBenchmarkCallback):  # type: ignore[misc,
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Start the first step."""
         super().on_train_begin(args, state, control, **kwargs)
-        request, process = self._request, self._process
-        self._limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
+        self._limit = TimeLimit(
+            self._request.steps, self._request.time_limit_s, self._process.world_size, self._process.agree
+        )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """End an optimizer step."""
@@ -86,8 +87,9 @@ class Sequences:
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return several at once, as torch's loader asks if it can."""
-        request = self._training.request
-        rows = self._training.source.in_order(np.asarray(indices), request.global_batch_size, request.sequence_length)
+        rows = self._training.source.in_order(
+            np.asarray(indices), self._training.request.global_batch_size, self._training.request.sequence_length
+        )
         return [{"input_ids": row, "labels": row} for row in torch.from_numpy(rows)]
 
 
