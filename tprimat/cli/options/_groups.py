@@ -17,8 +17,13 @@ DEFAULT_BUDGET = "30m"
 def add_nodes(group: argparse._ArgumentGroup) -> None:
     """Add those for several nodes."""
     add_setting(group, "num_nodes", type=one_or_several(at_least(1, 10**5)))
-    text = "run here or submit a Slurm job (default: local)"
-    option(group, "--executor", text, choices=("local", "slurm"), default="local")
+    option(
+        group,
+        "--executor",
+        "run here or submit a Slurm job (default: local)",
+        choices=("local", "slurm"),
+        default="local",
+    )
     option(group, "--wait", "follow the Slurm job until it ends")
     option(group, "--slurm FILE", "read Slurm settings from FILE: NAME = VALUE lines", type=Path)
     option(group, "--account NAME", "set the Slurm account (default: the cluster's)")
@@ -42,5 +47,4 @@ def add_nemo(group: argparse._ArgumentGroup) -> None:
 def add_search(group: argparse._ArgumentGroup) -> None:
     """Add the search and its budget."""
     option(group, "--tune", "search for the fastest configuration and save it for --config")
-    text = f"time for the search of each model (default: {DEFAULT_BUDGET})"
-    option(group, "--budget TIME", text, type=duration)
+    option(group, "--budget TIME", f"time for the search of each model (default: {DEFAULT_BUDGET})", type=duration)

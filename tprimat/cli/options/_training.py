@@ -134,8 +134,13 @@ def add_gpus(group: argparse._ActionsContainer, *, sweeps: bool = False) -> None
 
 def add_output_dir(group: argparse._ActionsContainer, default: str) -> None:
     """Add --output-dir."""
-    text = f"write results and logs/ to DIR (default: {default})"
-    option(group, "--output-dir DIR", text, type=Path, default=Path(default))
+    option(
+        group,
+        "--output-dir DIR",
+        f"write results and logs/ to DIR (default: {default})",
+        type=Path,
+        default=Path(default),
+    )
 
 
 def add_bundle(group: argparse._ActionsContainer, text: str) -> None:
@@ -147,5 +152,10 @@ def add_bundle(group: argparse._ActionsContainer, text: str) -> None:
 
 def add_telemetry(group: argparse._ActionsContainer) -> None:
     """Add --telemetry."""
-    text = "record power, clocks and other programs every second: on, off (default: on)"
-    option(group, "--telemetry on|off", text, choices=("on", "off"), default="on")
+    option(
+        group,
+        "--telemetry on|off",
+        "record power, clocks and other programs every second: on, off (default: on)",
+        choices=("on", "off"),
+        default="on",
+    )

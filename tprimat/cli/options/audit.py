@@ -17,8 +17,12 @@ right as printed.
 def parser() -> Parser:
     """Return the parser of `audit`."""
     parser = Parser("audit", description="Find contradictions in published training results.", epilog=EPILOG)
-    text = "Markdown or text tables, CSV, or Megatron-Bridge's model verification cards"
-    parser.add_argument("files", nargs="+", metavar="FILE", help=text)
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="Markdown or text tables, CSV, or Megatron-Bridge's model verification cards",
+    )
     add_output_options(
         parser,
         quiet="print only the conclusion",

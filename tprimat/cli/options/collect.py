@@ -13,8 +13,11 @@ cancelled, timed out or interrupted, {INCONCLUSIVE} the job is queued or running
 
 def parser() -> Parser:
     """Return the parser of `collect`."""
-    description = "Show the state of a Slurm job; once it has ended, write its results and show why it ended."
-    parser = Parser("collect", description=description, epilog=EPILOG)
+    parser = Parser(
+        "collect",
+        description="Show the state of a Slurm job; once it has ended, write its results and show why it ended.",
+        epilog=EPILOG,
+    )
     parser.add_argument(
         "job", metavar="JOB", help="the id of a job that benchmark --executor slurm submitted, or its directory"
     )

@@ -49,8 +49,12 @@ def parser() -> Parser:
         allow_abbrev=True,
     )
     most_used = parser.most_used()
-    text = "results, logs, bundles, directories, globs, or - for stdin; NAME=PATH names a system (default: output)"
-    most_used.add_argument("results", nargs="*", metavar="PATH", help=text)
+    most_used.add_argument(
+        "results",
+        nargs="*",
+        metavar="PATH",
+        help="results, logs, bundles, directories, globs, or - for stdin; NAME=PATH names a system (default: output)",
+    )
     add_overrides(most_used)
     option(most_used, "--reference NAME", "baseline (default: the fastest of another vendor, or the second fastest)")
     option(most_used, "--efficiency", "print MFU, memory, cost, energy and time to train")
@@ -62,10 +66,17 @@ def parser() -> Parser:
     )
     option(parser, "--all", "show all caveats, systems, next steps and other results, without further details")
     group = parser.add_argument_group("reports and details")
-    text = "directory of the report and the plot, and of the results if no PATH is given (default: output)"
-    option(group, "--results-dir DIR", text)
-    text = "plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default: comparison_plot.png)"
-    option(group, "--output FILE", text, default=PLOT)
+    option(
+        group,
+        "--results-dir DIR",
+        "directory of the report and the plot, and of the results if no PATH is given (default: output)",
+    )
+    option(
+        group,
+        "--output FILE",
+        "plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default: comparison_plot.png)",
+        default=PLOT,
+    )
     option(group, "--no-plot", "write no plot")
     text = "best: settings may differ (default); same: fail if any differ"
     choices = tuple(_OLDER_MODES.values())
@@ -87,15 +98,25 @@ def program() -> str:
 
 def add_overrides(parser: argparse._ActionsContainer) -> None:
     """Add the options for what results don't state: prices and precision."""
-    text = "price per GPU-hour, or a range 2.20:3.10; plain numbers apply in the order of the files"
-    option(parser, "--cost NAME=USD", text, nargs="+", default=[])
+    option(
+        parser,
+        "--cost NAME=USD",
+        "price per GPU-hour, or a range 2.20:3.10; plain numbers apply in the order of the files",
+        nargs="+",
+        default=[],
+    )
     add_precision(parser)
 
 
 def add_precision(parser: argparse._ActionsContainer) -> None:
     """Add the option for a precision that results don't state."""
-    text = f"precision of results that don't state it: {', '.join(PRECISIONS)}; without NAME= for all of them"
-    option(parser, "--precision NAME=PRECISION", text, nargs="+", default=[])
+    option(
+        parser,
+        "--precision NAME=PRECISION",
+        f"precision of results that don't state it: {', '.join(PRECISIONS)}; without NAME= for all of them",
+        nargs="+",
+        default=[],
+    )
 
 
 def add_details(group: argparse._ActionsContainer) -> None:
@@ -109,16 +130,34 @@ def add_details(group: argparse._ActionsContainer) -> None:
 
 
 def _add_regression_check(group: argparse._ArgumentGroup) -> None:
-    text = "older results, the reference of the check; none if there are none yet"
-    option(group, "--baseline PATH", text, nargs="+", default=[])
+    option(
+        group,
+        "--baseline PATH",
+        "older results, the reference of the check; none if there are none yet",
+        nargs="+",
+        default=[],
+    )
     option(group, "--candidate PATH", "results to check", nargs="+", default=[])
-    text = "fail if throughput drops by more than PCT (default: 0%%, if there is no --threshold)"
-    option(group, "--max-slowdown PCT", text)
+    option(
+        group,
+        "--max-slowdown PCT",
+        "fail if throughput drops by more than PCT (default: 0%%, if there is no --threshold)",
+    )
     option(group, "--allow-slower PCT", argparse.SUPPRESS, dest="max_slowdown")
-    text = "fail if METRIC worsens by more, e.g. peak_memory_reserved_gb=0.5 or =3%% (repeatable)"
-    option(group, "--threshold METRIC=AMOUNT", text, action="append", default=[])
+    option(
+        group,
+        "--threshold METRIC=AMOUNT",
+        "fail if METRIC worsens by more, e.g. peak_memory_reserved_gb=0.5 or =3%% (repeatable)",
+        action="append",
+        default=[],
+    )
     option(group, "--allow METRIC=AMOUNT", argparse.SUPPRESS, dest="threshold", action="append")
     option(group, "--fail-on-inconclusive", "exit with status 6 if more runs are needed (default: 0)")
     option(group, "--summary FILE", "write the result of the check as Markdown, for a pull request")
-    text = "github: print annotations for GitHub Actions, and append the result to the job summary"
-    option(group, "--format FORMAT", text, choices=("text", "github"), default="text")
+    option(
+        group,
+        "--format FORMAT",
+        "github: print annotations for GitHub Actions, and append the result to the job summary",
+        choices=("text", "github"),
+        default="text",
+    )

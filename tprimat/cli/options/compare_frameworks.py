@@ -21,10 +21,18 @@ def parser(platform: str | None = None, plot: str = "compare.png") -> Parser:
         "regardless of file name. Exit status: as for compare_results.py.",
         allow_abbrev=True,
     )
-    text = "directory to read results from (recursively) and write the plot to (default: output)"
-    option(parser, "--results-dir DIR", text, default="output")
-    text = f"plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default: {plot})"
-    option(parser, "--output FILE", text, default=plot)
+    option(
+        parser,
+        "--results-dir DIR",
+        "directory to read results from (recursively) and write the plot to (default: output)",
+        default="output",
+    )
+    option(
+        parser,
+        "--output FILE",
+        f"plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default: {plot})",
+        default=plot,
+    )
     if platform is None:
         option(parser, "--platform PLATFORM", "compare only nvd, amd or cpu (default: all)", choices=PLATFORMS)
     option(parser, "--frameworks NAME", f"compare only these, by name or short name: {SHORT}", nargs="+", default=[])

@@ -23,8 +23,12 @@ Exit status: {OK} success, {USAGE} wrong usage, or the conversion cannot run her
 
 def parser() -> Parser:
     """Return the parser of `convert`."""
-    usage = "%(prog)s --model NAME [options] {import,export} SOURCE TARGET"
-    parser = Parser("convert", description=DESCRIPTION, usage=usage, epilog=EPILOG)
+    parser = Parser(
+        "convert",
+        description=DESCRIPTION,
+        usage="%(prog)s --model NAME [options] {import,export} SOURCE TARGET",
+        epilog=EPILOG,
+    )
     option(
         parser,
         "--model NAME",

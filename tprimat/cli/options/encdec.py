@@ -70,8 +70,9 @@ def parser() -> Parser:
     as_precision = {"dest": "precision", "action": "store_const"}
     option(precision, "--bf16", "use bf16 mixed precision", const="bf16", **as_precision)
     option(precision, "--no-amp", "use fp32 without TF32", const="fp32", **as_precision)
-    text = f"use {', '.join(PRECISIONS)} (default: fp16; fp32 on a CPU)"
-    option(precision, "--precision NAME", text, choices=PRECISIONS)
+    option(
+        precision, "--precision NAME", f"use {', '.join(PRECISIONS)} (default: fp16; fp32 on a CPU)", choices=PRECISIONS
+    )
     option(group, "--seed N", "seed weights and data (default: 1234)", type=at_least(0, LARGEST_SEED))
     group = parser.add_argument_group("data")
     add_numbers(group, ("num-samples", 1, "set pairs per epoch (default: 65536; 1024 on a CPU)"))

@@ -13,8 +13,9 @@ docs/python.md lists the columns. A FILE of - is the standard output.
 def parser() -> Parser:
     """Return the parser of `export`."""
     parser = Parser("export", description="Export the steps of results and logs as one table.", epilog=EPILOG)
-    text = "result files, logs, directories, globs (default: output)"
-    parser.add_argument("paths", metavar="PATH", nargs="*", help=text)
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="*", help="result files, logs, directories, globs (default: output)"
+    )
     group = parser.add_mutually_exclusive_group(required=True)
     option(group, "--csv FILE", "write CSV")
     option(group, "--jsonl FILE", "write a JSON object per line")

@@ -18,15 +18,12 @@ Exit status: {OK} a result was written (even of a failed training), {USAGE} wron
 def parser() -> Parser:
     """Return the parser of `extract-primus`."""
     parser = Parser("extract-primus", description="Import a Primus or Megatron-LM log.", epilog=EPILOG)
-    text = "log file(s), glob, or - for stdin (required)"
-    option(parser, "--log-file F", text, nargs="+")
+    option(parser, "--log-file F", "log file(s), glob, or - for stdin (required)", nargs="+")
     option(parser, "--label NAME", "name this configuration; becomes part of the file name")
     where = parser.add_mutually_exclusive_group()
     option(where, "--output FILE", "write the result to FILE")
-    text = "write the result to DIR (default: output)"
-    option(where, "--output-dir DIR", text, default="output")
+    option(where, "--output-dir DIR", "write the result to DIR (default: output)", default="output")
     add_bundle(parser, "bundle result, log and environment into one archive")
     add_log_values(parser)
-    verbose = "print the log's hash and all values of the result"
-    add_output_options(parser, **OF_TRAININGS | {"verbose": verbose})
+    add_output_options(parser, **OF_TRAININGS | {"verbose": "print the log's hash and all values of the result"})
     return parser

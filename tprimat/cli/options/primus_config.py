@@ -26,10 +26,13 @@ def parser() -> Parser:
     """Return the parser of `primus-config`."""
     parser = Parser("primus-config", description=DESCRIPTION, epilog=EPILOG, passes=True)
     parser.add_argument("config", nargs="?", type=Path, metavar="FILE", help="configuration file (PRIMUS_CONFIG)")
-    text = f"use Primus' own file: {', '.join(PRIMUS.models)} (default: {PRIMUS.models[0]})"
-    option(parser, "--model NAME", text)
-    text = f"use {', '.join(PRIMUS.precisions)} (default: {DEFAULT_PRECISION})"
-    option(parser, "--precision NAME", text, choices=PRIMUS.precisions)
+    option(parser, "--model NAME", f"use Primus' own file: {', '.join(PRIMUS.models)} (default: {PRIMUS.models[0]})")
+    option(
+        parser,
+        "--precision NAME",
+        f"use {', '.join(PRIMUS.precisions)} (default: {DEFAULT_PRECISION})",
+        choices=PRIMUS.precisions,
+    )
     option(parser, "--gpus N", "use N GPUs (GPUS_PER_NODE; default: all)", type=int)
     option(parser, "--primus-path DIR", "set the Primus directory (PRIMUS_PATH)", type=Path)
     option(parser, "--against RESULT", "show differences from this result", type=Path)

@@ -19,13 +19,22 @@ two GPU counts.
 
 def parser() -> Parser:
     """Return the parser of `project`."""
-    description = "Project the throughput of more GPUs from measured GPU counts."
-    parser = Parser("project", usage="%(prog)s --gpus N [PATH ...] [options]", description=description, epilog=EPILOG)
-    text = "results, logs, bundles, directories, or globs (default: output)"
-    parser.add_argument("results", nargs="*", metavar="PATH", help=text)
+    parser = Parser(
+        "project",
+        usage="%(prog)s --gpus N [PATH ...] [options]",
+        description="Project the throughput of more GPUs from measured GPU counts.",
+        epilog=EPILOG,
+    )
+    parser.add_argument(
+        "results", nargs="*", metavar="PATH", help="results, logs, bundles, directories, or globs (default: output)"
+    )
     option(parser, "--gpus N", "number of GPUs to project to", type=at_least(1), required=True)
-    text = "global batch at N GPUs (default: the common global batch, else the batch per GPU of the nearest GPU count)"
-    option(parser, "--batch N", text, type=at_least(1))
+    option(
+        parser,
+        "--batch N",
+        "global batch at N GPUs (default: the common global batch, else the batch per GPU of the nearest GPU count)",
+        type=at_least(1),
+    )
     option(parser, "--model MODEL", "project only this model")
     add_precision(parser)
     add_log_values(parser, precision=False)

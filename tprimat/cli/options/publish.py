@@ -21,8 +21,12 @@ def parser() -> Parser:
         description="Publish training results as a static site: how fast GPUs train, when and on which software.",
         epilog=EPILOG,
     )
-    text = "your results, logs, bundles, directories, or globs; NAME=PATH adds a name to a result"
-    parser.add_argument("results", nargs="*", metavar="PATH", help=text)
+    parser.add_argument(
+        "results",
+        nargs="*",
+        metavar="PATH",
+        help="your results, logs, bundles, directories, or globs; NAME=PATH adds a name to a result",
+    )
     option(parser, "--output-dir DIR", "directory of the site (default: site)", default="site")
     option(parser, "--results-only", "exclude results published by others")
     add_output_options(

@@ -49,11 +49,14 @@ def parser() -> Parser:
         "run-primus", hint="put Primus' own arguments after --", passes=True, description=DESCRIPTION, epilog=EPILOG
     )
     what = parser.add_argument_group("model and configuration")
-    text = f"train {', '.join(PRIMUS.models)} or all (default: %(default)s)"
-    option(what, "--model NAME", text, default="all")
+    option(what, "--model NAME", f"train {', '.join(PRIMUS.models)} or all (default: %(default)s)", default="all")
     option(what, "--config FILE", "use your own configuration (PRIMUS_CONFIG)", type=Path)
-    text = f"use {', '.join(PRIMUS.precisions)} (default: {DEFAULT_PRECISION})"
-    option(what, "--precision NAME", text, choices=PRIMUS.precisions)
+    option(
+        what,
+        "--precision NAME",
+        f"use {', '.join(PRIMUS.precisions)} (default: {DEFAULT_PRECISION})",
+        choices=PRIMUS.precisions,
+    )
     option(what, "--match RESULT", "reuse batch, parallelism and precision of RESULT", type=Path)
     add_sizes(what)
     how = parser.add_argument_group("measurement")
