@@ -198,8 +198,7 @@ def _distance(row: Published, run: Run) -> float:
 
     What is unknown counts as much as what differs.
     """
-    config = run.training_config
-    gpus = config.num_gpus or run.gpu_info.device_count
-    sizes = ((row.num_gpus, gpus), (row.global_batch_size, config.global_batch_size))
+    gpus = run.training_config.num_gpus or run.gpu_info.device_count
+    sizes = ((row.num_gpus, gpus), (row.global_batch_size, run.training_config.global_batch_size))
     scales = sum(abs(math.log2(theirs / ours)) if theirs and ours else 1.0 for theirs, ours in sizes)
-    return scales + (row.framework != framework(run)) + (row.packing != config.packing)
+    return scales + (row.framework != framework(run)) + (row.packing != run.training_config.packing)

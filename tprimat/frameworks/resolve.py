@@ -71,9 +71,8 @@ class Resolver:
         gpus, nodes = self.processes()
         tensor, pipeline, context = self.divide(shape, gpus)
         micro, batch = self.batch(gpus // (tensor * pipeline * context), gpus)
-        requested = self.requested
         on_cpu = self.device.platform == "cpu" and self.framework.on_cpu
-        stated = {name: value for name, value in vars(requested).items() if value is not None and name in _FIELDS}
+        stated = {name: value for name, value in vars(self.requested).items() if value is not None and name in _FIELDS}
         choices = {
             "steps": defaults.STEPS_ON_CPU if on_cpu else defaults.STEPS_ON_GPU,
             "sequence_length": self.row.sequence_length,
@@ -91,9 +90,9 @@ class Resolver:
             "shape": shape if scale is None else None,
             "num_nodes": nodes,
             **dict(zip(DIVISION, (tensor, pipeline, context), strict=True)),
-            "compiled": self.compiles and not on_cpu and not requested.eager,
-            "finds_micro_batch": self.finds_micro_batch and not on_cpu and requested.micro_batch_size is None,
-            "origins": {name: requested.origins.get(name, USER) for name in stated},
+            "compiled": self.compiles and not on_cpu and not self.requested.eager,
+            "finds_micro_batch": self.finds_micro_batch and not on_cpu and self.requested.micro_batch_size is None,
+            "origins": {name: self.requested.origins.get(name, USER) for name in stated},
         }
         return self.complete(Request(**choices), shape)
 
@@ -215,11 +214,11 @@ class Resolver:
 
     def processes(self) -> tuple[int, int]:
         """Return how many processes train, and on how many machines."""
-        nodes, gpus = self.requested.num_nodes or 1, self.gpus
-        check_nodes(gpus, nodes)
+        nodes = self.requested.num_nodes or 1
+        check_nodes(self.gpus, nodes)
         if self.device.platform != "cpu" or self.framework.on_cpu:
-            check_processes(gpus // nodes, self.device)
-        return gpus, nodes
+            check_processes(self.gpus // nodes, self.device)
+        return self.gpus, nodes
 
     def divide(self, shape: ModelConfig, gpus: int) -> tuple[int, int, int]:
         """Return tensor, pipeline and context parallelism."""

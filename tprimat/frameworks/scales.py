@@ -93,13 +93,12 @@ def by_name(name: str) -> Scale:
 
 def shape(model: Model, scale: Scale) -> ModelConfig:
     """Return the model's shape at a scale, num_parameters included."""
-    full = model.shape
-    layers, hidden, heads, groups, width, vocabulary = _sizes(full)
-    head_dim = scale.head_dim or full.head_dim or hidden // heads
+    layers, hidden, heads, groups, width, vocabulary = _sizes(model.shape)
+    head_dim = scale.head_dim or model.shape.head_dim or hidden // heads
     # Heads as wide as the hidden size together, as at full size; as many for each group.
-    scaled_heads = heads * (full.head_dim or hidden // heads) // scale.width // head_dim
+    scaled_heads = heads * (model.shape.head_dim or hidden // heads) // scale.width // head_dim
     scaled = msgspec.structs.replace(
-        full,
+        model.shape,
         num_layers=scale.depth or layers // scale.depth_share,
         hidden_size=hidden // scale.width,
         num_attention_heads=scaled_heads,
@@ -107,7 +106,7 @@ def shape(model: Model, scale: Scale) -> ModelConfig:
         head_dim=head_dim,
         ffn_hidden_size=width // scale.width,
         vocab_size=vocabulary // scale.width,
-        source=full.source if scale.name == FULL else f"{full.source}, at the scale {scale.name}",
+        source=model.shape.source if scale.name == FULL else f"{model.shape.source}, at the scale {scale.name}",
     )
     return msgspec.structs.replace(scaled, num_parameters=parameters(model, scaled))
 

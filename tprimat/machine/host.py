@@ -211,22 +211,21 @@ def operating_system(host: Host) -> str:
 
 def container(host: Host) -> str | None:
     """Return the kind of container that this runs in, with its image if one is stated; None outside of any."""
-    environ = host.environ
     podman = host.read("/run/.containerenv")
-    apptainer = environ.get("APPTAINER_CONTAINER") or environ.get("SINGULARITY_CONTAINER") or ""
+    apptainer = host.environ.get("APPTAINER_CONTAINER") or host.environ.get("SINGULARITY_CONTAINER") or ""
     group = re.search(r"docker|containerd|libpod|lxc|kubepods", host.read("/proc/1/cgroup") or "")
     program = (
         ("podman" if podman is not None else None)
         or ("apptainer" if apptainer else None)
         or ("docker" if host.path("/.dockerenv").exists() else None)
-        or environ.get("container")
+        or host.environ.get("container")
         or ({"libpod": "podman", "kubepods": "kubernetes"}.get(group[0], group[0]) if group else None)
     )
     image = _stated(r'^image="?([^"\n]+)', podman) if podman is not None else re.split(r"[/\\]", apptainer)[-1]
-    product = environ.get("NVIDIA_PRODUCT_NAME", "PyTorch")
-    stated = {f"NVIDIA {product}": environ.get("NVIDIA_PYTORCH_VERSION"), "NeMo": environ.get("NEMO_VERSION")}
+    product = host.environ.get("NVIDIA_PRODUCT_NAME", "PyTorch")
+    stated = {f"NVIDIA {product}": host.environ.get("NVIDIA_PYTORCH_VERSION"), "NeMo": host.environ.get("NEMO_VERSION")}
     details = ", ".join(filter(None, [image, *(f"{name} {version}" for name, version in stated.items() if version)]))
-    kinds = filter(None, ("kubernetes" if "KUBERNETES_SERVICE_HOST" in environ else None, program))
+    kinds = filter(None, ("kubernetes" if "KUBERNETES_SERVICE_HOST" in host.environ else None, program))
     text = ", ".join(dict.fromkeys(kinds)) or ("container" if details else "")
     return f"{text} ({details})" if details else text or None
 

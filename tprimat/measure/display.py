@@ -240,13 +240,12 @@ def _settings(plan: Plan, request: Request) -> Iterator[tuple[Setting, object, s
     """Yield what a user can choose of a training, its value, and where that is from; nothing if nobody knows."""
     takes_all = plan.framework_of(request).embedded
     for row in SETTINGS if request.origins is not None else ():
-        name = row.request
-        is_taken = row.field and name in RequestedConfig.DEFAULTS and (takes_all or name not in EMBEDDED)
-        value = getattr(request, name, None) if is_taken else None
-        if name == "micro_batch_size" and request.finds_micro_batch:
+        is_taken = row.field and row.request in RequestedConfig.DEFAULTS and (takes_all or row.request not in EMBEDDED)
+        value = getattr(request, row.request, None) if is_taken else None
+        if row.request == "micro_batch_size" and request.finds_micro_batch:
             value = "auto"
         if value is not None:
-            yield row, value, (request.origins or {}).get(name, DEFAULT)
+            yield row, value, (request.origins or {}).get(row.request, DEFAULT)
 
 
 def _setup(plan: Plan, request: Request) -> dict[str, str]:

@@ -102,36 +102,38 @@ class Session:
 
     def run(self) -> None:
         """Run one training after the other. Raises UsageError if results or what they need can't be written."""
-        plan = self._plan
         for index, request in enumerate(self._requests):
             if request.platform != "cpu":
                 shared_memory.check(request.gpus_per_node)
             files.check_writable(request.output_dir)
-            self._requests[index] = plan.framework_of(request).launcher.prepare(request, console.info)
+            self._requests[index] = self._plan.framework_of(request).launcher.prepare(request, console.info)
         earlier = self._earlier()
         if (first := self._requests[0]).rendezvous is not None:
             # For the results of runs on several machines.
             nodes.state(self._nodes_folder(), first.node_index, self._machine, os.environ)
-        if plan.resumes:
+        if self._plan.resumes:
             self._resume()
-        order = self._order
-        for number, (repetition, index) in enumerate(order, 1):
+        for number, (repetition, index) in enumerate(self._order, 1):
             if self._is_done(index, repetition, earlier):
                 continue
             if self._durations and not self._cool_down():
                 break
-            if (meeting := plan.requests[index].rendezvous) is not None:
+            if (meeting := self._plan.requests[index].rendezvous) is not None:
                 there = several_nodes.of_training(meeting, number)
                 self._requests[index] = dataclasses.replace(self._requests[index], rendezvous=there)
-            of = f", run {repetition} of {plan.runs}" if plan.runs > 1 else ""
+            of = f", run {repetition} of {self._plan.runs}" if self._plan.runs > 1 else ""
             failures = self.failures
-            self._round, self._left = repetition, len(order) - number
+            self._round, self._left = repetition, len(self._order) - number
             self._began = time.monotonic()
-            self._train(index, f"[{number}/{len(order)}] {plan.name_of(self._requests[index])}{of}", number > 1)
+            self._train(
+                index, f"[{number}/{len(self._order)}] {self._plan.name_of(self._requests[index])}{of}", number > 1
+            )
             self._durations.append(time.monotonic() - self._began)
-            if self.interrupted or (plan.stops_at_failure and self.failures > failures):
-                run = {index for _, index in order[:number]}
-                left = dict.fromkeys(plan.name_of(self._requests[index]) for _, index in order if index not in run)
+            if self.interrupted or (self._plan.stops_at_failure and self.failures > failures):
+                run = {index for _, index in self._order[:number]}
+                left = dict.fromkeys(
+                    self._plan.name_of(self._requests[index]) for _, index in self._order if index not in run
+                )
                 if left:
                     console.error(f"    not run: {', '.join(left)}")
                 break

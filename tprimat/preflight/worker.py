@@ -132,18 +132,19 @@ class _Worker:
 
     def measure(self) -> None:
         """Measure products, memory and transfers, each with all processes at once."""
-        plan = self._plan
-        for precision in plan.precisions:
+        for precision in self._plan.precisions:
             self._product(precision)
         self._say("memory")
-        size = min(plan.array_bytes, self._free_bytes() // 8)
+        size = min(self._plan.array_bytes, self._free_bytes() // 8)
         streams = self._attempt("memory", lambda: kernels.streams(self._device, size)) or {}
         for name in (COPY, TRIAD):
-            self._sustain(name, streams.get(name), plan.stream_s)
+            self._sustain(name, streams.get(name), self._plan.stream_s)
         del streams
         for name in (TO_DEVICE, FROM_DEVICE) if self._on_gpu else ():
-            copy = functools.partial(kernels.transfer, self._device, plan.transfer_bytes, to_device=name == TO_DEVICE)
-            self._sustain(name, self._attempt(name, copy), plan.transfer_s)
+            copy = functools.partial(
+                kernels.transfer, self._device, self._plan.transfer_bytes, to_device=name == TO_DEVICE
+            )
+            self._sustain(name, self._attempt(name, copy), self._plan.transfer_s)
 
     def _product(self, precision: str) -> None:
         """Find the fastest shape, which all take from the first process, and sustain it."""

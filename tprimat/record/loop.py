@@ -226,10 +226,9 @@ class LoopRecorder(Benchmark):
             precision, detail = describe.of_fp32(detail, recording.platform)
         alone = 1 if recording.process.world_size == 1 else None
         accumulates = whole // micro if alone and whole and micro and whole % micro == 0 else None
-        module = self._module
-        shape = shapes.of_module(module) if module is not None else None
-        if alone and hasattr(module, "parameters"):
-            shape = shapes.with_parameters(shape, module)
+        shape = shapes.of_module(self._module) if self._module is not None else None
+        if alone and hasattr(self._module, "parameters"):
+            shape = shapes.with_parameters(shape, self._module)
         return Run(
             framework=self._framework,
             model_config=shape or ModelConfig(),
@@ -239,7 +238,7 @@ class LoopRecorder(Benchmark):
                 num_gpus=recording.process.world_size,
                 precision=precision,
                 precision_detail=detail,
-                recomputation=None if module is None else describe.recomputation(module),
+                recomputation=None if self._module is None else describe.recomputation(self._module),
             ),
             parallelism_config=ParallelismConfig(
                 **dict.fromkeys((*DIVISION, "data_parallel_size"), alone), gradient_accumulation_steps=accumulates

@@ -28,16 +28,15 @@ PRECISION_DETAILS = {
 
 def configuration(training: Recipe, stage: int) -> JsonObject:
     """Return DeepSpeed's configuration of the training, with a stage of ZeRO."""
-    request = training.request
     return {
-        "train_batch_size": request.global_batch_size,
-        "train_micro_batch_size_per_gpu": request.micro_batch_size,
-        "gradient_accumulation_steps": request.gradient_accumulation_steps,
+        "train_batch_size": training.request.global_batch_size,
+        "train_micro_batch_size_per_gpu": training.request.micro_batch_size,
+        "gradient_accumulation_steps": training.request.gradient_accumulation_steps,
         "gradient_clipping": training.settings.gradient_clipping,
         "zero_optimization": {"stage": stage},
         # torch's AdamW, which all the others use, instead of DeepSpeed's own.
         "zero_allow_untested_optimizer": True,
-        **({} if request.precision == "fp32" else {request.precision: {"enabled": True}}),
+        **({} if training.request.precision == "fp32" else {training.request.precision: {"enabled": True}}),
         # Its report of the time would wait for the GPU every so many steps.
         "steps_per_print": sys.maxsize,
         "wall_clock_breakdown": False,

@@ -93,37 +93,36 @@ class Training(EpochRecorder):
 
     def run(self, dataset: Any, say: Callable[[str], None]) -> None:
         """Train all epochs, or until the time is up."""
-        process, request, self._say = self.process, self.request, say
+        request, self._say = self.request, say
         # What comes before the first epoch is part of no step.
         self._recorder.pause()
         self._files: list[Path] = []
-        if request.data_dir is not None and not process.local_rank:
+        if request.data_dir is not None and not self.process.local_rank:
             self._files = [request.data_dir / shard.name for shard in request.pairs.shards()]
         self._order: list[int] = []
         self._loader = self.watch(data.loader(dataset, self._order, request))
-        self._step = model.Step(request, process)
-        process.highest([0.0])  # all are ready
+        self._step = model.Step(request, self.process)
+        self.process.highest([0.0])  # all are ready
         self._started = self._reported = time.monotonic()
-        self._limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
+        self._limit = TimeLimit(request.steps, request.time_limit_s, self.process.world_size, self.process.agree)
         while self.stop_reason is None and len(self.epochs) < request.all_epochs:
             say(self.epoch_end(self._epoch(len(self.epochs))))
         self.loss_scale, self.skipped_steps = self._step.loss_scaling()
         # Only processes that have all come to their end can still talk to each other.
         self.recording.memory.sample()
         memory = self.recording.memory.metrics().known()
-        self.memory = MemoryMetrics(**dict(zip(memory, process.highest(list(memory.values())), strict=True)))
+        self.memory = MemoryMetrics(**dict(zip(memory, self.process.highest(list(memory.values())), strict=True)))
 
     def _epoch(self, index: int) -> Epoch:
         """Train on all the data once, or until the time is up."""
-        request, recorder = self.request, self._recorder
         cached = self._caches(index)
-        before = recorded = index * request.steps_per_epoch
-        last = before + request.steps_per_epoch
+        before = recorded = index * self.request.steps_per_epoch
+        last = before + self.request.steps_per_epoch
         self._order[:] = range(before, last)
-        window, read_s = -(-request.steps // MOST_RECORDS), 0.0
+        window, read_s = -(-self.request.steps // MOST_RECORDS), 0.0
         self.process.highest([0.0])  # all are ready
         began = time.perf_counter()
-        recorder.resume()
+        self._recorder.resume()
         for step, (tokens, seconds) in enumerate(self._loader, before + 1):
             loss = self._step(tokens)
             read_s += float(seconds)
@@ -133,7 +132,7 @@ class Training(EpochRecorder):
                 last = step
             if step == last:
                 # Before the record: the time that writing it takes is none of the next epoch's first step.
-                recorder.pause()
+                self._recorder.pause()
             if step == last or step % window == 0:
                 self.step(loss, learning_rate=OPTIMIZER.learning_rate, window=step - recorded)
                 recorded = step
@@ -143,12 +142,14 @@ class Training(EpochRecorder):
         self.recording.clock.wait(self.recording.clock.mark(), None)
         self.process.highest([0.0])  # all are done
         ended = time.perf_counter()
-        recorder.resolve()
-        waited = sum(recorder.waits.get(step, 0.0) for step in range(before + 1, last + 1))
+        self._recorder.resolve()
+        waited = sum(self._recorder.waits.get(step, 0.0) for step in range(before + 1, last + 1))
         wall, waited, read_s = self.process.highest([ended - began, waited, read_s])
         steps, waited = last - before, min(waited, wall)
         utilisation = self.utilisation(began, ended)
-        return Epoch(wall, steps * request.global_batch_size, steps, waited, read_s, began, ended, cached, utilisation)
+        return Epoch(
+            wall, steps * self.request.global_batch_size, steps, waited, read_s, began, ended, cached, utilisation
+        )
 
     def _report(self, step: int) -> None:
         now = time.monotonic()

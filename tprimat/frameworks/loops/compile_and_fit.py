@@ -125,12 +125,11 @@ def failure_of(error: BaseException) -> str:
 
 def _candidates(training: Recipe) -> Iterator[tuple[int, bool]]:
     """Yield (micro-batch, whether activations are checkpointed) from the fastest to the one that needs least memory."""
-    request = training.request
-    share = request.global_batch_size // request.data_parallel_size
-    sizes = [request.micro_batch_size]
-    if request.finds_micro_batch:
+    share = training.request.global_batch_size // training.request.data_parallel_size
+    sizes = [training.request.micro_batch_size]
+    if training.request.finds_micro_batch:
         sizes = [size for size in range(share, 0, -1) if share % size == 0]
-    for checkpointed in (True,) if request.recomputation == "full" else (False, True):
+    for checkpointed in (True,) if training.request.recomputation == "full" else (False, True):
         for size in sizes:
             yield size, checkpointed
 

@@ -87,16 +87,15 @@ class Recipe:
 
     def weights(self, device: torch.device) -> PreTrainedModel:
         """Return the model with its first weights."""
-        request = self.request
         module = build(
             self.model,
             self.shape,
-            request.sequence_length,
-            seed=request.seed,
+            self.request.sequence_length,
+            seed=self.request.seed,
             device=device,
-            attention=request.attention,
+            attention=self.request.attention,
         )
-        if request.recomputation == "full":
+        if self.request.recomputation == "full":
             checkpoint(module)
         return module
 
@@ -110,16 +109,15 @@ class Recipe:
 
         Precision, parallelism and optimizer are left to the recorder, which reads those in use.
         """
-        request = self.request
         facts: dict[str, bool | int | float | str | None] = {}
         if self.on_gpu:
             facts = {"torch_compile": False, "chunked_cross_entropy": False}
-        if request.attention != ATTENTION[0]:
-            facts["attention"] = request.attention
-        return request.to_run(
+        if self.request.attention != ATTENTION[0]:
+            facts["attention"] = self.request.attention
+        return self.request.to_run(
             model_config=self.shape,
-            training_config=request.training_config(),
-            data=self.source.described(request.global_batch_size, request.sequence_length),
+            training_config=self.request.training_config(),
+            data=self.source.described(self.request.global_batch_size, self.request.sequence_length),
             source=Source(kind="live", command=tuple(sys.orig_argv)),
             framework_config=facts,
         )
@@ -145,10 +143,11 @@ class MicroBatches:
 
         if not 0 <= index < len(self):
             raise IndexError(index)
-        request = self.training.request
-        first = (index * request.num_gpus + self.rank) * request.micro_batch_size
-        positions = np.arange(first, first + request.micro_batch_size)
-        return self.training.source.in_order(positions, request.global_batch_size, request.sequence_length)
+        first = (index * self.training.request.num_gpus + self.rank) * self.training.request.micro_batch_size
+        positions = np.arange(first, first + self.training.request.micro_batch_size)
+        return self.training.source.in_order(
+            positions, self.training.request.global_batch_size, self.training.request.sequence_length
+        )
 
 
 def loader(batches: Any, workers: int, prefetched: int, on_gpu: bool, **more: Any) -> DataLoader[Any]:

@@ -49,20 +49,22 @@ class BridgeBenchmark(Benchmark):
 
     def on_train_start(self, context: Any) -> None:
         """Start the first step; the configuration is final by now."""
-        request, process, config = self.request, self.process, context.state.cfg
-        recording = self._begin(process, covers=COVERS, absent=ABSENT)
+        config = context.state.cfg
+        recording = self._begin(self.process, covers=COVERS, absent=ABSENT)
         # Megatron-Bridge reduces it over all replicas.
         recording.values.is_global = True
         self._settings = {
-            "recipe": request.recipe,
+            "recipe": self.request.recipe,
             **dict(settings_of(("model", "ddp"), (config.model, config.ddp))),
             "optimizer.use_precision_aware_optimizer": config.optimizer.use_precision_aware_optimizer,
             **{f"env_vars.{name}": os.environ.get(name) for name in config.env_vars},
         }
-        agree = processes.vote_of_the_first(ranks.open_store(), process.rank)
-        limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, agree)
-        self._window = profiled.window(request, limit, first_process=process.is_first, before=recording.end_measuring)
-        recording.start(describe(config, process.world_size), step=context.state.train_state.step)
+        agree = processes.vote_of_the_first(ranks.open_store(), self.process.rank)
+        limit = TimeLimit(self.request.steps, self.request.time_limit_s, self.process.world_size, agree)
+        self._window = profiled.window(
+            self.request, limit, first_process=self.process.is_first, before=recording.end_measuring
+        )
+        recording.start(describe(config, self.process.world_size), step=context.state.train_state.step)
 
     def on_train_step_start(self, context: Any) -> None:
         """Note the learning rate; at the step's end it is the next one's."""
@@ -102,39 +104,38 @@ class BridgeBenchmark(Benchmark):
 
 def describe(config: Any, world_size: int) -> Run:
     """Return what a ConfigContainer states of its training, once the loop has completed it."""
-    model, train, optimizer = config.model, config.train, config.optimizer
-    sizes = {name: getattr(model, name) for name in DIVISION}
+    sizes = {name: getattr(config.model, name) for name in DIVISION}
     replicas = world_size // math.prod(sizes.values())
-    precision, detail = precision_of(model)
+    precision, detail = precision_of(config.model)
     settings = Optimizer(
-        learning_rate=number(optimizer.lr),
+        learning_rate=number(config.optimizer.lr),
         schedule=config.scheduler.lr_decay_style,
-        beta1=number(optimizer.adam_beta1),
-        beta2=number(optimizer.adam_beta2),
-        epsilon=number(optimizer.adam_eps),
-        weight_decay=number(optimizer.weight_decay),
+        beta1=number(config.optimizer.adam_beta1),
+        beta2=number(config.optimizer.adam_beta2),
+        epsilon=number(config.optimizer.adam_eps),
+        weight_decay=number(config.optimizer.weight_decay),
     )
     return Run(
-        model_config=shapes.of_config(model) or ModelConfig(),
+        model_config=shapes.of_config(config.model) or ModelConfig(),
         training_config=TrainingConfig(
-            global_batch_size=train.global_batch_size,
-            micro_batch_size=train.micro_batch_size,
-            sequence_length=model.seq_length,
-            max_steps=train.train_iters,
+            global_batch_size=config.train.global_batch_size,
+            micro_batch_size=config.train.micro_batch_size,
+            sequence_length=config.model.seq_length,
+            max_steps=config.train.train_iters,
             num_gpus=world_size,
             precision=precision,
             precision_detail=detail,
-            recomputation=model.recompute_granularity or "none",
+            recomputation=config.model.recompute_granularity or "none",
             seed=config.rng.seed,
         ),
         parallelism_config=ParallelismConfig(
             strategy_name="Megatron-Bridge",
             expert_model_parallel_size=1,
             data_parallel_size=replicas,
-            gradient_accumulation_steps=train.global_batch_size // (train.micro_batch_size * replicas),
+            gradient_accumulation_steps=config.train.global_batch_size // (config.train.micro_batch_size * replicas),
             **sizes,
         ),
-        optimizer=optimizer_of(settings, optimizer),
+        optimizer=optimizer_of(settings, config.optimizer),
     )
 
 

@@ -122,17 +122,16 @@ def _data(request: Request, shape: ModelConfig) -> Any:
 
 
 def _trainer(recipe: Any, request: Request) -> None:
-    trainer = recipe.trainer
-    trainer.limit_val_batches = trainer.limit_test_batches = trainer.num_sanity_val_steps = 0
-    trainer.val_check_interval = request.all_steps
-    trainer.enable_checkpointing = False
-    trainer.logger = False
+    recipe.trainer.limit_val_batches = recipe.trainer.limit_test_batches = recipe.trainer.num_sanity_val_steps = 0
+    recipe.trainer.val_check_interval = request.all_steps
+    recipe.trainer.enable_checkpointing = False
+    recipe.trainer.logger = False
     recipe.log.ckpt = recipe.log.tensorboard = recipe.log.wandb = None
     recipe.resume = None
     if request.pipeline_model_parallel_size > 1:
         import torch
 
-        trainer.strategy.pipeline_dtype = torch.bfloat16
+        recipe.trainer.strategy.pipeline_dtype = torch.bfloat16
 
 
 def _tune(recipe: Any, request: Request) -> None:

@@ -39,20 +39,23 @@ class Resolver(Planner):
 
     def prepare(self) -> None:
         """Refuse all but the full size; take the configuration that the environment names."""
-        requested = self.requested
-        if requested.scale not in (None, scales.FULL):
+        if self.requested.scale not in (None, scales.FULL):
             raise UsageError(
-                f"Primus trains models at full size: leave --scale {requested.scale} out", heading="unknown-scale"
+                f"Primus trains models at full size: leave --scale {self.requested.scale} out", heading="unknown-scale"
             )
-        if requested.shape is not None and models.with_shape(requested.shape) is not self.model:
+        if self.requested.shape is not None and models.with_shape(self.requested.shape) is not self.model:
             raise UsageError(
                 f"Primus trains {self.model.title} at full size only: that result has another shape",
                 heading="cant-match",
             )
         config = os.environ.get("PRIMUS_CONFIG", "").strip()
-        options = vars(requested)
-        if requested.steps is None:
-            options = {**options, "steps": defaults.STEPS_ON_GPU, "origins": {**requested.origins, "steps": DEFAULT}}
+        options = vars(self.requested)
+        if self.requested.steps is None:
+            options = {
+                **options,
+                "steps": defaults.STEPS_ON_GPU,
+                "origins": {**self.requested.origins, "steps": DEFAULT},
+            }
         self.requested = PrimusRequest(**options, config=Path(config) if config else None)
         super().prepare()
 

@@ -63,18 +63,18 @@ class Planner(resolve.Resolver):
 
     def prepare(self) -> None:
         """Find the installation and the configuration; put what is requested on the command line."""
-        requested, self.installation = self.requested, self.requested.installation or from_environment(self.environ)
+        self.installation = self.requested.installation or from_environment(self.environ)
         if problem := self.installation.problem():
             raise UsageError(problem, heading="no-primus")
-        launcher = requested.launcher or self.installation.launcher
+        launcher = self.requested.launcher or self.installation.launcher
         if launcher is None or not self.installation.has(launcher):
             raise UsageError(
                 f"{self.installation.path} has no {launcher}: it has {self.installation.launcher}", heading="no-primus"
             )
         self.launcher = launcher
-        if requested.precision is not None and requested.precision not in PRECISIONS:
+        if self.requested.precision is not None and self.requested.precision not in PRECISIONS:
             raise UsageError(
-                f"Primus trains in {', '.join(PRECISIONS)}, not in {requested.precision}: choose one of them",
+                f"Primus trains in {', '.join(PRECISIONS)}, not in {self.requested.precision}: choose one of them",
                 heading="precision",
             )
         self.trains_on, self.node = self._machines()
@@ -156,17 +156,16 @@ class Planner(resolve.Resolver):
 
     def _machines(self) -> tuple[tuple[int, int], int]:
         """Return how many GPUs train on how many machines, and the number of this one."""
-        requested = self.requested
         nodes, node = _whole(self.environ, "NNODES", 1, least=1), _whole(self.environ, "NODE_RANK", 0, least=0)
         if node >= nodes:
             raise UsageError(f"NODE_RANK is {node} with {nodes} nodes; ranks count from 0", heading="wrong-usage")
         here = self.device.devices if self.device.platform != "cpu" else DEFAULT_GPUS
-        if requested.num_nodes is None:
-            each = requested.num_gpus or _whole(self.environ, "GPUS_PER_NODE", here, least=1)
+        if self.requested.num_nodes is None:
+            each = self.requested.num_gpus or _whole(self.environ, "GPUS_PER_NODE", here, least=1)
             return (nodes * each, nodes), node
-        gpus = requested.num_gpus or requested.num_nodes * here
-        resolve.check_nodes(gpus, requested.num_nodes)
-        return (gpus, requested.num_nodes), 0
+        gpus = self.requested.num_gpus or self.requested.num_nodes * here
+        resolve.check_nodes(gpus, self.requested.num_nodes)
+        return (gpus, self.requested.num_nodes), 0
 
     def _base(self) -> tuple[ConfigFile, Configuration]:
         """Return the configuration's file, and what it sets without a command line."""
@@ -195,19 +194,20 @@ class Planner(resolve.Resolver):
 
     def _words(self, base: Configuration, added: Sequence[str]) -> list[str]:
         """Return the command line: what is requested, over what `added` makes up for in the configuration."""
-        requested, model, gpus = self.requested, self.model, self.trains_on[0]
-        words = [*_sizes(requested, base, self.trains_on[1]), *added]
+        gpus = self.trains_on[0]
+        words = [*_sizes(self.requested, base, self.trains_on[1]), *added]
         if base.framework == torchtitan.NAME:
-            batch = _whole_batch(base.with_arguments([*words, *requested.passed]), gpus)
+            batch = _whole_batch(base.with_arguments([*words, *self.requested.passed]), gpus)
             words += base.arguments_for({"global_batch_size": batch})
-        if requested.config is None and model.name in BORROWED:
-            words += base.arguments_for(_own_shape(model))
-            lent = models.by_name(BORROWED[model.name]).title
+        if self.requested.config is None and self.model.name in BORROWED:
+            words += base.arguments_for(_own_shape(self.model))
+            lent = models.by_name(BORROWED[self.model.name]).title
             self.notes.append(
-                f"Primus has no configuration for {model.title}: that for {lent} is used, with {model.name}'s shape"
+                f"Primus has no configuration for {self.model.title}: that for {lent} is used, with "
+                f"{self.model.name}'s shape"
             )
-        if requested.matched is not None:
-            run, named = requested.matched
+        if self.requested.matched is not None:
+            run, named = self.requested.matched
             if base.framework == torchtitan.NAME:
                 raise UsageError(
                     f"--match doesn't know the settings of Primus' torchtitan ({base.path.name})",
@@ -216,9 +216,9 @@ class Planner(resolve.Resolver):
                 )
             matched, more = match.arguments(run, base.with_arguments(words), gpus, named)
             words, self.notes = [*matched, *words], [*self.notes, *more]
-        if requested.precision is not None and requested.config is not None:
-            words += _precision(base.with_arguments(words), requested.precision, gpus)
-        return [*words, *_logging(base), *requested.passed]
+        if self.requested.precision is not None and self.requested.config is not None:
+            words += _precision(base.with_arguments(words), self.requested.precision, gpus)
+        return [*words, *_logging(base), *self.requested.passed]
 
 
 def models_of(

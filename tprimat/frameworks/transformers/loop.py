@@ -110,20 +110,19 @@ class Pretraining(Trainer):  # type: ignore[misc]  # untyped here
 
 
 def _trainer(training: Recipe, process: Process, recording: TrainerBenchmarkCallback, scratch: str) -> Trainer:
-    request = training.request
     several = process.world_size > 1
     arguments = TrainingArguments(
         output_dir=scratch,
-        max_steps=request.steps,
-        per_device_train_batch_size=request.micro_batch_size,
-        gradient_accumulation_steps=request.gradient_accumulation_steps,
+        max_steps=training.request.steps,
+        per_device_train_batch_size=training.request.micro_batch_size,
+        gradient_accumulation_steps=training.request.gradient_accumulation_steps,
         lr_scheduler_type="constant",
         learning_rate=training.settings.learning_rate,
         max_grad_norm=training.settings.gradient_clipping,
-        bf16=request.precision == "bf16",
-        fp16=request.precision == "fp16",
+        bf16=training.request.precision == "bf16",
+        fp16=training.request.precision == "fp16",
         use_cpu=not training.on_gpu,
-        seed=request.seed % 2**32,
+        seed=training.request.seed % 2**32,
         ddp_backend=None if not several else "nccl" if training.on_gpu else "gloo",
         ddp_find_unused_parameters=False if several else None,
         ddp_timeout=round(TIMEOUT.total_seconds()),
