@@ -198,7 +198,7 @@ class TestDataWait:
 
     def test_workers_are_waited_for_too(self, tmp_path):
         wanted = settings(tmp_path, num_samples=2 * SAMPLES, epochs=1, warmup_epochs=0)
-        wanted = wanted.but(workers=1)
+        wanted = dataclasses.replace(wanted, workers=1)
         run, _, _ = trained(wanted, dataset=Slow(wanted))
         # Whatever is computed meanwhile, an epoch takes what its one reader takes.
         assert run.epochs[0]["wall_time_s"] >= 24 * SLOW_S
