@@ -107,17 +107,13 @@ def part_of(kernel: str, ranges: tuple[str, ...] = (), types: tuple[str, ...] = 
     operators = [each for each in ranges if not is_python(each)]
     if _COLLECTIVE_KERNEL.search(kernel) or (operators and _COLLECTIVE_OPERATOR.search(operators[0])):
         return COMMUNICATION + _collective(kernel, collective, *operators)
-    scope = next(filter(None, (_part("scope", each) for each in operators)), None)
-    scope = scope or next(filter(None, (_part("python", each) for each in functions)), None)
-    if scope:
+    if scope := _first("scope", operators) or _first("python", functions):
         return scope
     if operators and _COPY.search(operators[0]):
         # Types of destination and source; without them the kernel's name tells.
         is_cast = types[0] != types[1] if len(types) > 1 and all(types[:2]) else _CAST_KERNEL.search(kernel)
         return "quantisation" if is_cast else "elementwise"
-    by_operator = next(filter(None, (_part("operator", each) for each in operators)), None)
-    by_name = by_operator or _part("kernel", kernel)
-    return by_name or next(filter(None, (_part("module", each) for each in functions)), None) or "other"
+    return _first("operator", operators) or _part("kernel", kernel) or _first("module", functions) or "other"
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -146,6 +142,11 @@ LONGEST_NAME = 2_000
 @functools.lru_cache(maxsize=1 << 16)
 def _part(matched_on: MatchedOn, name: str) -> str | None:
     return next((part for pattern, part in _rules(matched_on) if pattern.search(name[:LONGEST_NAME])), None)
+
+
+def _first(matched_on: MatchedOn, names: list[str]) -> str | None:
+    """Return the part of the first of these names that has one."""
+    return next(filter(None, (_part(matched_on, name) for name in names)), None)
 
 
 def _collective(*names: str) -> str:

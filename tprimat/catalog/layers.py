@@ -51,13 +51,13 @@ def layers(shape: ModelConfig) -> dict[str, Layers] | None:
     counts = _counts(shape)
     if counts is None or shape.hidden_size is None:
         return None
-    found = {}
-    for kind, count in counts.items():
-        one = _OF_KIND[kind](shape, shape.hidden_size)
-        if one is None:
-            return None
-        found[kind] = dataclasses.replace(one, count=count)
-    return found
+    try:
+        return {
+            kind: dataclasses.replace(_OF_KIND[kind](shape, shape.hidden_size), count=count)
+            for kind, count in counts.items()
+        }
+    except _UnknownError:
+        return None
 
 
 def parameters(shape: ModelConfig) -> int | None:
@@ -81,10 +81,20 @@ def _counts(shape: ModelConfig) -> dict[str, int] | None:
     return {kind: count for kind, count in known.items() if count}
 
 
-def _attention(shape: ModelConfig, hidden: int) -> Layers | None:
-    heads = shape.num_attention_heads
-    if heads is None:
-        return None
+class _UnknownError(Exception):
+    """A layer's weights don't follow from what is known of a shape."""
+
+
+def _sizes(shape: ModelConfig, *fields: str) -> list[int]:
+    """Return sizes of a shape. Raises _UnknownError if one is unknown."""
+    sizes = [getattr(shape, field) for field in fields]
+    if None in sizes:
+        raise _UnknownError
+    return sizes
+
+
+def _attention(shape: ModelConfig, hidden: int) -> Layers:
+    (heads,) = _sizes(shape, "num_attention_heads")
     size = shape.head_dim or hidden // heads
     if shape.key_value_lora_rank is not None:
         return _latent_attention(shape, hidden, heads, size, shape.key_value_lora_rank)
@@ -93,36 +103,29 @@ def _attention(shape: ModelConfig, hidden: int) -> Layers | None:
     return Layers(1, weights, weights, 2 * heads * size)
 
 
-def _global_attention(shape: ModelConfig, hidden: int) -> Layers | None:
-    heads, size, groups = shape.num_attention_heads, shape.global_head_dim, shape.global_query_groups
-    if heads is None or size is None or groups is None:
-        return None
+def _global_attention(shape: ModelConfig, hidden: int) -> Layers:
+    heads, size, groups = _sizes(shape, "num_attention_heads", "global_head_dim", "global_query_groups")
     weights = hidden * size * (2 * heads + groups)
     return Layers(1, weights, weights, 2 * heads * size)
 
 
-def _latent_attention(shape: ModelConfig, hidden: int, heads: int, size: int, rank: int) -> Layers | None:
+def _latent_attention(shape: ModelConfig, hidden: int, heads: int, size: int, rank: int) -> Layers:
     """Return a layer of latent attention; `size` is the part of a query or key head without rotary embedding."""
-    rotary, value = shape.rope_head_dim, shape.value_head_dim
-    if rotary is None or value is None:
-        return None
+    rotary, value = _sizes(shape, "rope_head_dim", "value_head_dim")
     query = heads * (size + rotary)
     queries = hidden * query if shape.query_lora_rank is None else shape.query_lora_rank * (hidden + query)
     weights = queries + hidden * (rank + rotary) + rank * heads * (size + value) + heads * value * hidden
     return Layers(1, weights, weights, heads * (size + rotary + value))
 
 
-def _dense(shape: ModelConfig, hidden: int) -> Layers | None:
-    if shape.ffn_hidden_size is None:
-        return None
-    weights = _matrices(shape) * hidden * shape.ffn_hidden_size
+def _dense(shape: ModelConfig, hidden: int) -> Layers:
+    (width,) = _sizes(shape, "ffn_hidden_size")
+    weights = _matrices(shape) * hidden * width
     return Layers(1, weights, weights)
 
 
-def _experts(shape: ModelConfig, hidden: int) -> Layers | None:
-    experts, routed, each = shape.num_experts, shape.experts_per_token, shape.expert_ffn_hidden_size
-    if experts is None or routed is None or each is None:
-        return None
+def _experts(shape: ModelConfig, hidden: int) -> Layers:
+    experts, routed, each = _sizes(shape, "num_experts", "experts_per_token", "expert_ffn_hidden_size")
     width = shape.expert_latent_size or hidden
     always = hidden * experts + _matrices(shape) * hidden * (shape.shared_expert_ffn_hidden_size or 0)
     always += 2 * hidden * width if width != hidden else 0
@@ -130,10 +133,8 @@ def _experts(shape: ModelConfig, hidden: int) -> Layers | None:
     return Layers(1, always + experts * one, always + routed * one)
 
 
-def _recurrent(shape: ModelConfig, hidden: int, gates: int, products: float) -> Layers | None:
-    heads, size, groups, state = shape.state_heads, shape.state_head_dim, shape.state_groups, shape.state_size
-    if heads is None or size is None or groups is None or state is None:
-        return None
+def _recurrent(shape: ModelConfig, hidden: int, gates: int, products: float) -> Layers:
+    heads, size, groups, state = _sizes(shape, "state_heads", "state_head_dim", "state_groups", "state_size")
     weights = hidden * (2 * heads * size + 2 * groups * state + gates * heads) + heads * size * hidden
     return Layers(1, weights, weights, state=products * heads * size * state)
 
@@ -142,7 +143,7 @@ def _matrices(shape: ModelConfig) -> int:
     return 2 if shape.gated_ffn is False else 3
 
 
-_OF_KIND: dict[str, Callable[[ModelConfig, int], Layers | None]] = {
+_OF_KIND: dict[str, Callable[[ModelConfig, int], Layers]] = {
     "*": _attention,
     "F": _global_attention,
     "-": _dense,

@@ -155,11 +155,6 @@ class Framework:
         launcher: Launcher[Any] = importlib.import_module(f"{__package__}.{folder}.launch").LAUNCHER
         return launcher
 
-    @property
-    def logged(self) -> bool:
-        """Whether it writes a log and no result, so that the log is read."""
-        return self.launcher.logged
-
     def unavailable(self) -> str | None:
         """Return why it can't run here and what to do; None if it can. Imports no torch."""
         if missing := lacking(*self.packages):

@@ -229,10 +229,12 @@ class Session:
         log = training_files.log_path(framework, request)
         self._logs.append(log)
         if (job := os.environ.get(attempt.JOB)) and request.node_index == request.result_node:
-            noted = {"digest": self._digests[index], "tuning": self._plan.tuning, "logged": framework.logged}
+            noted = {"digest": self._digests[index], "tuning": self._plan.tuning, "logged": framework.launcher.logged}
             attempt.begin(Path(job), self._round, request, log, **noted)
         # The other frameworks' runs start one of their own.
-        sampler = Sampler(request.platform, self._machine.devices[: request.num_gpus]) if framework.logged else None
+        sampler = (
+            Sampler(request.platform, self._machine.devices[: request.num_gpus]) if framework.launcher.logged else None
+        )
         began = time.perf_counter()
         try:
             child, saved = self._follow(framework, index, log, title)
@@ -324,7 +326,7 @@ class Session:
                 nonlocal is_stopped, limit
                 if isinstance(message, Step):
                     is_stopped = is_stopped or self._stops(message)
-                    if framework.logged and request.num_nodes == 1:
+                    if framework.launcher.logged and request.num_nodes == 1:
                         # As in the loops that keep it themselves, from the beginning of the first step on.
                         spent_s, steps = message.step_time or 0.0, message.max_steps
                         limit = limit or TimeLimit(steps, request.time_limit_s, 1, bool, time.monotonic, spent_s)
@@ -333,7 +335,7 @@ class Session:
                     saved.append(message)
                 on_step(message)
 
-            if framework.logged:
+            if framework.launcher.logged:
                 on_line = training_files.follower(on_line, on_message)
             console.debug(f"command: {launch.shell_line()}")
             console.debug(f"log: {short_path(log)}")
@@ -354,7 +356,7 @@ class Session:
         elif self._cut is not None:
             child = dataclasses.replace(child, status=0)
         why = outcome.why_stopped(interrupted=child.interrupted, overdue=child.overdue, limit_s=limit_s)
-        if framework.logged and why is not None:
+        if framework.launcher.logged and why is not None:
             # The log itself can't know, and is what the result is made of.
             with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
                 file.write(f"ERROR: TensorPrimat: {why}\n")

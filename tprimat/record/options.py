@@ -91,9 +91,9 @@ class Benchmark:
             is_one = None in (model, model_name) or model == model_name
             check("model", model, is_one, f"only one of model= and model_name={model_name!r}")
             for name, size in sizes.items():
-                check(name, size, size is None or _is_count(size), "a whole number above zero, or None")
+                check(name, size, size is None or is_count(size), "a whole number above zero, or None")
             check(
-                "log_every", log_every, log_every is None or _is_count(log_every), "a whole number above zero, or None"
+                "log_every", log_every, log_every is None or is_count(log_every), "a whole number above zero, or None"
             )
             check("quiet", quiet, isinstance(quiet, bool), "True or False")
             check("on_step", on_step, on_step is None or callable(on_step), "a callable")
@@ -181,5 +181,6 @@ def is_name(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _is_count(value: Any) -> bool:
+def is_count(value: Any) -> bool:
+    """Return whether a value is a whole number above zero."""
     return isinstance(value, int) and not isinstance(value, bool) and value > 0

@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from tprimat import console, frameworks
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
@@ -79,7 +81,7 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     path.chmod(0o755)
     submitted.write()
     job_id = client.submit(path)
-    submitted = Job(submitted.folder, Description(str(output_dir), nodes, tuple(words), job_id))
+    submitted = Job(submitted.folder, msgspec.structs.replace(submitted.description, job_id=job_id))
     submitted.write()
     where = "" if options.output_dir == collect.DEFAULT_DIR else f" --output-dir {shlex.quote(str(options.output_dir))}"
     command = runnable(f"tprimat collect {job_id}{where}")

@@ -15,6 +15,7 @@ import msgspec
 
 from tprimat.record import shapes
 from tprimat.record.describe import number, of_fp32, optimizer_settings, parameter_dtypes, recomputation
+from tprimat.record.options import is_count
 from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig, Platform, Run, TrainingConfig
 from tprimat.settings.rows import DIVISION
 
@@ -157,4 +158,4 @@ def _optimizer(trainer: Any) -> Optimizer:
 def _count(owner: Any, name: str) -> int | None:
     """Return an attribute that is a whole number above zero; None for anything else (NeMo has "auto", Lightning -1)."""
     value = getattr(owner, name, None)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    return value if is_count(value) else None
