@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,15 +19,6 @@ from tprimat.slurm import client, collect, script, settings
 from tprimat.slurm.job import Description, Job, make_folder
 from tprimat.slurm.settings import SlurmJob
 from tprimat.text import runnable
-
-FOR_THE_SUBMITTER = (
-    *("--executor", "--slurm", "--account", "--partition", "--time", "--container", "--mounts", "--nodes"),
-    *("--output-dir", "--gpus"),
-)
-"""Options with a value that the nodes get in another way, or not at all."""
-
-ALONE = ("--wait", "--quiet", "--json")
-"""Options without a value that say what the submitter prints."""
 
 
 def submit(options: argparse.Namespace) -> int:
@@ -62,7 +52,7 @@ def _job(options: argparse.Namespace) -> tuple[SlurmJob, int | None]:
 def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> int:
     nodes = options.num_nodes or 1
     output_dir = Path.cwd() / options.output_dir
-    words = [*_words_of_nodes(options.argv), f"--nodes={nodes}", f"--output-dir={output_dir}"]
+    words = [*options.words_of_nodes, f"--nodes={nodes}", f"--output-dir={output_dir}"]
     words += [f"--gpus={options.gpus}"] if options.gpus is not None else []
     if options.dry_run:
         folder = output_dir / "slurm" / "NAME"
@@ -94,19 +84,6 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     console.summary(job_id)
     console.info(f"Results: {command}")
     return ExitStatus.OK
-
-
-def _words_of_nodes(argv: Sequence[str]) -> list[str]:
-    """Return what the nodes are told: the user's words without those for the submitter."""
-    words, left = [], iter(argv)
-    for word in left:
-        name, sign, _ = word.partition("=")
-        if name in FOR_THE_SUBMITTER:
-            if not sign:
-                next(left, None)
-        elif name not in (*ALONE, "--dry-run"):
-            words.append(word)
-    return words
 
 
 def _gpus_per_node(options: argparse.Namespace, partition: str | None, nodes: int) -> int | None:

@@ -6,7 +6,7 @@ import argparse
 import itertools
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,12 @@ from tprimat.frameworks.request import EMBEDDED, PRECISIONS, PROFILERS
 
 DEFAULT_TIME_LIMIT = "8m"
 """With two minutes to start, a run ends within ten."""
+
+FOR_THE_SUBMITTER = (
+    *("executor", "wait", "slurm", "account", "partition", "time", "container", "mounts", "num_nodes"),
+    *("output_dir", "gpus", "dry_run", "quiet", "json"),
+)
+"""Options that the nodes of a Slurm job get in another way, or not at all."""
 
 DESCRIPTION = """\
 Train language models on this machine and record the time of every step. By
@@ -68,7 +74,21 @@ class BenchmarkParser(Parser):
         words = sys.argv[1:] if args is None else args
         if is_meant(words, os.environ):
             return encdec.parser().parse_args(words)
-        return super().parse_args(words, namespace)
+        options = super().parse_args(words, namespace)
+        options.words_of_nodes = tuple(self._words_of_nodes(words))
+        return options
+
+    def _words_of_nodes(self, words: Sequence[str]) -> Iterator[str]:
+        """Yield what the nodes of a Slurm job are told: the words without those for the one who submits it."""
+        own = [each for each in self._actions if each.dest in FOR_THE_SUBMITTER]
+        takes_value = {flag: each.nargs != 0 for each in own for flag in each.option_strings}
+        left = iter(words)
+        for word in left:
+            name, sign, _ = word.partition("=")
+            if name not in takes_value:
+                yield word
+            elif takes_value[name] and not sign:
+                next(left, None)
 
 
 def parser() -> Parser:
