@@ -272,8 +272,8 @@ def suggested(name: str) -> str:
     if _named(bare) or _UNRATED.fullmatch(bare):
         return ""
     nearest = suggestion(name.upper(), known, "", most=3, cutoff=0.5)
-    peak = "its peak is unknown: pass --peak-tflops when comparing"
-    return suggestion(name.upper(), known, "; ".join(filter(None, [nearest, peak])), cutoff=0.75)
+    advice = filter(None, (nearest, "its peak is unknown: pass --peak-tflops when comparing"))
+    return suggestion(name.upper(), known, "; ".join(advice), cutoff=0.75)
 
 
 def is_error(device_name: str) -> bool:

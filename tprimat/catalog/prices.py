@@ -141,6 +141,9 @@ def _price(text: str) -> Price:
     except ValueError:
         bounds = []
     if len(bounds) not in (1, 2) or not all(LEAST <= bound <= MOST for bound in bounds) or bounds != sorted(bounds):
-        hint = "use e.g. H100=2.95, or a range H100=2.20:3.10"
-        raise UsageError(f"--cost: {text.strip()!r} is not a price", hint=hint, heading=_WRONG)
+        raise UsageError(
+            f"--cost: {text.strip()!r} is not a price",
+            hint="use e.g. H100=2.95, or a range H100=2.20:3.10",
+            heading=_WRONG,
+        )
     return Price(bounds[0], bounds[-1])

@@ -58,8 +58,10 @@ def _problem(run: Run, model: Model | None, framework: Framework) -> str | None:
     missing = [name for name in SIZES if getattr(shape, name) is None]
     missing += [name for name in ("global_batch_size", "sequence_length") if getattr(run.training_config, name) is None]
     if missing:
-        options = "--model, --scale, --global-batch-size and --sequence-length"
-        return f"it lacks {', '.join(missing)}: set {options} instead of --match"
+        return (
+            f"it lacks {', '.join(missing)}: set --model, --scale, --global-batch-size and --sequence-length instead "
+            "of --match"
+        )
     other = next((text for field, text in _OTHER_ARCHITECTURES.items() if getattr(shape, field)), None)
     if shape.gated_ffn is False:
         other = "a feed-forward part without gate"

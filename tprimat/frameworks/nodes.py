@@ -44,5 +44,8 @@ def this_node(environ: Environ, count: int) -> Node:
 
 
 def _refusal(problem: str) -> UsageError:
-    hint = "add --executor slurm, or set NODE_RANK, MASTER_ADDR and MASTER_PORT on each machine"
-    return UsageError(problem, hint=hint, heading="several-nodes")
+    return UsageError(
+        problem,
+        hint="add --executor slurm, or set NODE_RANK, MASTER_ADDR and MASTER_PORT on each machine",
+        heading="several-nodes",
+    )

@@ -195,8 +195,14 @@ class Request:
 
     def training_config(self, **known: Any) -> TrainingConfig:
         """Return the training's steps, batches and seed, with what else is known of them."""
-        names = ("global_batch_size", "micro_batch_size", "sequence_length", "seed")
-        return TrainingConfig(max_steps=self.steps, **{name: getattr(self, name) for name in names}, **known)
+        return TrainingConfig(
+            max_steps=self.steps,
+            global_batch_size=self.global_batch_size,
+            micro_batch_size=self.micro_batch_size,
+            sequence_length=self.sequence_length,
+            seed=self.seed,
+            **known,
+        )
 
     @property
     def result_elsewhere(self) -> str | None:

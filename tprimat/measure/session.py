@@ -296,8 +296,16 @@ class Session:
             if self._plan.keeps_failures and not child.interrupted and not is_killed:
                 self._keep_failure(index, reason)
             else:
-                setup = {name: getattr(request, name) for name in ("platform", "framework", "model", "label")}
-                console.record(Run(**setup, status=status, status_reason=reason, ending=ending), None)
+                run = Run(
+                    platform=request.platform,
+                    framework=request.framework,
+                    model=request.model,
+                    label=request.label,
+                    status=status,
+                    status_reason=reason,
+                    ending=ending,
+                )
+                console.record(run, None)
         if child.interrupted:
             kept = "partial results saved (status: incomplete)" if result else "nothing recorded yet"
             console.error(f"{title}: interrupted; {kept}")

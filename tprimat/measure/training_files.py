@@ -152,7 +152,10 @@ def _completed(run: Run, framework: Framework, request: Request, machine: Machin
     requested = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
     outcome = of_log(run, request.steps, succeeded=complete)
     changes = {
-        **{name: getattr(request, name) for name in ("framework", "model", "scale", "label")},
+        "framework": request.framework,
+        "model": request.model,
+        "scale": request.scale,
+        "label": request.label,
         "platform": run.platform or request.platform,
         "timestamp": run.timestamp or _started(run),
         "training_config": run.training_config.over(requested),

@@ -28,8 +28,11 @@ def check(folder: Path) -> None:
     # A link leads out of the directory; a call makes none of this name.
     has_staging = STAGING in names and not (folder / STAGING).is_symlink()
     if not has_staging and names - {LOCK_NAME} and not _is_page(folder / INDEX):
-        hint = "choose an empty directory or an earlier site with --output-dir"
-        raise UsageError(f"{folder}: not a site of tprimat publish", hint=hint, heading="not-a-site")
+        raise UsageError(
+            f"{folder}: not a site of tprimat publish",
+            hint="choose an empty directory or an earlier site with --output-dir",
+            heading="not-a-site",
+        )
 
 
 @contextlib.contextmanager

@@ -147,8 +147,14 @@ def _of_scontrol(text: str) -> JobState:
         value = values.get(name, "")
         return None if value in ("", "None", "(null)", "Unknown") else value
 
-    names = ("Reason", "NodeList", "TimeLimit", "ExitCode", "StartTime")
-    return JobState(values.get("JobState", "UNKNOWN"), *(known(name) for name in names))
+    return JobState(
+        values.get("JobState", "UNKNOWN"),
+        known("Reason"),
+        known("NodeList"),
+        known("TimeLimit"),
+        known("ExitCode"),
+        known("StartTime"),
+    )
 
 
 def _run(*words: str) -> tuple[int, str, str]:

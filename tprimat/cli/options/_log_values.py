@@ -27,8 +27,7 @@ def add_log_values(parser: Parser, *, precision: bool = True) -> None:
         parser: of a command.
         precision: whether --precision belongs to them; `compare` has its own.
     """
-    title = "values missing in logs: VALUE for all, FILE=VALUE for some (repeatable)"
-    group = parser.add_argument_group(title)
+    group = parser.add_argument_group("values missing in logs: VALUE for all, FILE=VALUE for some (repeatable)")
     for setting in SETTINGS:
         if setting.log_flag and (precision or setting.key != "precision"):
             _add(group, setting)

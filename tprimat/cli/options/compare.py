@@ -78,9 +78,14 @@ def parser() -> Parser:
         default=PLOT,
     )
     option(group, "--no-plot", "write no plot")
-    text = "best: settings may differ (default); same: fail if any differ"
-    choices = tuple(_OLDER_MODES.values())
-    option(group, "--mode", text, type=lambda word: _OLDER_MODES.get(word, word), choices=choices, default="best")
+    option(
+        group,
+        "--mode",
+        "best: settings may differ (default); same: fail if any differ",
+        type=lambda word: _OLDER_MODES.get(word, word),
+        choices=tuple(_OLDER_MODES.values()),
+        default="best",
+    )
     option(group, "--target-loss LOSS", "steps, tokens and time until the training loss is LOSS or less", type=float)
     option(group, "--enhanced", argparse.SUPPRESS, dest="efficiency")
     add_details(group)

@@ -80,8 +80,13 @@ def prepare(training: Recipe, process: Process) -> Prepared:
         problem = "compiled layers run out of memory"
     setup = stated(training.setup(), seconds, problem, is_chunked=request.compiled)
     if checkpointed and request.recomputation != "full":
-        said = "activations are recomputed: no micro-batch fits the GPU's memory without"
-        setup = msgspec.structs.replace(setup, warnings=(*setup.warnings, said))
+        setup = msgspec.structs.replace(
+            setup,
+            warnings=(
+                *setup.warnings,
+                "activations are recomputed: no micro-batch fits the GPU's memory without",
+            ),
+        )
     return Prepared(training, module, setup)
 
 

@@ -73,8 +73,10 @@ def to_nemo(model: str, source: str, target: Path, *, overwrite: bool) -> None:
     except ValueError as error:
         if WITHOUT_TE not in str(error):
             raise
-        needs = "NeMo needs Transformer Engine, which its container has"
-        raise UsageError(f"{str(error).splitlines()[0]}: {needs}", heading="no-framework") from error
+        raise UsageError(
+            f"{str(error).splitlines()[0]}: NeMo needs Transformer Engine, which its container has",
+            heading="no-framework",
+        ) from error
     except OSError as error:
         raise _refusal(
             f"{source.removeprefix('hf://')}: {_first_line(error)}: a gated model needs an "

@@ -63,8 +63,10 @@ class Nemo(loops.Loop[Request]):
         missing = lacking("nemo_run", "modelopt", "megatron", "lightning")
         if missing:
             # Without modelopt NeMo drops its recipes with a line in the log.
-            brings = "pip install -r requirements-nemo.txt"
-            return f"{named} lacks {', '.join(missing)}, without which it has no recipes: {brings}"
+            return (
+                f"{named} lacks {', '.join(missing)}, without which it has no recipes: pip install -r "
+                "requirements-nemo.txt"
+            )
         sources = [folder / OPTIMIZER for folder in package_folders("megatron")]
         if any(source.is_file() and PASSED not in source.read_text(encoding="utf-8") for source in sources):
             core = f"Megatron Core {installed_version('megatron-core') or ''}".rstrip()

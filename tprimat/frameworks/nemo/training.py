@@ -31,8 +31,10 @@ def train(request: Request) -> None:
     except (RuntimeError, ValueError) as error:
         if WITHOUT_TE in str(error):
             first = next(iter(str(error).splitlines()), "")
-            needs = "NeMo's recipes need Transformer Engine on a GPU, which its container has"
-            raise UsageError(f"{first}: {needs}", heading="no-framework") from error
+            raise UsageError(
+                f"{first}: NeMo's recipes need Transformer Engine on a GPU, which its container has",
+                heading="no-framework",
+            ) from error
         raise
 
 

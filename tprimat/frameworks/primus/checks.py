@@ -71,8 +71,9 @@ def _of_space(request: PrimusTraining) -> Iterator[str]:
     for folder, gigabytes in needed.items():
         free, _ = free_space(folder)
         if free is not None and free < gigabytes:
-            why = "a checkpoint is written at the end: -- --disable_last_saving True leaves it out"
-            instead = why if gigabytes > 2 * LEAST_FREE_GB else "free some, or choose another --output-dir"
+            instead = "free some, or choose another --output-dir"
+            if gigabytes > 2 * LEAST_FREE_GB:
+                instead = "a checkpoint is written at the end: -- --disable_last_saving True leaves it out"
             yield f"{folder}: {free:.1f} GB free, {gigabytes:.0f} GB needed: {instead}"
 
 

@@ -100,8 +100,10 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
     modules = content.get("modules")
     module = next((modules[name] for name in TRAINERS if name in modules), None) if isinstance(modules, dict) else None
     if not isinstance(module, dict):
-        where = "see examples/megatron/configs in Primus"
-        raise _broken(path, f"is not a Primus experiment: it has no modules.pre_trainer: {where}")
+        raise _broken(
+            path,
+            "is not a Primus experiment: it has no modules.pre_trainer: see examples/megatron/configs in Primus",
+        )
     framework, model = module.get("framework"), module.get("model")
     notes = []
     settings = LoggedValues()

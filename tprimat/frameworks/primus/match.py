@@ -85,8 +85,10 @@ def arguments(run: Run, configuration: Configuration, num_gpus: int, named: obje
     elif reference.precision != configured.precision:
         words += PRECISION_ARGUMENTS.get(reference.precision, ())
         if reference.precision not in PRECISION_ARGUMENTS:
-            needs = "needs a configuration of its own (PRIMUS_CONFIG)"
-            notes.append(f"it ran in {reference.precision}, which {needs}: {configured.precision} is kept")
+            notes.append(
+                f"it ran in {reference.precision}, which needs a configuration of its own (PRIMUS_CONFIG): "
+                f"{configured.precision} is kept"
+            )
     if reference.recomputation not in _RECOMPUTATION:
         unknown.append("recomputation")
     elif reference.recomputation != configured.recomputation:

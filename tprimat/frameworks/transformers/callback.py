@@ -154,8 +154,10 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Write the result."""
-        cause = "the training stopped early"
-        self._end(outcome.of_end(state.global_step, state.max_steps, self.stop_reason, cause), regular=True)
+        self._end(
+            outcome.of_end(state.global_step, state.max_steps, self.stop_reason, "the training stopped early"),
+            regular=True,
+        )
 
     def _end(self, ended: Outcome, *, regular: bool = False) -> None:
         self._undo.close()
