@@ -5,13 +5,19 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tprimat.cli.options._parser import option
+from tprimat.cli.options._parser import Parser, option
 from tprimat.cli.options._training import add_setting, at_least, duration, one_or_several
 from tprimat.frameworks.nemo.defaults import PERFORMANCE, PRESETS
 from tprimat.frameworks.request import DATA, MOCK
 from tprimat.settings.rows import DIVISION
 
 DEFAULT_BUDGET = "30m"
+
+FOR_THE_SUBMITTER = (
+    *("executor", "wait", "slurm", "account", "partition", "time", "container", "mounts", "num_nodes"),
+    *("output_dir", "gpus", "dry_run", "quiet", "json"),
+)
+"""Options that the nodes of a Slurm job get in another way, or not at all."""
 
 
 def add_nodes(group: argparse._ArgumentGroup) -> None:
@@ -31,6 +37,20 @@ def add_nodes(group: argparse._ArgumentGroup) -> None:
     option(group, "--time TIME", "set the wall time of the job (default: 01:00:00)")
     option(group, "--container IMAGE", "run in this image: with pyxis, or apptainer for a .sif file")
     option(group, "--mounts A:B,...", "mount more directories in the container")
+
+
+def with_words_of_nodes(options: argparse.Namespace, parser: Parser) -> argparse.Namespace:
+    """Return options with what the nodes of a Slurm job are told: the words without those for its submitter."""
+    own = [each for each in parser._actions if each.dest in FOR_THE_SUBMITTER]
+    takes_value = {flag: each.nargs != 0 for each in own for flag in each.option_strings}
+    options.words_of_nodes, left = [], iter(options.argv)
+    for word in left:
+        name, sign, _ = word.partition("=")
+        if name not in takes_value:
+            options.words_of_nodes.append(word)
+        elif takes_value[name] and not sign:
+            next(left, None)
+    return options
 
 
 def add_nemo(group: argparse._ArgumentGroup) -> None:

@@ -6,7 +6,7 @@ import argparse
 import itertools
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,6 @@ from tprimat.frameworks.request import EMBEDDED, PRECISIONS, PROFILERS
 
 DEFAULT_TIME_LIMIT = "8m"
 """With two minutes to start, a run ends within ten."""
-
-FOR_THE_SUBMITTER = (
-    *("executor", "wait", "slurm", "account", "partition", "time", "container", "mounts", "num_nodes"),
-    *("output_dir", "gpus", "dry_run", "quiet", "json"),
-)
-"""Options that the nodes of a Slurm job get in another way, or not at all."""
 
 DESCRIPTION = """\
 Train language models on this machine and record the time of every step. By
@@ -74,21 +68,7 @@ class BenchmarkParser(Parser):
         words = sys.argv[1:] if args is None else args
         if is_meant(words, os.environ):
             return encdec.parser().parse_args(words)
-        options = super().parse_args(words, namespace)
-        options.words_of_nodes = tuple(self._words_of_nodes(words))
-        return options
-
-    def _words_of_nodes(self, words: Sequence[str]) -> Iterator[str]:
-        """Yield what the nodes of a Slurm job are told: the words without those for the one who submits it."""
-        own = [each for each in self._actions if each.dest in FOR_THE_SUBMITTER]
-        takes_value = {flag: each.nargs != 0 for each in own for flag in each.option_strings}
-        left = iter(words)
-        for word in left:
-            name, sign, _ = word.partition("=")
-            if name not in takes_value:
-                yield word
-            elif takes_value[name] and not sign:
-                next(left, None)
+        return _groups.with_words_of_nodes(super().parse_args(words, namespace), self)
 
 
 def parser() -> Parser:
@@ -149,21 +129,16 @@ def _add_setup(most_used: argparse._ArgumentGroup, group: argparse._ArgumentGrou
     default = f"default: {defaults.PRECISION_ON_GPU}; {defaults.PRECISION_ON_CPU} on a CPU"
     add_setting(most_used, "precision", ", ".join(PRECISIONS), default, type=names(PRECISIONS, "precision"))
     add_setting(most_used, "framework", type=str)
-    option(
-        most_used, "--runs N", "run each configuration N times, interleaved (default: 1)", type=at_least(1), default=1
-    )
+    text = "run each configuration N times, interleaved (default: 1)"
+    option(most_used, "--runs N", text, type=at_least(1), default=1)
     option(most_used, "--dry-run", "show plan, time and commands; run nothing")
     add_setting(group, "scale", scales.COMMON, type=str)
     add_sizes(group, several_micro_batches=True)
     add_setting(group, "torch_compile")
     for key, values in EMBEDDED.items():
         add_setting(group, key, choices=values)
-    option(
-        group,
-        "--config FILE",
-        "use the configuration that --tune wrote to FILE; further options override it",
-        type=Path,
-    )
+    text = "use the configuration that --tune wrote to FILE; further options override it"
+    option(group, "--config FILE", text, type=Path)
     option(group, "--match RESULT", "reuse the configuration of RESULT", type=Path)
 
 
@@ -175,16 +150,11 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
     add_setting(group, "label", type=label)
     add_output_dir(group, "output")
     add_bundle(group, "bundle results, logs and environment into one archive")
-    option(
-        group,
-        "--profile NAME",
-        f"profile 4 more steps after the measured ones: {', '.join(PROFILERS)}",
-        choices=tuple(PROFILERS),
-    )
+    text = f"profile 4 more steps after the measured ones: {', '.join(PROFILERS)}"
+    option(group, "--profile NAME", text, choices=tuple(PROFILERS))
     add_telemetry(group)
     option(group, "--training-lines", argparse.SUPPRESS)  # of an older tool: pretrain_*.py and run_benchmark.sh
     option(group, "--resume", "run only what is missing in the output directory")
     option(group, "--retry-failed", "like --resume, but also repeat failed runs")
-    option(
-        group, "--only N", "run only configuration N (as numbered by --dry-run), e.g. in a job array", type=at_least(1)
-    )
+    text = "run only configuration N (as numbered by --dry-run), e.g. in a job array"
+    option(group, "--only N", text, type=at_least(1))

@@ -66,26 +66,14 @@ def parser() -> Parser:
     )
     option(parser, "--all", "show all caveats, systems, next steps and other results, without further details")
     group = parser.add_argument_group("reports and details")
-    option(
-        group,
-        "--results-dir DIR",
-        "directory of the report and the plot, and of the results if no PATH is given (default: output)",
-    )
-    option(
-        group,
-        "--output FILE",
-        "plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default: comparison_plot.png)",
-        default=PLOT,
-    )
+    text = "directory of the report and the plot, and of the results if no PATH is given (default: output)"
+    option(group, "--results-dir DIR", text)
+    text = "plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default: comparison_plot.png)"
+    option(group, "--output FILE", text, default=PLOT)
     option(group, "--no-plot", "write no plot")
-    option(
-        group,
-        "--mode",
-        "best: settings may differ (default); same: fail if any differ",
-        type=lambda word: _OLDER_MODES.get(word, word),
-        choices=tuple(_OLDER_MODES.values()),
-        default="best",
-    )
+    text = "best: settings may differ (default); same: fail if any differ"
+    choices = tuple(_OLDER_MODES.values())
+    option(group, "--mode", text, type=lambda word: _OLDER_MODES.get(word, word), choices=choices, default="best")
     option(group, "--target-loss LOSS", "steps, tokens and time until the training loss is LOSS or less", type=float)
     option(group, "--enhanced", argparse.SUPPRESS, dest="efficiency")
     add_details(group)
