@@ -9,7 +9,8 @@ import pytest
 from tprimat.analysis.run_account import account_of
 from tprimat.analysis.summary import summarize
 from tprimat.log_import import sources
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.extract import GivenValues, extract
+from tprimat.log_import.inputs import Log
 
 
 @pytest.fixture
@@ -139,3 +140,40 @@ class TestMlperf:
     def test_precisions_of_the_sixth_round(self, case, name, precision):
         (run,) = case(f"4/f_v6_{name}.log")
         assert run.training_config.precision == precision
+
+    @pytest.mark.parametrize(
+        ("name", "seconds", "count"),
+        [
+            ("amd_primus_8b", 1.0, None),
+            ("nvidia_8b_plain", 0.340, 3),
+            ("nvidia_bridge_8b_console", 0.340, 3),
+            ("nvidia_dsv3", 4.0, None),
+            ("nvidia_lora_512", 0.175, 11),
+        ],
+    )
+    def test_t3_steps_of_the_sixth_round(self, case, name, seconds, count):
+        (run,) = case(f"4/f_v6_{name}.log")
+        summary = summarize(run)
+        assert summary.performance.avg_step_time_seconds == pytest.approx(seconds, rel=1e-4)
+        assert [note.fields["count"] for note in run.notes if note.code == "early-block-ends"] == [count] * bool(count)
+        assert not any("median block" in warning for warning in summary.warnings)
+        assert account_of(run).whole == pytest.approx(run.native_metrics["time_to_train_minutes"] * 60, abs=0.02)
+
+    @pytest.mark.parametrize(
+        ("log", "system", "gpu", "count"),
+        [("nvidia_8b_plain", "gb300x8", "GB300", 8), ("nvidia_lora_512", "gb300x512", "GB300", 512),
+         ("nvidia_dsv3", "gb300x8192", "GB300", 8192), ("amd_primus_8b", "mi355x", "MI355X", 8)],
+    )  # fmt: skip
+    def test_t3_the_system_names_the_gpu_and_not_the_platform(self, samples, case, tmp_path, log, system, gpu, count):
+        case(f"4/f_v6_{log}.log")
+        place = tmp_path / "NVIDIA" / "results" / "machine" / "benchmark" / "result_0.txt"
+        for path, source in (
+            (place, f"f_v6_{log}.log"),
+            (tmp_path / "NVIDIA" / "systems" / "machine.json", f"f_v6_system_{system}.json"),
+        ):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes((samples.parent / "cases" / "4" / source).read_bytes())
+        (run,) = (each.run for each in extract(Log(str(place)), GivenValues()))
+        assert gpu in run.gpu_info.device_name
+        assert run.num_gpus == count
+        assert not any(note.code == "gpu-from-platform" for note in run.notes)

@@ -70,6 +70,17 @@ ROWS = {
     "steps-outside-blocks": NoteRow(
         "warning", "{count} steps are in no block of the log: the speed is that of the others"
     ),
+    "steps-beyond-run": NoteRow(
+        "decisive",
+        "all steps at the mean step time of the records take {share:.4g}× the time from run_start to run_stop: the log "
+        "is not read correctly",
+        "report the log as a fault of the reader",
+    ),
+    "early-block-ends": NoteRow(
+        "warning",
+        "block_stop is logged before the GPU is done: {count} blocks end by the records of their steps, which adds "
+        "{percent:.2f}% to the logged time of training (±{doubt:.2f}%)",
+    ),
     "blocks-too-slow": NoteRow(
         "decisive",
         "{count} steps are in no block of the log, and at the speed of the others they would take longer than the run: "
