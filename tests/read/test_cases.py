@@ -9,8 +9,7 @@ import pytest
 from tprimat.analysis.run_account import account_of
 from tprimat.analysis.summary import summarize
 from tprimat.log_import import sources
-from tprimat.log_import.extract import GivenValues, extract
-from tprimat.log_import.inputs import Log
+from tprimat.log_import.extract import GivenValues
 
 
 @pytest.fixture
@@ -158,22 +157,3 @@ class TestMlperf:
         assert [note.fields["count"] for note in run.notes if note.code == "early-block-ends"] == [count] * bool(count)
         assert not any("median block" in warning for warning in summary.warnings)
         assert account_of(run).whole == pytest.approx(run.native_metrics["time_to_train_minutes"] * 60, abs=0.02)
-
-    @pytest.mark.parametrize(
-        ("log", "system", "gpu", "count"),
-        [("nvidia_8b_plain", "gb300x8", "GB300", 8), ("nvidia_lora_512", "gb300x512", "GB300", 512),
-         ("nvidia_dsv3", "gb300x8192", "GB300", 8192), ("amd_primus_8b", "mi355x", "MI355X", 8)],
-    )  # fmt: skip
-    def test_t3_the_system_names_the_gpu_and_not_the_platform(self, samples, case, tmp_path, log, system, gpu, count):
-        case(f"4/f_v6_{log}.log")
-        place = tmp_path / "NVIDIA" / "results" / "machine" / "benchmark" / "result_0.txt"
-        for path, source in (
-            (place, f"f_v6_{log}.log"),
-            (tmp_path / "NVIDIA" / "systems" / "machine.json", f"f_v6_system_{system}.json"),
-        ):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes((samples.parent / "cases" / "4" / source).read_bytes())
-        (run,) = (each.run for each in extract(Log(str(place)), GivenValues()))
-        assert gpu in run.gpu_info.device_name
-        assert run.num_gpus == count
-        assert not any(note.code == "gpu-from-platform" for note in run.notes)

@@ -74,12 +74,17 @@ ROWS = {
         "decisive",
         "all steps at the mean step time of the records take {share:.4g}× the time from run_start to run_stop: the log "
         "is not read correctly",
-        "report the log as a fault of the reader",
+        "report the log: TensorPrimat reads it wrongly",
     ),
     "early-block-ends": NoteRow(
         "warning",
-        "block_stop is logged before the GPU is done: {count} blocks end by the records of their steps, which adds "
-        "{percent:.2f}% to the logged time of training (±{doubt:.2f}%)",
+        "block_stop is logged before the GPU is done: {count} blocks end by the records of steps, which adds "
+        "{percent:.2f}% to their time (±{doubt:.2f}%)",
+    ),
+    "read-otherwise": NoteRow(
+        "warning",
+        "an older version read this log by rules that have changed: its speed may be more than 0.5% off",
+        "read the log again",
     ),
     "blocks-too-slow": NoteRow(
         "decisive",

@@ -185,27 +185,27 @@ class Timeline:
         Of 66 steps, 60 take 10.5 s until the last record, and 6 take 0.92 s more until block_stop, which comes 0.13 s
         early. A block without records ends as early as the others do. Training and evaluation together are unchanged.
         """
-        blocks = {}
-        paces: list[float] = []
-        for index, (block, after) in enumerate(itertools.pairwise(self.entries)):
-            if block.kind == "training" and block.steps and after.kind == "evaluation":
-                records = self._records_in(block)
-                own = [(time - since) / (step - last) for (last, since), (step, time) in itertools.pairwise(records)]
-                blocks[index] = block, records, own
-                paces += own
         early: dict[int, float] = {}
-        sure = []
-        for index, (block, records, own) in blocks.items():
-            left = (block.last_step or 0) - records[-1][0] if records else 0
-            if left and len(paces) >= LEAST_PACES:
+        paces: list[float] = []
+        sure, without, logged = [], [], 0.0
+        for index, (block, after) in enumerate(itertools.pairwise(self.entries)):
+            if block.kind != "training" or not block.steps or after.kind != "evaluation":
+                continue
+            records = self._records_in(block)
+            own = [(time - since) / (step - last) for (last, since), (step, time) in itertools.pairwise(records)]
+            paces += own
+            logged += block.duration
+            left = (block.last_step or 0) - records[-1][0] if records else block.steps
+            if left and records and paces:
                 pace = statistics.median(own or paces)
                 early[index] = records[-1][1] + left * pace - self._zero - block.start - block.duration
                 # Positions that are one step off change how many are left, but not how many the block has.
                 sure.append(min(early[index] / pace, block.steps - block.duration / pace))
-        if not sure or statistics.median(sure) <= EARLY:
+            elif left:
+                without.append(index)
+        if len(paces) < LEAST_PACES or not sure or statistics.median(sure) <= EARLY:
             return
-        known, logged = early.values(), math.fsum(block.duration for block, *_ in blocks.values())
-        without = [index for index, (_, records, _) in blocks.items() if not records]
+        known = early.values()
         doubt = (max(known) - min(known)) * len(without)
         early |= dict.fromkeys(without, statistics.median(known))
         for index, by in early.items():
@@ -214,11 +214,8 @@ class Timeline:
             self.entries[index] = msgspec.structs.replace(block, duration=round(block.duration + by, 3))
             start, duration = round(after.start + by, 3), round(after.duration - by, 3)
             self.entries[index + 1] = msgspec.structs.replace(after, start=start, duration=duration)
-        shares = {
-            name: round(100 * seconds / logged, 3)
-            for name, seconds in (("percent", math.fsum(early.values())), ("doubt", doubt))
-        }
-        self.notes = (Note("early-block-ends", {"count": len(early), **shares}),)
+        percent, doubts = (round(100 * seconds / logged, 3) for seconds in (math.fsum(early.values()), doubt))
+        self.notes = (Note("early-block-ends", {"count": len(early), "percent": percent, "doubt": doubts}),)
 
     def _withdraw_impossible(self, total: float) -> None:
         """Count the steps outside of blocks, and make the blocks' time unknown where all steps can't have taken it.
