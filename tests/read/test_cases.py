@@ -139,3 +139,21 @@ class TestMlperf:
     def test_precisions_of_the_sixth_round(self, case, name, precision):
         (run,) = case(f"4/f_v6_{name}.log")
         assert run.training_config.precision == precision
+
+    @pytest.mark.parametrize(
+        ("name", "seconds", "count"),
+        [
+            ("amd_primus_8b", 1.0, None),
+            ("nvidia_8b_plain", 0.340, 3),
+            ("nvidia_bridge_8b_console", 0.340, 3),
+            ("nvidia_dsv3", 4.0, None),
+            ("nvidia_lora_512", 0.175, 11),
+        ],
+    )
+    def test_t3_steps_of_the_sixth_round(self, case, name, seconds, count):
+        (run,) = case(f"4/f_v6_{name}.log")
+        summary = summarize(run)
+        assert summary.performance.avg_step_time_seconds == pytest.approx(seconds, rel=1e-4)
+        assert [note.fields["count"] for note in run.notes if note.code == "early-block-ends"] == [count] * bool(count)
+        assert not any("median block" in warning for warning in summary.warnings)
+        assert account_of(run).whole == pytest.approx(run.native_metrics["time_to_train_minutes"] * 60, abs=0.02)

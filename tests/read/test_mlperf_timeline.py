@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Collection
 
 import msgspec
@@ -387,6 +388,150 @@ class TestTimersThatLeaveOutPauses:
         assert run.step_times == pytest.approx((0.5, 0.5, 42 / 64, 0.5))
         assert any(warning.startswith("no step times in the log") for warning in run.warnings)
         assert summarize(run).performance.avg_step_time_seconds == pytest.approx((128 + 10) / 256)
+
+
+class TestEarlyBlockEnds:
+    """T3: block_stop is logged before the GPU is done."""
+
+    EVALUATION = 3_000
+
+    @classmethod
+    def log(cls, early: int, blocks=((24, 1_000),) * 4, every: int = 5, late: int = 0, evaluation: int = EVALUATION):
+        """A log of blocks of steps of so many ms, whose stop comes ms early if no record falls on their last step.
+
+        Every so many steps have a record, which is logged so many steps late.
+        """
+        log, done = Log(), 0
+        log.setup()
+        for steps, pace in blocks:
+            log.event("block_start", samples_count=steps * BATCH, step=done)
+            begun = log.now
+            for step in range(1, steps + 1):
+                log.now = begun + step * pace
+                if (done + step - late) % every == 0 and step > late:
+                    value = {"train_step_time": pace / 1000, "reduced_train_loss": 3.0}
+                    log.event("tracked_stats", value, samples_count=(done + step - late) * BATCH)
+            done += steps
+            log.now -= early * (done % every > 0)
+            where = {"samples_count": done * BATCH, "step": done}
+            log.event("block_stop", samples_count=steps * BATCH, step=done)
+            log.event("eval_start", **where)
+            log.now = begun + steps * pace + evaluation
+            log.event("eval_stop", **where)
+        log.event("run_stop", samples_count=done * BATCH, status="success")
+        return log.text()
+
+    @pytest.mark.parametrize("early", [0, 510, 900, 2_600])
+    def test_t3_the_speed_is_that_of_the_steps(self, early):
+        run = read_log(self.log(early))
+        assert stretches(run, "training") == [(at, at + 23, 24.0) for at in (1, 25, 49, 73)]
+        assert [entry.duration for entry in run.timeline if entry.kind == "evaluation"] == [3.0] * 4
+        assert summarize(run).performance.avg_step_time_seconds == pytest.approx(1.0)
+        notes = [(note.code, note.fields) for note in run.notes]
+        percent = pytest.approx(400 * early / 1e3 / (96 - 4 * early / 1e3), abs=0.001)
+        assert notes == ([("early-block-ends", {"count": 4, "percent": percent, "doubt": 0.0})] if early else [])
+
+    @pytest.mark.parametrize(("early", "is_moved"), [(490, False), (510, True)])
+    def test_t3_half_a_step_is_the_limit(self, early, is_moved):
+        run = read_log(self.log(early))
+        assert bool(run.notes) == is_moved
+        assert stretches(run, "training")[0][2] == (24.0 if is_moved else 24 - early / 1e3)
+
+    @pytest.mark.parametrize(("last", "is_moved"), [(12, False), (14, True)])
+    def test_t3_it_takes_three_intervals_to_know_a_step(self, last, is_moved):
+        # Records of steps 5 and 10, and of 15, 20 and perhaps 25.
+        assert timeline.LEAST_PACES == 3
+        assert bool(read_log(self.log(900, ((12, 1_000), (last, 1_000)))).notes) == is_moved
+
+    def test_t3_a_block_whose_last_step_has_a_record_ends_there_and_one_without_records_as_early_as_others(self):
+        blocks = ((24, 1_000), (6, 1_000), (3, 1_000), (22, 1_000))
+        run = read_log(self.log(900, blocks))
+        assert [each[2] for each in stretches(run, "training")] == [24.0, 6.0, 3.0, 22.0]
+        (note,) = run.notes
+        # 24 and 33 steps; a record falls on step 30, and on step 55.
+        assert note.fields["count"] == 2
+
+    @pytest.mark.parametrize("late", [0, 1])
+    def test_t3_a_stop_that_waits_is_right_even_if_records_come_a_step_late(self, late):
+        run = read_log(self.log(0, late=late))
+        assert run.notes == ()
+        assert [each[2] for each in stretches(run, "training")] == [24.0] * 4
+
+    @pytest.mark.parametrize(("evaluation", "third"), [(500, 38.4), (-400, 38.0)])
+    def test_t3_another_precision_has_a_pace_of_its_own(self, evaluation, third):
+        blocks = ((24, 1_000), (24, 1_000), (24, 1_600), (3, 1_600))
+        run = read_log(self.log(900, blocks, every=7, evaluation=evaluation))
+        # At most the whole evaluation belongs to training.
+        first = min(24.0, 24.0 - 0.9 + (evaluation + 900) / 1e3)
+        assert [each[2] for each in stretches(run, "training")][:3] == pytest.approx([first, first, third])
+        assert min(entry.duration for entry in run.timeline if entry.kind == "evaluation") == max(0, evaluation) / 1e3
+
+    def test_t3_what_blocks_without_records_may_be_off_is_the_doubt(self):
+        content = self.log(900, ((24, 1_000), (24, 1_000), (3, 1_000)), every=5)
+        assert read_log(content).notes[0].fields["doubt"] == 0
+        other = self.log(900, ((24, 1_000), (22, 1_000), (3, 1_000)), every=5)
+        # The stop of one block comes 1.4 s early, of the other 0.9 s: 0.5 s of 46.3 s are in doubt.
+        lines = other.splitlines()
+        place = next(index for index, line in enumerate(lines) if '"block_stop"' in line)
+        for index in (place, place + 1):
+            time = lines[index].partition('"time_ms": ')[2].partition(",")[0]
+            lines[index] = lines[index].replace(time, str(int(time) - 500))
+        (note,) = read_log("\n".join(lines) + "\n").notes
+        assert note.fields["doubt"] == pytest.approx(100 * 0.5 / (49 - 3.2), abs=0.5)
+
+    def test_t3_means_of_blocks_are_no_records(self):
+        lines = []
+        for line in self.log(900).splitlines():
+            if '"block_stop"' in line:
+                lines.append(line.replace("block_stop", "tracked_stats").replace("null", '{"train_step_time": 0.96}'))
+            lines.append(line.replace('"train_step_time": 1.0, ', ""))
+        run = read_log("\n".join(lines) + "\n")
+        assert run.timing.covers == "mean between evaluations, by the submitter's timer"
+        assert [each[2] for each in stretches(run, "training")] == [24.0] * 4
+
+
+class TestSlowStretch:
+    def test_t3_its_work_grows_with_the_records(self):
+        class Counted(float):
+            count = 0
+
+            def __rmul__(self, other):
+                Counted.count += 1
+                return other * float(self)
+
+        points = [(step, step + 5.0 * (step > 300)) for step in range(1_000)]
+        assert timeline.shortest_stretch(points, Counted(1.0), 4.0) == (300, 301, pytest.approx(5.0))
+        assert Counted.count == 1_000
+
+    @pytest.mark.parametrize("seed", range(40))
+    def test_t3_it_finds_what_all_pairs_show(self, seed):
+        rng = random.Random(seed)
+        steps = sorted(rng.sample(range(1, 60), 12))
+        points = [(step, step + sum(rng.random() for _ in range(index))) for index, step in enumerate(steps)]
+        least = rng.uniform(0.5, 6)
+        found = [
+            (later[0] - one[0], one[0], later[0])
+            for index, one in enumerate(points)
+            for later in points[index + 1 :]
+            if later[1] - one[1] - (later[0] - one[0]) >= least
+        ]
+        shortest = timeline.shortest_stretch(points, 1.0, least)
+        assert (shortest and shortest[:2]) == (min(found)[1:] if found else None)
+
+
+@pytest.mark.parametrize(("printed", "is_said"), [(1.26, False), (1.28, True)])
+def test_t1_steps_that_take_longer_than_the_run_are_a_fault_of_the_reader(printed, is_said):
+    # 24 steps of 1 s in a run that evaluates for 6 s: 1% more than its 30 s is the limit.
+    log = Log()
+    log.setup()
+    for step in range(1, 25):
+        log.now += 1_000
+        log.event("tracked_stats", {"train_step_time": printed, "train_loss": 3.0}, samples_count=step * BATCH)
+    log.now += 6_000
+    log.event("eval_accuracy", 3.0, samples_count=24 * BATCH)
+    log.event("run_stop", samples_count=24 * BATCH, status="success")
+    notes = [note.code for note in read_log(log.text()).notes]
+    assert notes == ["steps-beyond-run"] * is_said
 
 
 def test_times_are_those_since_run_start():

@@ -24,14 +24,17 @@ from tprimat.settings.rows import LEDGER, NOT_CONFIGURED
 from tprimat.text import counted, join_names, plain
 
 CODES = (
-    "contradiction", "loss-not-finite", "incomplete", "precision-unknown", "throttled", "shared", "disturbed",
-    "device-errors", "slow-device", "precision-differs", "unlike-blocks", "settings-differ", "at-power-cap",
-    "compile-time", "overridden", "precision-source", "model-source", "gpu-source", "timer-differs", "clock-differs",
-    "tuning-differs", "bf16-emulated", "speed-changed", "slow-start", "unlike-sessions", "steps-cut",
+    "contradiction", "loss-not-finite", "time-in-doubt", "incomplete", "precision-unknown", "throttled", "shared",
+    "disturbed", "device-errors", "slow-device", "precision-differs", "unlike-blocks", "settings-differ",
+    "at-power-cap", "compile-time", "overridden", "precision-source", "model-source", "gpu-source", "timer-differs",
+    "clock-differs", "tuning-differs", "bf16-emulated", "speed-changed", "slow-start", "unlike-sessions", "steps-cut",
     "order-of-runs", "unlike-variables", "unlike-runs", "few-runs", "batch-differs", "no-steady-state", "drift",
     "outlier", "configuration-differs", "not-reported", "training-differs", "synthetic-data", "tuning",
 )  # fmt: skip
 """Codes of caveats, by their effect on the decision."""
+
+TIME_NOTES = ("steps-beyond-run", "blocks-too-slow", "read-otherwise", "early-block-ends", "steps-outside-blocks")
+"""Codes of notes on how a log's time was read."""
 
 EVENTS = {
     "throttled":
@@ -72,7 +75,7 @@ that other programs may hold before a run: less is a desktop's, or the system's 
 
 OF_ONE = (
     *("loss-not-finite", "throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap"),
-    *("bf16-emulated", "unlike-variables", "overridden", "unlike-sessions", "unlike-runs"),
+    *("bf16-emulated", "unlike-variables", "overridden", "unlike-sessions", "unlike-runs", "time-in-doubt"),
 )
 """Codes of what matters to a system that is compared with none, too."""
 
@@ -126,6 +129,9 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
     if named := [each.name for each in systems if any(note.code == "gpu-from-platform" for note in each.run.notes)]:
         text = f"the GPU of {join_names(named)} is named only by its platform's free text, which may be that of another"
         yield Caveat("gpu-source", "warning", text)
+    told = [(each.name, each.run.told(code)) for each in systems for code in TIME_NOTES]
+    if in_doubt := [f"{name}: {text}" for name, text in told if text]:
+        yield Caveat("time-in-doubt", "warning", "; ".join(in_doubt))
     sources = (("model-source", "{}{}, not the log", MODEL_FROM_DIRECTORY), ("gpu-source", "GPUs{1} {0}", FROM_NAMES))
     for code, text, source in sources:
         if guessed := [system for system in systems if any(w.startswith(source) for w in system.run.warnings)]:

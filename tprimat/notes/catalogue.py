@@ -70,6 +70,22 @@ ROWS = {
     "steps-outside-blocks": NoteRow(
         "warning", "{count} steps are in no block of the log: the speed is that of the others"
     ),
+    "steps-beyond-run": NoteRow(
+        "decisive",
+        "all steps at the mean step time of the records take {share:.4g}× the time from run_start to run_stop: the log "
+        "is not read correctly",
+        "report the log: TensorPrimat reads it wrongly",
+    ),
+    "early-block-ends": NoteRow(
+        "warning",
+        "block_stop is logged before the GPU is done: {count} blocks end by the records of steps, which adds "
+        "{percent:.2f}% to their time (±{doubt:.2f}%)",
+    ),
+    "read-otherwise": NoteRow(
+        "warning",
+        "an older version read this log by rules that have changed: its speed may be more than 0.5% off",
+        "read the log again",
+    ),
     "blocks-too-slow": NoteRow(
         "decisive",
         "{count} steps are in no block of the log, and at the speed of the others they would take longer than the run: "

@@ -35,7 +35,7 @@ from tprimat.results.result_file import (
     without_secrets,
 )
 from tprimat.results.run import RECORD_FIELDS, Run, setup_key
-from tprimat.store import hosts, legacy_results, preflight
+from tprimat.store import hosts, legacy_results, preflight, superseded
 from tprimat.store.history import HISTORY, UNFINISHED, files_below, keep_in_history, remove_unfinished
 from tprimat.store.legacy_schema import parse
 from tprimat.store.naming import difference, file_name
@@ -109,7 +109,8 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
                 heading="newer-result",
                 hint="update TensorPrimat",
             )
-        return without_secrets(decode(content))
+        runs = without_secrets(decode(content))
+        return tuple(map(superseded.with_doubt, runs)) if version == 1 else runs
     except msgspec.ValidationError as error:
         raise _not_a_result(path, f"not a result: {_plainly(error)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

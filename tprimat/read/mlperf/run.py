@@ -38,7 +38,7 @@ _COVERS = {
 }
 
 WHOLE = 0.01
-"""How far a computed number of GPUs may be from a whole one."""
+"""How far a computed number of GPUs may be from a whole one, and the share by which all steps may exceed the run."""
 
 _MODELS = {"llama31_8b": "llama"}
 
@@ -103,8 +103,7 @@ def builder(training: BenchmarkRun) -> RunBuilder:
     start, stop = (training.milestones.get(name) for name in ("run_start", "run_stop"))
     place = stop.place if stop else {}
     last = place.get("samples_count", place.get("step", 0) * (batch or 0))
-    _divide(training, PlacedEvents(training.events, training.blocks, batch, sequence, last))
-    found = training.found
+    total = _divide(training, found := PlacedEvents(training.events, training.blocks, batch, sequence, last))
     answers = any("reward" in event.values for event in training.events) or "num_generations_per_prompt" in stated
     if answers:
         _count_answers(training)
@@ -117,6 +116,11 @@ def builder(training: BenchmarkRun) -> RunBuilder:
             if step is not None:
                 training.records[int(step)].native.setdefault("eval_accuracy", accuracy)
     duration = stop.time - start.time if start and stop else training.figures.get("whole_run_duration")
+    timed = [(record.seconds, record.window or 1) for record in training.records.values() if record.seconds]
+    counted = sum(window for _, window in timed) or 1
+    # 80 steps of 8 s are none of a run of 527 s: what was taken for the time of a step is none, or of few steps.
+    if duration and (share := math.fsum(map(math.prod, timed)) * max(total / counted, 1) / duration) > 1 + WHOLE:
+        training.doubts += (Note("steps-beyond-run", {"share": round(share, 4)}),)
     figures = {
         "time_to_train_minutes": None if duration is None else round(duration / 60, 6),
         "eval_accuracy_last": training.evaluations[-1][1] if training.evaluations else None,
@@ -144,19 +148,20 @@ def builder(training: BenchmarkRun) -> RunBuilder:
     )
 
 
-def _divide(training: BenchmarkRun, found: PlacedEvents) -> None:
-    """Set what was made of the events and the marks."""
+def _divide(training: BenchmarkRun, found: PlacedEvents) -> float:
+    """Set what was made of the events and the marks; return the steps that the evaluations have reached."""
     training.found, training.records = found, found.records
     total = max((found.steps_at(where) or 0 for where, _ in training.evaluations), default=0)
     timeline = Timeline(training.milestones, training.marks, found.times, found.missed, total)
     training.timeline, training.doubts = tuple(timeline.entries), timeline.notes
     if found.steps:
-        return
+        return total
     for block in training.timeline:
         if block.kind == "training" and block.last_step:
             record = training.records.setdefault(block.last_step, Record(block.last_step, block.line or 0))
             record.put("seconds", round(block.duration / block.steps, 9))
             record.window = block.steps
+    return total
 
 
 def _count_answers(training: BenchmarkRun) -> None:

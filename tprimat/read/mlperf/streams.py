@@ -130,7 +130,7 @@ class PlacedEvents:
         steps: those with a time, ascending.
         kind: of the times: means of blocks, means of the steps since the record before, or single steps.
         missed: s by which the first block takes longer than its printed mean says, for blocks.
-        times: when the last event of a step was logged, by step, s since 1970.
+        times: when the last record of a step was logged, by step, s since 1970; none of means of blocks.
         unplaced: events whose position fits no unit.
     """
 
@@ -168,7 +168,9 @@ class PlacedEvents:
                 losses += self._placed(stream, FITS_LOOSELY)
         self.steps = [point.step for point in points]
         self.records: dict[int, Record] = {}
-        self.times = {step: event.time for step, event, _ in (*losses, *points)}
+        # The mean of a block may be logged before its last step is done, a record of a step is not.
+        recorded = losses if self.kind == "block" else [*losses, *points]
+        self.times = {step: event.time for step, event, _ in recorded}
         for step, event, window in points:
             self.records[step] = Record(step, event.line, window=window, seconds=self._time(event))
         for step, event, _ in (*points, *losses):
