@@ -142,14 +142,15 @@ def summarize(
     if clock == "blocks" and not run.environment.emulated:
         return _of_blocks(run)
     profiled = run.profiled_steps
-    run = records.unprofiled(run)
+    whole = records.without(run, profiled)
+    run = records.trained(run)
     if run.environment.emulated or all(time is None for time in run.step_times):
-        empty = PerformanceMetrics(total_steps=records.recorded_steps(run), final_loss=_final_loss(run))
+        empty = PerformanceMetrics(total_steps=records.recorded_steps(whole), final_loss=_final_loss(whole))
         why = EMULATED if run.environment.emulated else "no step times recorded, so no throughput"
         return Summary(Steady(), empty, (why,), clock=clock)
 
     fast, payers = records.dispatch_artefacts(run)
-    whole, run = run, records.without(run, (*fast, *payers))
+    run = records.without(run, (*fast, *payers))
     known = [time is not None for time in run.step_times]
     times = [time for time in run.step_times if time is not None]
     steps, windows = (list(itertools.compress(each, known)) for each in (run.steps, run.window_steps))
@@ -217,7 +218,7 @@ def summarize(
         tokens_per_second_per_gpu=rate(mean),
         # A single record holds its warm-up, if any.
         warmup_time_seconds=math.fsum(map(operator.mul, times[:start], windows[:start])) if len(times) > 1 else None,
-        final_loss=_final_loss(run),
+        final_loss=_final_loss(whole),
     )
     metrics = _with_causes(run, [_segment_metrics(segment, steps, times, windows, rate) for segment in segments])
     rounding = stats.resolution(sample[:ROUNDED]) / mean

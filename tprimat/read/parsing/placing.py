@@ -9,7 +9,7 @@ import itertools
 import math
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tprimat.read.parsing.events import Events, Mark, Time
@@ -21,6 +21,14 @@ PAUSE = 0.1
 these may lie further apart before the rest is no training."""
 
 PAUSES = ("evaluation", "checkpoint")
+
+HELD: Mapping[str, str] = {
+    "evaluation": "an evaluation",
+    "checkpoint": "a checkpoint",
+    "profile": "a profiler's capture",
+    "start": "the start of a process",
+}
+"""What a record may hold beside its steps, by the kind of mark, as texts name it."""
 
 SHOWN = 25
 """Stretches whose steps show how long others take."""
@@ -48,6 +56,27 @@ def attempts(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[
     starts = {mark.line for mark in events.marks if mark.kind == "start" and mark.line > rows[0].line}
     bounds = sorted(starts.union(again))
     return [sorted(group) for _, group in itertools.groupby(rows, lambda row: bisect.bisect_right(bounds, row.line))]
+
+
+def beside(lines: Sequence[int | None], events: Events, again: Sequence[int]) -> dict[int, dict[str, float]]:
+    """Return what happened between a record and the one before it, s as far as it is stated, by place and kind of HELD.
+
+    `lines` are those of the records, shape (records,); `again` has those with which a restart repeats steps.
+    """
+    happened = sorted(
+        [*((mark.line, mark.kind, mark.seconds) for mark in events.marks), *((each, "start", None) for each in again)],
+        key=lambda each: each[0],
+    )
+    places = [line for line, *_ in happened]
+    found: dict[int, dict[str, float]] = {}
+    for place, (before, line) in enumerate(itertools.pairwise(lines), 1):
+        if before is None or line is None:
+            continue
+        for _, kind, seconds in happened[bisect.bisect_right(places, before) : bisect.bisect_right(places, line)]:
+            if kind in HELD:
+                spent = found.setdefault(place, {})
+                spent[kind] = spent.get(kind, 0.0) + (seconds or 0.0)
+    return found
 
 
 @dataclasses.dataclass

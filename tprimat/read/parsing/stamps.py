@@ -44,6 +44,31 @@ LATE = 0.05
 """s by which a line may be written late."""
 
 
+TWICE = 2.0
+"""How many times as long as its stamps allow, and with their resolutions, a single step is impossible: 41 s where 5 s
+passed."""
+
+
+def impossible(
+    rows: Sequence[TimedRow], times: Mapping[int, tuple[float | None, int]], apart: Sequence[int]
+) -> tuple[int, ...]:
+    """Return the few steps whose printed time can't have passed since the record before. Args as of contradiction().
+
+    That record may have been written late: then it took longer itself. Of lines that were written several at once, many
+    are impossible, and say nothing.
+    """
+    bounds, found = sorted(apart), []
+    for (former, *_), (before, clock, _), (row, same, resolution) in zip(rows, rows[1:], rows[2:], strict=False):
+        (earlier, length), (time, window) = times.get(before.step, (None, 0)), times.get(row.step, (None, 0))
+        is_cut = bisect.bisect_right(bounds, former.line) < bisect.bisect_right(bounds, row.line)
+        if is_cut or clock is None or clock is not same or None in (earlier, time) or row.step - before.step != window:
+            continue
+        late = max(before.at - former.at - (earlier or 0.0) * length, 0.0)
+        if (time or 0.0) * window > TWICE * (max(row.at - before.at, 0.0) + late + 2 * resolution) + LATE:
+            found.append(row.step)
+    return tuple(found) if len(found) <= LEFT_OUT * len(rows) else ()
+
+
 def contradiction(
     rows: Sequence[TimedRow], times: Mapping[int, tuple[float | None, int]], apart: Sequence[int]
 ) -> tuple[str, float] | None:
