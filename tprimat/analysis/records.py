@@ -25,8 +25,12 @@ OTHER = "other_seconds"
 """The native series of what something else than its steps took of the time of a record, s: an evaluation, a save, a
 start, a suspended process. Such a record counts as long as it is the exception."""
 
+RESOLUTION = "clock_resolution_seconds"
+"""The native value of how fine the clock is that step times are differences of, s; none if it is fine."""
+
 LONGER, LONGER_SIGMAS = 0.02, 4.0
-"""How far above the records around it the time of one lies that holds something else: the larger of the two."""
+"""How far above the records around it the time of one lies that holds something else: the larger of the two, and two
+resolutions of its clock."""
 
 LEAST_PLAIN = 3
 """Records without anything else that the others are compared with."""
@@ -77,7 +81,11 @@ def _is_ours(run: Run) -> bool:
 
 
 def longer(
-    times: Sequence[float | None], windows: Sequence[int], places: Collection[int], starts: Collection[int] = ()
+    times: Sequence[float | None],
+    windows: Sequence[int],
+    places: Collection[int],
+    starts: Collection[int] = (),
+    resolution: float = 0.0,
 ) -> dict[int, float]:
     """Return by how much records take longer than those around them, s over all their steps, by their place.
 
@@ -88,6 +96,7 @@ def longer(
         windows: shape (records,), steps of each record.
         places: of records beside which something else happened; what isn't longer doesn't hold it.
         starts: places of records with which a process went on that had ended; the slow ones from there on are longer.
+        resolution: of the clock that the times are differences of, s.
     """
     begins = sorted(starts)
     places = {*places, *begins}
@@ -102,9 +111,9 @@ def longer(
         around = [each for _, each in plain[max(at - NEARBY, 0) : at + NEARBY]]
         if time is None or len(around) < LEAST_PLAIN:
             continue
-        usual = statistics.median(around)
-        if time - usual > max(LONGER * usual, LONGER_SIGMAS * robust_sigma(around)):
-            found[place] = round((time - usual) * windows[place], 6)
+        usual, window = statistics.median(around), windows[place]
+        if time - usual > max(LONGER * usual, LONGER_SIGMAS * robust_sigma(around), 2 * resolution / window):
+            found[place] = round((time - usual) * window, 6)
     return found
 
 

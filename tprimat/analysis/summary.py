@@ -103,6 +103,7 @@ class Summary:
         assumed_start: of a run too short to show a longer one, the last step that its start-up may take; else None.
         within: the mean step time, s, with its error within this run; None of fewer than two records.
         found: the segments of all records, whatever is skipped; None if they weren't looked for.
+        coarseness: by how much the mean may be off since its times are differences of a coarse clock's, relative.
     """
 
     steady: Steady
@@ -118,6 +119,7 @@ class Summary:
     unlike_block: str | None = None
     within: intervals.Difference | None = None
     found: tuple[Segment, ...] | None = None
+    coarseness: float = 0.0
 
     @property
     def is_stationary(self) -> bool:
@@ -220,8 +222,13 @@ def summarize(
         warmup_time_seconds=math.fsum(map(operator.mul, times[:start], windows[:start])) if len(times) > 1 else None,
         final_loss=_final_loss(whole),
     )
-    metrics = _with_causes(run, [_segment_metrics(segment, steps, times, windows, rate) for segment in segments])
-    rounding = stats.resolution(sample[:ROUNDED]) / mean
+    resolution = _clock_resolution(run)
+    metrics = _with_causes(
+        run, [_segment_metrics(segment, steps, times, windows, rate, resolution) for segment in segments]
+    )
+    coarseness = _coarseness(resolution, steps[start:end], sample, windows[start:end])
+    # Both ends of a stretch of time are rounded, each by itself; printed times of equal steps are rounded alike.
+    rounding = 2**0.5 * coarseness or stats.resolution(sample[:ROUNDED]) / mean
     unsettled = not segments and len(times) >= warmup.MINIMUM_RECORDS
     # That a single record may hold the start-up is a warning of its own.
     is_short = sum(windows) < SHORT and len(times) > 1 and not unsettled
@@ -237,9 +244,35 @@ def summarize(
         stop=ends[end - 1],
         unsettled=unsettled,
         assumed_start=None if settled_by is None else steps[settled_by - 1] if settled_by else 0,
-        within=intervals.run_mean(sample, windows[start:end]),
+        within=_widened(intervals.run_mean(sample, windows[start:end]), coarseness),
         found=found,
+        coarseness=coarseness,
     )
+
+
+def _clock_resolution(run: Run) -> float:
+    """Return the resolution of the clock that a run's step times are differences of, s; 0 of a fine one."""
+    known = run.native_metrics.get(records.RESOLUTION)
+    return known if isinstance(known, float) else 0.0
+
+
+def _coarseness(resolution: float, steps: Sequence[int], times: Sequence[float], windows: Sequence[int]) -> float:
+    """Return by how much a mean may be off, relative, since the clock of its stretches of time has a resolution, s.
+
+    Of 60 steps of 1 s in whole seconds, either end may be off by 1 s: two equal logs differ by up to 2 of 60 s. Other
+    ends are where records are missing.
+    """
+    stretches = 1 + sum(
+        step - window != before for before, step, window in zip(steps, steps[1:], windows[1:], strict=False)
+    )
+    return resolution * math.sqrt(stretches) / math.fsum(map(operator.mul, times, windows))
+
+
+def _widened(found: intervals.Difference | None, coarseness: float) -> intervals.Difference | None:
+    """Return a mean with what a coarse clock adds to its error: that of two ends that are rounded, each by itself."""
+    if found is None or not coarseness:
+        return found
+    return dataclasses.replace(found, error=math.hypot(found.error, coarseness * found.value / 6**0.5))
 
 
 def _slow_record(times: Sequence[float], steps: Sequence[int], *, ends_run: bool) -> str | None:
@@ -308,9 +341,19 @@ def _of_blocks(run: Run) -> Summary:
     whole = _segment_metrics(Segment(0, len(times), typical, None), lasts, times, windows, rate)
     # Records are outliers, blocks are named.
     whole = dataclasses.replace(whole, outliers=0, outlier_share=0.0)
-    # Wall times of whole blocks: what rounding leaves is far below their variation.
-    within = intervals.run_mean(times, windows)
-    return Summary(steady, performance, tuple(warnings), (whole,), 0.0, "blocks", unlike_block=unlike, within=within)
+    # Of milliseconds, what rounding leaves of whole blocks is far below their variation.
+    coarseness = _coarseness(_clock_resolution(run), lasts, times, windows)
+    return Summary(
+        steady,
+        performance,
+        tuple(warnings),
+        (whole,),
+        2**0.5 * coarseness,
+        "blocks",
+        unlike_block=unlike,
+        within=_widened(intervals.run_mean(times, windows), coarseness),
+        coarseness=coarseness,
+    )
 
 
 def _unlike_block(blocks: Sequence[Entry], times: Sequence[float], mean: float, typical: float) -> str:
@@ -357,20 +400,24 @@ def _segment_metrics(
     times: Sequence[float],
     windows: Sequence[int],
     rate: Callable[[float], float | None],
+    resolution: float = 0.0,
 ) -> SegmentMetrics:
     first = _first_covered(segment.start, steps, windows)
     steps, times = steps[segment.start : segment.stop], times[segment.start : segment.stop]
     windows = windows[segment.start : segment.stop]
     limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * stats.robust_sigma(times))
     outliers = [time for time in times if time > limit]
-    mean = stats.mean(times, windows)
+    mean, interval = stats.mean(times, windows), intervals.within_run_interval(times, windows)
+    if resolution and interval is not None and interval.about != "range":
+        off = mean * _coarseness(resolution, steps, times, windows)
+        interval = dataclasses.replace(interval, low=max(interval.low - off, 0.0), high=interval.high + off)
     return SegmentMetrics(
         first_step=first,
         last_step=steps[-1],
         mean=mean,
         tokens_per_second_per_gpu=rate(mean),
         median=segment.median,
-        interval=intervals.within_run_interval(times, windows),
+        interval=interval,
         drift=segment.drift,
         outliers=len(outliers),
         outlier_share=(sum(outliers) - len(outliers) * segment.median) / sum(times),

@@ -58,24 +58,27 @@ def attempts(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[
     return [sorted(group) for _, group in itertools.groupby(rows, lambda row: bisect.bisect_right(bounds, row.line))]
 
 
-def beside(lines: Sequence[int | None], events: Events, again: Sequence[int]) -> dict[int, dict[str, float]]:
+def beside(
+    lines: Sequence[int | None], steps: Sequence[int], events: Events, again: Sequence[int]
+) -> dict[int, dict[str, float]]:
     """Return what happened between a record and the one before it, s as far as it is stated, by place and kind of HELD.
 
-    `lines` are those of the records, shape (records,); `again` has those with which a restart repeats steps.
+    `lines` and `steps` are those of the records, shape (records,); a source without lines says after which step
+    something happened. `again` has the lines with which a restart repeats steps.
     """
-    happened = sorted(
-        [*((mark.line, mark.kind, mark.seconds) for mark in events.marks), *((each, "start", None) for each in again)],
-        key=lambda each: each[0],
-    )
-    places = [line for line, *_ in happened]
+    known = [line or 0 for line in lines]
+    happened = [(bisect.bisect_left(known, mark.line), mark.kind, mark.seconds) for mark in events.marks if mark.line]
+    happened += [(bisect.bisect_left(known, line), "start", None) for line in again]
+    happened += [
+        (bisect.bisect_right(steps, mark.step), mark.kind, mark.seconds)
+        for mark in events.marks
+        if not mark.line and mark.step is not None
+    ]
     found: dict[int, dict[str, float]] = {}
-    for place, (before, line) in enumerate(itertools.pairwise(lines), 1):
-        if before is None or line is None:
-            continue
-        for _, kind, seconds in happened[bisect.bisect_right(places, before) : bisect.bisect_right(places, line)]:
-            if kind in HELD:
-                spent = found.setdefault(place, {})
-                spent[kind] = spent.get(kind, 0.0) + (seconds or 0.0)
+    for place, kind, seconds in happened:
+        if kind in HELD and 0 < place < len(steps):
+            spent = found.setdefault(place, {})
+            spent[kind] = spent.get(kind, 0.0) + (seconds or 0.0)
     return found
 
 

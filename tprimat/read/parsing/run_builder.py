@@ -16,7 +16,7 @@ from typing import Any, ClassVar, get_args
 
 import msgspec
 
-from tprimat.analysis.records import LEAST_PLAIN, OTHER, longer
+from tprimat.analysis.records import LEAST_PLAIN, OTHER, RESOLUTION, longer
 from tprimat.catalog import gpus, models
 from tprimat.notes import Note
 from tprimat.read.parsing import placing, records, remarks, stamps, timeline
@@ -52,6 +52,9 @@ SeriesAndDoubts = tuple[FieldValues, list[str]]
 
 Series = Mapping[str, Any]
 """The series of a result, by field."""
+
+COARSE = 0.1
+"""s. The resolution of a finer clock is far below what steps vary by."""
 
 _SIZES = {"global_batch_size": "global batch size", "sequence_length": "sequence length", "num_gpus": "number of GPUs"}
 _SHAPE_COUNTS = (
@@ -175,10 +178,15 @@ class RunBuilder:
             times = ()
         if cost := timeline.lost(times):
             warnings.insert(0, cost)
-        series["native_metrics"] = {**_finite(self.figures), **series["native_metrics"]}
-        held, holds = self.held(series, impossible)
-        if held:
-            series["native_metrics"][OTHER] = tuple(held.get(place) for place in range(len(series["steps"])))
+        coarse = min((each for _, clock, each in rows if clock is not None), default=0.0)
+        coarse = coarse if timing.kind != "timer" and coarse >= COARSE else 0.0
+        held, holds = self.held(series, impossible, coarse)
+        series["native_metrics"] = {
+            **_finite(self.figures),
+            **series["native_metrics"],
+            **({RESOLUTION: coarse} if coarse else {}),
+            **({OTHER: tuple(held.get(place) for place in range(len(series["steps"])))} if held else {}),
+        }
         stack = stated.word("software_stack")
         return Run(
             status=outcome.status,
@@ -286,13 +294,13 @@ class RunBuilder:
             return self.timestamp
         return records.timestamp(self.training.around.first_stamp, warnings)
 
-    def held(self, series: Series, impossible: Sequence[int]) -> tuple[dict[int, float], list[Note]]:
+    def held(self, series: Series, impossible: Sequence[int], coarse: float) -> tuple[dict[int, float], list[Note]]:
         """Return what records hold that isn't training, s by place, and notes; `impossible` steps hold too much."""
         steps, times, windows = (series[name] for name in ("steps", "step_times", "window_steps"))
-        found = placing.beside(series["lines"], self.training.around.events, self.training.again)
+        found = placing.beside(series["lines"], steps, self.training.around.events, self.training.again)
         bad = {place for place, step in enumerate(steps) if step in impossible}
         starts = {place for place, kinds in found.items() if "start" in kinds}
-        held = longer(times, windows, found.keys() | bad, starts)
+        held = longer(times, windows, found.keys() | bad, starts, coarse)
         if self.timing.kind == "stamps" and len(steps) - len(found) < LEAST_PLAIN:
             stated = ((place, math.fsum(found[place].values())) for place in found if times[place])
             held |= {place: spent for place, spent in stated if 0 < spent < times[place] * windows[place]}
