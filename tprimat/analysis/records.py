@@ -102,8 +102,8 @@ def longer(
     places = {*places, *begins}
     for begin, end in itertools.pairwise((*begins, len(times))):
         part = [time for time in times[begin:end] if time is not None]
-        if len(part) >= MINIMUM_RECORDS:
-            places.update(range(begin, begin + (first_steady_index(part) or 0)))
+        slow = (first_steady_index(part) or 0) if len(part) >= MINIMUM_RECORDS else len(part)
+        places.update(range(begin, begin + slow))
     plain = [(place, time) for place, time in enumerate(times) if time is not None and place not in places]
     found = {}
     for place in places:

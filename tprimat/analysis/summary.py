@@ -408,9 +408,12 @@ def _segment_metrics(
     limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * stats.robust_sigma(times))
     outliers = [time for time in times if time > limit]
     mean, interval = stats.mean(times, windows), intervals.within_run_interval(times, windows)
-    if resolution and interval is not None and interval.about != "range":
+    within = intervals.run_mean(times, windows)
+    if resolution and within is not None and interval is not None and interval.about != "range":
+        # Whole seconds have a median of 5 s where steps take 5.3 s.
+        low, high = within.interval()
         off = mean * _coarseness(resolution, steps, times, windows)
-        interval = dataclasses.replace(interval, low=max(interval.low - off, 0.0), high=interval.high + off)
+        interval = dataclasses.replace(interval, low=max(low - off, 0.0), high=high + off, about="mean")
     return SegmentMetrics(
         first_step=first,
         last_step=steps[-1],
