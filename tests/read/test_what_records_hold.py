@@ -21,7 +21,7 @@ from tprimat.report.verdict import report
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import TrainingConfig
 
-HOLDS, IMPOSSIBLE = "steps-hold-other", "steps-impossible"
+HOLDS = "steps-hold-other"
 
 
 def run_of(text):
@@ -203,9 +203,7 @@ def test_i4_t4_a_single_step_that_its_stamps_do_not_allow_is_none(samples):
         pytest.skip("the directory of cases does not lie beside this clone")
     (run,) = api.read_log(path).runs
     assert mean_of(run) == pytest.approx(5.0, abs=0.01)
-    assert run.told(IMPOSSIBLE) == (
-        "the printed time of steps 130, 160 is longer than the time between their time stamps: it is excluded"
-    )
+    assert held(run) == {"steps": "steps 130, 160", "what": "more than passed between its time stamps"}
 
 
 def test_i4_t6_small_input_of_nanogpt(samples):
@@ -220,16 +218,13 @@ def test_i4_t6_small_input_of_nanogpt(samples):
     assert summarize(run).steady.first_step == 420
 
 
-def impossible(time=30.0, *, passed=5.0, late=0.0, resolution=1.0, count=1):
-    """How many of 40 steps of 5 s can't have lasted `time`, if `passed` s lie between their stamps and the ones before.
-
-    The line before was written `late`.
-    """
+def impossible(time=30.0, *, resolution=1.0, count=1):
+    """How many of 40 steps that are 5 s apart can't have lasted `time`."""
     bad = {10 + 5 * index for index in range(count)}
     now, rows, times = 0.0, [], {}
     for step in range(40):
-        now += passed if step in bad else 5.0
-        rows.append((Row(step, step, now + (late if step + 1 in bad else 0.0)), True, resolution))
+        now += 5.0
+        rows.append((Row(step, step, now), True, resolution))
         times[step] = (time if step in bad else 5.0, 1)
     return len(stamps.impossible(rows, times, ()))
 
@@ -238,8 +233,6 @@ def impossible(time=30.0, *, passed=5.0, late=0.0, resolution=1.0, count=1):
     # Twice 5 s and both resolutions.
     ("t4 longer", impossible, (14.0, 0), (14.1, 1)),
     ("t4 finer stamps", lambda time: impossible(time, resolution=0.0), (10.0, 0), (10.1, 1)),
-    # Stamps are 1 s apart, since the line before was written late, and lies as much further from the one before it.
-    ("t4 a line that came late", lambda late: impossible(passed=1.0 + late, late=late), (11.9, 1), (12.0, 0)),
     ("t4 exceptions", lambda count: impossible(count=count), (4, 4), (5, 0)),
 )  # fmt: skip
 def test_i4_t4_what_stamps_make_impossible(ask, below, above):
@@ -300,7 +293,8 @@ def test_i4_t7_the_interval_of_a_coarse_clock_holds_its_resolution():
     assert summary.rounding == pytest.approx(2**0.5 * summary.coarseness)
     assert summary.within.error >= summary.coarseness * summary.within.value / 6**0.5
     (segment,) = summary.segments
-    assert segment.interval.high - segment.interval.low >= 2 * summary.coarseness * segment.mean
+    assert segment.interval.about == "mean"
+    assert segment.interval.high - segment.interval.low >= 1.8 * summary.coarseness * segment.mean
     assert summarize(run_of(maxtext())).coarseness == 0.0
 
 

@@ -226,8 +226,8 @@ def summarize(
     metrics = _with_causes(
         run, [_segment_metrics(segment, steps, times, windows, rate, resolution) for segment in segments]
     )
-    coarseness = _coarseness(resolution, steps[start:end], sample, windows[start:end])
-    # Both ends of a stretch of time are rounded, each by itself; printed times of equal steps are rounded alike.
+    # Of 60 steps of 1 s in whole seconds, either end may be off by 1 s. Printed times of equal steps are rounded alike.
+    coarseness = resolution / (mean * sum(windows[start:end]))
     rounding = 2**0.5 * coarseness or stats.resolution(sample[:ROUNDED]) / mean
     unsettled = not segments and len(times) >= warmup.MINIMUM_RECORDS
     # That a single record may hold the start-up is a warning of its own.
@@ -244,7 +244,7 @@ def summarize(
         stop=ends[end - 1],
         unsettled=unsettled,
         assumed_start=None if settled_by is None else steps[settled_by - 1] if settled_by else 0,
-        within=_widened(intervals.run_mean(sample, windows[start:end]), coarseness),
+        within=intervals.run_mean(sample, windows[start:end], resolution),
         found=found,
         coarseness=coarseness,
     )
@@ -254,25 +254,6 @@ def _clock_resolution(run: Run) -> float:
     """Return the resolution of the clock that a run's step times are differences of, s; 0 of a fine one."""
     known = run.native_metrics.get(records.RESOLUTION)
     return known if isinstance(known, float) else 0.0
-
-
-def _coarseness(resolution: float, steps: Sequence[int], times: Sequence[float], windows: Sequence[int]) -> float:
-    """Return by how much a mean may be off, relative, since the clock of its stretches of time has a resolution, s.
-
-    Of 60 steps of 1 s in whole seconds, either end may be off by 1 s: two equal logs differ by up to 2 of 60 s. Other
-    ends are where records are missing.
-    """
-    stretches = 1 + sum(
-        step - window != before for before, step, window in zip(steps, steps[1:], windows[1:], strict=False)
-    )
-    return resolution * math.sqrt(stretches) / math.fsum(map(operator.mul, times, windows))
-
-
-def _widened(found: intervals.Difference | None, coarseness: float) -> intervals.Difference | None:
-    """Return a mean with what a coarse clock adds to its error: that of two ends that are rounded, each by itself."""
-    if found is None or not coarseness:
-        return found
-    return dataclasses.replace(found, error=math.hypot(found.error, coarseness * found.value / 6**0.5))
 
 
 def _slow_record(times: Sequence[float], steps: Sequence[int], *, ends_run: bool) -> str | None:
@@ -342,7 +323,8 @@ def _of_blocks(run: Run) -> Summary:
     # Records are outliers, blocks are named.
     whole = dataclasses.replace(whole, outliers=0, outlier_share=0.0)
     # Of milliseconds, what rounding leaves of whole blocks is far below their variation.
-    coarseness = _coarseness(_clock_resolution(run), lasts, times, windows)
+    resolution = _clock_resolution(run)
+    coarseness = resolution / (mean * sum(windows))
     return Summary(
         steady,
         performance,
@@ -351,7 +333,7 @@ def _of_blocks(run: Run) -> Summary:
         2**0.5 * coarseness,
         "blocks",
         unlike_block=unlike,
-        within=_widened(intervals.run_mean(times, windows), coarseness),
+        within=intervals.run_mean(times, windows, resolution),
         coarseness=coarseness,
     )
 
@@ -407,20 +389,14 @@ def _segment_metrics(
     windows = windows[segment.start : segment.stop]
     limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * stats.robust_sigma(times))
     outliers = [time for time in times if time > limit]
-    mean, interval = stats.mean(times, windows), intervals.within_run_interval(times, windows)
-    within = intervals.run_mean(times, windows)
-    if resolution and within is not None and interval is not None and interval.about != "range":
-        # Whole seconds have a median of 5 s where steps take 5.3 s.
-        low, high = within.interval()
-        off = mean * _coarseness(resolution, steps, times, windows)
-        interval = dataclasses.replace(interval, low=max(low - off, 0.0), high=high + off, about="mean")
+    mean = stats.mean(times, windows)
     return SegmentMetrics(
         first_step=first,
         last_step=steps[-1],
         mean=mean,
         tokens_per_second_per_gpu=rate(mean),
         median=segment.median,
-        interval=interval,
+        interval=intervals.within_run_interval(times, windows, resolution),
         drift=segment.drift,
         outliers=len(outliers),
         outlier_share=(sum(outliers) - len(outliers) * segment.median) / sum(times),

@@ -63,9 +63,6 @@ ROWS = {
         "are those printed, times {share:.4g}",
     ),
     "steps-hold-other": NoteRow("info", "the time of {steps} includes {what}: it is no training step's, and excluded"),
-    "steps-impossible": NoteRow(
-        "warning", "the printed time of {steps} is longer than the time between their time stamps: it is excluded"
-    ),
     "gpu-from-platform": NoteRow(
         "warning",
         "only the free text of the platform names the GPU {gpu}, and may be that of another system",

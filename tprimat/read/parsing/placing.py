@@ -27,6 +27,7 @@ HELD: Mapping[str, str] = {
     "checkpoint": "a checkpoint",
     "profile": "a profiler's capture",
     "start": "the start of a process",
+    "impossible": "more than passed between its time stamps",
 }
 """What a record may hold beside its steps, by the kind of mark, as texts name it."""
 
@@ -67,18 +68,12 @@ def beside(
     something happened. `again` has the lines with which a restart repeats steps.
     """
     known = [line or 0 for line in lines]
-    happened = [(bisect.bisect_left(known, mark.line), mark.kind, mark.seconds) for mark in events.marks if mark.line]
-    happened += [(bisect.bisect_left(known, line), "start", None) for line in again]
-    happened += [
-        (bisect.bisect_right(steps, mark.step), mark.kind, mark.seconds)
-        for mark in events.marks
-        if not mark.line and mark.step is not None
-    ]
     found: dict[int, dict[str, float]] = {}
-    for place, kind, seconds in happened:
-        if kind in HELD and 0 < place < len(steps):
+    for mark in (*events.marks, *(Mark("start", "begins", line) for line in again)):
+        place = bisect.bisect_left(known, mark.line) if mark.line else bisect.bisect_right(steps, mark.step or 0)
+        if mark.kind in HELD and 0 < place < len(steps):
             spent = found.setdefault(place, {})
-            spent[kind] = spent.get(kind, 0.0) + (seconds or 0.0)
+            spent[mark.kind] = spent.get(mark.kind, 0.0) + (mark.seconds or 0.0)
     return found
 
 

@@ -298,19 +298,22 @@ class RunBuilder:
         """Return what records hold that isn't training, s by place, and notes; `impossible` steps hold too much."""
         steps, times, windows = (series[name] for name in ("steps", "step_times", "window_steps"))
         found = placing.beside(series["lines"], steps, self.training.around.events, self.training.again)
-        bad = {place for place, step in enumerate(steps) if step in impossible}
-        starts = {place for place, kinds in found.items() if "start" in kinds}
-        held = longer(times, windows, found.keys() | bad, starts, coarse)
+        for step in impossible:
+            found.setdefault(steps.index(step), {})["impossible"] = 0.0
+        starts = [place for place, kinds in found.items() if "start" in kinds]
+        held = longer(times, windows, found, starts, coarse)
         if self.timing.kind == "stamps" and len(steps) - len(found) < LEAST_PLAIN:
-            stated = ((place, math.fsum(found[place].values())) for place in found if times[place])
-            held |= {place: spent for place, spent in stated if 0 < spent < times[place] * windows[place]}
-        kinds = {kind for place in held.keys() - bad for kind in found.get(place, {"start": 0.0})}
-        notes = []
-        for code, places in (("steps-hold-other", held.keys() - bad), ("steps-impossible", held.keys() & bad)):
-            if where := remarks.spans((steps[place], steps[place]) for place in sorted(places)):
-                what = join_names([words for kind, words in placing.HELD.items() if kind in kinds] or [""], word="or")
-                notes.append(Note(code, {"steps": where, "what": what}))
-        return held, notes
+            held = {
+                place: spent
+                for place in found
+                if 0 < (spent := sum(found[place].values())) < (times[place] or 0) * windows[place]
+            }
+        if not held:
+            return held, []
+        kinds = {kind for place in held for kind in found.get(place, ("start",))}
+        what = join_names([words for kind, words in placing.HELD.items() if kind in kinds], word="or")
+        where = remarks.spans((steps[place], steps[place]) for place in sorted(held))
+        return held, [Note("steps-hold-other", {"steps": where, "what": what})]
 
     def stamps(self, rows: list[TimedRow], series: Series) -> tuple[tuple[str, float], tuple[int, ...]]:
         """Return what the time stamps of the records have against their printed times, a code and a quotient, and the
