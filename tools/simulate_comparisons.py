@@ -17,6 +17,10 @@ the single run vary by more than those of the others. The run means of both vary
 Part fast: one run, or all three of a system, have a first record that lasts 5 to 90% of a step, as where a clock starts
 late. At most 6% of equal pairs may be different.
 
+Part logs: one run, or all three of a system, are read from a log in whole seconds, of the time since the start or of
+time stamps, or from one that evaluates at every tenth step that it prints. At most 6% of equal pairs may be different,
+and 95% of true differences of 3% must be found: runs take 10 minutes or more, of which whole seconds settle 0.3%.
+
 Part loss: --threshold final_loss, of one run each and of three, 400 losses that fall along a curve. At equal loss at
 most 5% may be worse; a loss 1% above the threshold must be found in 80% of single runs on the same batches.
 """
@@ -25,6 +29,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import datetime
+import itertools
+import json
 import math
 import sys
 from pathlib import Path
@@ -35,6 +42,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tprimat import read
 from tprimat.analysis.segments import find_segments
 from tprimat.analysis.summary import summarize
 from tprimat.compare import compare
@@ -45,7 +53,7 @@ from tprimat.compare.threshold import parse
 from tprimat.errors import ExitStatus
 from tprimat.report.verdict import report
 from tprimat.results.result_file import Loaded
-from tprimat.results.run import GpuInfo, Run, TrainingConfig
+from tprimat.results.run import SERIES, GpuInfo, Run, TrainingConfig
 
 NOISES = ("iid 0.3%", "iid 1%", "iid 2%", "AR 0.5%", "AR 1%", "t3", "rare", "+30%/50", "x5/100")
 RUNS = 3
@@ -55,6 +63,7 @@ TRUE = REGRESSION = 1.03
 STEPS, WARMUP = 100, (4.0, 2.0, 1.5)
 SPREAD, STEP_SPREAD, CHANGE_POINT = 0.005, 0.01, 1.05
 MOST_FALSE, LEAST_FOUND = 0.035, 0.95
+MOST_DIFFERENT = 0.06
 
 # Its check of the loss.
 LOSSES, SEEDS = 400, 0.002
@@ -131,9 +140,94 @@ def run_of(times: np.ndarray, number: int) -> Run:
     )
 
 
+def in_elapsed_seconds(times: np.ndarray, random: np.random.Generator) -> str:
+    """Return LLaMA-Factory's log of these step times: the time since the start, in whole seconds."""
+    rows = enumerate(itertools.accumulate(times, initial=float(random.random())))
+    known = ((step, str(datetime.timedelta(seconds=int(now)))) for step, now in rows)
+    entries = ({"current_steps": step, "total_steps": 9999, "loss": 2.0, "elapsed_time": now} for step, now in known)
+    return "".join(f"{json.dumps(entry)}\n" for entry in entries if entry["current_steps"])
+
+
+def in_whole_seconds(times: np.ndarray, random: np.random.Generator) -> str:
+    """Return Automodel's log of these step times: stamps in whole seconds, and rates that leave out a twelfth."""
+    start = datetime.datetime(2026, 4, 1) + datetime.timedelta(seconds=float(random.random()))
+    ends = itertools.accumulate(times)
+    return "".join(
+        f"{start + datetime.timedelta(seconds=float(end)):%Y-%m-%d %H:%M:%S} | INFO | root | step {step} | epoch 0 | "
+        f"loss {5 - step / 1e4:.4f} | grad_norm 4.0 | lr 1.00e-04 | mem 47.74 GiB | tps {40960 * 12 / 11 / time:.2f}"
+        "(5000.00/gpu) | num_tokens_per_step 40960 | num_label_tokens 15802\n"
+        for step, (time, end) in enumerate(zip(times, ends, strict=True))
+    )
+
+
+def evaluating(times: np.ndarray, random: np.random.Generator) -> str:
+    """Return nanoGPT's log of these step times: every tenth is printed, and every hundredth holds an evaluation."""
+    spent, lines = float(random.uniform(0.5, 20)) * float(np.mean(times)), []
+    for step, time in enumerate(times):
+        if step % 100 == 0:
+            lines.append(f"step {step}: train loss 4.4920, val loss 4.5420")
+        if step % 10 == 0:
+            time += spent if step % 100 == 0 else 0.0
+            lines.append(f"iter {step}: loss {9 - step / 1e4:.4f}, time {1000 * time:.2f}ms, mfu 35.20%")
+    return "\n".join(lines) + "\n"
+
+
+LOGS = {"elapsed seconds": in_elapsed_seconds, "stamped seconds": in_whole_seconds, "evaluations": evaluating}
+
+
+def read_run(log: str, number: int) -> Run:
+    """Return the run of a log, of a system of run_of()."""
+    (parsed,) = read.parse_chunks([log.encode()], "train.log")
+    run = parsed.run()
+    # A run that is timed otherwise than the others would be of another system.
+    told = (*SERIES, "native_metrics", "notes")
+    return msgspec.structs.replace(run_of(np.ones(1), number), **{name: getattr(run, name) for name in told})
+
+
+def answer_of_logs(log, times: list[np.ndarray], random: np.random.Generator, alike: int) -> tuple[Pair, str]:
+    """Return the answer where one run, or `alike` runs of a system, are read from a log."""
+    which = int(random.integers(2 * RUNS)) // alike
+    return answer_of(
+        [
+            read_run(log(each, random), number) if number // alike == which else run_of(each, number)
+            for number, each in enumerate(times)
+        ]
+    )
+
+
+def print_logs(pairs: int, random: np.random.Generator) -> bool:
+    """Print the answers where logs hide a part of the times; return whether too many are wrong."""
+    head = "| log | between runs | pairs | equal: different | 3%: found | wrong side | too short |"
+    print(f"\n{head}\n|{'---|' * 7}")
+    wrong = 0
+    for name, log in LOGS.items():
+        tally = Tally()
+        for _ in range(pairs):
+            kind, spread = str(random.choice(["iid 0.3%", "iid 1%", "AR 0.5%", "t3"])), 0.003
+            seconds = float(random.uniform(1, 6))
+            steps = int(random.uniform(600, 1200) / seconds)
+            steps = max(steps, 300) if log is evaluating else steps
+            both = []
+            for factor in (1.0, TRUE):
+                speeds = [seconds * math.exp(random.normal(0, spread)) for _ in range(2 * RUNS)]
+                times = [
+                    noise(kind, steps, random) * speed * (factor if run >= RUNS else 1)
+                    for run, speed in enumerate(speeds)
+                ]
+                both.append(answer_of_logs(log, times, random, RUNS if random.random() < 0.5 else 1))
+            tally.add(both[0], both[1])
+        print(f"| {name} | {spread:.1%} | {tally} |", flush=True)
+        wrong += tally.different > MOST_DIFFERENT * pairs or tally.found < LEAST_FOUND * pairs
+    return bool(wrong)
+
+
 def answer(times: list[np.ndarray]) -> tuple[Pair, str]:
     """Return the pair of two systems, the first half of the runs and the second, and the standing of its verdict."""
-    runs = [run_of(each, number) for number, each in enumerate(times)]
+    return answer_of([run_of(each, number) for number, each in enumerate(times)])
+
+
+def answer_of(runs: list[Run]) -> tuple[Pair, str]:
+    """Return the pair of two systems, the first half of the runs and the second, and the standing of its verdict."""
     comparison = compare(
         [Loaded(name, name, part) for name, part in zip("AB", (runs[:RUNS], runs[RUNS:]), strict=True)]
     )
@@ -456,7 +550,7 @@ def main() -> int:
         help="pairs of a series, or checks; runs of 10 to 30 steps: of a line, 2,500 per 1,200 (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--part", choices=("bias", "long", "short", "gate", "single", "loss", "fast"))
+    parser.add_argument("--part", choices=("bias", "long", "short", "gate", "single", "loss", "fast", "logs"))
     arguments = parser.parse_args()
     parts = {
         "bias": lambda random: print_biases(max(10, arguments.pairs // 6), random),
@@ -473,6 +567,8 @@ def main() -> int:
         wrong |= print_losses(arguments.pairs, np.random.default_rng([arguments.seed, len(parts)]))
     if arguments.part in (None, "fast"):
         print_fast(arguments.pairs, np.random.default_rng([arguments.seed, len(parts) + 2]))
+    if arguments.part in (None, "logs"):
+        wrong |= print_logs(arguments.pairs, np.random.default_rng([arguments.seed, len(parts) + 3]))
     return int(wrong)
 
 

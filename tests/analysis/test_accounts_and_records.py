@@ -316,7 +316,7 @@ def test_records_without_some_steps():
         **series((5.0, 7.0), steps=(1, 3), loss_values=(9.0, 7.0), lines=(11, 13), learning_rates=(0.1, 0.3)),
         native_metrics={"tflops_per_gpu": (1.0, 3.0), "seconds": 4.0},
     )
-    assert records.unprofiled(run) == kept
+    assert records.trained(run) == kept
     assert records.without(run, [2]) == kept
     assert records.without(run, []) is run
     assert records.without(run, [8]) is run

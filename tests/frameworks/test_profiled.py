@@ -10,7 +10,7 @@ import pytest
 from made_runs import SMALL
 from stored_runs import series
 
-from tprimat.analysis.records import unprofiled
+from tprimat.analysis.records import trained
 from tprimat.analysis.summary import summarize
 from tprimat.frameworks import profiling
 from tprimat.frameworks.loops import profiled
@@ -156,7 +156,7 @@ class TestFigures:
         assert found.performance == without.performance
         assert found.steady == without.steady
         assert "steps 61 to 64 were profiled and are excluded from the results" in found.warnings
-        assert unprofiled(watched).native_metrics == plain.native_metrics
+        assert trained(watched).native_metrics == plain.native_metrics
 
     def test_the_steps_stay_in_the_file(self, tmp_path):
         watched = run_of(range(1, 9), step_times=(1.0,) * 8, model="llama", platform="cpu", profiled_steps=(7, 8))

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 
 import benchmark_utils
 from tprimat import files
+from tprimat.analysis.summary import summarize
 from tprimat.errors import UsageError
 from tprimat.record import progress
 from tprimat.record.loop import COVERS
@@ -235,6 +236,35 @@ class TestWhatIsRecorded:
         # Each look at this clock takes a second. From the first step's end to the second one's there are
         # three, and one of them lies within the pause.
         assert recorder.result.step_times[1] == 2.0
+
+    @pytest.mark.skipif(not hasattr(signal, "SIGCONT"), reason="Windows suspends no process by a signal")
+    @pytest.mark.parametrize(("slept", "held"), [(600.0, 600.0), (0.0, None)])
+    def test_i4_t8_a_suspended_process_is_a_pause(self, record, monkeypatch, slept, held):
+        """A scheduler sends SIGCONT before SIGTERM too: a step that takes no longer has held nothing."""
+        from tprimat.record import lifecycle
+
+        now = [0.0]
+
+        class Stopped(lifecycle.HostClock):
+            mark = host_ns = staticmethod(lambda: int(now[0] * 1e9))
+
+        monkeypatch.setattr(lifecycle, "HostClock", Stopped)
+        earlier = signal.getsignal(signal.SIGCONT)
+        with record() as recorder:
+            for step in range(1, 31):
+                now[0] += 2.0 + 0.001 * (step % 3)
+                if step == 20:
+                    now[0] += slept
+                    os.kill(os.getpid(), signal.SIGCONT)
+                recorder.step(loss=1.0)
+        run = recorder.result
+        assert signal.getsignal(signal.SIGCONT) == earlier
+        assert run.step_times[19] == pytest.approx(2.002 + slept)
+        assert summarize(run).performance.avg_step_time_seconds == pytest.approx(2.001, abs=1e-4)
+        others = run.native_metrics.get("other_seconds")
+        assert (others and others[19]) == (held and pytest.approx(held, abs=0.01))
+        text = "the time of step 20 includes a suspension of the process: it is no training step's, and excluded"
+        assert (text in run.sentences) == bool(held)
 
     def test_a_record_may_be_of_several_steps(self, record):
         with record() as recorder:

@@ -62,7 +62,9 @@ class Interval:
     coverage: float | None
 
 
-def within_run_interval(values: Sequence[float], steps: Sequence[int] | None = None) -> Interval | None:
+def within_run_interval(
+    values: Sequence[float], steps: Sequence[int] | None = None, resolution: float = 0.0
+) -> Interval | None:
     """Return the interval that so many steady values of one run support; None for no values.
 
     It describes only this run; other runs of the configuration may differ by more.
@@ -71,12 +73,15 @@ def within_run_interval(values: Sequence[float], steps: Sequence[int] | None = N
         values: shape (records,), steady ones, in order of time.
         steps: shape (records,), how many steps each record averages. The median of records that average several is
             no step's, so ten of them give batch means, and fewer nothing.
+        resolution: of the clock that the values are differences of: of 5.3 s in whole seconds the median is 5 s.
     """
     if not values:
         return None
     weights = steps if steps is not None and max(steps) > 1 else None
     count = len(values)
     covered = count if weights is None else sum(weights)
+    if resolution and count >= BATCHES and (found := run_mean(values, steps, resolution)):
+        return Interval(*found.interval(), "mean", round(CONFIDENCE - MISSED_BY_FEW, 4))
     if count >= (BATCH_MEANS_STEPS if weights is None else BATCHES) and covered >= WINDOWED_STEPS:
         # Outliers are rare, so it is the number of steps that decides whether the batches saw them.
         full, fair = covered >= FULL_COVERAGE_STEPS, covered >= BATCH_MEANS_STEPS
@@ -114,16 +119,20 @@ def series_mean(values: Sequence[float]) -> Difference | None:
     return found if found is not None and found.error and worth >= LEAST_INDEPENDENT else None
 
 
-def run_mean(values: Sequence[float], weights: Sequence[int] | None = None) -> Difference | None:
+def run_mean(
+    values: Sequence[float], weights: Sequence[int] | None = None, resolution: float = 0.0
+) -> Difference | None:
     """Return the mean of one run's values in time, with its error within that run; None below two.
 
-    The error is that of batch means, or of the values where they are fewer than BATCHES, which may be correlated.
+    The error is that of batch means, or of the values where they are fewer than BATCHES, which may be correlated; and
+    that of both ends of the run's time, which are rounded if the values are differences of a clock of a resolution.
     """
     if len(values) < 2:
         return None
     parts = values if len(values) < BATCHES else _means_of_batches(values, weights)
     left = min(max(_autocorrelation(parts) + 1 / len(parts), 0.0), 0.9)
     error = (deviation(parts) or 0.0) * math.sqrt((1 + left) / (1 - left) / len(parts))
+    error = math.hypot(error, resolution / sum(weights or [1] * len(values)) / math.sqrt(6))
     return Difference(mean(values, weights), error, len(parts) - 1, "batches")
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from tprimat.analysis.stats import alternates
+from tprimat.analysis.stats import alternates, robust_sigma
+from tprimat.analysis.warmup import MINIMUM_RECORDS, first_steady_index
 from tprimat.results.run import SERIES, Run
 
 DISPATCHED = 0.1
@@ -19,6 +20,20 @@ DISPATCHED = 0.1
 
 NEARBY = 5
 """Steps around it that a time is compared with, and most steps that a host hands over at once."""
+
+OTHER = "other_seconds"
+"""The native series of what something else than its steps took of the time of a record, s: an evaluation, a save, a
+start, a suspended process. Such a record counts as long as it is the exception."""
+
+RESOLUTION = "clock_resolution_seconds"
+"""The native value of how fine the clock is that step times are differences of, s; none if it is fine."""
+
+LONGER, LONGER_SIGMAS = 0.02, 4.0
+"""How far above the records around it the time of one lies that holds something else: the larger of the two, and two
+resolutions of its clock."""
+
+LEAST_PLAIN = 3
+"""Records without anything else that the others are compared with."""
 
 
 def dispatch_artefacts(run: Run) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -65,9 +80,58 @@ def _is_ours(run: Run) -> bool:
     return kind == "live" or (kind == "result" and run.framework != "primus")
 
 
-def unprofiled(run: Run) -> Run:
-    """Return the run without the steps that a profiler watched, which slows them."""
-    return without(run, run.profiled_steps)
+def longer(
+    times: Sequence[float | None],
+    windows: Sequence[int],
+    places: Collection[int],
+    starts: Collection[int] = (),
+    resolution: float = 0.0,
+) -> dict[int, float]:
+    """Return by how much records take longer than those around them, s over all their steps, by their place.
+
+    Every 100th step evaluates, and takes 54.1 s among steps of 7.4 s: 46.7 s are the evaluation's.
+
+    Args:
+        times: shape (records,), of a step, s.
+        windows: shape (records,), steps of each record.
+        places: of records beside which something else happened; what isn't longer doesn't hold it.
+        starts: places of records with which a process went on that had ended; the slow ones from there on are longer.
+        resolution: of the clock that the times are differences of, s.
+    """
+    begins = sorted(starts)
+    places = {*places, *begins}
+    for begin, end in itertools.pairwise((*begins, len(times))):
+        part = [time for time in times[begin:end] if time is not None]
+        slow = (first_steady_index(part) or 0) if len(part) >= MINIMUM_RECORDS else len(part)
+        places.update(range(begin, begin + slow))
+    plain = [(place, time) for place, time in enumerate(times) if time is not None and place not in places]
+    found = {}
+    for place in places:
+        at, time = bisect.bisect_left(plain, (place,)), times[place]
+        around = [each for _, each in plain[max(at - NEARBY, 0) : at + NEARBY]]
+        if time is None or len(around) < LEAST_PLAIN:
+            continue
+        usual, window = statistics.median(around), windows[place]
+        if time - usual > max(LONGER * usual, LONGER_SIGMAS * robust_sigma(around), 2 * resolution / window):
+            found[place] = round((time - usual) * window, 6)
+    return found
+
+
+def trained(run: Run) -> Run:
+    """Return the run without the steps that a profiler watched, which slows them, and without what isn't training.
+
+    Records that hold something else are left out where others remain; else what they hold is taken out of their time.
+    """
+    run = without(run, run.profiled_steps)
+    others = run.native_metrics.get(OTHER)
+    if not isinstance(others, tuple):
+        return run
+    held = [step for step, other in zip(run.steps, others, strict=True) if other]
+    if sum(time is not None for time in run.step_times) - len(held) >= LEAST_PLAIN:
+        return without(run, held)
+    rows = zip(run.step_times, run.window_steps, others, strict=True)
+    times = tuple(time if time is None or not other else time - other / window for time, window, other in rows)
+    return msgspec.structs.replace(run, step_times=times)
 
 
 def without(run: Run, steps: Collection[int]) -> Run:

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable
 
 from tprimat.analysis.account import account
+from tprimat.analysis.records import trained
 from tprimat.analysis.summary import Summary, summarize
 from tprimat.results.account import Account
 from tprimat.results.run import Run
@@ -28,6 +29,7 @@ def percentiles(measured: Iterable[tuple[Run, Summary]]) -> tuple[float | None, 
     times = []
     for run, summary in measured:
         first = summary.steady.first_step or 0
+        run = trained(run)
         records = zip(run.steps, run.step_times, run.window_steps, strict=True)
         steady = [(time, window) for step, time, window in records if time and step >= first]
         if run.timing.kind == "partial" or any(window > 1 for _, window in steady):

@@ -103,6 +103,7 @@ class Summary:
         assumed_start: of a run too short to show a longer one, the last step that its start-up may take; else None.
         within: the mean step time, s, with its error within this run; None of fewer than two records.
         found: the segments of all records, whatever is skipped; None if they weren't looked for.
+        coarseness: by how much the mean may be off since its times are differences of a coarse clock's, relative.
     """
 
     steady: Steady
@@ -118,6 +119,7 @@ class Summary:
     unlike_block: str | None = None
     within: intervals.Difference | None = None
     found: tuple[Segment, ...] | None = None
+    coarseness: float = 0.0
 
     @property
     def is_stationary(self) -> bool:
@@ -142,14 +144,15 @@ def summarize(
     if clock == "blocks" and not run.environment.emulated:
         return _of_blocks(run)
     profiled = run.profiled_steps
-    run = records.unprofiled(run)
+    whole = records.without(run, profiled)
+    run = records.trained(run)
     if run.environment.emulated or all(time is None for time in run.step_times):
-        empty = PerformanceMetrics(total_steps=records.recorded_steps(run), final_loss=_final_loss(run))
+        empty = PerformanceMetrics(total_steps=records.recorded_steps(whole), final_loss=_final_loss(whole))
         why = EMULATED if run.environment.emulated else "no step times recorded, so no throughput"
         return Summary(Steady(), empty, (why,), clock=clock)
 
     fast, payers = records.dispatch_artefacts(run)
-    whole, run = run, records.without(run, (*fast, *payers))
+    run = records.without(run, (*fast, *payers))
     known = [time is not None for time in run.step_times]
     times = [time for time in run.step_times if time is not None]
     steps, windows = (list(itertools.compress(each, known)) for each in (run.steps, run.window_steps))
@@ -217,10 +220,15 @@ def summarize(
         tokens_per_second_per_gpu=rate(mean),
         # A single record holds its warm-up, if any.
         warmup_time_seconds=math.fsum(map(operator.mul, times[:start], windows[:start])) if len(times) > 1 else None,
-        final_loss=_final_loss(run),
+        final_loss=_final_loss(whole),
     )
-    metrics = _with_causes(run, [_segment_metrics(segment, steps, times, windows, rate) for segment in segments])
-    rounding = stats.resolution(sample[:ROUNDED]) / mean
+    resolution = _clock_resolution(run)
+    metrics = _with_causes(
+        run, [_segment_metrics(segment, steps, times, windows, rate, resolution) for segment in segments]
+    )
+    # Of 60 steps of 1 s in whole seconds, either end may be off by 1 s. Printed times of equal steps are rounded alike.
+    coarseness = resolution / (mean * sum(windows[start:end]))
+    rounding = 2**0.5 * coarseness or stats.resolution(sample[:ROUNDED]) / mean
     unsettled = not segments and len(times) >= warmup.MINIMUM_RECORDS
     # That a single record may hold the start-up is a warning of its own.
     is_short = sum(windows) < SHORT and len(times) > 1 and not unsettled
@@ -236,9 +244,16 @@ def summarize(
         stop=ends[end - 1],
         unsettled=unsettled,
         assumed_start=None if settled_by is None else steps[settled_by - 1] if settled_by else 0,
-        within=intervals.run_mean(sample, windows[start:end]),
+        within=intervals.run_mean(sample, windows[start:end], resolution),
         found=found,
+        coarseness=coarseness,
     )
+
+
+def _clock_resolution(run: Run) -> float:
+    """Return the resolution of the clock that a run's step times are differences of, s; 0 of a fine one."""
+    known = run.native_metrics.get(records.RESOLUTION)
+    return known if isinstance(known, float) else 0.0
 
 
 def _slow_record(times: Sequence[float], steps: Sequence[int], *, ends_run: bool) -> str | None:
@@ -307,9 +322,20 @@ def _of_blocks(run: Run) -> Summary:
     whole = _segment_metrics(Segment(0, len(times), typical, None), lasts, times, windows, rate)
     # Records are outliers, blocks are named.
     whole = dataclasses.replace(whole, outliers=0, outlier_share=0.0)
-    # Wall times of whole blocks: what rounding leaves is far below their variation.
-    within = intervals.run_mean(times, windows)
-    return Summary(steady, performance, tuple(warnings), (whole,), 0.0, "blocks", unlike_block=unlike, within=within)
+    # Of milliseconds, what rounding leaves of whole blocks is far below their variation.
+    resolution = _clock_resolution(run)
+    coarseness = resolution / (mean * sum(windows))
+    return Summary(
+        steady,
+        performance,
+        tuple(warnings),
+        (whole,),
+        2**0.5 * coarseness,
+        "blocks",
+        unlike_block=unlike,
+        within=intervals.run_mean(times, windows, resolution),
+        coarseness=coarseness,
+    )
 
 
 def _unlike_block(blocks: Sequence[Entry], times: Sequence[float], mean: float, typical: float) -> str:
@@ -356,6 +382,7 @@ def _segment_metrics(
     times: Sequence[float],
     windows: Sequence[int],
     rate: Callable[[float], float | None],
+    resolution: float = 0.0,
 ) -> SegmentMetrics:
     first = _first_covered(segment.start, steps, windows)
     steps, times = steps[segment.start : segment.stop], times[segment.start : segment.stop]
@@ -369,7 +396,7 @@ def _segment_metrics(
         mean=mean,
         tokens_per_second_per_gpu=rate(mean),
         median=segment.median,
-        interval=intervals.within_run_interval(times, windows),
+        interval=intervals.within_run_interval(times, windows, resolution),
         drift=segment.drift,
         outliers=len(outliers),
         outlier_share=(sum(outliers) - len(outliers) * segment.median) / sum(times),

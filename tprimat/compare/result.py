@@ -253,6 +253,8 @@ class Ratio:
         segments: one for each pair of segments, if a system's speed changes (SystemResult.segments). Of many
             pairs the least and the largest.
         is_too_wide: whether it has no interval because that would be wider than intervals.WIDEST.
+        unresolved: without an interval, the relative difference up to which the clocks of both logs can't tell it from
+            none; 0 beyond that.
     """
 
     value: float
@@ -263,6 +265,7 @@ class Ratio:
     runs_needed: int | None = None
     segments: tuple[SegmentRatio, ...] = ()
     is_too_wide: bool = False
+    unresolved: float = 0.0
 
     @property
     def bounds(self) -> Bounds:

@@ -36,7 +36,12 @@ def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
     segments = _by_segment(baseline, system)
     found = difference(system.valid_runs, baseline.valid_runs)
     if found is None:
-        return Ratio(value, None, None, segments=segments)
+        off = [max((each.summary.coarseness for each in side.valid_runs), default=0.0) for side in (system, baseline)]
+        # Only of a log whose own clock is another one it isn't known.
+        settled = sum(off) if all(off) else 2 * max(off)
+        return Ratio(
+            value, None, None, segments=segments, unresolved=settled if abs(math.log(value)) < settled else 0.0
+        )
     low, high = map(math.exp, found.interval())
     needed = None
     if low <= 1 <= high:

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tprimat.analysis.records import unprofiled
+from tprimat.analysis.records import trained
 from tprimat.results.run import Run
 
 
@@ -44,7 +44,7 @@ def sensitivity(baseline: Run, system: Run, *, per_sample: bool = False) -> tupl
         if run.timing.kind not in (None, "timer", "stamps"):
             return ()
         work.append(per_step / run.num_gpus)
-    times = [[time for time in unprofiled(run).step_times if time is not None] for run in (baseline, system)]
+    times = [[time for time in trained(run).step_times if time is not None] for run in (baseline, system)]
     found = []
     for window in WINDOWS:
         picked = [window.pick(each) for each in times]

@@ -62,6 +62,7 @@ ROWS = {
         "time stamps are {share:.4g}× the printed step times apart, and no pause in the log explains it: step times "
         "are those printed, times {share:.4g}",
     ),
+    "steps-hold-other": NoteRow("info", "the time of {steps} includes {what}: it is no training step's, and excluded"),
     "gpu-from-platform": NoteRow(
         "warning",
         "only the free text of the platform names the GPU {gpu}, and may be that of another system",

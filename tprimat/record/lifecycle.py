@@ -6,6 +6,7 @@ the training. Clock, memory, journal, SIGTERM, the other ranks' times, console l
 
 from __future__ import annotations
 
+import bisect
 import datetime
 import itertools
 import os
@@ -16,9 +17,11 @@ from pathlib import Path
 
 import msgspec
 
+from tprimat.analysis import records
 from tprimat.analysis.summary import summarize
 from tprimat.machine.platforms import Machine, detect
 from tprimat.machine.telemetry.sampler import Sampler
+from tprimat.notes import Note
 from tprimat.record import console, nodes, progress, ranks, result, shapes, telemetry
 from tprimat.record.clocks import Clock, DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
 from tprimat.record.device import platform_of, restrict_to_devices
@@ -26,9 +29,9 @@ from tprimat.record.journal import Journal, Update
 from tprimat.record.memory import DeviceMemory, Memory, ProcessMemory
 from tprimat.record.outcome import RUNNING, TERMINATED, of_exception
 from tprimat.record.ranks import Process
-from tprimat.record.recorder import Record, Recorder, Values, series
+from tprimat.record.recorder import Record, Recorder, Values, format_steps, series
 from tprimat.record.scalars import StepValues
-from tprimat.record.sigterm import SigtermWatch
+from tprimat.record.sigterm import SigcontWatch, SigtermWatch
 from tprimat.record.telemetry.timeline import Timeline
 from tprimat.record.wall_time import timeline
 from tprimat.results.account import Entry, Timing
@@ -127,6 +130,7 @@ class Recording:
         self.recorder = Recorder(self.clock, self._take, takes_laps=process.world_size > 1)
         self.pause, self.resume = self.recorder.pause, self.recorder.resume
         self.sigterm = SigtermWatch(self._terminate)
+        self.suspensions = SigcontWatch(lambda: self.step + 1)
         self.step = self.first_step = 0
         self.batch_varies = self.is_ending = self.has_ended = False
         self.run: Run | None = None
@@ -170,6 +174,7 @@ class Recording:
             self.sampler = Sampler(self.platform, self._trains, with_siblings=self.process.world_size > 1)
             self._print([console.start(self.platform, self.machine.gpu_info, self.machine.environment)])
         self.memory.start()
+        self.suspensions.install()
         self.prepare()
         if self._journal.trouble:
             why = f"{self._options.output_dir}: cannot write the recovery journal: {self._journal.trouble}"
@@ -222,6 +227,7 @@ class Recording:
             self.has_ended = True
         finally:
             self.is_ending = False
+            self.suspensions.remove()
             self.sigterm.remove()
             self.sigterm.release()
 
@@ -233,6 +239,7 @@ class Recording:
         """Remove all traces of a training that had nothing to do."""
         if os.getpid() != self._owner:
             return
+        self.suspensions.remove()
         self.sigterm.remove()
         if self.sampler is not None:
             self.sampler.stop()
@@ -334,7 +341,21 @@ class Recording:
         if self.batch_varies:
             one_less = msgspec.structs.replace(run.training_config, global_batch_size=None)
             run = msgspec.structs.replace(run, training_config=one_less)
-        return readable(self._complete(run))
+        return readable(self._with_suspensions(self._complete(run)))
+
+    def _with_suspensions(self, run: Run) -> Run:
+        """Return the run with how long its process was suspended within a step: no time of the step."""
+        places = {bisect.bisect_left(run.steps, step) for step in self.suspensions.steps} - {len(run.steps)}
+        found = records.longer(run.step_times, run.window_steps, places)
+        if not found:
+            return run
+        others = tuple(found.get(place) for place in range(len(run.steps)))
+        steps = format_steps([run.steps[place] for place in sorted(found)])
+        return msgspec.structs.replace(
+            run,
+            native_metrics={**run.native_metrics, records.OTHER: others},
+            notes=(*run.notes, Note("steps-hold-other", {"steps": steps, "what": "a suspension of the process"})),
+        )
 
     def _mean_step(self) -> Figures:
         """Return the mean of this process's measured steps after the first, in parts; empty if no wait is known."""

@@ -1,4 +1,4 @@
-"""SIGTERM handling: write the result before the process exits."""
+"""Signals: write the result before SIGTERM ends the process; note in which steps it was suspended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,59 @@ from collections.abc import Callable
 from typing import Any
 
 
-class SigtermWatch:
+class _Watch:
+    """Watches for a signal while a training runs; without a number for none, as on Windows."""
+
+    def __init__(self, number: int | None) -> None:
+        self._number = number
+        self._previous: Any = None
+        self._installed = False
+
+    def install(self) -> None:
+        """Start watching. Does nothing outside the main thread, where Python allows no handlers."""
+        if self._installed or self._number is None or threading.current_thread() is not threading.main_thread():
+            return
+        previous = signal.getsignal(self._number)
+        if previous is None:
+            return  # set by something that isn't Python, which couldn't be put back
+        self._previous = previous
+        signal.signal(self._number, self._handle)
+        self._installed = True
+
+    def remove(self) -> None:
+        """Restore the earlier handler, unless another one was installed since."""
+        if self._installed and self._number is not None and signal.getsignal(self._number) == self._handle:
+            if threading.current_thread() is not threading.main_thread():
+                return
+            signal.signal(self._number, self._previous)
+            self._installed = False
+
+    def _handle(self, signum: int, frame: Any) -> None:
+        raise NotImplementedError
+
+
+class SigcontWatch(_Watch):
+    """Notes the step that is under way when a suspended process goes on: after SIGSTOP, or Ctrl-Z and fg.
+
+    Args:
+        step: returns its number.
+
+    Attributes:
+        steps: those.
+    """
+
+    def __init__(self, step: Callable[[], int]) -> None:
+        super().__init__(getattr(signal, "SIGCONT", None))
+        self.steps: list[int] = []
+        self._step = step
+
+    def _handle(self, signum: int, frame: Any) -> None:
+        self.steps.append(self._step())
+        if callable(self._previous):
+            self._previous(signum, frame)
+
+
+class SigtermWatch(_Watch):
     """Watches for SIGTERM while a training runs, and passes it on to an earlier handler.
 
     Args:
@@ -21,30 +73,10 @@ class SigtermWatch:
     """
 
     def __init__(self, write_result: Callable[[], bool]) -> None:
+        super().__init__(signal.SIGTERM)
         self.received = False
         self._pending = False
         self._write_result = write_result
-        self._previous: Any = None
-        self._installed = False
-
-    def install(self) -> None:
-        """Start watching. Does nothing outside the main thread, where Python allows no handlers."""
-        if self._installed or threading.current_thread() is not threading.main_thread():
-            return
-        previous = signal.getsignal(signal.SIGTERM)
-        if previous is None:
-            return  # set by something that isn't Python, which couldn't be put back
-        self._previous = previous
-        signal.signal(signal.SIGTERM, self._handle)
-        self._installed = True
-
-    def remove(self) -> None:
-        """Restore the earlier handler, unless another one was installed since."""
-        if self._installed and signal.getsignal(signal.SIGTERM) == self._handle:
-            if threading.current_thread() is not threading.main_thread():
-                return
-            signal.signal(signal.SIGTERM, self._previous)
-            self._installed = False
 
     def release(self) -> None:
         """Let a signal that was held back end the process."""

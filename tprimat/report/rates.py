@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tprimat import units
 from tprimat.analysis import intervals
+from tprimat.analysis.records import trained
 from tprimat.analysis.summary import rounding_variance
 from tprimat.compare import RunResult, SystemResult
 from tprimat.compare.speedup import RATE as RATE
@@ -34,9 +35,9 @@ def bounds_of(system: SystemResult) -> Bounds | None:
 
 def counted_records(result: RunResult) -> list[bool]:
     """Return for each record of a run whether the averages count it."""
-    steady, profiled = result.summary.steady, set(result.run.profiled_steps)
+    steady, counted = result.summary.steady, {*trained(result.run).steps}
     first, last = steady.first_step or 0, steady.last_step or math.inf
-    return [first <= step <= last and step not in profiled for step in result.run.steps]
+    return [first <= step <= last and step in counted for step in result.run.steps]
 
 
 def final_losses(systems: Sequence[SystemResult], form: str = ".4g") -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from tprimat.analysis.records import trained
 from tprimat.compare import Comparison, RunResult
 from tprimat.errors import missing_package
 from tprimat.text import for_encoding
@@ -71,10 +72,10 @@ def columns(comparison: Comparison) -> dict[str, list[Any]]:
 
 def _series(result: RunResult) -> dict[str, list[Any]]:
     run, steady, segments = result.run, result.summary.steady, result.summary.segments
-    profiled = set(run.profiled_steps)
+    counted = {*trained(run).steps}
     first, last = steady.first_step or 0, steady.last_step or -1
     is_steady = [
-        first <= step <= last and time is not None and step not in profiled
+        first <= step <= last and time is not None and step in counted
         for step, time in zip(run.steps, run.step_times, strict=True)
     ]
     starts = [segment.first_step for segment in segments]

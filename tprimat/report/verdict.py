@@ -211,6 +211,10 @@ def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
         text = f"Too short to compare {system.name} and {baseline.name}: no steady speed in {whose}"
         return text, f"{units.times(ratio.value)} over the second half of the runs, which may be start-up", "unsettled"
     rank = _rank(group, baseline)
+    if ratio.unresolved:
+        certainty = f"{units.times(ratio.value)}, {runs}: their time stamps settle no difference below "
+        certainty += f"{100 * ratio.unresolved:.1f}%"
+        return f"No significant difference between {system.name} and {baseline.name}{rank}", certainty, "none"
     if ratio.low is None or ratio.high is None:
         runs += f" ({span([f'{count:,}' for count in pair.steps])} steps)" if 1 < pair.steps[1] < SHORT else ""
         certainty = f"{units.times(ratio.value)}, {runs}: run-to-run variation unknown"

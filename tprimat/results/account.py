@@ -21,7 +21,7 @@ Timer = Literal["timer", "sampled", "partial", "stamps"]
     timer: the framework's own timer, over every step
     sampled: its timer too, over one step in several; pauses between them are left out
     partial: means of blocks of steps, or a timer that leaves out a part of the steps, such as the start of each block
-    stamps: the time between records, evaluations and checkpoints among them included
+    stamps: the time between records; evaluations and checkpoints that the source doesn't tell of are included
 """
 
 Clock = Literal[Timer, "blocks"]

@@ -144,6 +144,7 @@ def state_of(run: Run, alike: Sequence[tuple[str, Run]] = (), baseline: Sequence
 
 
 def _recent(run: Run) -> float | None:
+    run = records.trained(run)
     fast, payers = records.dispatch_artefacts(run)
     times = [time for time in records.without(run, fast + payers).step_times[-RECENT:] if time is not None]
     return statistics.median(times) if times else None

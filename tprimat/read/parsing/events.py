@@ -28,7 +28,7 @@ class EventLine(NamedTuple):
             one after it.
     """
 
-    kind: Literal["start", "started", "resume", "evaluation", "checkpoint"]
+    kind: Literal["start", "started", "resume", "evaluation", "checkpoint", "profile"]
     phase: Literal["begins", "ends", ""]
     pattern: re.Pattern[str]
 
@@ -70,6 +70,16 @@ EVENT_LINES = tuple(
         ("evaluation", "ends", r"\beval metrics after step: (?P<step>\d{1,12})"),
         ("checkpoint", "begins", r"\bSaving (?:model )?checkpoint\b|\bCheckpoint \S+ is about to be saved"),
         ("checkpoint", "ends", r"\bCheckpoint saved to\b|\bsaved a checkpoint at step \d|\bcheckpoint saved \S"),
+        # nanoGPT, nanochat, build-nanogpt, llm.c
+        (
+            "evaluation",
+            "ends",
+            r"\b[Ss]tep (?P<step>\d{1,12}):? (?:train loss [-+.\w]{1,30}, val loss|\| Validation bpb)\b",
+        ),
+        ("evaluation", "ends", r"^(?:.{0,60}\s)?(?:val|validation) loss:? +[-+.\w]{1,30}\s*$"),
+        ("checkpoint", "begins", r"\bsaving checkpoint to \S|\bSaved model parameters to: "),
+        # torchtitan's profiler
+        ("profile", "", r"\b(?:D|Finished d)umping (?:profiler traces|memory snapshot)\b"),
     )
 )  # fmt: skip
 """All of them, with the framework that prints them; a line is of the first row that fits."""
@@ -77,7 +87,7 @@ EVENT_LINES = tuple(
 SIGNS = (
     "heckpoint", "alidat", "valuat", "eval_runtime", "eval metrics", "val time", "Starting job", "arguments --",
     "using world size", "initialize megatron", "Running training", "raining starts at", "raining from global",
-    "finalization time",
+    "finalization time", "val loss", "umping ", "model parameters",
 )  # fmt: skip
 """A line without any of these is no event."""
 

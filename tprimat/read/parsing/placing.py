@@ -9,7 +9,7 @@ import itertools
 import math
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tprimat.read.parsing.events import Events, Mark, Time
@@ -21,6 +21,15 @@ PAUSE = 0.1
 these may lie further apart before the rest is no training."""
 
 PAUSES = ("evaluation", "checkpoint")
+
+HELD: Mapping[str, str] = {
+    "evaluation": "an evaluation",
+    "checkpoint": "a checkpoint",
+    "profile": "a profiler's capture",
+    "start": "the start of a process",
+    "impossible": "more than passed between its time stamps",
+}
+"""What a record may hold beside its steps, by the kind of mark, as texts name it."""
 
 SHOWN = 25
 """Stretches whose steps show how long others take."""
@@ -48,6 +57,24 @@ def attempts(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[
     starts = {mark.line for mark in events.marks if mark.kind == "start" and mark.line > rows[0].line}
     bounds = sorted(starts.union(again))
     return [sorted(group) for _, group in itertools.groupby(rows, lambda row: bisect.bisect_right(bounds, row.line))]
+
+
+def beside(
+    lines: Sequence[int | None], steps: Sequence[int], events: Events, again: Sequence[int]
+) -> dict[int, dict[str, float]]:
+    """Return what happened between a record and the one before it, s as far as it is stated, by place and kind of HELD.
+
+    `lines` and `steps` are those of the records, shape (records,); a source without lines says after which step
+    something happened. `again` has the lines with which a restart repeats steps.
+    """
+    known = [line or 0 for line in lines]
+    found: dict[int, dict[str, float]] = {}
+    for mark in (*events.marks, *(Mark("start", "begins", line) for line in again)):
+        place = bisect.bisect_left(known, mark.line) if mark.line else bisect.bisect_right(steps, mark.step or 0)
+        if mark.kind in HELD and 0 < place < len(steps):
+            spent = found.setdefault(place, {})
+            spent[mark.kind] = spent.get(mark.kind, 0.0) + (mark.seconds or 0.0)
+    return found
 
 
 @dataclasses.dataclass

@@ -11,14 +11,15 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, get_args
 
 import msgspec
 
+from tprimat.analysis.records import LEAST_PLAIN, OTHER, RESOLUTION, longer
 from tprimat.catalog import gpus, models
 from tprimat.notes import Note
-from tprimat.read.parsing import records, remarks, stamps, timeline
+from tprimat.read.parsing import placing, records, remarks, stamps, timeline
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import Row, TimedRow
 from tprimat.read.parsing.records import LoggedTraining
@@ -44,12 +45,16 @@ from tprimat.results.run import (
 )
 from tprimat.results.trace import Trace
 from tprimat.settings.rows import NEEDED
+from tprimat.text import join_names
 
 SeriesAndDoubts = tuple[FieldValues, list[str]]
 """The series of a result, and what is doubtful about them."""
 
 Series = Mapping[str, Any]
 """The series of a result, by field."""
+
+COARSE = 0.1
+"""s. The resolution of a finer clock is far below what steps vary by."""
 
 _SIZES = {"global_batch_size": "global batch size", "sequence_length": "sequence length", "num_gpus": "number of GPUs"}
 _SHAPE_COUNTS = (
@@ -160,7 +165,7 @@ class RunBuilder:
         warnings += self.remarks
         rows = list(self.rows(series))
         timing = self.timing
-        code, share = self.stamps(rows, series) or ("", 1.0)
+        (code, share), impossible = self.stamps(rows, series)
         if code == stamps.OWN_CLOCK:
             series["step_times"] = tuple(time and round(time * share, 9) for time in series["step_times"])
             timing = msgspec.structs.replace(timing, kind="stamps", clock="the time stamps of the log")
@@ -173,7 +178,15 @@ class RunBuilder:
             times = ()
         if cost := timeline.lost(times):
             warnings.insert(0, cost)
-        series["native_metrics"] = {**_finite(self.figures), **series["native_metrics"]}
+        coarse = min((each for _, clock, each in rows if clock is not None), default=0.0)
+        coarse = coarse if timing.kind != "timer" and coarse >= COARSE else 0.0
+        held, holds = self.held(series, impossible, coarse)
+        series["native_metrics"] = {
+            **_finite(self.figures),
+            **series["native_metrics"],
+            **({RESOLUTION: coarse} if coarse else {}),
+            **({OTHER: tuple(held.get(place) for place in range(len(series["steps"])))} if held else {}),
+        }
         stack = stated.word("software_stack")
         return Run(
             status=outcome.status,
@@ -189,6 +202,7 @@ class RunBuilder:
             notes=(
                 *remarks.diverged(self.health(series), prints_each_loss=self.prints_each_loss),
                 *([Note(code, {"share": share})] if code else ()),
+                *holds,
             ),
             source=Source(kind="log", dialect=self.log_format),
             gpu_info=GpuInfo(
@@ -280,12 +294,35 @@ class RunBuilder:
             return self.timestamp
         return records.timestamp(self.training.around.first_stamp, warnings)
 
-    def stamps(self, rows: list[TimedRow], series: Series) -> tuple[str, float] | None:
-        """Return what the time stamps of the records have against their printed times; None if nothing."""
+    def held(self, series: Series, impossible: Sequence[int], coarse: float) -> tuple[dict[int, float], list[Note]]:
+        """Return what records hold that isn't training, s by place, and notes; `impossible` steps hold too much."""
+        steps, times, windows = (series[name] for name in ("steps", "step_times", "window_steps"))
+        found = placing.beside(series["lines"], steps, self.training.around.events, self.training.again)
+        for step in impossible:
+            found.setdefault(steps.index(step), {})["impossible"] = 0.0
+        starts = [place for place, kinds in found.items() if "start" in kinds]
+        held = longer(times, windows, found, starts, coarse)
+        if self.timing.kind == "stamps" and len(steps) - len(found) < LEAST_PLAIN:
+            held = {
+                place: spent
+                for place in found
+                if 0 < (spent := sum(found[place].values())) < (times[place] or 0) * windows[place]
+            }
+        if not held:
+            return held, []
+        kinds = {kind for place in held for kind in found.get(place, ("start",))}
+        what = join_names([words for kind, words in placing.HELD.items() if kind in kinds], word="or")
+        where = remarks.spans((steps[place], steps[place]) for place in sorted(held))
+        return held, [Note("steps-hold-other", {"steps": where, "what": what})]
+
+    def stamps(self, rows: list[TimedRow], series: Series) -> tuple[tuple[str, float], tuple[int, ...]]:
+        """Return what the time stamps of the records have against their printed times, a code and a quotient, and the
+        single steps that they show to be impossible; an empty code for nothing.
+        """
         is_elapsed, kind = any(clock == "elapsed" for _, clock, _ in rows), self.timing.kind
         if kind == "stamps" and is_elapsed:
             # The one is made of the other.
-            return None
+            return ("", 1.0), ()
         steps, windows = series["steps"], series["window_steps"]
         if is_elapsed:
             windows = [later - earlier for earlier, later in itertools.pairwise((0, *steps))]
@@ -295,8 +332,8 @@ class RunBuilder:
         found = stamps.contradiction(rows, times, apart)
         # A tracker has rows when it likes, and of a user's own column or pattern only the user knows what it is.
         if found and (is_elapsed or (found[0] == stamps.OWN_CLOCK and self.framework == "own")):
-            return stamps.CONTRADICT, found[1]
-        return found
+            found = stamps.CONTRADICT, found[1]
+        return (found, ()) if found else (("", 1.0), stamps.impossible(rows, times, apart))
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""

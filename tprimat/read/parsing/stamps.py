@@ -37,11 +37,38 @@ AT_ONCE = 0.05
 """Share of its printed time, and of the mean time between groups, within which the lines of a group were written at
 once: such stamps say nothing. Milliseconds that are read as seconds are far from their stamps, but evenly."""
 
+MOSTLY = 0.5
+"""Share of a difference that most stretches of a log have at least if it is one of all steps; what pauses make up may
+be missing in most, or, where half of them hold one, be a multiple."""
+
 LONGER, SHORTER = 0.01, 0.02
 """Shares of the printed time that are no contradiction: rates are rounded; printing and barriers take time."""
 
 LATE = 0.05
 """s by which a line may be written late."""
+
+
+TWICE = 2.0
+"""How many times as long as its stamps allow, and with their resolutions, a single step is impossible: 41 s where 5 s
+passed."""
+
+
+def impossible(
+    rows: Sequence[TimedRow], times: Mapping[int, tuple[float | None, int]], apart: Sequence[int]
+) -> tuple[int, ...]:
+    """Return the few steps whose printed time can't have passed since the record before. Args as of contradiction().
+
+    Of lines that were written several at once, many are impossible, and say nothing.
+    """
+    bounds, found = sorted(apart), []
+    for (before, clock, _), (row, same, resolution) in itertools.pairwise(rows):
+        time, window = times.get(row.step, (None, 0))
+        is_cut = bisect.bisect_right(bounds, before.line) < bisect.bisect_right(bounds, row.line)
+        if is_cut or clock is None or clock is not same or not time or row.step - before.step != window:
+            continue
+        if time * window > TWICE * (max(row.at - before.at, 0.0) + 2 * resolution) + LATE:
+            found.append(row.step)
+    return tuple(found) if len(found) <= LEFT_OUT * len(rows) else ()
 
 
 def contradiction(
@@ -83,6 +110,7 @@ def contradiction(
     # A time since the start is taken by who writes it, not by who receives it.
     if at_once > LEFT_OUT * len(groups) and rows[stamped[0]][1] != "elapsed":
         return None
+    in_order = list(groups)
     groups.sort(key=lambda each: each[0] - each[1])
     exceptions, total = max(1, int(LEFT_OUT * len(groups))), sum(printed for printed, _ in groups)
     # A printed time of 1.003 s is one from 1.0025 to 1.0035 s, and may be so at every step.
@@ -96,10 +124,28 @@ def contradiction(
         printed, passed = (math.fsum(each) for each in zip(*kept, strict=True))
         if sign * (printed - passed) <= unsettled + share * total:
             continue
-        is_alike = statistics.median(printed - passed for printed, passed in groups) * sign > 0
+        is_alike = _is_alike(in_order, (printed - passed) / printed, resolution)
         if is_alike and records >= DECISIVE:
+            # What rounding takes from one group it gives to the next: only exceptions are left out.
+            usual = statistics.median(passed / printed for printed, passed in groups)
+            kept = [each for each in groups if abs(each[1] - usual * each[0]) < 2 * resolution + LEFT_OUT * each[1]]
+            printed, passed = (math.fsum(each) for each in zip(*kept, strict=True))
             return code, round(passed / printed, 6)
         # Of a few records two may be exceptions; of many, so many exceptions contradict, but don't scale the rest.
         if is_alike or records >= DECISIVE:
             return CONTRADICT, round(passed / printed, 6)
     return None
+
+
+def _is_alike(groups: Sequence[tuple[float, float]], share: float, resolution: float) -> bool:
+    """Return whether most stretches of groups differ by a share, not a few of them by much and the rest by nothing.
+
+    A twelfth of 4 s is lost in whole seconds, so that half of such groups would differ in either direction; of twelve
+    groups in a row, 4 s are missing.
+    """
+    mean = math.fsum(printed for printed, _ in groups) / len(groups)
+    length = max(min(math.ceil(GROUP * resolution / (abs(share) * mean)), len(groups) // LEAST_GROUPS), 1)
+    stretches = (groups[place : place + length] for place in range(0, len(groups) - length + 1, length))
+    sums = ([math.fsum(each) for each in zip(*stretch, strict=True)] for stretch in stretches)
+    typical = statistics.median((printed - passed) / printed / share for printed, passed in sums)
+    return MOSTLY < typical < 1 / MOSTLY

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.options import ECHOES, options_in
 from tprimat.read.parsing.parsed_log import ParsedLog
@@ -198,6 +199,9 @@ class ElapsedReader(StepReader):
             return False
         state(self.stated, "max_steps", planned, line.text[:300], line.number)
         # Others are evaluations, or the summary at the end.
+        if "eval_loss" in entry:
+            spent = number(entry.get("eval_runtime"))
+            self.sorter.pending.events.marks.append(Mark("evaluation", "ends", line.number, seconds=spent))
         if "loss" in entry:
             record = self.new_record(step, line.number, entry)
             if (seconds := duration(str(entry.get("elapsed_time", "")))) is not None:
