@@ -56,16 +56,19 @@ _Correction = tuple[int, str]
 """A rank, the best supported first, and the correction with its support."""
 
 
-def tokens_per_step(run: Run, factor: float) -> tuple[str, ...]:
-    """Return the corrections that multiply the tokens of a step, or the rate, by a factor, the best supported first.
+def tokens_per_step(run: Run, factor: float, unit: str = "tokens/s") -> tuple[str, ...]:
+    """Return the corrections that multiply the work of a step, or the rate, by a factor, the best supported first.
 
     Args:
         run: the run whose printed rate and declared work disagree.
-        factor: tokens per step that the rate and the times need, over the declared ones.
+        factor: work per step that the rate and the times need, over the declared one.
+        unit: of the rate, tokens/s or samples/s; samples don't depend on the sequence length.
     """
     length, batch = run.training_config.sequence_length, run.training_config.global_batch_size
-    corrections = [*_gpu_counts(run, factor), *_units(run, factor)]
-    for other in SEQUENCE_LENGTHS:
+    is_of_tokens = unit == "tokens/s"
+    counts = _gpu_counts(run, factor) if is_of_tokens else ()
+    corrections = [*((0, text) for text in left_out(run, factor)), *counts, *_units(run, factor)]
+    for other in SEQUENCE_LENGTHS if is_of_tokens else ():
         if length and _fits(other / length, factor):
             text = f"sequence length {other} instead of {length}"
             corrections.append(_of_configuration(run, text, 2, sequence_length=other))
@@ -76,6 +79,24 @@ def tokens_per_step(run: Run, factor: float) -> tuple[str, ...]:
             text = f"global batch {other} instead of {batch}, or {accumulation} the gradient accumulation"
             corrections.append(_of_configuration(run, text, 3, global_batch_size=other))
     return tuple(text for _, text in sorted(corrections, key=lambda each: each[0]))
+
+
+def left_out(run: Run, factor: float, tolerance: float = EXACT) -> Iterator[str]:
+    """Yield which known part of the batch is missing in it, or in the rate: it is exactly the factor."""
+    spread = run.parallelism_config
+    accumulation, replicas = spread.gradient_accumulation_steps or 1, spread.data_parallel_size or 1
+    parts = (
+        (accumulation, f"gradient accumulation of {accumulation}"),
+        (replicas, f"data-parallel size {replicas}"),
+        (accumulation * replicas, f"gradient accumulation of {accumulation} and data-parallel size {replicas}"),
+    )
+    for size, name in parts[: 3 if min(accumulation, replicas) > 1 else 2]:
+        verb = "are" if " and " in name else "is"
+        if size > 1 and math.isclose(size, factor, rel_tol=tolerance):
+            counted = "the batch counts micro-batches: " if name.startswith("gradient") else ""
+            yield f"{counted}{name} {verb} not in the batch"
+        elif size > 1 and math.isclose(1 / size, factor, rel_tol=tolerance):
+            yield f"{name} {verb} not in the printed rate, or in the batch twice"
 
 
 def above_peak(run: Run, share: float) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import msgspec
 
 from tprimat import units
 from tprimat.analysis import conventions, flops, records
+from tprimat.analysis.efficiency.subject import HIGH_MFU, Options, Subject, Value
 from tprimat.analysis.summary import Summary
 from tprimat.catalog import gpus, models
 from tprimat.catalog.gpus import Gpu
@@ -23,6 +24,11 @@ SAME = 0.01
 NEAR = 0.05
 """How far the printed rate may lie from the one that batch, sequence and time give: up to 1 % is
 rounding and windows, up to 5 % another window, beyond is another quantity."""
+
+LEAST_RECORDS = 3
+AVERAGED = 1000
+"""Records after the first from which a factor is the same at every one; sequences of a record from which padding is,
+too: it varies with the lengths of texts, whose mean over 128 sequences lies within some 5 %, over 1,000 within 1 %."""
 
 POWER_MARGIN = 1.1
 POWER_SECONDS = 10.0
@@ -62,7 +68,29 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
         *(Finding(*row, text) for code, row in STAMPS.items() if (text := run.told(code))),
         *(Finding("warning", CONTRADICTION, text) for text in run.warnings if _TWICE.search(text)),
     )
-    return tuple(each for each in results if each is not None)
+    found = tuple(each for each in results if each is not None)
+    is_settled = any(each.severity in ("error", "unverified") or each.rule in _ABOUT_SPEED for each in found)
+    high = None if is_settled else _high_mfu(run, summary)
+    return found if high is None else (*found, high)
+
+
+_ABOUT_SPEED = (CONTRADICTION, "above-sustained")
+"""Rules of findings that deny the MFU, or say that it is too high, already."""
+
+
+def mfu_doubt(results: Iterable[Finding]) -> str | None:
+    """Return why no MFU is shown: batch, sequence length, shape or time, of which it is made, are contradicted."""
+    return next((each.text for each in results if each.rule == CONTRADICTION), None)
+
+
+def _high_mfu(run: Run, summary: Summary) -> Finding | None:
+    """Return the finding on an MFU that hardly any training reaches."""
+    subject = Subject([run], Value(summary.performance.tokens_per_second_per_gpu), Options())
+    mfu = subject.share_of_peak(subject.tflops(causal=True)).value
+    if mfu is None or mfu <= HIGH_MFU:
+        return None
+    text = f"MFU of {mfu:.0f}%: hardly any training is above {HIGH_MFU:.0f}%; check batch, sequence length, step times"
+    return Finding("warning", "high-mfu", text)
 
 
 def printed_tokens_per_second(run: Run) -> float | None:
@@ -116,6 +144,11 @@ def _own_flops(run: Run) -> Finding | None:
     )
     mistake = (f"it counts {match.name}",) if match and match.is_mistake else ()
     causes = corrections.flops_per_step(shape, length, per_token * length)
+    ways = (flops.flops_per_token(shape, length, causal=causal) or math.inf for causal in (True, False))
+    left_out = [text for way in ways for text in corrections.left_out(run, per_token / way, SAME)]
+    if left_out and _is_constant(work[1:]) and not packed:
+        text += f", by the same factor at each of {len(work) - 1} records"
+        return Finding("error", "own-rate", text, (*left_out, *causes))
     return Finding("warning", CONTRADICTION, text, (*mistake, *causes))
 
 
@@ -267,10 +300,11 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     """Compare the printed rate with batch × sequence / step time, over every window that it may be of."""
     batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
     printed, work = printed_tokens_per_second(run), run.tokens_per_step
-    unit, figure, of, explain = "tokens/s", ",.0f", "batch × sequence length / step time", corrections.tokens_per_step
+    unit, figure, of = "tokens/s", ",.0f", "batch × sequence length / step time"
+    names = {"tokens_per_second": 1, "tokens_per_second_per_gpu": run.num_gpus or 0}
     if printed is None or work is None:
-        printed, work = _printed(run, "samples_per_second"), batch
-        unit, figure, of, explain = "samples/s", ".4g", "batch / step time", lambda run, factor: ()
+        printed, work, names = _printed(run, "samples_per_second"), batch, {"samples_per_second": 1}
+        unit, figure, of = "samples/s", ".4g", "batch / step time"
     if printed is None or work is None:
         return None
     times = [time for time in run.step_times if time is not None]
@@ -284,9 +318,10 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     if not factors:
         return None
     closest = min(factors, key=lambda name: abs(factors[name] - 1))
+    causes = {name: corrections.tokens_per_step(run, factors[name], unit) for name in factors}
     if abs(factors[closest] - 1) > NEAR:
         # Which window the printed rate is of isn't known; one under which it has an explanation is likelier.
-        closest = next((name for name in factors if explain(run, factors[name])), closest)
+        closest = next((name for name in factors if causes[name]), closest)
     factor, shown = factors[closest], f"{printed:{figure}} {unit}"
     if abs(factor - 1) <= SAME:
         return None
@@ -294,12 +329,37 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
         return Finding("warning", "own-rate", f"{shown} reported, {factor - 1:+.1%} from {of} (of {closest})")
     declared = f"{batch:,} × {length:,} tokens" if unit == "tokens/s" else f"{batch:,} samples"
     text = f"it reports {shown}, but {declared} in {windows[closest]:.4g} s are {printed / factor:{figure}} {unit}"
+    text += f" ({factor:.3f}× less)" if factor > 1 else ""
+    if any(run.told(code) for code in STAMPS):
+        # Where the stamps are the clock, a rate of the printed times is too high, and that is told already.
+        return Finding("warning", "own-rate", text, causes[closest])
+    shares = _of_records(run, names, work)
+    if is_constant := _is_constant(shares):
+        text += f", by the same factor at each of {len(shares)} records"
+    may_be_padded = run.training_config.packing is True or (batch or 0) * max(run.window_steps) >= AVERAGED
     # Who counts no padding prints fewer tokens than are computed; samples may be of a clock without data wait.
-    # Where the stamps are the clock, a rate of the printed times is too high, and that is told already.
-    is_told = any(run.told(code) for code in STAMPS)
-    severity: Severity = "error" if factor > 1 and unit == "tokens/s" and not is_told else "warning"
-    text += f" ({factor:.3f}× less)" if factor > 1 else "; padding may not be counted" if unit == "tokens/s" else ""
-    return Finding(severity, "own-rate", text, explain(run, factor))
+    is_refused = unit == "tokens/s" and (factor > 1 or (is_constant and not may_be_padded))
+    if is_refused or (is_constant and causes[closest] and run.training_config.packing is not True):
+        return Finding("error", "own-rate", text, causes[closest])
+    text += "; padding may not be counted" if factor < 1 and unit == "tokens/s" else ""
+    return Finding("warning", CONTRADICTION, text, causes[closest])
+
+
+def _is_constant(shares: Sequence[float]) -> bool:
+    """Return whether values of records, the first one left out, differ by rounding alone: padding varies by more."""
+    return len(shares) >= LEAST_RECORDS and max(shares) <= (1 + SAME) * min(shares)
+
+
+def _of_records(run: Run, names: Mapping[str, int], work: float) -> list[float]:
+    """Return by how much the printed rate of each record after the first differs from its work over its time.
+
+    `names` are of printed series, each with the number of devices that it is one of; a rate of a whole run gives none.
+    """
+    printed = ((run.native_metrics.get(name), devices) for name, devices in names.items() if devices)
+    rates, devices = next((each for each in printed if isinstance(each[0], tuple)), ((), 0))
+    assert isinstance(rates, tuple)
+    known = zip(rates[1:], run.step_times[1:], strict=False)
+    return [rate * devices * time / work for rate, time in known if rate and time]
 
 
 def _own_time(run: Run) -> Finding | None:

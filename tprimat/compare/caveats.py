@@ -24,7 +24,7 @@ from tprimat.settings.rows import LEDGER, NOT_CONFIGURED
 from tprimat.text import counted, join_names, plain
 
 CODES = (
-    "contradiction", "loss-not-finite", "incomplete", "precision-unknown", "throttled", "shared", "disturbed",
+    "contradiction", "high-mfu", "loss-not-finite", "incomplete", "precision-unknown", "throttled", "shared", "disturbed",
     "device-errors", "slow-device", "precision-differs", "unlike-blocks", "settings-differ", "at-power-cap",
     "compile-time", "overridden", "precision-source", "model-source", "gpu-source", "timer-differs", "clock-differs",
     "tuning-differs", "bf16-emulated", "speed-changed", "slow-start", "unlike-sessions", "steps-cut",
@@ -71,10 +71,13 @@ OUTLIER_SHARE, HELD_SHARE = 0.01, 0.1
 that other programs may hold before a run: less is a desktop's, or the system's where the memory is shared."""
 
 OF_ONE = (
-    *("loss-not-finite", "throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap"),
+    *("contradiction", "high-mfu", "loss-not-finite", "throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap"),
     *("bf16-emulated", "unlike-variables", "overridden", "unlike-sessions", "unlike-runs"),
 )
 """Codes of what matters to a system that is compared with none, too."""
+
+HIGH = ("high-mfu", "above-sustained")
+"""Rules of findings on a speed that is hardly possible."""
 
 
 def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Caveat, ...]:
@@ -86,6 +89,8 @@ def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Cav
     found: dict[str, Caveat] = {}
     if texts := [f"{system.name}: {each.text}" for system in systems for each in contradictions(system)]:
         found["contradiction"] = Caveat("contradiction", "warning", "; ".join(texts))
+    if texts := [f"{system.name}: {each.text}" for system in systems for each in system.findings if each.rule in HIGH]:
+        found["high-mfu"] = Caveat("high-mfu", "warning", "; ".join(texts))
     every = (*_of_settings(systems, pairs), *_of_events(systems), *_of_runs(systems), *_of_training(systems, pairs))
     for caveat in every:
         found.setdefault(caveat.code, caveat)

@@ -12,6 +12,7 @@ from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Efficiency
 from tprimat.analysis.intervals import Bounds
 from tprimat.catalog import gpus, prices
+from tprimat.checks.physics import mfu_doubt
 from tprimat.compare.result import Comparison, Pair, RunResult, SystemResult
 from tprimat.compare.systems import device_name
 from tprimat.errors import UsageError
@@ -167,7 +168,8 @@ def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficien
     options = dataclasses.replace(comparison.options, price=comparison.prices.get(system.name))
     results = system.valid_runs
     runs, summaries = [each.run for each in results], [each.summary for each in results]
-    return (efficiency.of_runs(runs, summaries, options, [each.rate for each in results if each.per_sample]),)
+    samples = [each.rate for each in results if each.per_sample]
+    return (efficiency.of_runs(runs, summaries, options, samples, mfu_doubt(system.findings)),)
 
 
 def cost(comparison: Comparison, pair: Pair) -> PairCost | None:

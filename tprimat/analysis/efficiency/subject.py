@@ -16,6 +16,9 @@ from tprimat.results.telemetry import VALID_ENERGY
 ROOM_BELOW, ROOM_ABOVE = 0.50, 0.95
 """Shares of a card's memory: less leaves room for a larger micro-batch, more leaves none for the allocator."""
 
+HIGH_MFU = 75.0
+"""Percent that hardly any training exceeds: published runs in BF16 reach 40 to 60, attention kernels alone 75."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Value:
@@ -76,14 +79,22 @@ class Options:
 class Subject:
     """What the metrics are computed from: runs of one configuration, and their speed in tokens/s/GPU.
 
-    `samples` is their speed in samples/s/GPU, if these are compared instead.
+    `samples` is their speed in samples/s/GPU, if these are compared instead; `doubt` says why no MFU is shown, if so.
     """
 
-    def __init__(self, runs: Sequence[Run], speed: Value, options: Options, samples: Value | None = None) -> None:
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        speed: Value,
+        options: Options,
+        samples: Value | None = None,
+        doubt: str | None = None,
+    ) -> None:
         self.runs = runs
         self.speed = speed
         self.samples = samples
         self.options = options
+        self.doubt = doubt
         # What must fit is the run that took the most memory.
         self.run = max(runs, key=lambda run: ((memory := highest_memory(run)) and memory[0]) or 0.0)
         self.gpus = self.run.num_gpus
@@ -150,7 +161,7 @@ class Subject:
 
     def share_of_peak(self, achieved: Value) -> Value:
         """Return achieved TFLOP/s in percent of the peak."""
-        peak, reason = self.peak
+        peak, reason = self.peak if self.doubt is None else (None, f"no MFU, since {self.doubt}")
         if achieved.value is None or peak is None:
             return Value(None, reason=achieved.reason if achieved.value is None else reason)
         return achieved.scaled(100 / peak, reason)
