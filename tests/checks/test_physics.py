@@ -616,7 +616,7 @@ class TestU4:
     def test_u4_a_batch_that_counts_micro_batches_is_said_to(self):
         (finding,) = judge(repeating(4.0))
         assert finding.explanations[0] == (
-            "the batch counts micro-batches: gradient accumulation of 4 is not in the batch"
+            "one of the two counts micro-batches: gradient accumulation of 4 is not in the batch"
         )
 
     def test_u4_what_varies_as_padding_does_is_the_first_caveat(self):

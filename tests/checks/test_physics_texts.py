@@ -99,7 +99,7 @@ UNNAMED = [
 
 
 def high(percent):
-    text = f"MFU of {percent}%: hardly any training is above 75%; check batch, sequence length, step times"
+    text = f"MFU of {percent}%: hardly any training is above 75%; check batch, sequence length, times"
     return [("warning", "high-mfu", text)]
 
 
@@ -497,6 +497,7 @@ FIRST, *OTHERS = "it reports 262,144 tokens/s, but 64 × 2,048 tokens in 1 s are
                 "error",
                 f"it reports 128 samples/s, but 64 samples in 1 s are 64 samples/s (2.000× less){ALWAYS}",
                 "global batch 128 instead of 64, or 2 times the gradient accumulation (no supporting evidence)",
+                "16 GPUs instead of 8 (dual-die GPU counted as one device; no supporting evidence)",
             ),
         ),
         (
@@ -505,6 +506,7 @@ FIRST, *OTHERS = "it reports 262,144 tokens/s, but 64 × 2,048 tokens in 1 s are
                 "error",
                 f"it reports 32 samples/s, but 64 samples in 1 s are 64 samples/s{ALWAYS}",
                 "global batch 32 instead of 64, or 1/2 of the gradient accumulation (no supporting evidence)",
+                "4 GPUs instead of 8 (dual-die GPU counted as one device; no supporting evidence)",
             ),
         ),
         (sampling(128.0, None), None),

@@ -65,10 +65,8 @@ def tokens_per_step(run: Run, factor: float, unit: str = "tokens/s") -> tuple[st
         unit: of the rate, tokens/s or samples/s; samples don't depend on the sequence length.
     """
     length, batch = run.training_config.sequence_length, run.training_config.global_batch_size
-    is_of_tokens = unit == "tokens/s"
-    counts = _gpu_counts(run, factor) if is_of_tokens else ()
-    corrections = [*((0, text) for text in left_out(run, factor)), *counts, *_units(run, factor)]
-    for other in SEQUENCE_LENGTHS if is_of_tokens else ():
+    corrections = [*left_out(run, factor), *_gpu_counts(run, factor), *_units(run, factor)]
+    for other in SEQUENCE_LENGTHS if unit == "tokens/s" else ():
         if length and _fits(other / length, factor):
             text = f"sequence length {other} instead of {length}"
             corrections.append(_of_configuration(run, text, 2, sequence_length=other))
@@ -81,22 +79,15 @@ def tokens_per_step(run: Run, factor: float, unit: str = "tokens/s") -> tuple[st
     return tuple(text for _, text in sorted(corrections, key=lambda each: each[0]))
 
 
-def left_out(run: Run, factor: float, tolerance: float = EXACT) -> Iterator[str]:
+def left_out(run: Run, factor: float, tolerance: float = EXACT) -> Iterator[_Correction]:
     """Yield which known part of the batch is missing in it, or in the rate: it is exactly the factor."""
-    spread = run.parallelism_config
-    accumulation, replicas = spread.gradient_accumulation_steps or 1, spread.data_parallel_size or 1
-    parts = (
-        (accumulation, f"gradient accumulation of {accumulation}"),
-        (replicas, f"data-parallel size {replicas}"),
-        (accumulation * replicas, f"gradient accumulation of {accumulation} and data-parallel size {replicas}"),
-    )
-    for size, name in parts[: 3 if min(accumulation, replicas) > 1 else 2]:
-        verb = "are" if " and " in name else "is"
-        if size > 1 and math.isclose(size, factor, rel_tol=tolerance):
-            counted = "the batch counts micro-batches: " if name.startswith("gradient") else ""
-            yield f"{counted}{name} {verb} not in the batch"
-        elif size > 1 and math.isclose(1 / size, factor, rel_tol=tolerance):
-            yield f"{name} {verb} not in the printed rate, or in the batch twice"
+    spread, place = run.parallelism_config, "batch" if factor > 1 else "printed rate"
+    for size, name in (
+        (spread.gradient_accumulation_steps, "one of the two counts micro-batches: gradient accumulation of"),
+        (spread.data_parallel_size, "data-parallel size"),
+    ):
+        if size and size > 1 and math.isclose(max(factor, 1 / factor), size, rel_tol=tolerance):
+            yield 0, f"{name} {size} is not in the {place}"
 
 
 def above_peak(run: Run, share: float) -> tuple[str, ...]:

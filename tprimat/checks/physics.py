@@ -68,29 +68,12 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
         *(Finding(*row, text) for code, row in STAMPS.items() if (text := run.told(code))),
         *(Finding("warning", CONTRADICTION, text) for text in run.warnings if _TWICE.search(text)),
     )
-    found = tuple(each for each in results if each is not None)
-    is_settled = any(each.severity in ("error", "unverified") or each.rule in _ABOUT_SPEED for each in found)
-    high = None if is_settled else _high_mfu(run, summary)
-    return found if high is None else (*found, high)
+    return tuple(each for each in results if each is not None)
 
 
-_ABOUT_SPEED = (CONTRADICTION, "above-sustained")
-"""Rules of findings that deny the MFU, or say that it is too high, already."""
-
-
-def mfu_doubt(results: Iterable[Finding]) -> str | None:
+def mfu_doubt(results: Sequence[Finding]) -> str | None:
     """Return why no MFU is shown: batch, sequence length, shape or time, of which it is made, are contradicted."""
     return next((each.text for each in results if each.rule == CONTRADICTION), None)
-
-
-def _high_mfu(run: Run, summary: Summary) -> Finding | None:
-    """Return the finding on an MFU that hardly any training reaches."""
-    subject = Subject([run], Value(summary.performance.tokens_per_second_per_gpu), Options())
-    mfu = subject.share_of_peak(subject.tflops(causal=True)).value
-    if mfu is None or mfu <= HIGH_MFU:
-        return None
-    text = f"MFU of {mfu:.0f}%: hardly any training is above {HIGH_MFU:.0f}%; check batch, sequence length, step times"
-    return Finding("warning", "high-mfu", text)
 
 
 def printed_tokens_per_second(run: Run) -> float | None:
@@ -144,12 +127,10 @@ def _own_flops(run: Run) -> Finding | None:
     )
     mistake = (f"it counts {match.name}",) if match and match.is_mistake else ()
     causes = corrections.flops_per_step(shape, length, per_token * length)
-    ways = (flops.flops_per_token(shape, length, causal=causal) or math.inf for causal in (True, False))
-    left_out = [text for way in ways for text in corrections.left_out(run, per_token / way, SAME)]
-    if left_out and _is_constant(work[1:]) and not packed:
-        text += f", by the same factor at each of {len(work) - 1} records"
-        return Finding("error", "own-rate", text, (*left_out, *causes))
-    return Finding("warning", CONTRADICTION, text, (*mistake, *causes))
+    left_out = [cause for _, cause in corrections.left_out(run, per_token / usual, SAME)]
+    is_refused = left_out and not packed and _constant_over(run, "tflops_per_gpu")
+    kind: tuple[Severity, str] = ("error", "own-rate") if is_refused else ("warning", CONTRADICTION)
+    return Finding(*kind, text, (*mistake, *left_out, *causes))
 
 
 def _possible(run: Run) -> tuple[Gpu, ...]:
@@ -215,6 +196,9 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
             f"measured on {title}"
         )
         yield Finding("warning", "above-sustained", f"{text} ({best:,.0f} TFLOP/s)")
+    elif (share := Subject([run], Value(summary.performance.tokens_per_second_per_gpu), Options()).mfu or 0) > HIGH_MFU:
+        text = f"MFU of {share:.0f}%: hardly any training is above {HIGH_MFU:.0f}%; check batch, sequence length, times"
+        yield Finding("warning", "high-mfu", text)
 
 
 def _ceiling(gpu: Gpu, precision: str | None) -> float:
@@ -301,9 +285,8 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
     printed, work = printed_tokens_per_second(run), run.tokens_per_step
     unit, figure, of = "tokens/s", ",.0f", "batch × sequence length / step time"
-    names = {"tokens_per_second": 1, "tokens_per_second_per_gpu": run.num_gpus or 0}
     if printed is None or work is None:
-        printed, work, names = _printed(run, "samples_per_second"), batch, {"samples_per_second": 1}
+        printed, work = _printed(run, "samples_per_second"), batch
         unit, figure, of = "samples/s", ".4g", "batch / step time"
     if printed is None or work is None:
         return None
@@ -318,10 +301,9 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     if not factors:
         return None
     closest = min(factors, key=lambda name: abs(factors[name] - 1))
-    causes = {name: corrections.tokens_per_step(run, factors[name], unit) for name in factors}
     if abs(factors[closest] - 1) > NEAR:
         # Which window the printed rate is of isn't known; one under which it has an explanation is likelier.
-        closest = next((name for name in factors if causes[name]), closest)
+        closest = next((name for name in factors if corrections.tokens_per_step(run, factors[name], unit)), closest)
     factor, shown = factors[closest], f"{printed:{figure}} {unit}"
     if abs(factor - 1) <= SAME:
         return None
@@ -330,36 +312,31 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     declared = f"{batch:,} × {length:,} tokens" if unit == "tokens/s" else f"{batch:,} samples"
     text = f"it reports {shown}, but {declared} in {windows[closest]:.4g} s are {printed / factor:{figure}} {unit}"
     text += f" ({factor:.3f}× less)" if factor > 1 else ""
+    causes = corrections.tokens_per_step(run, factor, unit)
     if any(run.told(code) for code in STAMPS):
         # Where the stamps are the clock, a rate of the printed times is too high, and that is told already.
-        return Finding("warning", "own-rate", text, causes[closest])
-    shares = _of_records(run, names, work)
-    if is_constant := _is_constant(shares):
-        text += f", by the same factor at each of {len(shares)} records"
-    may_be_padded = run.training_config.packing is True or (batch or 0) * max(run.window_steps) >= AVERAGED
+        return Finding("warning", "own-rate", text, causes)
+    records = _constant_over(run, *_RATES[unit]) if not run.training_config.packing else 0
     # Who counts no padding prints fewer tokens than are computed; samples may be of a clock without data wait.
-    is_refused = unit == "tokens/s" and (factor > 1 or (is_constant and not may_be_padded))
-    if is_refused or (is_constant and causes[closest] and run.training_config.packing is not True):
-        return Finding("error", "own-rate", text, causes[closest])
+    is_sure = unit == "tokens/s" and (factor > 1 or (batch or 0) * max(run.window_steps) < AVERAGED)
+    text += f", by the same factor at each of {records} records" if records else ""
+    if (records and (is_sure or causes)) or (is_sure and factor > 1):
+        return Finding("error", "own-rate", text, causes)
     text += "; padding may not be counted" if factor < 1 and unit == "tokens/s" else ""
-    return Finding("warning", CONTRADICTION, text, causes[closest])
+    return Finding("warning", CONTRADICTION, text, causes)
 
 
-def _is_constant(shares: Sequence[float]) -> bool:
-    """Return whether values of records, the first one left out, differ by rounding alone: padding varies by more."""
-    return len(shares) >= LEAST_RECORDS and max(shares) <= (1 + SAME) * min(shares)
+_RATES = {"tokens/s": ("tokens_per_second", "tokens_per_second_per_gpu"), "samples/s": ("samples_per_second",)}
 
 
-def _of_records(run: Run, names: Mapping[str, int], work: float) -> list[float]:
-    """Return by how much the printed rate of each record after the first differs from its work over its time.
+def _constant_over(run: Run, *names: str) -> int:
+    """Return after how many records a printed rate is the same work over their times; 0 if the work varies.
 
-    `names` are of printed series, each with the number of devices that it is one of; a rate of a whole run gives none.
+    Padding varies by more than rounding does. The first record isn't counted: it holds initialization.
     """
-    printed = ((run.native_metrics.get(name), devices) for name, devices in names.items() if devices)
-    rates, devices = next((each for each in printed if isinstance(each[0], tuple)), ((), 0))
-    assert isinstance(rates, tuple)
-    known = zip(rates[1:], run.step_times[1:], strict=False)
-    return [rate * devices * time / work for rate, time in known if rate and time]
+    rates = next((each for name in names if isinstance(each := run.native_metrics.get(name), tuple)), ())
+    work = [rate * time for rate, time in zip(rates[1:], run.step_times[1:], strict=False) if rate and time]
+    return len(work) if len(work) >= LEAST_RECORDS and max(work) <= (1 + SAME) * min(work) else 0
 
 
 def _own_time(run: Run) -> Finding | None:

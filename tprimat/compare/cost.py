@@ -165,11 +165,11 @@ def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficien
     """Return the efficiency of a system; nothing for one without values or that is excluded."""
     if system.exclusion is not None or not system.valid_runs:
         return ()
-    options = dataclasses.replace(comparison.options, price=comparison.prices.get(system.name))
+    doubt, price = mfu_doubt(system.findings), comparison.prices.get(system.name)
+    options = dataclasses.replace(comparison.options, price=price, doubt=doubt)
     results = system.valid_runs
     runs, summaries = [each.run for each in results], [each.summary for each in results]
-    samples = [each.rate for each in results if each.per_sample]
-    return (efficiency.of_runs(runs, summaries, options, samples, mfu_doubt(system.findings)),)
+    return (efficiency.of_runs(runs, summaries, options, [each.rate for each in results if each.per_sample]),)
 
 
 def cost(comparison: Comparison, pair: Pair) -> PairCost | None:

@@ -36,16 +36,12 @@ class Efficiency:
 
 
 def of_runs(
-    runs: Sequence[Run],
-    summaries: Sequence[Summary],
-    options: Options,
-    samples: Sequence[float | None] = (),
-    doubt: str | None = None,
+    runs: Sequence[Run], summaries: Sequence[Summary], options: Options, samples: Sequence[float | None] = ()
 ) -> Efficiency:
     """Return the values of the runs of one configuration, of the mean of their speeds.
 
     Several runs have the interval between them; a single one has that within it, if it kept one speed.
-    `samples` are their rates in samples/s/GPU if these are compared; else empty. `doubt`: see Subject.
+    `samples` are their rates in samples/s/GPU if these are compared; else empty.
     """
 
     def mean(rates: Sequence[float | None]) -> Value:
@@ -59,7 +55,7 @@ def of_runs(
     speed = mean([summary.performance.tokens_per_second_per_gpu for summary in summaries])
     if len(runs) == len(segments) == 1:
         speed = _speed(segments[0])
-    subject = Subject(runs, speed, options, mean(samples) if samples else None, doubt)
+    subject = Subject(runs, speed, options, mean(samples) if samples else None)
     values = table.values(subject)
     steps = f"{len(runs)} runs" if len(runs) > 1 else f"steps {steady.first_step}–{steady.last_step}"
     return Efficiency(steps, values, checklist.hints(subject, values))

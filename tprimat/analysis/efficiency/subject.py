@@ -64,6 +64,7 @@ class Options:
         electricity: USD per kWh.
         pue: power usage effectiveness of the building: all of its energy over that of the computers.
         target_loss: training loss, nats/token, until which steps are counted.
+        doubt: why no MFU is shown, if so; from the checks, not from the user.
     """
 
     precision: str | None = None
@@ -74,27 +75,20 @@ class Options:
     electricity: float | None = None
     pue: float = 1.0
     target_loss: float | None = None
+    doubt: str | None = None
 
 
 class Subject:
     """What the metrics are computed from: runs of one configuration, and their speed in tokens/s/GPU.
 
-    `samples` is their speed in samples/s/GPU, if these are compared instead; `doubt` says why no MFU is shown, if so.
+    `samples` is their speed in samples/s/GPU, if these are compared instead.
     """
 
-    def __init__(
-        self,
-        runs: Sequence[Run],
-        speed: Value,
-        options: Options,
-        samples: Value | None = None,
-        doubt: str | None = None,
-    ) -> None:
+    def __init__(self, runs: Sequence[Run], speed: Value, options: Options, samples: Value | None = None) -> None:
         self.runs = runs
         self.speed = speed
         self.samples = samples
         self.options = options
-        self.doubt = doubt
         # What must fit is the run that took the most memory.
         self.run = max(runs, key=lambda run: ((memory := highest_memory(run)) and memory[0]) or 0.0)
         self.gpus = self.run.num_gpus
@@ -161,10 +155,15 @@ class Subject:
 
     def share_of_peak(self, achieved: Value) -> Value:
         """Return achieved TFLOP/s in percent of the peak."""
-        peak, reason = self.peak if self.doubt is None else (None, f"no MFU, since {self.doubt}")
+        peak, reason = (None, f"no MFU, since {doubt}") if (doubt := self.options.doubt) else self.peak
         if achieved.value is None or peak is None:
             return Value(None, reason=achieved.reason if achieved.value is None else reason)
         return achieved.scaled(100 / peak, reason)
+
+    @property
+    def mfu(self) -> float | None:
+        """Percent of the peak with causal attention; None if it is unknown."""
+        return self.share_of_peak(self.tflops(causal=True)).value
 
     def memory(self, factor: float, *, free: bool = False) -> Value | None:
         """Return the highest memory, or what is free beside it, times a factor; None if one is unknown."""
