@@ -267,7 +267,9 @@ class RunBuilder:
         if words := [words for name, words in _SIZES.items() if name in without and name not in self.unknown]:
             *others, last = words
             names, it = (f"{', '.join(others)} and {last}", "them") if others else (last, "it")
-            warnings.append(f"{names} unknown: the source doesn't state {it}")
+            # --per_device_generation_batch_size 2 states a size, though not which one.
+            other = f" in a form that is read ({unread})" if (unread := self.stated.word("unread_sizes")) else ""
+            warnings.append(f"{names} unknown: the source doesn't state {it}{other}")
         if not self.stated.word("device_name"):
             warnings.append("the source doesn't state the GPU's name")
         return warnings + [why for name, why in self.unknown.items() if name not in (*_SIZES, "step_times")]
