@@ -113,7 +113,8 @@ def titan(*between, percent="40.00"):
             "[rank0]: STAGE:2026-02-03 10:00:07 12:12 ActivityProfilerController.cpp:320] Completed Stage: Collection",
             None,
         ),
-        ("the profiler is off, and no allocation retries", ...),
+        ("0: FP8 Healing starting...", Note("precision-changes", {"line": 6, "value": "FP8"})),
+        ("the profiler is off, no allocation retries, warmup_healing: false", ...),
     ],
 )
 def test_u8_what_any_log_tells_of_memory_and_profilers(between, note):

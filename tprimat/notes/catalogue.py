@@ -99,6 +99,9 @@ ROWS = {
     "profiler-captures": NoteRow(
         "warning", "a profiler captured steps (line {line}): these are slower", "measure without a profiler"
     ),
+    "precision-changes": NoteRow(
+        "warning", "its precision doesn't hold for the whole run: from line {line} on it trains in {value} (healing)"
+    ),
     "utilization-above-peak": NoteRow(
         "warning",
         "it prints a utilization of {percent:,.1f}%, which is impossible: its peak or its count of FLOPs is wrong, so "

@@ -1,4 +1,4 @@
-"""Lines that tell, in the log of any framework, of libraries' versions, of scarce memory and of profilers."""
+"""Lines of any framework's log: versions of libraries, scarce memory, profilers, another precision from a step on."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ LINES = statements(
     # 25 CUDA memory allocation retries. (torchtitan); 2 pytorch allocator cache flushes since last step (DeepSpeed)
     ("allocation retries", count, 1, r"\b(?P<retries>\d{1,9}) \w{1,9} memory allocation retries\b"),
     ("cache flushes", count, 1, r"\b(?P<retries>\d{1,9}) pytorch allocator cache flushes since last step"),
+    # FP8 Healing starting..., of NVIDIA's code for FP4
+    ("ealing starting", str, 1, r"\b(?P<healing>\w{2,9}) [Hh]ealing starting\b"),
     # memory: 134.43GiB (96.21%), the part of a step line of torchtitan, if no more than 5% is free
     ("memory: ", number, 1, r"\bmemory: *[\d.]{1,12}Gi?B ?\((?P<memory_percent>9[5-9]\.\d{1,9}|100\.0{1,9})%\)"),
     # torchtitan, others that took its function over, and torch.profiler itself
@@ -41,5 +43,6 @@ NOTES = {
     "memory_percent": "memory-nearly-full",
     "retries": "allocation-retries",
     "profiler": "profiler-captures",
+    "healing": "precision-changes",
 }
 """The others, with the codes of the notes on them."""

@@ -100,7 +100,7 @@ def _without_loss(steps: Sequence[Health], *, is_each: bool) -> list[int]:
 
 
 def hinted(found: LoggedValues) -> Iterator[Note]:
-    """Yield notes on what hints.LINES tell of scarce memory and profilers."""
+    """Yield notes on what hints.LINES tell, versions aside."""
     for name, code in hints.NOTES.items():
         if said := found.get(name):
             yield Note(code, {"line": said.line, "value": said.value})
