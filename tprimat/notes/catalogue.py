@@ -81,9 +81,9 @@ ROWS = {
         "report it with the log",
     ),
     "steps-exceed-training": NoteRow(
-        "decisive",
+        "warning",
         "its steps take {seconds:,.1f} s by their times, but their training {whole:,.1f} s: the reader is at fault, or "
-        "a time holds more than its steps",
+        "times or stamps in the log are of something else",
         "report it with the log",
     ),
     "memory-nearly-full": NoteRow(
