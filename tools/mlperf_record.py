@@ -217,7 +217,7 @@ def row_of(clone: Clone, name: str) -> tuple[dict[str, str] | None, tuple[object
     if not row["run_rates"]:
         notes.append("the blocks of these logs include their evaluations: no speed")
         row |= dict.fromkeys(("training_percent", "evaluation_percent"), "")
-    if "HEALING_ITER" in settings and precision == "fp4":
+    if "HEALING_ITER" in settings and (precision or "").endswith("fp4"):
         notes.append(f"FP8 from step {settings['HEALING_ITER'].value}")
     elif any("ealing" in (entry.note or "") for run in runs for entry in run.timeline):
         notes.append("ends in FP8")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 import pytest
 from made_runs import make_run
@@ -13,7 +15,15 @@ from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
 from tprimat.checks import physics
 from tprimat.notes import Note
-from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, Optimizer, Run, TrainingConfig
+from tprimat.results.run import (
+    GpuInfo,
+    MemoryMetrics,
+    ModelConfig,
+    Optimizer,
+    ParallelismConfig,
+    Run,
+    TrainingConfig,
+)
 from tprimat.store import store
 from tprimat.units import GIB
 
@@ -310,19 +320,19 @@ def trained(device, tflops, *, precision="bf16", length=2048, packing=False, tra
 @pytest.mark.parametrize(
     ("device", "tflops", "severity", "rule"),
     [
-        ("NVIDIA A100-SXM4-80GB", 19.4, None, None),
+        ("NVIDIA A100-SXM4-80GB", 19.4, "warning", "high-mfu"),
         ("NVIDIA A100-SXM4-80GB", 19.6, "warning", "contradiction"),
         ("NVIDIA A100-SXM4-80GB", 155.9, "warning", "contradiction"),
         ("NVIDIA A100-SXM4-80GB", 156.1, "error", "above-peak"),
         # Without TF32.
-        ("Tesla V100-SXM2-16GB", 15.6, None, None),
+        ("Tesla V100-SXM2-16GB", 15.6, "warning", "high-mfu"),
         ("Tesla V100-SXM2-16GB", 15.8, "error", "above-peak"),
     ],
 )
 def test_fp32_up_to_the_peak_of_tf32_contradicts_itself(device, tflops, severity, rule):
     found = judge(trained(device, tflops, precision="fp32"))
     assert [(each.severity, each.rule) for each in found] == ([(severity, rule)] if rule else [])
-    if severity == "warning":
+    if rule == "contradiction":
         assert found[0].text.startswith("only possible in TF32, not in the stated FP32: ")
         assert found[0].explanations[0].startswith("TF32 or BF16 in the matrix products")
 
@@ -355,7 +365,9 @@ HONEST = (
 
 @pytest.mark.parametrize("run", HONEST, ids=lambda run: run.gpu_info.device_name)
 def test_what_an_honest_run_reaches_is_let_be(run):
-    assert judge(run) == ()
+    # Some cards of gamers exceed the peak of their data sheet.
+    assert [each.rule for each in judge(run) if each.severity != "warning"] == []
+    assert {each.rule for each in judge(run)} <= {"high-mfu"}
 
 
 @pytest.mark.parametrize("packing", [None, True])
@@ -365,7 +377,8 @@ def test_documents_of_1k_packed_to_131k_at_half_of_the_peak_are_let_be(packing):
     config = TrainingConfig(global_batch_size=8, sequence_length=length, num_gpus=1, precision="bf16", packing=packing)
     gpu = GpuInfo(device_name="NVIDIA H100 80GB HBM3")
     run = made_up(8 * length / rate, model_config=LLAMA, training_config=config, gpu_info=gpu)
-    assert judge(run) == ()
+    # If it is unknown whether they are packed, the MFU counts attention over the whole length.
+    assert [each.rule for each in judge(run)] == ([] if packing else ["high-mfu"])
     whole = msgspec.structs.replace(run, training_config=msgspec.structs.replace(config, packing=False))
     (finding,) = judge(whole)
     assert (finding.severity, finding.rule) == ("error", "above-peak")
@@ -422,7 +435,7 @@ def test_lora_may_explain_half_as_much_again():
 def test_fewer_printed_tokens_than_declared_keep_their_throughput(factor):
     run = made_up(training_config=CONFIG, native_metrics={"tokens_per_second": 64 * 2048 * factor})
     (finding,) = judge(run)
-    assert (finding.severity, finding.rule) == ("warning", "own-rate")
+    assert (finding.severity, finding.rule) == ("warning", "contradiction")
     assert "padding" in finding.text
     assert summarize(run).performance.tokens_per_second == 64 * 2048
 
@@ -566,3 +579,87 @@ def test_x5_a_rate_of_times_that_are_too_short_is_told_once(code, severity):
     config = TrainingConfig(global_batch_size=8, sequence_length=1000, num_gpus=8)
     run = made_up(training_config=config, native_metrics={"tokens_per_second": 1.2 * 8000}, notes=notes)
     assert [each.severity for each in physics.findings(run, summarize(run)) if each.rule == "own-rate"] == [severity]
+
+
+SPREAD = ParallelismConfig(data_parallel_size=8, gradient_accumulation_steps=4)
+VARIED = (0.2, 0.3, 0.25, 0.28, 0.22, 0.26, 0.24, 0.27)
+
+
+def repeating(*factors, unit="tokens_per_second", spread=SPREAD, batch=64, **config):
+    """40 records of 1 s with a printed rate of so many times their batch, by turns."""
+    sizes = TrainingConfig(global_batch_size=batch, sequence_length=2048, num_gpus=16, **config)
+    work = batch * {"tokens_per_second": 2048, "tokens_per_second_per_gpu": 128, "samples_per_second": 1}[unit]
+    rates = tuple(work * factor for _, factor in zip(range(40), itertools.cycle(factors), strict=False))
+    return made_up(training_config=sizes, native_metrics={unit: rates}, parallelism_config=spread)
+
+
+def found(run):
+    return [(each.severity, each.rule) for each in judge(run)]
+
+
+REFUSED, DOUBTED = [("error", "own-rate")], [("warning", "contradiction")]
+
+
+class TestU4:
+    """A printed rate that contradicts batch, sequence length and time."""
+
+    @pytest.mark.parametrize("unit", ["tokens_per_second", "tokens_per_second_per_gpu", "samples_per_second"])
+    @pytest.mark.parametrize("factor", [0.25, 4.0, 0.125, 8.0])
+    def test_u4_one_factor_at_every_record_is_refused_with_its_cause(self, unit, factor):
+        (finding,) = judge(repeating(factor, unit=unit))
+        assert (finding.severity, finding.rule) == ("error", "own-rate")
+        part = "gradient accumulation of 4" if factor in (0.25, 4.0) else "data-parallel size 8"
+        assert part in finding.explanations[0]
+        assert ("is not in the batch" if factor > 1 else "is not in the printed rate") in finding.explanations[0]
+        assert "by the same factor at each of 39 records" in finding.text
+
+    def test_u4_a_batch_that_counts_micro_batches_is_said_to(self):
+        (finding,) = judge(repeating(4.0))
+        assert finding.explanations[0] == (
+            "one of the two counts micro-batches: gradient accumulation of 4 is not in the batch"
+        )
+
+    def test_u4_what_varies_as_padding_does_is_the_first_caveat(self):
+        run = repeating(*VARIED)
+        (finding,) = judge(run)
+        assert (finding.severity, finding.rule) == ("warning", "contradiction")
+        assert "padding may not be counted" in finding.text
+        assert physics.mfu_doubt([finding]) == finding.text
+
+    @pytest.mark.parametrize(
+        ("run", "expected"),
+        [
+            # At the same factor to 1%.
+            (repeating(0.6, 0.6 * 1.0099), REFUSED),
+            (repeating(0.6, 0.6 * 1.0101), DOUBTED),
+            # Unexplained: of few sequences the padding would vary, of many its mean need not.
+            (repeating(0.6, batch=999), REFUSED),
+            (repeating(0.6, batch=1000), DOUBTED),
+            (repeating(0.25, batch=1000), REFUSED),
+            (repeating(0.6, packing=True), DOUBTED),
+            (repeating(0.25, packing=True), DOUBTED),
+            # Samples may be those of a clock without data wait.
+            (repeating(0.6, unit="samples_per_second"), DOUBTED),
+            (repeating(1.2, unit="samples_per_second"), DOUBTED),
+            (repeating(1.0), []),
+            (repeating(0.96), [("warning", "own-rate")]),
+        ],
+    )
+    def test_u4_at_its_limits(self, run, expected):
+        assert found(run) == expected
+
+    @pytest.mark.parametrize(("records", "expected"), [(3, DOUBTED), (4, REFUSED)])
+    def test_u4_three_records_after_the_first_show_a_factor(self, records, expected):
+        run = made_up(steps=records, training_config=CONFIG, native_metrics={})
+        rates = (64 * 2048 * 0.25,) * records
+        assert found(msgspec.structs.replace(run, native_metrics={"tokens_per_second": rates})) == expected
+
+    @pytest.mark.parametrize(("count", "expected"), [(8, REFUSED), (7, DOUBTED)])
+    def test_u4_printed_flops_that_lack_a_part_of_the_batch_are_refused(self, count, expected):
+        run = printing(flops.flops_per_token(LLAMA, 8192) * TestPrintedFlops.TFLOPS / count)
+        run = msgspec.structs.replace(run, parallelism_config=ParallelismConfig(data_parallel_size=8))
+        assert found(run) == expected
+        packed = msgspec.structs.replace(
+            run, training_config=msgspec.structs.replace(run.training_config, packing=True)
+        )
+        assert found(packed) == DOUBTED

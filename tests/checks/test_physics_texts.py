@@ -9,7 +9,7 @@ from stored_runs import series
 from tprimat.analysis import flops
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
-from tprimat.checks import corrections, physics
+from tprimat.checks import CONTRADICTION, corrections, physics
 from tprimat.notes import Note
 from tprimat.results.account import Entry, Timing
 from tprimat.results.run import (
@@ -96,6 +96,11 @@ UNNAMED = [
     (("nvd", None, "cpu", 5000), []),
     (("cpu", None, None, 5000), []),
 ]
+
+
+def high(percent):
+    text = f"MFU of {percent}%: hardly any training is above 75%; check batch, sequence length, times"
+    return [("warning", "high-mfu", text)]
 
 
 @pytest.mark.parametrize(("known", "expected"), UNNAMED)
@@ -213,8 +218,10 @@ ONLY_FP8 = "only possible in FP8, but the precision is unknown"
                 )
             ],
         ),
-        ((H100, 800, "fp16"), []),
-        ((H100, 793, "bf16"), []),
+        ((H100, 800, "fp16"), high(81)),
+        ((H100, 793, "bf16"), high(80)),
+        ((H100, 743, "bf16"), high(75)),
+        ((H100, 741, "bf16"), []),
     ],
 )
 def test_compute_against_the_peak(known, expected):
@@ -422,6 +429,7 @@ OFFERS = (
     "global batch 128 instead of 64, or 2 times the gradient accumulation (no supporting evidence)",
     "16 GPUs instead of 8 (dual-die GPU counted as one device; no supporting evidence)",
 )
+ALWAYS = ", by the same factor at each of 39 records"
 FIRST, *OTHERS = "it reports 262,144 tokens/s, but 64 × 2,048 tokens in 1 s are 131,072 tokens/s (2.000× less)", *OFFERS
 
 
@@ -476,7 +484,7 @@ FIRST, *OTHERS = "it reports 262,144 tokens/s, but 64 × 2,048 tokens in 1 s are
         (printing(262_144.0, (None,) * 3), None),
         (printing(262_144.0, (1.0,)), ("error", FIRST, *OTHERS)),
         (printing(262_144.0, config=TrainingConfig(global_batch_size=64)), None),
-        (printing((1.0, *(262_144.0,) * 39)), ("error", FIRST, *OTHERS)),
+        (printing((1.0, *(262_144.0,) * 39)), ("error", f"{FIRST}{ALWAYS}", *OTHERS)),
         (sampling(64.0), None),
         (sampling(64 * 1.0099), None),
         (
@@ -485,14 +493,28 @@ FIRST, *OTHERS = "it reports 262,144 tokens/s, but 64 × 2,048 tokens in 1 s are
         ),
         (
             sampling(128.0),
-            ("warning", "it reports 128 samples/s, but 64 samples in 1 s are 64 samples/s (2.000× less)"),
+            (
+                "error",
+                f"it reports 128 samples/s, but 64 samples in 1 s are 64 samples/s (2.000× less){ALWAYS}",
+                "global batch 128 instead of 64, or 2 times the gradient accumulation (no supporting evidence)",
+                "16 GPUs instead of 8 (dual-die GPU counted as one device; no supporting evidence)",
+            ),
         ),
-        (sampling(32.0), ("warning", "it reports 32 samples/s, but 64 samples in 1 s are 64 samples/s")),
+        (
+            sampling(32.0),
+            (
+                "error",
+                f"it reports 32 samples/s, but 64 samples in 1 s are 64 samples/s{ALWAYS}",
+                "global batch 32 instead of 64, or 1/2 of the gradient accumulation (no supporting evidence)",
+                "4 GPUs instead of 8 (dual-die GPU counted as one device; no supporting evidence)",
+            ),
+        ),
         (sampling(128.0, None), None),
     ],
 )
 def test_the_printed_rate_against_the_declared_work(run, expected):
-    assert told(run) == ([(expected[0], "own-rate", *expected[1:])] if expected else [])
+    rule = CONTRADICTION if expected and "it reports" in expected[1] and expected[0] == "warning" else "own-rate"
+    assert told(run) == ([(expected[0], rule, *expected[1:])] if expected else [])
 
 
 def timed(times, entries, *, kind="live", ranks="one process", windows=None):

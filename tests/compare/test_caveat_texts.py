@@ -814,7 +814,7 @@ def test_codes_are_in_their_order_and_of_a_system_alone_those_that_concern_it():
     assert found[:-4] == [code for code in CODES if code in found[:-4]]
     assert found[-4:] == [code for code in CODES if code in found[-4:]]
     assert [code for code, *_ in told((contradicting,))] == [
-        *("loss-not-finite", "throttled", "shared", "device-errors", "slow-device", "at-power-cap")
+        *("contradiction", "loss-not-finite", "throttled", "shared", "device-errors", "slow-device", "at-power-cap")
     ]
     assert [code for code, *_ in told((cpu,))] == ["disturbed", "bf16-emulated"]
     assert set(OF_ONE) <= set(CODES)

@@ -6,9 +6,11 @@ import datetime
 
 import msgspec
 import pytest
-from made_runs import H100, MI300X, comparison, make_run
+from made_runs import H100, MI300X, comparison, make_run, shape
 
+from tprimat.analysis import flops
 from tprimat.compare.caveats import CODES
+from tprimat.compare.cost import efficiencies
 from tprimat.report.verdict import report
 from tprimat.results.account import Timing
 from tprimat.results.conditions import Disturbance
@@ -16,6 +18,7 @@ from tprimat.results.run import Environment, Source, Tuning
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
 
 AMD = {"device": MI300X, "stack": "rocm"}
+TOKEN = flops.flops_per_token(shape(), 2048)
 START = datetime.datetime(2026, 2, 1, tzinfo=datetime.timezone.utc)
 
 
@@ -291,3 +294,70 @@ def test_closing_programs_names_the_runs_that_it_may_save(is_close):
     assert step.startswith("close other programs")
     assert ("otherwise about " in step) is is_close
     assert step.endswith("then measure again: ./benchmark.py --steps 9 --runs 5")
+
+
+class TestU4:
+    """A printed rate that contradicts batch, sequence length and time."""
+
+    SLOW = 0.25, 0.35, 0.3
+
+    def printing(self, *shares, step_time=3.2, **more):
+        """A run of Llama 8B that prints so many times its tokens/s, by turns."""
+        run = make_run(step_time=step_time, model_config=shape(), **more)
+        rates = tuple(64 * 2048 / time * shares[index % len(shares)] for index, time in enumerate(run.step_times))
+        return msgspec.structs.replace(run, native_metrics={"tokens_per_second": rates})
+
+    def test_u4_what_varies_is_the_first_caveat_and_has_no_mfu(self):
+        honest, doubted = self.printing(1.0), self.printing(*self.SLOW, step_time=2.0, label="x")
+        made = comparison(honest, doubted)
+        (group,) = made.models[0].groups
+        assert (group.caveats[0].code, group.caveats[0].severity) == ("contradiction", "warning")
+        assert "padding may not be counted" in group.caveats[0].text
+        values = {system.run.label: efficiencies(made, system)[0].values["mfu"] for system in group.systems}
+        assert values[None].value == pytest.approx(100 * 64 * 2048 / 8 / 3.2 * TOKEN / 989.4e12, rel=0.01)
+        assert values["x"].value is None
+        assert values["x"].reason.startswith("no MFU, since it reports ")
+
+    def test_u4_one_factor_is_refused(self):
+        (group,) = comparison(self.printing(1.0), self.printing(0.25, step_time=2.0, label="x")).models[0].groups
+        (refused,) = [system for system in group.systems if system.exclusion]
+        assert (refused.run.label, refused.exclusion.rule) == ("x", "own-rate")
+
+    @pytest.mark.parametrize(("percent", "told"), [(74.9, False), (75.1, True)])
+    def test_u4_an_mfu_above_75_percent_has_a_caveat(self, percent, told):
+        seconds = 64 * 2048 / 8 * TOKEN / (percent / 100 * 989.4e12)
+        # In FP16 no matrix product is known that says more.
+        runs = [make_run(step_time=seconds * slow, precision="fp16", model_config=shape(), label=name, steps=200)
+                for name, slow in (("x", 1.0), ("y", 2.0))]  # fmt: skip
+        assert ("high-mfu" in caveats(*runs)) is told
+        (group,) = comparison(runs[0]).models[0].groups
+        assert ("high-mfu" in {each.code for each in group.caveats}) is told
+
+
+VERSIONS = {
+    "nccl": ("NCCL", "2.21.5", "2.27.3"),
+    "rccl": ("RCCL", "2.21.5", "2.22.3"),
+    "transformer_engine": ("Transformer Engine", "1.13", "2.4"),
+    "megatron-core": ("megatron-core", "0.12.0", "0.15.3"),
+    "flash-attn": ("flash-attn", "2.7.4", "2.8.3"),
+    "triton": ("Triton", "3.2.0", "3.4.0"),
+    "pytorch-triton-rocm": ("Triton", "3.2.0", "3.4.0"),
+    "hipblaslt": ("hipBLASLt", "0.10.0", "1.0.60402"),
+    "aotriton": ("AOTriton", "0.8.0", "0.10.0"),
+    "driver": ("driver", "550.54", "580.95"),
+}
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_u7_versions_of_libraries_that_differ_are_a_caveat(name):
+    title, old, new = VERSIONS[name]
+
+    def with_version(version, device=H100, **fields):
+        return make_run(device, environment=Environment(versions={name: version}), **fields)
+
+    found = caveats(with_version(old), with_version(new, step_time=3.0, label="x"))
+    assert (found["settings-differ"].severity, found["settings-differ"].text) == ("warning", f"{title}: {new} vs {old}")
+    assert "settings-differ" not in caveats(with_version(old), with_version(old, step_time=3.0, label="x"))
+    # Between two kinds of GPU other libraries are what is compared.
+    other = with_version(new, "NVIDIA B200", step_time=3.0)
+    assert "settings-differ" not in caveats(with_version(old), other)

@@ -198,6 +198,21 @@ def test_cores_that_nobody_knows_are_none_with_a_reason(here):
     assert any("gpu_cores unknown" in said for said in machine.warnings)
 
 
+def test_u7_libraries_of_rocm_have_their_versions_in_their_names(here, tmp_path):
+    (tmp_path / "torch" / "lib").mkdir(parents=True)
+    for name in ("libaotriton_v2.so", "libaotriton_v2.so.0.10.0", "libhipblaslt-d.so.9"):
+        (tmp_path / "torch" / "lib" / name).touch()
+    assert "hipblaslt" not in detect(rocm_torch(FakeCuda([MI300X])), here()).environment.versions
+    files = {f"/opt/rocm/lib/libhipblaslt.so{number}": "" for number in ("", ".1", ".1.0.60402")}
+    torch = rocm_torch(FakeCuda([MI300X]))
+    torch.__path__ = [str(tmp_path / "torch")]
+    found = detect(torch, here(files)).environment.versions
+    assert (found["hipblaslt"], found["aotriton"]) == ("1.0.60402", "0.10.0")
+    elsewhere = here({"/opt/mine/lib/libhipblaslt.so.2": ""}, environ={"ROCM_PATH": "/opt/mine"})
+    assert detect(rocm_torch(FakeCuda([MI300X])), elsewhere).environment.versions["hipblaslt"] == "2"
+    assert "hipblaslt" not in detect(fake_torch(FakeCuda([H100])), here(files)).environment.versions
+
+
 def test_a_library_that_is_missing_from_torch_is_left_out(here):
     torch = fake_torch(FakeCuda([H100]), dnn=None)
     del torch.cuda.nccl

@@ -157,3 +157,48 @@ class TestMlperf:
         assert [note.fields["count"] for note in run.notes if note.code == "early-block-ends"] == [count] * bool(count)
         assert not any("median block" in warning for warning in summary.warnings)
         assert account_of(run).whole == pytest.approx(run.native_metrics["time_to_train_minutes"] * 60, abs=0.02)
+
+
+def test_u4_a_printed_utilization_above_the_peak_is_said(case):
+    (run,) = case("4/b_28_nemorl_mfu_above_100.log")
+    assert summarize(run).performance.avg_step_time_seconds == pytest.approx(60.05, abs=0.01)
+    assert "a utilization of 233.6%, which is impossible" in run.told("utilization-above-peak")
+
+
+def test_u4_pairs_of_a_reward_model_are_no_sequences(case):
+    (run,) = case("4/b_21_dschat_reward_pairs.log")
+    config, performance = run.training_config, summarize(run).performance
+    assert (run.num_gpus, config.global_batch_size, config.precision) == (8, 32, "fp16")
+    assert performance.avg_step_time_seconds == pytest.approx(0.2, rel=0.005)
+    assert performance.tokens_per_second_per_gpu is None
+    assert any("a sample is a pair of sequences" in warning for warning in run.warnings)
+
+
+@pytest.mark.parametrize("name", ["b_20_dschat_ppo", "a_08_hf_clipped_middle"])
+def test_u5_no_step_times_is_not_said_beside_a_step_time(case, name):
+    (run,) = case(f"4/{name}.log")
+    assert summarize(run).performance.avg_step_time_seconds is not None
+    assert not any(warning.startswith("no step times") for warning in run.warnings)
+    assert any(
+        warning.startswith("no printed step times, so the speed is that between time stamps: ")
+        for warning in run.warnings
+    )
+
+
+def test_u5_no_step_times_is_said_where_there_are_none(case):
+    (run,) = case("4/b_29_slice_ends_with_record.log")
+    assert any(warning.startswith("no step times: ") for warning in run.warnings)
+
+
+def test_u5_what_a_command_states_in_another_form_is_named(case):
+    (run,) = case("4/b_20_dschat_ppo.log")
+    (warning,) = (each for each in run.warnings if "the source doesn't state" in each and "batch" in each)
+    assert "in a form that is read (--per_device_generation_batch_size 2, " in warning
+    (other,) = case("4/b_28_nemorl_mfu_above_100.log")
+    assert any(each.endswith("number of GPUs unknown: the source doesn't state them") for each in other.warnings)
+
+
+@pytest.mark.parametrize("name", ["4/f_v6_nvidia_8b_plain.log", "megatron_four_nodes.log"])
+def test_item3_steps_take_no_longer_than_their_training(case, name):
+    (run,) = case(name)
+    assert run.told("steps-exceed-training") is None

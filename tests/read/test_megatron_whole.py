@@ -204,8 +204,8 @@ WORLD = "[rank-0/8] "
         (
             [500.0, 512.0, 505.0],
             {"sequence_length": 512},
-            "2 of 3 lines print tokens/s/GPU that disagree with batch × sequence length / time / GPUs (16 × 512 / 8) "
-            "by up to 2.3% (line 1); one of them is wrong",
+            "2 of 3 records print tokens/s/GPU that disagree with batch × sequence length / time / GPUs (16 × 512 / 8) "
+            "by up to 2.3% (step 1); one of them is wrong",
         ),
         ([508.0], {"sequence_length": 512}, None),
         (

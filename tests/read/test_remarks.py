@@ -6,6 +6,7 @@ import pytest
 
 from tprimat.read.parsing import remarks
 from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.results.run import TrainingConfig
 
 
 def record(step: int, **values) -> Record:
@@ -129,33 +130,40 @@ def test_warnings_of_a_training_in_their_order():
     ]
 
 
-RATES = "records print a token rate (rate) that disagrees with batch × sequence length / time / GPUs (800 tokens / 4)"
+RATES = "records print tokens/s/GPU that disagree with batch × sequence length / time / GPUs (8 × 100 / 4) by up to"
+
+
+def rated(rates, batch=8, length=100, devices=4):
+    """What is said of records whose steps take 2 s, and one without a time."""
+    made = {
+        "steps": tuple(range(1, len(rates) + 2)),
+        "step_times": (*(2.0 for _ in rates), None),
+        "native_metrics": {"rate": (*rates, 5.0)},
+    }
+    sizes = TrainingConfig(global_batch_size=batch, sequence_length=length, num_gpus=devices)
+    return remarks.check_rates(made, "rate", sizes)
 
 
 @pytest.mark.parametrize(
-    ("rates", "tokens", "devices", "warnings"),
+    ("rates", "sizes", "warnings"),
     [
         # 800 tokens in 2 s by 4 devices are 100 a second and device.
-        ([100.0, 100.9, 99.1], 800, 4, []),
-        ([100.0, 103.0, 98.0, 101.1], 800, 4, [f"3 of 4 {RATES} by up to 3.0% (line 20); one of them is wrong"]),
-        ([100.0, 103.0, 95.0], 800, 4, [f"2 of 3 {RATES} by up to 5.0% (line 30); one of them is wrong"]),
-        ([100.0, 103.0, 103.0], 800, 4, [f"2 of 3 {RATES} by up to 3.0% (line 20); one of them is wrong"]),
-        ([None, 103.0, 0.0], 800, 4, [f"1 of 1 {RATES} by up to 3.0% (line 20); one of them is wrong"]),
-        ([200.0], 0, 4, []),
-        ([200.0], 800, None, []),
-        ([200.0], 800, 0, []),
+        ([100.0, 100.9, 99.1], {}, []),
+        ([100.0, 103.0, 98.0, 101.1], {}, [f"3 of 4 {RATES} 3.0% (step 2); one of them is wrong"]),
+        ([100.0, 103.0, 95.0], {}, [f"2 of 3 {RATES} 5.0% (step 3); one of them is wrong"]),
+        ([100.0, 103.0, 103.0], {}, [f"2 of 3 {RATES} 3.0% (step 2); one of them is wrong"]),
+        ([None, 103.0, 0.0], {}, [f"1 of 1 {RATES} 3.0% (step 2); one of them is wrong"]),
+        ([200.0], {"batch": None}, []),
+        ([200.0], {"length": None}, []),
+        ([200.0], {"devices": None}, []),
     ],
 )
-def test_rates_against_the_other_values(rates, tokens, devices, warnings):
-    records = [record(step, native={} if rate is None else {"rate": rate}) for step, rate in enumerate(rates, 1)]
-    assert remarks.check_rates([*records, record(9, seconds=None, native={"rate": 5.0})], "rate", tokens, devices) == (
-        warnings
-    )
+def test_rates_against_the_other_values(rates, sizes, warnings):
+    assert rated(rates, **sizes) == warnings
+    assert remarks.check_rates({"native_metrics": {}}, None, TrainingConfig()) == []
 
 
 @pytest.mark.parametrize(("share", "tells"), [(1.0099, False), (1.0101, True), (0.9901, False), (0.9899, True)])
 def test_a_share_that_disagrees(share, tells):
-    words = (
-        "1 of 2 who with batch × sequence length / time / GPUs (values) by up to 1.0% (line 7); one of them is wrong"
-    )
-    assert remarks.disagreement([(1.0, 3), (share, 7)], "who", "values") == ([words] if tells else [])
+    words = f"1 of 2 {RATES} 1.0% (step 2); one of them is wrong"
+    assert rated([100.0, 100 * share]) == ([words] if tells else [])

@@ -243,8 +243,8 @@ def test_a_whole_run():
         unknown={"num_gpus": "a", "energy": "energy unknown"},
     )  # fmt: skip
     rates = (
-        "1 of 3 records print a token rate (tokens_per_second_per_gpu) that disagrees with batch × sequence length / "
-        "time / GPUs (128 tokens / 4) by up to 25.0% (line 30); one of them is wrong"
+        "1 of 3 records print tokens/s/GPU that disagree with batch × sequence length / time / GPUs (8 × 16 / 4) by up "
+        "to 25.0% (step 3); one of them is wrong"
     )
     assert builder.run({}) == Run(
         status="complete",

@@ -197,7 +197,7 @@ CONFIG = "[2026-03-04 10:00:00,000] [INFO] [config.py:1001:print]   "
         ("dist_world_size=16 x", {"num_gpus": (16, 3)}),
         ("nnodes=2, num_local_procs=3, node_rank=0", {"num_gpus": (6, 1)}),
         ("DeepSpeed info: version=0.14.5+x, git", {"deepspeed_version": ("0.14.5+x", 3)}),
-        ("OVERFLOW! Rank 0 Skipping step.", {"precision": ("fp16", 1)}),
+        ("OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 2, reducing to 1", {"precision": ("fp16", 1)}),
         (" " * 10_000 + "dist_world_size=16 x", {}),
         (" " * (10_000 - 18) + "dist_world_size=16 x", {"num_gpus": (16, 3)}),
     ],

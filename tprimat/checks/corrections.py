@@ -56,16 +56,17 @@ _Correction = tuple[int, str]
 """A rank, the best supported first, and the correction with its support."""
 
 
-def tokens_per_step(run: Run, factor: float) -> tuple[str, ...]:
-    """Return the corrections that multiply the tokens of a step, or the rate, by a factor, the best supported first.
+def tokens_per_step(run: Run, factor: float, unit: str = "tokens/s") -> tuple[str, ...]:
+    """Return the corrections that multiply the work of a step, or the rate, by a factor, the best supported first.
 
     Args:
         run: the run whose printed rate and declared work disagree.
-        factor: tokens per step that the rate and the times need, over the declared ones.
+        factor: work per step that the rate and the times need, over the declared one.
+        unit: of the rate, tokens/s or samples/s; samples don't depend on the sequence length.
     """
     length, batch = run.training_config.sequence_length, run.training_config.global_batch_size
-    corrections = [*_gpu_counts(run, factor), *_units(run, factor)]
-    for other in SEQUENCE_LENGTHS:
+    corrections = [*left_out(run, factor), *_gpu_counts(run, factor), *_units(run, factor)]
+    for other in SEQUENCE_LENGTHS if unit == "tokens/s" else ():
         if length and _fits(other / length, factor):
             text = f"sequence length {other} instead of {length}"
             corrections.append(_of_configuration(run, text, 2, sequence_length=other))
@@ -76,6 +77,17 @@ def tokens_per_step(run: Run, factor: float) -> tuple[str, ...]:
             text = f"global batch {other} instead of {batch}, or {accumulation} the gradient accumulation"
             corrections.append(_of_configuration(run, text, 3, global_batch_size=other))
     return tuple(text for _, text in sorted(corrections, key=lambda each: each[0]))
+
+
+def left_out(run: Run, factor: float, tolerance: float = EXACT) -> Iterator[_Correction]:
+    """Yield which known part of the batch is missing in it, or in the rate: it is exactly the factor."""
+    spread, place = run.parallelism_config, "batch" if factor > 1 else "printed rate"
+    for size, name in (
+        (spread.gradient_accumulation_steps, "one of the two counts micro-batches: gradient accumulation of"),
+        (spread.data_parallel_size, "data-parallel size"),
+    ):
+        if size and size > 1 and math.isclose(max(factor, 1 / factor), size, rel_tol=tolerance):
+            yield 0, f"{name} {size} is not in the {place}"
 
 
 def above_peak(run: Run, share: float) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import msgspec
 
 from tprimat import units
 from tprimat.analysis import conventions, flops, records
+from tprimat.analysis.efficiency.subject import HIGH_MFU, Options, Subject, Value
 from tprimat.analysis.summary import Summary
 from tprimat.catalog import gpus, models
 from tprimat.catalog.gpus import Gpu
@@ -23,6 +24,11 @@ SAME = 0.01
 NEAR = 0.05
 """How far the printed rate may lie from the one that batch, sequence and time give: up to 1 % is
 rounding and windows, up to 5 % another window, beyond is another quantity."""
+
+LEAST_RECORDS = 3
+AVERAGED = 1000
+"""Records after the first from which a factor is the same at every one; sequences of a record from which padding is,
+too: it varies with the lengths of texts, whose mean over 128 sequences lies within some 5 %, over 1,000 within 1 %."""
 
 POWER_MARGIN = 1.1
 POWER_SECONDS = 10.0
@@ -63,6 +69,11 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
         *(Finding("warning", CONTRADICTION, text) for text in run.warnings if _TWICE.search(text)),
     )
     return tuple(each for each in results if each is not None)
+
+
+def mfu_doubt(results: Sequence[Finding]) -> str | None:
+    """Return why no MFU is shown: batch, sequence length, shape or time, of which it is made, are contradicted."""
+    return next((each.text for each in results if each.rule == CONTRADICTION), None)
 
 
 def printed_tokens_per_second(run: Run) -> float | None:
@@ -116,7 +127,10 @@ def _own_flops(run: Run) -> Finding | None:
     )
     mistake = (f"it counts {match.name}",) if match and match.is_mistake else ()
     causes = corrections.flops_per_step(shape, length, per_token * length)
-    return Finding("warning", CONTRADICTION, text, (*mistake, *causes))
+    left_out = [cause for _, cause in corrections.left_out(run, per_token / usual, SAME)]
+    is_refused = left_out and not packed and _constant_over(run, "tflops_per_gpu")
+    kind: tuple[Severity, str] = ("error", "own-rate") if is_refused else ("warning", CONTRADICTION)
+    return Finding(*kind, text, (*mistake, *left_out, *causes))
 
 
 def _possible(run: Run) -> tuple[Gpu, ...]:
@@ -182,6 +196,9 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
             f"measured on {title}"
         )
         yield Finding("warning", "above-sustained", f"{text} ({best:,.0f} TFLOP/s)")
+    elif (share := Subject([run], Value(summary.performance.tokens_per_second_per_gpu), Options()).mfu or 0) > HIGH_MFU:
+        text = f"MFU of {share:.0f}%: hardly any training is above {HIGH_MFU:.0f}%; check batch, sequence length, times"
+        yield Finding("warning", "high-mfu", text)
 
 
 def _ceiling(gpu: Gpu, precision: str | None) -> float:
@@ -267,10 +284,10 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     """Compare the printed rate with batch × sequence / step time, over every window that it may be of."""
     batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
     printed, work = printed_tokens_per_second(run), run.tokens_per_step
-    unit, figure, of, explain = "tokens/s", ",.0f", "batch × sequence length / step time", corrections.tokens_per_step
+    unit, figure, of = "tokens/s", ",.0f", "batch × sequence length / step time"
     if printed is None or work is None:
         printed, work = _printed(run, "samples_per_second"), batch
-        unit, figure, of, explain = "samples/s", ".4g", "batch / step time", lambda run, factor: ()
+        unit, figure, of = "samples/s", ".4g", "batch / step time"
     if printed is None or work is None:
         return None
     times = [time for time in run.step_times if time is not None]
@@ -286,7 +303,7 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     closest = min(factors, key=lambda name: abs(factors[name] - 1))
     if abs(factors[closest] - 1) > NEAR:
         # Which window the printed rate is of isn't known; one under which it has an explanation is likelier.
-        closest = next((name for name in factors if explain(run, factors[name])), closest)
+        closest = next((name for name in factors if corrections.tokens_per_step(run, factors[name], unit)), closest)
     factor, shown = factors[closest], f"{printed:{figure}} {unit}"
     if abs(factor - 1) <= SAME:
         return None
@@ -294,12 +311,32 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
         return Finding("warning", "own-rate", f"{shown} reported, {factor - 1:+.1%} from {of} (of {closest})")
     declared = f"{batch:,} × {length:,} tokens" if unit == "tokens/s" else f"{batch:,} samples"
     text = f"it reports {shown}, but {declared} in {windows[closest]:.4g} s are {printed / factor:{figure}} {unit}"
+    text += f" ({factor:.3f}× less)" if factor > 1 else ""
+    causes = corrections.tokens_per_step(run, factor, unit)
+    if any(run.told(code) for code in STAMPS):
+        # Where the stamps are the clock, a rate of the printed times is too high, and that is told already.
+        return Finding("warning", "own-rate", text, causes)
+    records = _constant_over(run, *_RATES[unit]) if not run.training_config.packing else 0
     # Who counts no padding prints fewer tokens than are computed; samples may be of a clock without data wait.
-    # Where the stamps are the clock, a rate of the printed times is too high, and that is told already.
-    is_told = any(run.told(code) for code in STAMPS)
-    severity: Severity = "error" if factor > 1 and unit == "tokens/s" and not is_told else "warning"
-    text += f" ({factor:.3f}× less)" if factor > 1 else "; padding may not be counted" if unit == "tokens/s" else ""
-    return Finding(severity, "own-rate", text, explain(run, factor))
+    is_sure = unit == "tokens/s" and (factor > 1 or (batch or 0) * max(run.window_steps) < AVERAGED)
+    text += f", by the same factor at each of {records} records" if records else ""
+    if (records and (is_sure or causes)) or (is_sure and factor > 1):
+        return Finding("error", "own-rate", text, causes)
+    text += "; padding may not be counted" if factor < 1 and unit == "tokens/s" else ""
+    return Finding("warning", CONTRADICTION, text, causes)
+
+
+_RATES = {"tokens/s": ("tokens_per_second", "tokens_per_second_per_gpu"), "samples/s": ("samples_per_second",)}
+
+
+def _constant_over(run: Run, *names: str) -> int:
+    """Return after how many records a printed rate is the same work over their times; 0 if the work varies.
+
+    Padding varies by more than rounding does. The first record isn't counted: it holds initialization.
+    """
+    rates = next((each for name in names if isinstance(each := run.native_metrics.get(name), tuple)), ())
+    work = [rate * time for rate, time in zip(rates[1:], run.step_times[1:], strict=False) if rate and time]
+    return len(work) if len(work) >= LEAST_RECORDS and max(work) <= (1 + SAME) * min(work) else 0
 
 
 def _own_time(run: Run) -> Finding | None:

@@ -36,7 +36,7 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 def own_value(setting: Setting, run: Run) -> str | None:
     """Return the value of a setting's own fields as text, without its parts; None if unknown."""
-    return VALUES[setting.value](run) if setting.value else text_of(value_of(run, setting.field))
+    return VALUES[setting.value](run) if setting.value else text_of(setting.of(run))
 
 
 def read(setting: Setting, run: Run) -> str | None:

@@ -24,14 +24,15 @@ from tprimat.settings.rows import LEDGER, NOT_CONFIGURED
 from tprimat.text import counted, join_names, plain
 
 CODES = (
-    "contradiction", "loss-not-finite", "time-in-doubt", "incomplete", "precision-unknown", "throttled", "shared",
-    "disturbed", "device-errors", "slow-device", "precision-differs", "unlike-blocks", "settings-differ",
-    "at-power-cap", "compile-time", "overridden", "precision-source", "model-source", "gpu-source", "timer-differs",
-    "clock-differs", "tuning-differs", "bf16-emulated", "speed-changed", "slow-start", "unlike-sessions", "steps-cut",
+    *("contradiction", "high-mfu", "above-sustained"),
+    "loss-not-finite", "time-in-doubt", "incomplete", "precision-unknown", "throttled", "shared", "disturbed",
+    "device-errors", "slow-device", "precision-differs", "unlike-blocks", "settings-differ", "at-power-cap",
+    "compile-time", "overridden", "precision-source", "model-source", "gpu-source", "timer-differs", "clock-differs",
+    "tuning-differs", "bf16-emulated", "speed-changed", "slow-start", "unlike-sessions", "steps-cut",
     "order-of-runs", "unlike-variables", "unlike-runs", "few-runs", "batch-differs", "no-steady-state", "drift",
     "outlier", "configuration-differs", "not-reported", "training-differs", "synthetic-data", "tuning",
 )  # fmt: skip
-"""Codes of caveats, by their effect on the decision."""
+"""Codes of caveats, by their effect on the decision. The first three are rules of findings, too."""
 
 TIME_NOTES = ("steps-beyond-run", "blocks-too-slow", "read-otherwise", "early-block-ends", "steps-outside-blocks")
 """Codes of notes on how a log's time was read."""
@@ -74,6 +75,7 @@ OUTLIER_SHARE, HELD_SHARE = 0.01, 0.1
 that other programs may hold before a run: less is a desktop's, or the system's where the memory is shared."""
 
 OF_ONE = (
+    *CODES[:3],
     *("loss-not-finite", "throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap"),
     *("bf16-emulated", "unlike-variables", "overridden", "unlike-sessions", "unlike-runs", "time-in-doubt"),
 )
@@ -87,8 +89,11 @@ def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Cav
     the systems, never on which of them is the baseline.
     """
     found: dict[str, Caveat] = {}
-    if texts := [f"{system.name}: {each.text}" for system in systems for each in contradictions(system)]:
-        found["contradiction"] = Caveat("contradiction", "warning", "; ".join(texts))
+    for code in CODES[:3]:
+        if texts := [
+            f"{system.name}: {each.text}" for system in systems for each in system.findings if each.rule == code
+        ]:
+            found[code] = Caveat(code, "warning", "; ".join(texts))
     every = (*_of_settings(systems, pairs), *_of_events(systems), *_of_runs(systems), *_of_training(systems, pairs))
     for caveat in every:
         found.setdefault(caveat.code, caveat)

@@ -12,6 +12,7 @@ from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Efficiency
 from tprimat.analysis.intervals import Bounds
 from tprimat.catalog import gpus, prices
+from tprimat.checks.physics import mfu_doubt
 from tprimat.compare.result import Comparison, Pair, RunResult, SystemResult
 from tprimat.compare.systems import device_name
 from tprimat.errors import UsageError
@@ -164,7 +165,8 @@ def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficien
     """Return the efficiency of a system; nothing for one without values or that is excluded."""
     if system.exclusion is not None or not system.valid_runs:
         return ()
-    options = dataclasses.replace(comparison.options, price=comparison.prices.get(system.name))
+    doubt, price = mfu_doubt(system.findings), comparison.prices.get(system.name)
+    options = dataclasses.replace(comparison.options, price=price, doubt=doubt)
     results = system.valid_runs
     runs, summaries = [each.run for each in results], [each.summary for each in results]
     return (efficiency.of_runs(runs, summaries, options, [each.rate for each in results if each.per_sample]),)

@@ -73,7 +73,7 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
         return dataclasses.replace(machine, unusable_gpu="; ".join(problems) if is_found else None)
     warnings += _device_warnings(devices)
     info = msgspec.structs.replace(devices[0].info, device_count=len(devices))
-    return _machine(host, PLATFORMS[stack], info, warnings, torch_build.versions(torch, stack), devices)
+    return _machine(host, PLATFORMS[stack], info, warnings, torch_build.versions(torch, stack, host), devices)
 
 
 def states(host: Host) -> tuple[GpuState, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tprimat.catalog import gpus
 from tprimat.errors import INSTALL
 from tprimat.machine.gpu import Device
-from tprimat.machine.host import available_bytes
+from tprimat.machine.host import Host, available_bytes
 from tprimat.results.run import GpuInfo, Platform, SoftwareStack
 from tprimat.units import GB, round_figure
 
@@ -95,11 +96,19 @@ def without_kernels(torch: Any, properties: Sequence[Any]) -> str | None:
     return None
 
 
-def versions(torch: Any, stack: str) -> dict[str, str]:
-    """Return the versions of torch's libraries: cuDNN and NCCL, or MIOpen and RCCL, which have the same names there."""
+def versions(torch: Any, stack: str, host: Host) -> dict[str, str]:
+    """Return the versions of torch's libraries: cuDNN and NCCL, or MIOpen and RCCL, which have the same names there.
+
+    ROCm's hipBLASLt and AOTriton have theirs in the names of their files: libhipblaslt.so.1.0.60402.
+    """
     libraries = {"torch": str(torch.__version__)}
     if stack == "rocm":
         libraries["hip"] = str(torch.version.hip)
+        folders = (host.path(host.environ.get("ROCM_PATH", "/opt/rocm")), *map(Path, getattr(torch, "__path__", ())))
+        for name in ("hipblaslt", "aotriton"):
+            files = [file.name for folder in folders for file in folder.glob(f"lib/lib{name}*.so.*")]
+            if files:
+                libraries[name] = max(files, key=len).partition(".so.")[2]
     # Builds lack one or the other, and raise different errors.
     with contextlib.suppress(AttributeError, ImportError, RuntimeError):
         if number := torch.backends.cudnn.version():

@@ -92,6 +92,38 @@ ROWS = {
         "{count} steps are in no block of the log, and at the speed of the others they would take longer than the run: "
         "its speed is unknown",
     ),
+    "parts-exceed-wall-time": NoteRow(
+        "decisive",
+        "its parts add up to {seconds:,.1f} s, but its wall time is {whole:,.1f} s: the reader is at fault",
+        "report it with the log",
+    ),
+    "steps-exceed-training": NoteRow(
+        "warning",
+        "its steps take {seconds:,.1f} s by their times, but their training {whole:,.1f} s: the reader is at fault, or "
+        "times or stamps in the log are of something else",
+        "report it with the log",
+    ),
+    "memory-nearly-full": NoteRow(
+        "warning",
+        "GPU memory is {value:.0f}% full: with so little room the allocator may have to free and retry, which is slow",
+        "try a smaller micro-batch",
+    ),
+    "allocation-retries": NoteRow(
+        "warning",
+        "the allocator had to free GPU memory and retry ({value} at line {line}): the steps with it are slower",
+        "try a smaller micro-batch",
+    ),
+    "profiler-captures": NoteRow(
+        "warning", "a profiler captured steps (line {line}): these are slower", "measure without a profiler"
+    ),
+    "precision-changes": NoteRow(
+        "warning", "its precision doesn't hold for the whole run: from line {line} on it trains in {value} (healing)"
+    ),
+    "utilization-above-peak": NoteRow(
+        "warning",
+        "it prints a utilization of {percent:,.1f}%, which is impossible: its peak or its count of FLOPs is wrong, so "
+        "it isn't used",
+    ),
 }
 """Rows by code."""
 

@@ -40,7 +40,7 @@ class Reader(BlockReader):
     signs = (" Step ", " Epoch ", "• ", "- ")
     tells = (_OVER,)
     header = re.compile(r"= Step (\d{1,12})/(\d{1,12}) =+")
-    metric = re.compile(r"[•-] ([\w ./()-]{1,80}?): ((?:[-+\d.eE]{1,40}|nan|inf)s?)(?: \([\d.]+%\))?\s*$")
+    metric = re.compile(r"[•-] ([\w ./()-]{1,80}?): ((?:[-+\d.eE]{1,40}|nan|inf)[s%]?)(?: \([\d.]+%\))?\s*$")
     names: Mapping[str, str] = {
         _TOTAL: "seconds",
         "Loss": "loss",
@@ -50,6 +50,7 @@ class Reader(BlockReader):
         "Mean Generation Length": "response_length",
         _ONE_GPU: "tokens_per_second_per_gpu",
         "Total valid tokens": "tokens_per_step",
+        "Training Model Floating Point Utilization": "mfu_percent",
     }
     needs = (_TOTAL,)
     timing = timer(

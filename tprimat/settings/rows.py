@@ -30,6 +30,14 @@ SETTINGS = (
              within="device", optional=False, phrase="{}"),
     _machine("torch", "gpu_info.pytorch_version", within="device", optional=False, named=True),
     _machine("driver", "environment.versions.driver", within="device"),
+    _machine("NCCL", "environment.versions.nccl", within="device"),
+    _machine("RCCL", "environment.versions.rccl", within="device"),
+    _machine("Transformer Engine", "environment.versions.transformer_engine", within="device"),
+    _machine("megatron-core", "environment.versions.megatron-core", within="device"),
+    _machine("flash-attn", "environment.versions.flash-attn", within="device"),
+    _machine("Triton", "environment.versions.triton environment.versions.pytorch-triton-rocm", within="device"),
+    _machine("hipBLASLt", "environment.versions.hipblaslt", within="device"),
+    _machine("AOTriton", "environment.versions.aotriton", within="device"),
     Setting("", "gpu_info.device_name", called="gpu", identity=True, kind="name", log_flag="--gpu GPU",
             log_help="the GPU, such as H100 or MI300X"),
     Setting("GPUs", "training_config.num_gpus gpu_info.device_count", value="num_gpus", role="explains", identity=True,
@@ -251,7 +259,7 @@ HARMLESS = {
     "environment.memory_held_by_others_gb": "other programs on the GPU have a caveat of their own",
     "environment.emulated": "what ran on an emulated device is excluded",
     "environment.nodes": "how many there are is compared by GPUs and by scaling",
-    "environment.versions": "a row of the table lists those that differ; driver and torch have rows here",
+    "environment.versions": "a row of the table lists those that differ; what computes or communicates has a row here",
 }
 """Fields of a result that no row reads, with the reason."""
 

@@ -132,8 +132,9 @@ class State:
 def state_of(run: Run, alike: Sequence[tuple[str, Run]] = (), baseline: Sequence[Loaded] = ()) -> State:
     """Return the state of a training; `alike` are the runs of all its ranks' logs. It is compared with the baseline."""
     summary = summarize(run)
-    value = efficiency.of_runs([run], [summary], efficiency.Options()).values["mfu"].value
     findings = physics.findings(run, summary)
+    options = efficiency.Options(doubt=physics.mfu_doubt(findings))
+    value = efficiency.of_runs([run], [summary], options).values["mfu"].value
     implausible = next((each.text for each in findings if each.severity == "error"), None)
     doubts = tuple(each.text for each in findings if each.severity == "warning")
     state = State(run, summary, _recent(run), value, caveats=doubts, implausible=implausible)

@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from tprimat.analysis.efficiency import checklist, table
+from tprimat.analysis.efficiency.subject import HIGH_MFU as HIGH_MFU
 from tprimat.analysis.efficiency.subject import ROOM_ABOVE, Subject, highest_memory
 from tprimat.analysis.efficiency.subject import Options as Options
 from tprimat.analysis.efficiency.subject import Value as Value

@@ -16,6 +16,9 @@ from tprimat.results.telemetry import VALID_ENERGY
 ROOM_BELOW, ROOM_ABOVE = 0.50, 0.95
 """Shares of a card's memory: less leaves room for a larger micro-batch, more leaves none for the allocator."""
 
+HIGH_MFU = 75.0
+"""Percent that hardly any training exceeds: published runs in BF16 reach 40 to 60, attention kernels alone 75."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Value:
@@ -61,6 +64,7 @@ class Options:
         electricity: USD per kWh.
         pue: power usage effectiveness of the building: all of its energy over that of the computers.
         target_loss: training loss, nats/token, until which steps are counted.
+        doubt: why no MFU is shown, if so; from the checks, not from the user.
     """
 
     precision: str | None = None
@@ -71,6 +75,7 @@ class Options:
     electricity: float | None = None
     pue: float = 1.0
     target_loss: float | None = None
+    doubt: str | None = None
 
 
 class Subject:
@@ -150,10 +155,15 @@ class Subject:
 
     def share_of_peak(self, achieved: Value) -> Value:
         """Return achieved TFLOP/s in percent of the peak."""
-        peak, reason = self.peak
+        peak, reason = (None, f"no MFU, since {doubt}") if (doubt := self.options.doubt) else self.peak
         if achieved.value is None or peak is None:
             return Value(None, reason=achieved.reason if achieved.value is None else reason)
         return achieved.scaled(100 / peak, reason)
+
+    @property
+    def mfu(self) -> float | None:
+        """Percent of the peak with causal attention; None if it is unknown."""
+        return self.share_of_peak(self.tflops(causal=True)).value
 
     def memory(self, factor: float, *, free: bool = False) -> Value | None:
         """Return the highest memory, or what is free beside it, times a factor; None if one is unknown."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, TypeVar
 
 from tprimat.analysis import intervals
-from tprimat.analysis.efficiency.subject import ROOM_ABOVE, Subject, Value
+from tprimat.analysis.efficiency.subject import HIGH_MFU, ROOM_ABOVE, Subject, Value
 from tprimat.analysis.metrics import Metric
 from tprimat.catalog import models
 from tprimat.results.run import Run
@@ -140,11 +140,13 @@ def _mfu(subject: Subject) -> Value:
     gpu = subject.device.gpu
     # Some cards run faster than at the clock of their data sheet.
     boost = (gpu.boost if gpu else 1.0) * 100
-    if mfu.value is None or mfu.value <= boost:
+    if mfu.value is None or mfu.value <= HIGH_MFU:
         return mfu
-    if subject.precision == "fp32":
+    if subject.precision == "fp32" and mfu.value > boost:
         return Value(None, reason="above the FP32 peak: only possible in TF32 or BF16")
-    doubt = "above 100%: the peak or the speed is wrong"
+    doubt = f"above {HIGH_MFU:.0f}%, which hardly any training is: check batch, sequence length, step times and peak"
+    if mfu.value > boost:
+        doubt = "above 100%: the peak or the speed is wrong"
     return dataclasses.replace(mfu, reason=f"{mfu.reason}; {doubt}")
 
 

@@ -190,7 +190,9 @@ class EncDec(Loop[EncDecRequest]):
         reached = efficiency.of_runs([run], [summary], efficiency.Options()).values
         tflops, mfu = (reached[name].value if name in reached else None for name in ("model_tflops_per_gpu", "mfu"))
         if tflops is not None:
-            rows.append(("achieved", f"{tflops:.3g} TFLOP/s a {per}" + ("" if mfu is None else f", MFU {mfu:.1f} %")))
+            doubt = ", which is hardly possible" if (mfu or 0) > efficiency.HIGH_MFU else ""
+            share = "" if mfu is None else f", MFU {mfu:.1f} %{doubt}"
+            rows.append(("achieved", f"{tflops:.3g} TFLOP/s a {per}{share}"))
         if "delivered_gb_per_second" in native:
             delivered, read, written = (
                 units.UNKNOWN if name not in native else f"{units.size(native[name] * GB)}/s"

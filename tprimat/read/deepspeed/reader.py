@@ -54,6 +54,8 @@ _STATEMENTS = statements(
         # world_size is something else (setup.py).
         for name, field in names("deepspeed").items()
     ),
+    # Of a reward model in DeepSpeed-Chat: a sample is a chosen and a rejected answer.
+    ("chosen_last_scores", str, 1, r"\b(?P<pairs>chosen_last_scores) \("),
     (
         "Total Micro Batches",
         count,
@@ -202,6 +204,11 @@ class Reader(StepReader):
             setup.world_from_replicas(stated)
             state(stated, "only_data_parallel", True)
         _state_planned(stated)
+        if "pairs" in stated and "sequence_length" in stated:
+            del stated["sequence_length"]
+            run.unknown["sequence_length"] = (
+                "sequence length unknown: a sample is a pair of sequences, padded to the length that is stated"
+            )
         profile.state(stated)
         run.timed = [record for record in records if record.seconds is None and record.native.get("samples_per_second")]
         for record in run.timed:

@@ -53,7 +53,8 @@ _STATEMENTS = statements(
     ("dist_world", count, COMPUTED, r"\bdist_world_size=(?P<num_gpus>\d{1,7})\b"),
     ("num_local", _product, ECHOED, r"\b(?P<num_gpus>nnodes=\d{1,6}, num_local_procs=\d{1,4})\b"),
     ("DeepSpeed info", str, COMPUTED, r"DeepSpeed info: version=(?P<deepspeed_version>[\w.+-]{1,40})"),
-    ("OVERFLOW!", lambda _: "fp16", ECHOED, r"\b(?P<precision>OVERFLOW!) Rank \d+ Skipping step\."),
+    # BF16 has no dynamic loss scale.
+    ("Attempted loss scale", lambda _: "fp16", ECHOED, r"\b(?P<precision>Skipping step\. Attempted loss scale): \d"),
 )
 
 

@@ -17,7 +17,7 @@ from tprimat.read.megatron.training import MegatronTraining
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import Row, TimedRow
 from tprimat.read.parsing.records import afterwards
-from tprimat.read.parsing.remarks import RATE_AGREEMENT, Health, disagreement, is_finite, missing, spans, unread_labels
+from tprimat.read.parsing.remarks import RATE_AGREEMENT, Health, is_finite, missing, spans, unread_labels
 from tprimat.read.parsing.run_builder import RunBuilder, Series, SeriesAndDoubts, known_model, sizes_of, timer
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values
 from tprimat.results.fields import LARGEST_COUNT, FieldValues
@@ -125,7 +125,7 @@ class MegatronRun(RunBuilder):
         warnings = [*training.warnings, *training.many_restarts(), *training.conflicts, *doubts]
         seconds, windows = times.step_times(training, self.fields.count("logging_steps"), warnings)
         _warn_of_missing(table, seconds, windows, warnings)
-        _check_rates(table, seconds, sizes, warnings)
+        _suggest_length(table, seconds, sizes, warnings)
         native = {name: table.column(field) for name, field in _NATIVE.items() if table.present(field)}
         if used := native.get("memory_device_used_gb"):
             native["memory_device_used_gb"] = tuple(gib if gib is None else round(gib_to_gb(gib), 4) for gib in used)
@@ -270,23 +270,17 @@ def _warn_of_missing(
     warnings += missing(table.iterations, windows, "iteration", "no line for")
 
 
-def _check_rates(records: Table, seconds: Sequence[float | None], sizes: TrainingConfig, warnings: list[str]) -> None:
-    """Compare the log's own tokens/s/GPU with its other values."""
-    batch, sequence, world = sizes.global_batch_size, sizes.sequence_length, sizes.num_gpus
-    if not batch or not world:
+def _suggest_length(
+    records: Table, seconds: Sequence[float | None], sizes: TrainingConfig, warnings: list[str]
+) -> None:
+    """Say which length of a sequence, which isn't stated, the log's own tokens/s/GPU mean."""
+    batch, world = sizes.global_batch_size, sizes.num_gpus
+    rates = zip(records.column("tokens_rate"), seconds, strict=True)
+    products = sorted(rate * time for rate, time in rates if rate and time)
+    if not batch or not world or not products or sizes.sequence_length:
         return
-    # Tokens of a sequence that the log's own rate means.
-    lengths = [
-        (rate * time * world / batch, line)
-        for rate, time, line in zip(records.column("tokens_rate"), seconds, records.lines, strict=True)
-        if rate and time
-    ]
-    if sequence:
-        shares = [(length / sequence, line) for length, line in lengths]
-        warnings += disagreement(shares, "lines print tokens/s/GPU that disagree", f"{batch} × {sequence} / {world}")
-    elif lengths:
-        lengths.sort()
-        middle = lengths[len(lengths) // 2][0]
-        agree = lengths[-1][0] - lengths[0][0] <= 2 * RATE_AGREEMENT * middle
-        fit = f"suggest {middle:.0f} tokens (set it with --sequence-length)" if agree else "fit no single length"
-        warnings.append(f"the sequence length isn't stated; the logged tokens/s/GPU {fit}")
+    middle = products[len(products) // 2]
+    agree = products[-1] - products[0] <= 2 * RATE_AGREEMENT * middle
+    suggested = f"suggest {middle * world / batch:.0f} tokens (set it with --sequence-length)"
+    fit = suggested if agree else "fit no single length"
+    warnings.append(f"the sequence length isn't stated; the logged tokens/s/GPU {fit}")

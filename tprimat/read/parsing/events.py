@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import AnyStr, Literal, NamedTuple
 
+from tprimat.read.parsing import hints
 from tprimat.read.parsing.text import last_stamp
 
 Time = bool | Literal["elapsed"] | None
@@ -88,8 +89,9 @@ SIGNS = (
     "heckpoint", "alidat", "valuat", "eval_runtime", "eval metrics", "val time", "Starting job", "arguments --",
     "using world size", "initialize megatron", "Running training", "raining starts at", "raining from global",
     "finalization time", "val loss", "umping ", "model parameters",
+    *hints.SIGNS,
 )  # fmt: skip
-"""A line without any of these is no event."""
+"""A line without any of these is no event, nor one of hints.LINES."""
 
 RAW_SIGNS = tuple(sign.encode() for sign in SIGNS)
 

@@ -64,6 +64,7 @@ _VALUE = r"""['"]?([^\s'",;)\]}]{1,200})"""
 _OPTION = re.compile(rf"(--|['\"]|(?<![\w./-]))({'|'.join(_OPTIONS)})(['\"]?\s*[=:]\s*|\s+(?=[^-\s]))" + _VALUE)
 _SWITCH = re.compile(r"--(bf16|fp16|gradient_checkpointing)(?=\s*(?:--|$|\\))")
 _PROCESSES = re.compile(r"--(nproc[_-]per[_-]node|num_processes|num_gpus|nnodes|num_nodes)(?:=|\s+)(\d{1,7})\b")
+_SIZE = re.compile(r"--((?:[a-z]+[_-])*(?:batch|seq|length|gpus)(?:[_-][a-z]+)*)[= ]\d+")
 _NUM_PROCESSES = re.compile(r"^\s*Num processes: (\d{1,7})\b")
 NAMED = ("--n", "Num proc", *_OPTIONS)
 ECHOES = ("--n", "Num proc", *(f"--{name}" for name in _OPTIONS))
@@ -81,6 +82,8 @@ def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True)
         if sign == "--" or (between.strip() and bare and name not in _DASHED_ONLY):
             field, read = _OPTIONS[name]
             state(stated, field, read(value), text, line, ECHOED)
+    if unread := [each[0] for each in _SIZE.finditer(text) if each[1].replace("-", "_") not in _OPTIONS]:
+        state(stated, "unread_sizes", ", ".join(unread[:3]), text, line, ECHOED)
     if processes := {name.replace("-", "_"): int(value) for name, value in _PROCESSES.findall(text)}:
         nodes = processes.get("nnodes", processes.get("num_nodes", 1))
         per_node = processes.get("nproc_per_node", processes.get("num_gpus", 0))

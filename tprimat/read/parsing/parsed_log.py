@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import IO, Any, AnyStr, BinaryIO, Protocol
 
+from tprimat.read.parsing import invariants
 from tprimat.read.parsing.events import Moment
 from tprimat.read.parsing.text import LONGEST_LINE, Line
 from tprimat.read.parsing.values import LoggedValue
@@ -49,7 +50,7 @@ class ParsedLog:
 
     def run(self, given: Given | None = None) -> Run:
         """Return the training as a Run without source files; what the user gives replaces what the log states."""
-        return self.build(given or {})
+        return invariants.checked(self.build(given or {}))
 
 
 class Reader(Protocol):

@@ -7,10 +7,18 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tprimat.read.parsing.events import Events, told_by
+from tprimat.read.parsing import hints
+from tprimat.read.parsing.events import LONGEST_LINE, SIGNS, Events, is_told
 from tprimat.read.parsing.failures import FailureReasons, may_name_a_cause
 from tprimat.read.parsing.text import NO_YEAR, Stamp, first_stamp
-from tprimat.read.parsing.values import LoggedValue, LoggedValues, name_and_unit, number, summary_values
+from tprimat.read.parsing.values import (
+    LoggedValue,
+    LoggedValues,
+    name_and_unit,
+    number,
+    read_statements,
+    summary_values,
+)
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP, FieldValues
 from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
 
@@ -97,14 +105,15 @@ def _heard(text: str) -> tuple[Stamp | None, bool]:
     Cached, since a dozen readers ask for each line of a log that none of them knows yet.
     """
     stamp = first_stamp(text[:400])
-    return stamp, stamp is not None or told_by(text) != (None, None) or may_name_a_cause(text[:10_000])
+    return stamp, stamp is not None or is_told(text, SIGNS) or may_name_a_cause(text[:10_000])
 
 
 @dataclasses.dataclass
 class LogContext:
-    """What a stretch of a log says besides its records."""
+    """What a stretch of a log says besides its records: `stated` of the setup, `hinted` of hints.LINES."""
 
     stated: LoggedValues = dataclasses.field(default_factory=LoggedValues)
+    hinted: LoggedValues = dataclasses.field(default_factory=LoggedValues)
     marks: dict[str, int] = dataclasses.field(default_factory=dict)
     first_stamp: Stamp | None = None
     causes: FailureReasons = dataclasses.field(default_factory=FailureReasons)
@@ -122,6 +131,7 @@ class LogContext:
             self.events.feed(number, text)
             self.first_stamp = self.first_stamp or stamp
             self.causes.feed(number, text[:10_000])
+            read_statements(hints.LINES, text[:LONGEST_LINE], number, self.hinted)
 
     def starts_over(self, later: LogContext) -> bool:
         """Return whether the training failed, and what a later part begins is another attempt at the very same one."""
@@ -140,6 +150,7 @@ class LogContext:
     def absorb(self, later: LogContext) -> None:
         """Add a later part: the training went on, so what looked like an end was none."""
         self.stated.absorb(later.stated)
+        self.hinted.absorb(later.hinted)
         self.marks = later.marks | self.marks
         self.first_stamp = self.first_stamp or later.first_stamp
         self.events.absorb(later.events)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tprimat.notes import Note
+from tprimat.read.parsing import hints
 from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.values import LoggedValues
+from tprimat.results.fields import FieldValues
+from tprimat.results.run import TrainingConfig
 
 RATE_AGREEMENT = 0.01
 """Share by which a printed rate may differ from what the other values give."""
@@ -95,6 +99,13 @@ def _without_loss(steps: Sequence[Health], *, is_each: bool) -> list[int]:
     return silent if silent[-1] - known[-1] >= max(SEVERAL, 2 * longest) else []
 
 
+def hinted(found: LoggedValues) -> Iterator[Note]:
+    """Yield notes on what hints.LINES tell, versions aside."""
+    for name, code in hints.NOTES.items():
+        if said := found.get(name):
+            yield Note(code, {"line": said.line, "value": said.value})
+
+
 def missing(steps: Sequence[int], windows: Sequence[int], noun: str = "step", words: str = "no record of") -> list[str]:
     """Return warnings if a log begins late, and of the steps between two records that neither covers."""
     warnings = [f"log begins at {noun} {steps[0]}"] if steps and steps[0] > max(1, windows[0]) else []
@@ -159,23 +170,19 @@ def _varying_tokens(records: Sequence[Record]) -> list[str]:
     ]
 
 
-def check_rates(records: Iterable[Record], name: str, tokens: int, devices: int | None) -> list[str]:
-    """Return a warning if a printed rate per device isn't what the tokens of a step, time and devices give."""
-    if not tokens or not devices:
+def check_rates(series: FieldValues, name: str | None, sizes: TrainingConfig) -> list[str]:
+    """Return a warning if a printed rate per device isn't what batch, sequence length, time and devices give."""
+    rates, devices = series["native_metrics"].get(name), sizes.num_gpus
+    batch, length = sizes.global_batch_size, sizes.sequence_length
+    if rates is None or not batch or not length or not devices:
         return []
-    timed = [(record.native.get(name), record.seconds, record.line) for record in records]
-    shares = [(rate * seconds * devices / tokens, line) for rate, seconds, line in timed if rate and seconds]
-    words = f"records print a token rate ({name}) that disagrees", f"{tokens} tokens / {devices}"
-    return disagreement(shares, *words)
-
-
-def disagreement(shares: Sequence[tuple[float, int]], who: str, values: str) -> list[str]:
-    """Return a warning if printed rates, over what the other values give, aren't 1; each comes with its line."""
-    off = [(abs(share - 1), line) for share, line in shares if abs(share - 1) > RATE_AGREEMENT]
+    records = zip(rates, series["step_times"], series["steps"], strict=True)
+    shares = [(rate * time * devices / (batch * length), step) for rate, time, step in records if rate and time]
+    off = [(abs(share - 1), step) for share, step in shares if abs(share - 1) > RATE_AGREEMENT]
     if not off:
         return []
-    share, line = max(off, key=lambda pair: pair[0])
+    share, step = max(off, key=lambda pair: pair[0])
     return [
-        f"{len(off)} of {len(shares)} {who} with batch × sequence length / time / GPUs ({values}) by up to {share:.1%} "
-        f"(line {line}); one of them is wrong"
+        f"{len(off)} of {len(shares)} records print tokens/s/GPU that disagree with batch × sequence length / time / "
+        f"GPUs ({batch} × {length} / {devices}) by up to {share:.1%} (step {step}); one of them is wrong"
     ]

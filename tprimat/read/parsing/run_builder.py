@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, get_args
 
@@ -19,7 +20,7 @@ import msgspec
 from tprimat.analysis.records import LEAST_PLAIN, OTHER, RESOLUTION, longer
 from tprimat.catalog import gpus, models
 from tprimat.notes import Note
-from tprimat.read.parsing import placing, records, remarks, stamps, timeline
+from tprimat.read.parsing import hints, placing, records, remarks, stamps, timeline
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import Row, TimedRow
 from tprimat.read.parsing.records import LoggedTraining
@@ -57,6 +58,9 @@ COARSE = 0.1
 """s. The resolution of a finer clock is far below what steps vary by."""
 
 _SIZES = {"global_batch_size": "global batch size", "sequence_length": "sequence length", "num_gpus": "number of GPUs"}
+BY_STAMPS = "no printed step times, so the speed is that between time stamps"
+"""How the reason begins why there are no step times, where the timeline has the time of steps."""
+
 _SHAPE_COUNTS = (
     "num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "head_dim", "ffn_hidden_size",
     "vocab_size", "num_experts", "experts_per_token", "num_parameters", "trainable_parameters",
@@ -146,7 +150,7 @@ class RunBuilder:
 
     def run(self, given: Given) -> Run:
         """Return the Run; values that the user has `given`, by field, take precedence over the source's."""
-        stated, errors = self.stated, []
+        stated, around, errors = self.stated, self.training.around, []
         if (named := stated.word("device_name")) and gpus.is_error(named):
             errors.append(f"in the place of the GPU's name the source has an error text: {redacted_start(named, 120)}")
             del stated["device_name"]
@@ -154,6 +158,7 @@ class RunBuilder:
         shape = self.shape or shape_of(stated)
         model, scale, doubts = self.model(shape, given)
         series, warnings = self.series(sizes, [*self.left_out, *doubts])
+        warnings += remarks.check_rates(series, self.rate, sizes)
         known = {**sizes.known(), **spread.known(), "tokens_per_step": stated.count("tokens_per_step")}
         warnings += [*errors, *contradictions(known), *self.unknowns(sizes, series)]
         # A range instead of a count makes the size unknown, and one that the user gives contradicts it.
@@ -169,8 +174,8 @@ class RunBuilder:
         if code == stamps.OWN_CLOCK:
             series["step_times"] = tuple(time and round(time * share, 9) for time in series["step_times"])
             timing = msgspec.structs.replace(timing, kind="stamps", clock="the time stamps of the log")
-        times = timeline.of(rows, self.training.around.events, self.training.again)
-        if times and (changed := timeline.clock_change(rows, self.training.around.events)):
+        times = timeline.of(rows, around.events, self.training.again)
+        if times and (changed := timeline.clock_change(rows, around.events)):
             times = ()
             warnings.append(changed)
         if any(max(abs(entry.start), entry.duration) > LONGEST_STEP for entry in times):
@@ -178,6 +183,8 @@ class RunBuilder:
             times = ()
         if cost := timeline.lost(times):
             warnings.insert(0, cost)
+        if any(entry.steps for entry in times):
+            warnings = [re.sub("^no step times:", f"{BY_STAMPS}:", text) for text in warnings]
         coarse = min((each for _, clock, each in rows if clock is not None), default=0.0)
         coarse = coarse if timing.kind != "timer" and coarse >= COARSE else 0.0
         held, holds = self.held(series, impossible, coarse)
@@ -188,6 +195,8 @@ class RunBuilder:
             **({OTHER: tuple(held.get(place) for place in range(len(series["steps"])))} if held else {}),
         }
         stack = stated.word("software_stack")
+        hinted = around.hinted
+        versions = {name: hinted[each].value for name, each in hints.VERSIONS.items() if each in hinted} | self.versions
         return Run(
             status=outcome.status,
             status_reason=outcome.reason,
@@ -203,6 +212,7 @@ class RunBuilder:
                 *remarks.diverged(self.health(series), prints_each_loss=self.prints_each_loss),
                 *([Note(code, {"share": share})] if code else ()),
                 *holds,
+                *remarks.hinted(hinted),
             ),
             source=Source(kind="log", dialect=self.log_format),
             gpu_info=GpuInfo(
@@ -213,7 +223,7 @@ class RunBuilder:
                 pytorch_version=stated.word("pytorch_version"),
                 **self.gpu,
             ),
-            environment=Environment(versions=dict(self.versions), hostname=stated.word("hostname")),
+            environment=Environment(versions=versions, hostname=stated.word("hostname")),
             model_config=shape,
             training_config=sizes,
             parallelism_config=spread,
@@ -247,9 +257,6 @@ class RunBuilder:
         if self.shift and found:
             warnings.append("step numbers shifted by one: the source counts from 0")
         warnings += doubts
-        if self.rate:
-            tokens = (sizes.global_batch_size or 0) * (sizes.sequence_length or 0)
-            warnings += remarks.check_rates(found, self.rate, tokens, sizes.num_gpus)
         series = records.series(found, shift=self.shift)
         if not self.lines:
             series["lines"] = (None,) * len(found)
@@ -274,7 +281,9 @@ class RunBuilder:
         if words := [words for name, words in _SIZES.items() if name in without and name not in self.unknown]:
             *others, last = words
             names, it = (f"{', '.join(others)} and {last}", "them") if others else (last, "it")
-            warnings.append(f"{names} unknown: the source doesn't state {it}")
+            # --per_device_generation_batch_size 2 states a size, though not which one.
+            other = f" in a form that is read ({unread})" if (unread := self.stated.word("unread_sizes")) else ""
+            warnings.append(f"{names} unknown: the source doesn't state {it}{other}")
         if not self.stated.word("device_name"):
             warnings.append("the source doesn't state the GPU's name")
         return warnings + [why for name, why in self.unknown.items() if name not in (*_SIZES, "step_times")]

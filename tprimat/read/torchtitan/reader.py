@@ -24,14 +24,14 @@ import statistics
 from collections.abc import Iterable, Mapping
 
 from tprimat.read.megatron import times as megatron_times
-from tprimat.read.parsing import records, remarks
+from tprimat.read.parsing import hints, records, remarks
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import TimedRow
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder, Series, SeriesAndDoubts, known_model, sizes_of, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
-from tprimat.read.parsing.values import LoggedValues, number, state, summary_values
+from tprimat.read.parsing.values import LoggedValues, number, read_statements, state, summary_values
 from tprimat.read.torchtitan import setup
 from tprimat.results.run import ParallelismConfig, TrainingConfig
 
@@ -203,6 +203,7 @@ class Reader(StepReader):
             unknown = _UNKNOWN.get(label)
             if value is not None and (unknown is None or not -math.inf < value <= unknown):
                 record.put(_NAMES[label], value)
+        read_statements(hints.LINES, line.text, line.number, self.sorter.pending.hinted)
         if world := re.search(r"\[rank-\d{1,6}/(\d{1,6})\]", before):
             state(self.stated, "num_gpus", int(world[1]), world[0], line.number)
         labels = (label.lower() for label in _UNREAD.findall(line.text, anchor.end()))
