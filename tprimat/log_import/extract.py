@@ -154,7 +154,7 @@ class ImportedRun:
         notes: what the reader did.
         lines: where the log states a field.
         structured: whether the source is machine-readable.
-        resumed, began: those of a ParsedLog.
+        resumed, began, dated: those of a ParsedLog.
     """
 
     title: str
@@ -164,6 +164,7 @@ class ImportedRun:
     structured: bool = False
     resumed: int | None = None
     began: Moment | None = None
+    dated: Moment | None = None
 
 
 def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
@@ -242,7 +243,7 @@ def imported(
     run = completed(_checked(with_system(run, Path(logs[0].path)), given, logs[0].name), given)
     # Parsed with its secrets, so that no figure is lost; kept without them.
     run, notes = readable(without_secrets((_with_directory_model(run, logs[0].path), parsed.notes)))
-    return ImportedRun(title, run, notes, lines, structured, parsed.resumed, parsed.began)
+    return ImportedRun(title, run, notes, lines, structured, parsed.resumed, parsed.began, parsed.dated)
 
 
 def _with_directory_model(run: Run, path: str) -> Run:
