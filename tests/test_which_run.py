@@ -42,10 +42,10 @@ def megatron(times, begin=BEGIN, zone="", losses=None) -> str:
         now += datetime.timedelta(seconds=seconds)
         loss = losses[step - 1] if losses else 9 - step / 100
         lines.append(
-            f" [{now:%Y-%m-%d %H:%M:%S}{zone}] iteration {step:8d}/{len(times):8d} | consumed samples: {step * 64:12d} | "
-            f"elapsed time per iteration (ms): {seconds * 1e3:.1f} | learning rate: 1.0E-04 | global batch size:    64 | "
-            f"lm loss: {loss:.6E} | grad norm: 1.000 | number of skipped iterations:   0 | "
-            "number of nan iterations:   0 |\n"
+            f" [{now:%Y-%m-%d %H:%M:%S}{zone}] iteration {step:8d}/{len(times):8d} | "
+            f"consumed samples: {step * 64:12d} | elapsed time per iteration (ms): {seconds * 1e3:.1f} | "
+            f"learning rate: 1.0E-04 | global batch size:    64 | lm loss: {loss:.6E} | grad norm: 1.000 | "
+            "number of skipped iterations:   0 | number of nan iterations:   0 |\n"
         )
     return "".join(lines)
 
@@ -158,3 +158,118 @@ class TestProcesses:
         later = BEGIN + datetime.timedelta(seconds=apart)
         (tmp_path / "b.log").write_text(megatron([time * 1.0001 for time in times], later))
         assert len(loaded(tmp_path)[0]) == runs
+
+
+BLOCK = "iter 0: loss 4.4000, time 40000.00ms\niter 10: loss {0}, time {1}.00ms\niter 20: loss 3.2, time {1}.00ms\n"
+
+
+class TestTrainingsOfOneText:
+    @pytest.mark.parametrize(
+        ("above", "below", "labels"),
+        [
+            ("bf16\n", "fp8\n", ("bf16", "fp8")),
+            ("=== bf16 ===\n\n", "\n=== fp8 ===\n\n", ("bf16", "fp8")),
+            ("# Runs\n\n## H100\n\n```\n", "```\n\n## MI300X\n\n```text\n", ("H100", "MI300X")),
+            ("## H100\nIt takes a while.\n```\n", "```\n## MI300X\nThis one is slower.\n```\n", ("H100", "MI300X")),
+            ("**batch_size=8:**\n", "\n**batch_size=16:**\n", ("batch_size=8", "batch_size=16")),
+            (
+                "$ python train.py --compile\n",
+                "\n$ python train.py\n",
+                ("python train.py --compile", "python train.py"),
+            ),
+            # Not all have one, or all the same, or they are lines of a log.
+            ("", "fp8\n", (None, None)),
+            ("Output:\n", "Output:\n", (None, None)),
+            ("loading\ndata 1\n", "loading\ndata 2\n", (None, None)),
+            ("Training time: 120.53s\n", "Training time: 130.50s\n", (None, None)),
+            ("2026-03-01 12:00:00 begins\n", "2026-03-02 12:00:00 begins\n", (None, None)),
+            ("x" * 80 + "\n", "y" * 80 + "\n", ("x" * 80, "y" * 80)),
+            ("x" * 81 + "\n", "y" * 81 + "\n", (None, None)),
+        ],
+    )
+    def test_i1_headings(self, above, below, labels, tmp_path):
+        text = tmp_path / "page.md"
+        text.write_text(f"{above}{BLOCK.format(3.4, 50)}{below}{BLOCK.format(3.5, 80)}")
+        runs, _ = loaded(text)
+        assert tuple(run.label for run in runs) == labels
+
+    def test_i1_one_training_needs_no_name(self, tmp_path):
+        (tmp_path / "one.log").write_text(f"bf16\n{BLOCK.format(3.4, 50)}")
+        assert loaded(tmp_path)[0][0].label is None
+
+    @pytest.mark.parametrize(
+        ("words", "times", "labels"),
+        [
+            (("two.log#1", "two.log#2"), [0.05, 0.08], ["two.log#1", "two.log#2"]),
+            (("slow=two.log#2", "two.log#1"), [0.08, 0.05], ["slow", "two.log#1"]),
+            (("headed.log#FP8", "x=headed.log#1"), [0.08, 0.05], ["fp8", "x"]),
+            (("odd#1.log",), [0.05, 0.08], [None, None]),
+            (("odd#1.log#2",), [0.08], ["odd#1.log#2"]),
+        ],
+    )
+    def test_i1_one_training_of_a_text_is_selected(self, words, times, labels, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        blocks = BLOCK.format(3.4, 50), BLOCK.format(3.5, 80)
+        for name in ("two.log", "odd#1.log"):
+            Path(name).write_text("".join(blocks))
+        Path("headed.log").write_text(f"bf16\n{blocks[0]}fp8\n{blocks[1]}")
+        runs, _ = loaded(*words)
+        assert [run.step_times[1] for run in runs] == times
+        assert [run.label for run in runs] == labels
+
+    @pytest.mark.parametrize(("word", "there"), [("two.log#3", "two.log#1, two.log#2"), ("one.log#2", "one.log#1")])
+    def test_i1_a_training_that_is_not_there(self, word, there, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        Path("one.log").write_text(BLOCK.format(3.4, 50))
+        Path("two.log").write_text(BLOCK.format(3.4, 50) + BLOCK.format(3.5, 80))
+        (error,) = load.load([word]).errors
+        assert (error.problem, error.hint) == (f"{word}: no such training in it", f"there are {there}")
+
+    def test_i1_two_headings_are_compared(self, case, tmp_path, capsys):
+        words = ["--model-name", "llama3.1_8B", "--num-gpus", "8", "--sequence-length", "2048"]
+        path = case("a_03_two_trainings_one_paste.log")
+        assert cli.run("compare", [str(path), *words, "--results-dir", str(tmp_path)]) == 0
+        assert "fp8 is 48% faster per GPU than bf16" in capsys.readouterr().out
+
+
+class TestWhatCannotBeLoaded:
+    @pytest.fixture
+    def results(self, tmp_path):
+        """A directory with results: a whole one, and those that can't be loaded."""
+        (tmp_path / "log").mkdir()
+        (tmp_path / "log" / "a.log").write_text(megatron(varied()))
+        folder = tmp_path / "results"
+        assert cli.run("read", [str(tmp_path / "log"), "--output-dir", str(folder)]) == 0
+        (whole,) = folder.glob("*.json")
+        (folder / "wrong.json").write_text(whole.read_text().replace('"max_steps": 40', '"max_steps": "forty"'))
+        (folder / "old.json").write_text('{"performance_metrics": {}, "model": "llama"}')
+        (folder / "other.json").write_text('{"settings": {}}')
+        return folder
+
+    NAMED = ("wrong.json: this result can't be loaded: ", "old.json: this result can't be loaded: no step times")
+
+    def test_i7_it_is_named_beside_others(self, results, capsys, tmp_path):
+        cli.run("compare", [str(results), "--results-dir", str(tmp_path / "out")])
+        said = capsys.readouterr().err
+        assert all(f"warning: skipped: {each}" in said for each in self.NAMED)
+        assert "other.json" not in said
+
+    @pytest.mark.parametrize("place", [0, 1])
+    def test_i7_it_is_named_alone(self, results, place, capsys, tmp_path):
+        alone = tmp_path / "alone"
+        alone.mkdir()
+        shutil.copy(results / self.NAMED[place].partition(":")[0], alone)
+        assert cli.run("compare", [str(alone), "--results-dir", str(tmp_path / "out")]) == 2
+        said = capsys.readouterr().err
+        assert f"{alone}/{self.NAMED[place]}" in said
+        assert "already a result" not in said
+
+    def test_i7_a_log_of_the_same_name_and_size_is_another_one(self, tmp_path):
+        for day in (1, 2):
+            (tmp_path / f"{day}").mkdir()
+            text = megatron(varied(seed=day), BEGIN + datetime.timedelta(days=day))
+            (tmp_path / f"{day}" / "train.log").write_text(text)
+        assert len({path.stat().st_size for path in tmp_path.rglob("train.log")}) == 1
+        assert cli.run("read", [str(tmp_path / "1"), "--output-dir", str(tmp_path)]) == 0
+        runs, notes = loaded(tmp_path)
+        assert (len(runs), notes) == (2, [])

@@ -314,11 +314,6 @@ START = "2026-03-01T12:00:00+00:00"
         (losses(), losses(times=(2.009,) * 5, source=FILE), True, True),
         (losses(), losses(times=(2.011,) * 5, source=FILE), False, True),
         (losses(), losses(times=(2.009,) * 5), False, True),
-        # One in whole seconds has 10 steps of 4.0 s as 39, 40 or 41 s.
-        (losses(native_metrics={"elapsed_seconds": (40.0, 80.0, 120.0, 160.0, 200.0)}, window_steps=(10,) * 5),
-         losses(times=(2.1,) * 5, window_steps=(10,) * 5), True, True),
-        (losses(native_metrics={"elapsed_seconds": (40.0, 80.0, 120.0, 160.0, 200.5)}, window_steps=(10,) * 5),
-         losses(times=(2.1,) * 5, window_steps=(10,) * 5), False, True),
         (losses(native_metrics={"train_runtime_seconds": 50.0}),
          losses(native_metrics={"train_runtime_seconds": 51.0}), False, True),
         (losses((None,) * 5, native_metrics={"train_runtime_seconds": 50.0}),

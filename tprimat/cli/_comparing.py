@@ -69,7 +69,7 @@ def load(
 
 
 def show_unread(notes: Sequence[str]) -> None:
-    """Print the notes on skipped logs, on other skipped files that probably are results, and on copies."""
+    """Print the notes on skipped logs, on what can't be loaded, and on what counts once."""
     for note in by_reason(notes):
         if any(sign in note for sign in (loader.UNREAD, COPIES, TWIN)) or loader.LOST.match(note):
             console.error(f"{'warning' if loader.LOST.match(note) else 'note'}: {note}")

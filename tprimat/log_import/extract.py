@@ -64,6 +64,7 @@ class GivenValues:
 
     `columns` says which column of a table or part of a line is what, by mapped.VALUES. `by_file` has values for
     some of several logs: part of a path or a label, field, value. `trained`: the model is one of benchmark.py's.
+    `training`: which one of a text that holds several, by its number or its heading; None for all.
     """
 
     model: str | None = None
@@ -78,6 +79,7 @@ class GivenValues:
     model_shape: ModelConfig | None = None
     trained: bool = False
     by_file: tuple[tuple[str, str, Any], ...] = ()
+    training: str | None = None
 
     def with_options(self, values: Iterable[tuple[str, str, Any]]) -> GivenValues:
         """Return these values and those of options, each (part of a log's path or label, option, value)."""

@@ -157,10 +157,8 @@ def same_training(one: Run, other: Run, *, ranks: bool = False, dated: Clocks = 
     alike = sum(math.isclose(first, second, rel_tol=LOSS_DIGITS, abs_tol=1e-4) for first, second in losses if second)
     # Two runs of one seed share only their losses: their step times differ.
     times = _pairs(one, other, "step_times")
-    apart, least = SAME_FIGURES if ranks else SAME_MEAN, 0.0
-    if is_copy:
-        apart, least = 1e-9, max(_resolution(one), _resolution(other))
-    close = sum(math.isclose(first, second, rel_tol=apart, abs_tol=least) for first, second in times if second)
+    apart = 1e-9 if is_copy else SAME_FIGURES if ranks else SAME_MEAN
+    close = sum(math.isclose(first, second, rel_tol=apart) for first, second in times if second)
     return alike >= 0.95 * len(losses) and close >= 0.9 * len(times)
 
 
@@ -185,13 +183,6 @@ def together(one: Run, other: Run, dated: Clocks) -> bool:
     shifted = [math.log(mine / its) for (its, _), (_, mine) in itertools.pairwise(times)]
     beside, next_to = (statistics.median(map(abs, found)) for found in (ratios, shifted))
     return abs(statistics.median(ratios)) <= SAME_MEAN and beside <= next_to / 2
-
-
-def _resolution(run: Run) -> float:
-    """Return how far apart the clock of a run's log puts two equal step times, s: 0.1 for 10 steps in whole seconds."""
-    elapsed = run.native_metrics.get("elapsed_seconds")
-    is_whole = isinstance(elapsed, tuple) and all(each is None or each == int(each) for each in elapsed)
-    return 1.001 / min(run.window_steps, default=1) if is_whole and elapsed else 0.0
 
 
 def _one_after_the_other(one: Run, other: Run, dated: Clocks) -> bool:
