@@ -139,7 +139,7 @@ def merged(waiting: list[ImportedRun], skipped: list[SkippedFile], *, ranks: boo
         run = merge.fill_gaps(first.run, second.run, plain(Path(second.title).name, 80))
         kept[place] = dataclasses.replace(same, run=run, notes=(*same.notes, *each.notes))
         reason = f"same run as {same.title}; missing fields were merged"
-        if merge.same_format(same.run, each.run) and PROCESS.sub("", same.title) != name:
+        if not (same.structured or PROCESS.sub("", same.title) == name):
             reason = f"{TWIN} {same.title}"
         skipped.append(SkippedFile(each.title, reason))
     return [kept[index] for index in sorted(kept)]

@@ -339,16 +339,14 @@ def _named(found: list[ImportedRun], names: Sequence[str | None], given: GivenVa
 
     Raises UsageError if there is no such training.
     """
-    if given.training is not None:
+    if given.training is not None and found:
         title = f"{found[0].title}#{given.training}"
-        wanted = given.training.casefold()
-        places = [place for place, name in enumerate(names) if wanted in (str(place + 1), (name or "").casefold())]
-        if not places:
-            there = ", ".join(f"{found[0].title}#{name or place}" for place, name in enumerate(names, 1))
-            raise UsageError(
-                f"{title}: no such training in it", hint=f"there are {there}", heading="not-a-training-log"
-            )
-        found, names = [dataclasses.replace(found[places[0]], title=title)], [names[places[0]] or Path(title).name]
+        places = {key: place for place, name in enumerate(names) for key in (str(place + 1), (name or "").casefold())}
+        place = places.get(given.training.casefold())
+        if place is None:
+            hint = f"there are {', '.join(filter(None, places))}"
+            raise UsageError(f"{title}: no such training in it", hint=hint, heading="not-a-training-log")
+        found, names = [dataclasses.replace(found[place], title=title)], [names[place] or Path(title).name]
     return [
         dataclasses.replace(each, run=readable(msgspec.structs.replace(each.run, label=each.run.label or name)))
         for each, name in zip(found, names, strict=True)

@@ -139,7 +139,7 @@ def same_training(one: Run, other: Run, *, ranks: bool = False, dated: Clocks = 
     """
     if _one_after_the_other(one, other, dated):
         return False
-    is_copy = same_format(one, other) and not ranks
+    is_copy = (one.source and one.source.dialect) == (other.source and other.source.dialect) and not ranks
     runtime = "train_runtime_seconds"
     known, added = one.native_metrics.get(runtime), other.native_metrics.get(runtime)
     # Reinforcement learning has no loss of a language model.
@@ -160,11 +160,6 @@ def same_training(one: Run, other: Run, *, ranks: bool = False, dated: Clocks = 
     apart = 1e-9 if is_copy else SAME_FIGURES if ranks else SAME_MEAN
     close = sum(math.isclose(first, second, rel_tol=apart) for first, second in times if second)
     return alike >= 0.95 * len(losses) and close >= 0.9 * len(times)
-
-
-def same_format(one: Run, other: Run) -> bool:
-    """Return whether two sources are of one log format."""
-    return (one.source and one.source.dialect) == (other.source and other.source.dialect)
 
 
 def together(one: Run, other: Run, dated: Clocks) -> bool:

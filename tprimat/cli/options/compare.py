@@ -49,7 +49,10 @@ def parser() -> Parser:
         allow_abbrev=True,
     )
     most_used = parser.most_used()
-    text = "results, logs, bundles, directories, globs, or - for stdin; NAME=PATH names a system (default: output)"
+    text = (
+        "results, logs, bundles, directories, globs, or - for stdin; NAME=PATH names a system, FILE#2 is one training "
+    )
+    text += "of a text (default: output)"
     most_used.add_argument("results", nargs="*", metavar="PATH", help=text)
     add_overrides(most_used)
     option(most_used, "--reference NAME", "baseline (default: the fastest of another vendor, or the second fastest)")

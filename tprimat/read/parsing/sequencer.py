@@ -57,7 +57,8 @@ class RecordSequencer:
             _take_double(training, known, record)
             return
         goes_on = known is None and (record.step > last.step or _late(record, last, training))
-        self._interval = max(record.step - last.step, 1)
+        if record.step > last.step:
+            self._interval = record.step - last.step
         jumps = "success" in pending.marks and _jumps(record, training)
         is_first = not goes_on and record.step <= min(training.records)
         again, self._again = self._again, []
