@@ -89,6 +89,17 @@ def test_a_comparison_explains_two_traces(tmp_path, capsys):
     assert '"waterfall"' in (tmp_path / "out/comparison_report.html").read_text()
 
 
+@pytest.mark.parametrize(("second", "is_said"), [("world8", True), ("world2", False)])
+def test_i4_numbers_of_ranks_that_differ_are_said(capsys, tmp_path, second, is_said):
+    paths = [SHARED / "cases" / "4" / f"b_54_{name}.pt.trace.json" for name in ("world2", second)]
+    if not paths[0].is_file():
+        pytest.skip("the small cases do not lie beside this clone")
+    other = tmp_path / "b_54_other.pt.trace.json"
+    other.write_text(paths[1].read_text().replace('"dur": 50000.0', '"dur": 50001.0'))
+    cli.run("explain", [str(paths[0]), str(other)])
+    assert ("b_54_world2 has 2 ranks, b_54_other has 8: work may differ" in capsys.readouterr().out) is is_said
+
+
 @pytest.mark.parametrize("order", [("good", "zero"), ("zero", "good"), ("zero", "zero")])
 @pytest.mark.parametrize("more", [[], ["--json"], ["--quiet"]])
 def test_x8_a_damaged_trace_is_one_error(capsys, order, more):

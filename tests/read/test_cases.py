@@ -101,6 +101,32 @@ def test_t7_steps_below_a_second_by_a_clock_in_whole_seconds(case, name, seconds
     assert summarize(run).performance.avg_step_time_seconds == pytest.approx(seconds, rel=0.01)
 
 
+def test_i4_two_ranks_that_write_one_file(case):
+    (run,) = case("4/b_22_two_ranks_one_jsonl.jsonl")
+    assert not any("restart" in warning for warning in run.warnings)
+    assert (run.status, len(run.steps)) == ("complete", 30)
+    assert summarize(run).performance.avg_step_time_seconds == pytest.approx(4.0, rel=0.01)
+
+
+def test_i8_two_trainings_with_equal_first_step_times(case):
+    runs = case("4/d_two_trainings_same_first_step.log")
+    assert [len(run.steps) for run in runs] == [40, 40]
+    assert [round(summarize(run).performance.avg_step_time_seconds, 2) for run in runs] == [0.5, 0.7]
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "seconds"),
+    [
+        ("a_03_two_trainings_one_paste.log", ["bf16", "fp8"], [4.01, 2.71]),
+        ("a_12_two_runs_one_page.md", ["Mixed precision", "Full precision"], [0.051, 0.081]),
+    ],
+)
+def test_i1_trainings_of_one_text_are_named_by_their_headings(case, name, labels, seconds):
+    runs = case(f"4/{name}")
+    assert [run.label for run in runs] == labels
+    assert [round(summarize(run).performance.avg_step_time_seconds, 3) for run in runs] == seconds
+
+
 class TestMlperf:
     def test_t1_training_goes_on_without_a_block_start(self, case):
         (run,) = case("4/a_05_mlperf_one_block_start.txt")

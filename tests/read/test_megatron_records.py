@@ -385,10 +385,26 @@ LIKE = {"ms": 2_000.0, "samples": 64.0, "loss": 3.0}
         (record(4, **LIKE), record(4, **{**LIKE, "ms": 2_050.0}, tflops=5.0), 4, True),
         (record(4, ms=2_000.0), record(4, ms=2_050.0), 4, False),
         (record(4), record(4), 9, True),
+        (record(4, **LIKE), record(4, **{**LIKE, "loss": 3.1}), 9, False),
     ],
 )
 def test_two_lines_of_one_moment(known, again, last, same):
     assert training.same_moment(known, again, last) is same
+
+
+@pytest.mark.parametrize(
+    ("ms", "last", "reach", "same"),
+    [
+        (2_050.0, 14, 10, True),
+        (2_050.0, 15, 10, False),
+        # The first iteration again is of another training, even if its line is the same.
+        (2_000.0, 9, 1, True),
+        (2_000.0, 9, 0, False),
+        (2_000.0, 4, 0, True),
+    ],
+)
+def test_i8_lines_of_ranks_that_lag_and_of_another_training(ms, last, reach, same):
+    assert training.same_moment(record(4, **LIKE), record(4, **{**LIKE, "ms": ms}), last, reach) is same
 
 
 OTHER = {"planned": 80.0, "world": 16.0, "batch": 32.0, "samples": 640.0}

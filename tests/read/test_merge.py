@@ -17,6 +17,7 @@ from tprimat.results.run import (
     Optimizer,
     ParallelismConfig,
     Run,
+    Source,
     TrainingConfig,
 )
 
@@ -277,6 +278,7 @@ def losses(values=LOSSES, times=(2.0,) * 5, first: int = 1, **fields) -> Run:
     return run(steps, **{"loss_values": values, "step_times": times[: len(values)], **fields})
 
 
+FILE = Source(kind="log", dialect="trainer_state.json")
 START = "2026-03-01T12:00:00+00:00"
 
 
@@ -302,7 +304,16 @@ START = "2026-03-01T12:00:00+00:00"
         (losses(grad_norms=LOSSES), losses(LOSSES[::-1], grad_norms=LOSSES), False, False),
         # The total time decides of files.
         (losses(native_metrics={"train_runtime_seconds": 50.0}),
-         losses(LOSSES[::-1], native_metrics={"train_runtime_seconds": 50.02}), True, False),
+         losses(LOSSES[::-1], native_metrics={"train_runtime_seconds": 50.02}, source=FILE), True, False),
+        # In one format it is the same in both, and so are the losses.
+        (losses((None,) * 5, native_metrics={"train_runtime_seconds": 50.0}),
+         losses((None,) * 5, native_metrics={"train_runtime_seconds": 50.02}), False, True),
+        (losses(native_metrics={"train_runtime_seconds": 50.0}),
+         losses(LOSSES[::-1], native_metrics={"train_runtime_seconds": 50.0}), False, False),
+        # A clock of another format differs a little from the one that prints.
+        (losses(), losses(times=(2.009,) * 5, source=FILE), True, True),
+        (losses(), losses(times=(2.011,) * 5, source=FILE), False, True),
+        (losses(), losses(times=(2.009,) * 5), False, True),
         (losses(native_metrics={"train_runtime_seconds": 50.0}),
          losses(native_metrics={"train_runtime_seconds": 51.0}), False, True),
         (losses((None,) * 5, native_metrics={"train_runtime_seconds": 50.0}),

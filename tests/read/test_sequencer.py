@@ -53,6 +53,59 @@ def test_two_records_of_one_step(known, again, last, same):
     assert sequencer._same(known, again, Record(last, 1)) is same
 
 
+@pytest.mark.parametrize(
+    ("known", "again", "last", "reach", "same"),
+    [
+        # A rank is behind by three records of ten steps.
+        (record(40, loss=3.0, seconds=1.0), record(40, loss=3.0, seconds=1.04), 70, 30, True),
+        (record(40, loss=3.0, seconds=1.0), record(40, loss=3.0, seconds=1.04), 71, 30, False),
+        (record(40, loss=3.0, seconds=1.0), record(40, loss=3.1, seconds=1.0), 70, 30, False),
+        (record(40, seconds=1.0), record(40, seconds=1.04), 70, 30, False),
+        # A clock in whole seconds is one off.
+        (record(4, loss=3.0, native={"elapsed_seconds": 1.0}), record(4, loss=3.0, native={"elapsed_seconds": 2.0}),
+         7, 3, True),
+        (record(4, loss=3.0, native={"elapsed_seconds": 1.0}), record(4, loss=3.0, native={"elapsed_seconds": 2.1}),
+         7, 3, False),
+    ],
+)  # fmt: skip
+def test_i4_a_rank_that_lags(known, again, last, reach, same):
+    assert sequencer._same(known, again, Record(last, 1), reach) is same
+
+
+@pytest.mark.parametrize("records", [3, 4, 5])
+@pytest.mark.parametrize("equal", [1, 2])
+def test_i8_another_training_begins_as_the_first_one_did(records, equal):
+    """Of one seed, the first losses and coarse times are equal."""
+    sorter, losses = RecordSequencer(), [3.0 - step / 10 for step in range(5)]
+    others = [*losses[:equal], *(loss - 0.05 for loss in losses[equal:])]
+    for each in (losses, others):
+        for step, loss in enumerate(each[:records], 1):
+            sorter.take(record(step, loss=loss, seconds=1.0))
+    found = [[one.loss for one in training.ordered()] for training in sorter.finish()]
+    assert found == [losses[:records], others[:records]]
+
+
+@pytest.mark.parametrize("lag", [1, 2])
+def test_i4_a_rank_that_lags_from_the_first_step_on(lag):
+    sorter = RecordSequencer()
+    for step in range(1, 9):
+        sorter.take(record(step, loss=9.0 - step, seconds=1.0))
+        if step > lag:
+            sorter.take(record(step - lag, loss=9.0 - step + lag, seconds=1.01))
+    (training,) = sorter.finish()
+    assert (len(training.records), training.doubles, training.again) == (8, 8 - lag, [])
+
+
+@pytest.mark.parametrize("records", [4, 40])
+def test_i8_a_repetition_of_one_seed_in_one_log(records):
+    """With the same losses, and step times that differ a little: fewer records may be of a rank that lags."""
+    sorter = RecordSequencer()
+    for seconds in (1.0, 1.003):
+        for step in range(1, records + 1):
+            sorter.take(record(step, loss=9.0 - step / 10, seconds=seconds))
+    assert [len(each.records) for each in sorter.finish()] == [records] * 2
+
+
 def test_the_resolution_of_a_time_is_a_moment():
     known = Record(4, 1, stamp=Stamp(SINCE, 60.0))
     for apart, same in ((60, True), (61, False)):

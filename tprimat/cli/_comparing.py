@@ -18,6 +18,7 @@ from tprimat.compare import COPIES, Comparison, cost
 from tprimat.errors import UsageError
 from tprimat.log_import import load as loader
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
+from tprimat.log_import.importer import TWIN
 from tprimat.log_import.load import Inputs
 from tprimat.log_import.sources import NO_LOG_BY_NAME
 from tprimat.store.history import TRIALS
@@ -68,9 +69,9 @@ def load(
 
 
 def show_unread(notes: Sequence[str]) -> None:
-    """Print the notes on skipped logs, on other skipped files that probably are results, and on copies."""
+    """Print the notes on skipped logs, on what can't be loaded, and on what counts once."""
     for note in by_reason(notes):
-        if loader.UNREAD in note or COPIES in note or loader.LOST.match(note):
+        if any(sign in note for sign in (loader.UNREAD, COPIES, TWIN)) or loader.LOST.match(note):
             console.error(f"{'warning' if loader.LOST.match(note) else 'note'}: {note}")
 
 

@@ -53,11 +53,13 @@ class Traced:
     Attributes:
         name: what reports call it.
         gpu: its row; None if it is unknown.
+        ranks: of the training, of which the trace may be one; None if it is unknown.
     """
 
     name: str
     trace: Trace
     gpu: Gpu | None
+    ranks: int | None = None
 
     @property
     def seconds(self) -> float:
@@ -252,7 +254,7 @@ def traced(run: Run, name: str) -> Traced | None:
     """Return a run with a trace as one of the two; None without one, and if its steps take no time: it is damaged."""
     if run.trace is None or sum(step.seconds for step in run.trace.steps) < SHORTEST_STEP * (len(run.trace.steps) or 1):
         return None
-    return Traced(name, run.trace, gpus.match(run.gpu_info).gpu)
+    return Traced(name, run.trace, gpus.match(run.gpu_info).gpu, run.num_gpus)
 
 
 def explain(before: Traced, after: Traced) -> Explanation:

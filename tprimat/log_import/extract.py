@@ -64,6 +64,7 @@ class GivenValues:
 
     `columns` says which column of a table or part of a line is what, by mapped.VALUES. `by_file` has values for
     some of several logs: part of a path or a label, field, value. `trained`: the model is one of benchmark.py's.
+    `training`: which one of a text that holds several, by its number or its heading; None for all.
     """
 
     model: str | None = None
@@ -78,6 +79,7 @@ class GivenValues:
     model_shape: ModelConfig | None = None
     trained: bool = False
     by_file: tuple[tuple[str, str, Any], ...] = ()
+    training: str | None = None
 
     def with_options(self, values: Iterable[tuple[str, str, Any]]) -> GivenValues:
         """Return these values and those of options, each (part of a log's path or label, option, value)."""
@@ -154,7 +156,7 @@ class ImportedRun:
         notes: what the reader did.
         lines: where the log states a field.
         structured: whether the source is machine-readable.
-        resumed, began: those of a ParsedLog.
+        resumed, began, dated: those of a ParsedLog.
     """
 
     title: str
@@ -164,6 +166,7 @@ class ImportedRun:
     structured: bool = False
     resumed: int | None = None
     began: Moment | None = None
+    dated: Moment | None = None
 
 
 def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
@@ -242,7 +245,7 @@ def imported(
     run = completed(_checked(with_system(run, Path(logs[0].path)), given, logs[0].name), given)
     # Parsed with its secrets, so that no figure is lost; kept without them.
     run, notes = readable(without_secrets((_with_directory_model(run, logs[0].path), parsed.notes)))
-    return ImportedRun(title, run, notes, lines, structured, parsed.resumed, parsed.began)
+    return ImportedRun(title, run, notes, lines, structured, parsed.resumed, parsed.began, parsed.dated)
 
 
 def _with_directory_model(run: Run, path: str) -> Run:

@@ -23,6 +23,9 @@ from tprimat.store import store
 from tprimat.store.naming import file_name
 from tprimat.text import plain
 
+TWIN = "counted once, as another log of the training in"
+"""Why a log is skipped whose name doesn't say that it is of another process: repetitions are never as alike."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ImportedResult:
@@ -123,8 +126,9 @@ def merged(waiting: list[ImportedRun], skipped: list[SkippedFile], *, ranks: boo
         # Two runs of one log were told apart by its reader.
         place, same, name = index, None, PROCESS.sub("", each.title)
         for i, one in kept.items():
-            is_rank = ranks and PROCESS.sub("", one.title) == name
-            if one.title != each.title and merge.same_training(one.run, each.run, ranks=is_rank):
+            dated = (one.dated, each.dated)
+            is_rank = ranks and (PROCESS.sub("", one.title) == name or merge.together(one.run, each.run, dated))
+            if one.title != each.title and merge.same_training(one.run, each.run, ranks=is_rank, dated=dated):
                 place, same = i, one
                 break
         if same is None:
@@ -134,7 +138,10 @@ def merged(waiting: list[ImportedRun], skipped: list[SkippedFile], *, ranks: boo
         first, second = (each, same) if untimed else (same, each)
         run = merge.fill_gaps(first.run, second.run, plain(Path(second.title).name, 80))
         kept[place] = dataclasses.replace(same, run=run, notes=(*same.notes, *each.notes))
-        skipped.append(SkippedFile(each.title, f"same run as {same.title}; missing fields were merged"))
+        reason = f"same run as {same.title}; missing fields were merged"
+        if not (same.structured or PROCESS.sub("", same.title) == name):
+            reason = f"{TWIN} {same.title}"
+        skipped.append(SkippedFile(each.title, reason))
     return [kept[index] for index in sorted(kept)]
 
 

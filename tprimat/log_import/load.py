@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import unicodedata
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import msgspec
 from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError, UsageError, most_severe
 from tprimat.log_import import bundle, importer, sources
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, completed
-from tprimat.log_import.inputs import STANDARD_INPUT, named_files, read_small
+from tprimat.log_import.inputs import STANDARD_INPUT, Log, named_files, read_small
 from tprimat.redaction import PSEUDONYM, shown_paths
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
@@ -54,7 +55,8 @@ def load(
 ) -> Inputs:
     """Load results and logs: files, directories (recursive), globs, bundles, and - for standard input.
 
-    NAME=PATH gives all runs in a path the label NAME. Logs next to results are read, except
+    NAME=PATH gives all runs in a path the label NAME; FILE#2 or FILE#HEADING is one training of a text that holds
+    several. Logs next to results are read, except
     those imported into these results, those written by benchmark.py, and those that a training script with results
     there may have written.
 
@@ -66,8 +68,9 @@ def load(
     logs: list[str] = []
     values = given
     for word in names:
-        label, path = _apart(word)
-        labelled = dataclasses.replace(given, label=label or given.label)
+        label, path = (None, word) if _selected(word)[1] else _apart(word)
+        path, training = _selected(path)
+        labelled = dataclasses.replace(given, label=label or given.label, training=training)
         if labelled != values:
             _load_logs(logs, values, jobs, inputs)
             logs, values = [], labelled
@@ -164,6 +167,14 @@ def _apart(word: str) -> tuple[str | None, str]:
     return name, str(Path(path).expanduser()) if path.startswith("~") else path
 
 
+def _selected(path: str) -> tuple[str, str | None]:
+    """Return the text and the number or heading in FILE#2; the path and None if that is itself a file."""
+    for found in re.finditer(r"(?<!\.json)#(?=.)", "" if os.path.lexists(path) else path):
+        if Path(path[: found.start()]).is_file():
+            return path[: found.start()], path[found.end() :]
+    return path, None
+
+
 def _results(name: str, given: GivenValues, jobs: int | None, inputs: Inputs) -> list[Loaded] | None:
     """Return the results in a file, a directory or a bundle; None for what may hold logs."""
     path, is_ours = Path(name), True
@@ -181,16 +192,18 @@ def _results(name: str, given: GivenValues, jobs: int | None, inputs: Inputs) ->
             return None
         inputs.errors.append(error)
         return []
-    if results:
-        inputs.notes += notes
+    inputs.notes += notes
     return [_hidden(_completed(file, given), inputs, are_results=True) for file in results] or None
 
 
 UNREAD = "skipped, possibly logs of a training script with results here"
 """In the note on skipped logs."""
 
-LOST = re.compile(r"skipped: .{1,9999}?: (?:not valid JSON: Input data was truncated|written by a newer|can't be read)")
-"""In the notes on files of a directory that probably are results, and are skipped."""
+LOST = re.compile(
+    r"skipped: .{1,9999}?: (?:not valid JSON: Input data was truncated|written by a newer|this result can't be loaded|"
+    r"can't be read|can't be unpacked|the process that read it was killed|this is .{1,200}, but)"
+)
+"""In the notes on files of a directory that are results or logs, and can't be loaded."""
 
 _OF_A_MEASUREMENT = re.compile(r"_\d{8}_\d{6}\w{0,99}\.(?:log|trace\.json\.gz|memory\.pickle)")
 """How the name of a log or trace of benchmark.py ends."""
@@ -231,6 +244,8 @@ def _load_logs(
     names: Sequence[str], given: GivenValues, jobs: int | None, inputs: Inputs, beside: Sequence[Loaded] = ()
 ) -> None:
     logs, skipped, errors = sources.log_sources(names, {file.name for file in beside})
+    # A result that can't be loaded has a note with its reason.
+    skipped = [each for each in skipped if each.reason != sources.RESULT]
     inputs.errors += errors
     if beside:
         origins = [run.source for file in beside for run in file.runs if run.source]
@@ -242,7 +257,12 @@ def _load_logs(
             for file in source.files
             for size in (file.bytes, sum(each.bytes or 0 for each in source.files))
         }
-        logs = [log for log in logs if (Path(log.paths[0]).name, log.size) not in known]
+        digests = {file.sha256 for source in origins for file in source.files}
+        logs = [
+            log
+            for log in logs
+            if (Path(log.paths[0]).name, log.size) not in known or digests.isdisjoint((None, *map(_digest, log.paths)))
+        ]
         skipped = []
         if live:
             own = {Path(file.name).parent / name for file, _ in live for name in _OF_RUNS}
@@ -276,6 +296,13 @@ def _load_logs(
         # The description of a system is used: its logs have what it says.
         label = "" if reason == sources.MLPERF_SYSTEM else "skipped: "
         inputs.notes.append(f"{label}{first}{f' and {len(more)} more' if more else ''}: {reason}")
+
+
+def _digest(path: str) -> str | None:
+    """Return the hash of a log: two of one name and one size may be of two trainings."""
+    log = Log(path)
+    deque(log.chunks(), maxlen=0)
+    return log.source_file().sha256
 
 
 def under_names(outcome: sources.Outcome, named: Callable[[str], str]) -> sources.Outcome:

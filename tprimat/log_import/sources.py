@@ -23,20 +23,28 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
+
 from tprimat import read
-from tprimat.errors import INSTALL_ANALYSIS, TensorPrimatError, UnreadableError, missing_package
+from tprimat.errors import INSTALL_ANALYSIS, TensorPrimatError, UnreadableError, UsageError, missing_package
 from tprimat.files import unreadable
 from tprimat.location import elsewhere
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, imported, with_start
 from tprimat.log_import.inputs import STANDARD_INPUT, Chunks, Log, is_handed_over, read_small
 from tprimat.read import mapped
+from tprimat.read.parsing.headings import headings
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile
 from tprimat.results.outcome import going_on
+from tprimat.results.result_file import readable, without_secrets
+from tprimat.store import store
 from tprimat.store.history import files_below
 from tprimat.text import is_binary
 
 PARALLEL_FROM = 1 << 23
 """Bytes; less than this is read before other processes have started."""
+
+LONGEST_PAGE = 1 << 23
+"""Bytes of a file whose trainings are named by the headings above them: a paste or a page."""
 
 IN_MEMORY = 1 << 26
 """Bytes of a compressed or piped file that are held in memory before a temporary file takes them."""
@@ -53,11 +61,13 @@ LARGEST_UNPACKED = 1 << 32
 PROCESS = re.compile(r"(?<![a-z])(?:rank[_-]?|node[_-]?|attempt_\d{1,3}[\\/])\d{1,6}(?![a-z\d])", re.IGNORECASE)
 """A rank or a node in a path, or torchrun's local rank as in attempt_0/3/stdout.log."""
 
-_OURS = (b'"schema_version"', b'"performance_metrics"')
 _CODE = re.compile(
     r"\.(?:py|pyc|ipynb|sh|js|ts|c|cc|cpp|cu|h|md|rst|html?|tsv|png|jpe?g|gif|svg|pdf|so|o)$", re.IGNORECASE
 )
 """Names of files that a directory holds beside logs: left alone there, and read when they are named."""
+
+RESULT = "already a result; pass it to compare_results.py"
+"""Why such a file is no log."""
 
 NO_LOG_BY_NAME = "not a log by its name: name it explicitly to import it"
 
@@ -194,7 +204,7 @@ def _no_log(path: object, reason: str) -> UnreadableError:
 
 def is_result(head: bytes) -> bool:
     """Return whether a file that begins so is a result of this program."""
-    return head.lstrip()[:1] == b"{" and any(sign in head[:8000] for sign in _OURS)
+    return head.lstrip()[:1] == b"{" and any(sign in head[: store.SIGNED_WITHIN] for sign in store.SIGNS)
 
 
 def _why_no_log(path: Path, head: bytes) -> str | None:
@@ -203,7 +213,7 @@ def _why_no_log(path: Path, head: bytes) -> str | None:
         return "is empty"
     first = head.lstrip()[:1]
     if is_result(head):
-        return "already a result; pass it to compare_results.py"
+        return RESULT
     if first == b"{" and any(sign in head for sign in (b'"accelerator_model_name"', b'"scaling_factor"')):
         return MLPERF_SYSTEM
     if first == b"[" and path.suffix == ".json":
@@ -303,7 +313,8 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
     file_format = mapped.file_format(given.columns) if given.columns else read.file_format_of(head)
     if file_format is None:
         parsed_logs = read.parse_chunks(contents[0], logs[0].name)
-        return with_start([imported(source.title, parsed, logs, given) for parsed in parsed_logs], logs[0])
+        found = with_start([imported(source.title, parsed, logs, given) for parsed in parsed_logs], logs[0])
+        return _named(found, _headings(found, source), given)
     for log in logs:
         log.end = None
     beside = _beside(file_format, source.paths[0]) if source.size is not None else {}
@@ -319,7 +330,36 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
             parsed_logs = file_format.read(files, beside)
         except ValueError as error:
             raise _no_log(source.title, f"this is {file_format.looks_for}, but {error}") from error
-    return [imported(source.title, parsed, logs, given, structured=True) for parsed in parsed_logs]
+    found = [imported(source.title, parsed, logs, given, structured=True) for parsed in parsed_logs]
+    return _named(found, [each.run.label for each in found], given)
+
+
+def _named(found: list[ImportedRun], names: Sequence[str | None], given: GivenValues) -> list[ImportedRun]:
+    """Return the trainings under their names in the source, or the one that FILE#2 or FILE#HEADING selects.
+
+    Raises UsageError if there is no such training.
+    """
+    if given.training is not None and found:
+        title = f"{found[0].title}#{given.training}"
+        places = {key: place for place, name in enumerate(names) for key in (str(place + 1), (name or "").casefold())}
+        place = places.get(given.training.casefold())
+        if place is None:
+            hint = f"there are {', '.join(filter(None, places))}"
+            raise UsageError(f"{title}: no such training in it", hint=hint, heading="not-a-training-log")
+        found, names = [dataclasses.replace(found[place], title=title)], [names[place] or Path(title).name]
+    return [
+        dataclasses.replace(each, run=readable(msgspec.structs.replace(each.run, label=each.run.label or name)))
+        for each, name in zip(found, names, strict=True)
+    ]
+
+
+def _headings(found: list[ImportedRun], source: LogSource) -> Sequence[str | None]:
+    """Return what stands above each training of a text that holds several."""
+    records = [[line for line in each.run.lines if line] for each in found]
+    if len(found) < 2 or not all(records) or not 0 < (source.size or 0) <= LONGEST_PAGE:
+        return [None] * len(found)
+    lines = [line.text for line in Log(source.paths[0]).lines()]
+    return without_secrets(headings(lines, [(min(each), max(each)) for each in records]))
 
 
 def _beside(file_format: FileFormat, path: str) -> dict[str, bytes]:

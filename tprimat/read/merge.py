@@ -6,14 +6,17 @@ One source is the result; the other fills its gaps.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+import statistics
 from collections.abc import Sequence
 
 import msgspec
 
+from tprimat.read.parsing.events import Moment
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.run_builder import contradictions
-from tprimat.read.parsing.sequencer import SAME_FIGURES
+from tprimat.read.parsing.sequencer import SAME_FIGURES, SAME_MOMENT
 from tprimat.results.fields import FieldValues
 from tprimat.results.run import Run
 
@@ -39,6 +42,13 @@ LEAST_COMMON = 3
 
 LOSS_DIGITS = 5e-4
 """Share by which a loss of four printed digits may be off."""
+
+SAME_MEAN = 5e-3
+"""Share by which the step times of one training differ between two clocks, or between processes that wait for each
+other: 2.000 and 2.009 s."""
+
+FARTHEST_ZONE = 14 * 3600.0
+"""s that a local time may be off from UTC."""
 
 
 def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[ParsedLog]:
@@ -117,38 +127,74 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
     return msgspec.structs.replace(run, **changes, warnings=tuple(dict.fromkeys(warnings)))
 
 
-def same_training(one: Run, other: Run, *, ranks: bool = False) -> bool:
-    """Return whether two sources describe one training, by their losses or the total time.
+Clocks = tuple[Moment | None, Moment | None]
+"""The first times of two logs; None for one without a time."""
 
-    Those of two `ranks` by their names may have step times as far apart as those in one log.
+
+def same_training(one: Run, other: Run, *, ranks: bool = False, dated: Clocks = (None, None)) -> bool:
+    """Return whether two sources describe one training, by their losses, their step times or the total time.
+
+    Those of two `ranks` may have step times as far apart as those in one log. Two sources of one format are written
+    by one program, which prints a step once: unless they are of ranks, their figures are the same.
     """
-    if _one_after_the_other(one, other):
+    if _one_after_the_other(one, other, dated):
         return False
+    is_copy = (one.source and one.source.dialect) == (other.source and other.source.dialect) and not ranks
     runtime = "train_runtime_seconds"
     known, added = one.native_metrics.get(runtime), other.native_metrics.get(runtime)
     # Reinforcement learning has no loss of a language model.
     compared = (_pairs(one, other, name) for name in ("loss_values", "policy_loss", "grad_norms"))
     losses = next(filter(None, compared), [])
+    is_timed = False
     if isinstance(known, float) and isinstance(added, float) and not (ranks and losses):
+        is_timed = True
         # A console prints four digits of what a file holds in full.
-        return math.isclose(known, added, rel_tol=LOSS_DIGITS)
-    if len(losses if ranks else {first for first, _ in losses}) < LEAST_COMMON:
+        is_same = math.isclose(known, added, rel_tol=1e-9 if is_copy else LOSS_DIGITS)
+        if not is_same or not is_copy:
+            return is_same
+    if not is_timed and len(losses if ranks else {first for first, _ in losses}) < LEAST_COMMON:
         return False
     alike = sum(math.isclose(first, second, rel_tol=LOSS_DIGITS, abs_tol=1e-4) for first, second in losses if second)
     # Two runs of one seed share only their losses: their step times differ.
     times = _pairs(one, other, "step_times")
-    apart = SAME_FIGURES if ranks else 5e-3
+    apart = 1e-9 if is_copy else SAME_FIGURES if ranks else SAME_MEAN
     close = sum(math.isclose(first, second, rel_tol=apart) for first, second in times if second)
     return alike >= 0.95 * len(losses) and close >= 0.9 * len(times)
 
 
-def _one_after_the_other(one: Run, other: Run) -> bool:
-    """Return whether one training began after the other had ended; False where the times are unknown."""
-    if one.started is None or other.started is None:
+def together(one: Run, other: Run, dated: Clocks) -> bool:
+    """Return whether two logs were written at the same time by processes that wait for each other in each step.
+
+    Processes of one training slow down in the same steps. Two trainings that are started together with one seed don't:
+    the times of one step are then as far apart as those of two neighboring steps.
+    """
+    first, second = dated
+    if first is None or second is None or first[1] is not second[1] or abs(first[0] - second[0]) > SAME_MOMENT:
         return False
-    earlier = one if one.started <= other.started else other
+    times = _pairs(one, other, "step_times")[1:]
+    if len(times) < LEAST_COMMON:
+        return True
+    ratios = [math.log(mine / its) for its, mine in times]
+    shifted = [math.log(mine / its) for (its, _), (_, mine) in itertools.pairwise(times)]
+    beside, next_to = (statistics.median(map(abs, found)) for found in (ratios, shifted))
+    return abs(statistics.median(ratios)) <= SAME_MEAN and beside <= next_to / 2
+
+
+def _one_after_the_other(one: Run, other: Run, dated: Clocks) -> bool:
+    """Return whether one training began after the other had ended; False where the times are unknown.
+
+    Logs begin by clocks whose offset from UTC may be stated in one of them alone.
+    """
+    starts = list(dated)
+    for place, run in enumerate((one, other)):
+        if starts[place] is None and run.started is not None:
+            starts[place] = (run.started.timestamp(), True)
+    first, second = starts
+    if first is None or second is None:
+        return False
+    earlier = one if first[0] <= second[0] else other
     times = zip(earlier.step_times, earlier.window_steps, strict=True)
-    apart = abs((one.started - other.started).total_seconds())
+    apart = abs(first[0] - second[0]) - (0.0 if first[1] is second[1] else FARTHEST_ZONE)
     return apart > math.fsum((time or 0.0) * steps for time, steps in times) > 0
 
 

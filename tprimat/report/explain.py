@@ -182,6 +182,9 @@ def document(explanation: Explanation) -> Document:
 
 def caveats(explanation: Explanation) -> Iterator[str]:
     """Yield what a reader must know with the answer."""
+    before, after = explanation.before, explanation.after
+    if before.ranks != after.ranks and before.ranks and after.ranks:
+        yield f"{before.name} has {counted(before.ranks, 'rank')}, {after.name} has {after.ranks}: work may differ"
     if explanation.is_of_hosts:
         shares = f"{explanation.before.idle:.0%} and {explanation.after.idle:.0%}"
         yield f"the GPU is idle for {shares} of the step: this compares hosts, not GPUs"

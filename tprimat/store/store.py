@@ -52,6 +52,9 @@ MOST_OBJECTS, MOST_VALUES = 300_000, 20_000_000
 LONGEST_BASE = 150
 """Characters of a usual name that are kept if something is added, so that file systems take the whole."""
 
+SIGNS, SIGNED_WITHIN = (b'"schema_version"', b'"performance_metrics"'), 8000
+"""One of these stands in the first bytes of a result, so that one that can't be loaded is still known as one."""
+
 SURELY_THE_SAME = 3
 """Equal records with so many different times, all values equal to the last digit, belong to one run."""
 
@@ -112,7 +115,9 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
         runs = without_secrets(decode(content))
         return tuple(map(superseded.with_doubt, runs)) if version == 1 else runs
     except msgspec.ValidationError as error:
-        raise _not_a_result(path, f"not a result: {_plainly(error)}") from error
+        is_one = any(sign in content[:SIGNED_WITHIN] for sign in SIGNS)
+        why = "this result can't be loaded" if is_one else "not a result"
+        raise _not_a_result(path, f"{why}: {_plainly(error)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         position = re.search(r"byte (\d+)", str(error))
         line = content[: int(position[1])].count(b"\n") + 1 if position else None

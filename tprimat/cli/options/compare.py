@@ -53,7 +53,8 @@ def parser() -> Parser:
         "results",
         nargs="*",
         metavar="PATH",
-        help="results, logs, bundles, directories, globs, or - for stdin; NAME=PATH names a system (default: output)",
+        help="results, logs, bundles, directories, globs, or - for stdin; NAME=PATH names a system, FILE#2 is one "
+        "training of a text (default: output)",
     )
     add_overrides(most_used)
     option(most_used, "--reference NAME", "baseline (default: the fastest of another vendor, or the second fastest)")

@@ -25,6 +25,7 @@ from tprimat.read.megatron.run import MegatronRun
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import ARGUMENT_DUMP, SIGNS, Context, MegatronTraining, differ, same_moment
 from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.sequencer import LAGGING
 from tprimat.read.parsing.text import Line, Numbers, lines_of, numpy_if_there
 from tprimat.read.parsing.values import LoggedValues
 
@@ -172,7 +173,9 @@ class Reader:
         table = training.table
         onward = record.iteration > table.latest.iteration
         known = None if onward else table.get(record.iteration)
-        if known is not None and same_moment(known, record, table.last):
+        # One seed gives the first iteration again, and then another training.
+        again = len(table) > LAGGING and record.iteration == table.first
+        if known is not None and same_moment(known, record, table.last, 0 if again else table.interval):
             training.read_context(stretch)
             training.repeat(known, record)
             return

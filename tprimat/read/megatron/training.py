@@ -259,20 +259,22 @@ def differ(name: str, one: Record, other: Record) -> bool:
     return known is not None and value is not None and not math.isclose(known, value, rel_tol=tolerance)
 
 
-def same_moment(known: Record, record: Record, last: int) -> bool:
+def same_moment(known: Record, record: Record, last: int, reach: int = 1) -> bool:
     """Return whether two lines of one iteration were written at one moment, not by two attempts at it.
 
-    `last` is the iteration that the training had come to.
+    `last` is the iteration that the training had come to; ranks lag up to `reach` iterations. Where even a repeated
+    line would be of another training, it is 0.
     """
     apart = record.seconds_after(known)
     if apart is not None:
         step = max(known.seconds or 0.0, record.seconds or 0.0)
         return abs(apart) <= max(SAME_MOMENT * step, known.kind.resolution)
     if differ("rank", known, record):
-        return record.iteration >= last - 1
-    if all(known.figures.get(name) == record.figures.get(name) for name in ("elapsed_ms", "samples")):
+        return record.iteration >= last - reach
+    alike = all(known.figures.get(name) == record.figures.get(name) for name in ("elapsed_ms", "samples", "loss"))
+    if alike and (reach or record.iteration == last):
         return True
     # Upstream, a rank of each node prints, with the same loss and a time of its own.
     told = known.figures.keys() & record.figures.keys() >= {"elapsed_ms", "samples"}
     decisive = [name for name in FIELDS if name == "elapsed_ms" or name not in MEASURED]
-    return told and record.iteration >= last - 1 and not any(differ(name, known, record) for name in decisive)
+    return told and record.iteration >= last - reach and not any(differ(name, known, record) for name in decisive)

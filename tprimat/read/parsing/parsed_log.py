@@ -38,7 +38,8 @@ class ParsedLog:
         notes: what the reader did that leaves no doubt, such as passing over doubled lines.
         build: makes the Run; see run().
         resumed: the step that the training goes on from, if the log says that it is another attempt.
-        began: the first time in the log.
+        began: the first time in the log beside its records.
+        dated: the first time of all.
     """
 
     steps: int
@@ -47,6 +48,7 @@ class ParsedLog:
     build: Callable[[Given], Run]
     resumed: int | None = None
     began: Moment | None = None
+    dated: Moment | None = None
 
     def run(self, given: Given | None = None) -> Run:
         """Return the training as a Run without source files; what the user gives replaces what the log states."""

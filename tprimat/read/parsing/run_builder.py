@@ -25,6 +25,7 @@ from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import Row, TimedRow
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.remarks import Health, is_finite
+from tprimat.read.parsing.text import NO_YEAR
 from tprimat.read.parsing.values import LoggedValues
 from tprimat.redaction import redacted_start
 from tprimat.results.account import Timing
@@ -146,7 +147,10 @@ class RunBuilder:
             stated.setdefault("global_batch_size", dataclasses.replace(part, value=batch, weight=0))
         events = self.training.around.events
         resumed = next((mark.step for mark in events.marks if mark.kind == "resume"), None)
-        return ParsedLog(self.training.step_count, stated, notes, self.run, resumed or None, events.first)
+        stamp = self.training.around.first_stamp
+        has_date = stamp is not None and stamp.time.year != NO_YEAR
+        dated = (stamp.seconds, stamp.time.tzinfo is not None) if stamp and has_date else None
+        return ParsedLog(self.training.step_count, stated, notes, self.run, resumed or None, events.first, dated)
 
     def run(self, given: Given) -> Run:
         """Return the Run; values that the user has `given`, by field, take precedence over the source's."""

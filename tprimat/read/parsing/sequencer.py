@@ -18,6 +18,12 @@ SAME_MOMENT = 2.0
 SAME_FIGURES = 0.05
 """Share by which the rates of one step differ between ranks at most."""
 
+LAGGING = 2
+"""Records by which one rank is behind another one that writes to the same log."""
+
+COARSE = {"elapsed_seconds": 1.0}
+"""What a clock in whole seconds adds to that, s."""
+
 
 class RecordSequencer:
     """Assigns records to runs as they come."""
@@ -26,6 +32,8 @@ class RecordSequencer:
         self.trainings: list[LoggedTraining] = []
         self.pending = LogContext()
         self.cut_off: int | None = None
+        self._interval = 1
+        self._again: list[Record] = []
 
     @property
     def last(self) -> Record | None:
@@ -42,13 +50,24 @@ class RecordSequencer:
             return
         training = self.trainings[-1]
         known = training.records.get(record.step)
-        if known is not None and _same(known, record, last):
+        if known is not None and _same(known, record, last, LAGGING * self._interval):
+            if self._again or record.step == next(iter(training.records)):
+                self._again.append(record)
             training.around.absorb(pending)
             _take_double(training, known, record)
             return
         goes_on = known is None and (record.step > last.step or _late(record, last, training))
+        if record.step > last.step:
+            self._interval = record.step - last.step
         jumps = "success" in pending.marks and _jumps(record, training)
         is_first = not goes_on and record.step <= min(training.records)
+        again, self._again = self._again, []
+        if known is not None and again:
+            # Another training began as this one did: of one seed the first losses are equal, and coarse times too.
+            self._begin(again[0], pending)
+            for each in (*again[1:], record):
+                _add(self.trainings[-1], each, LogContext())
+            return
         if jumps or (is_first and not training.around.starts_over(pending)):
             self._begin(record, pending)
             return
@@ -101,8 +120,8 @@ def _take_double(training: LoggedTraining, known: Record, record: Record) -> Non
     training.note_conflict("step", record.step, differing, (known.line, record.line))
 
 
-def _same(known: Record, record: Record, last: Record) -> bool:
-    """Return whether two records of one step are duplicates, not two attempts."""
+def _same(known: Record, record: Record, last: Record, reach: int = 1) -> bool:
+    """Return whether two records of one step are duplicates, not two attempts; ranks lag up to `reach` steps."""
     if known.stamp is not None and record.stamp is not None:
         apart = record.stamp.seconds_after(known.stamp)
         if apart is not None:
@@ -110,7 +129,7 @@ def _same(known: Record, record: Record, last: Record) -> bool:
     mine, other = known.figures(), record.figures()
     if mine == other:
         return True
-    if record.step < last.step - 1:
+    if record.step < last.step - reach:
         return False
     if known.origin != record.origin and known.origin is not None and record.origin is not None:
         return True
@@ -118,8 +137,10 @@ def _same(known: Record, record: Record, last: Record) -> bool:
     return (
         mine.keys() == other.keys()
         and known.loss == record.loss
-        and known.step == last.step
-        and all(math.isclose(mine[name], other[name], rel_tol=SAME_FIGURES) for name in mine)
+        and (known.step == last.step or (reach > 1 and known.loss is not None))
+        and all(
+            math.isclose(mine[name], other[name], rel_tol=SAME_FIGURES, abs_tol=COARSE.get(name, 0)) for name in mine
+        )
     )
 
 
