@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
 
 from tprimat import units
+from tprimat.analysis import repetitions
 from tprimat.analysis.account import clocks
 from tprimat.analysis.efficiency import Options
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
 from tprimat.catalog.prices import fitting_names
+from tprimat.checks import Finding
 from tprimat.checks.compute import Mode
 from tprimat.checks.endings import how_ended
 from tprimat.checks.settings import shape_conflict
@@ -37,10 +42,20 @@ from tprimat.compare.result import (
     SettingRow,
     SystemResult,
 )
-from tprimat.compare.systems import FiledRun, System, device, measurement, name_systems, occasion, parted, same_system
+from tprimat.compare.systems import (
+    TELLING,
+    FiledRun,
+    called,
+    device,
+    measurement,
+    name_systems,
+    occasion,
+    parted,
+    same_system,
+)
 from tprimat.errors import UsageError
 from tprimat.redaction import shown_paths
-from tprimat.results.run import Run
+from tprimat.results.run import Run, setup_key
 from tprimat.text import join_names, letters_and_digits, plain
 
 __all__ = [
@@ -59,6 +74,9 @@ COPIES = (
 )
 """In the note on two files that hold one measurement under two configurations."""
 
+TOLD_APART = "run-to-run variation does not explain"
+"""In the note on runs of one configuration that are compared as several systems."""
+
 
 def compare(
     files: Sequence[Loaded],
@@ -68,6 +86,7 @@ def compare(
     notes: Sequence[str] = (),
     mode: Mode = "best",
     options: Options = NOTHING_KNOWN,
+    splits: bool = True,
 ) -> Comparison:
     """Compare the systems of each model with each other.
 
@@ -83,6 +102,8 @@ def compare(
         mode: "same" rejects every difference of configuration.
         options: what the user knows and the results don't say. A precision fills in what they leave
             open, for the checks too; the files stay as they are.
+        splits: whether runs of one setup may be several systems, by their script's arguments or their speed. False if
+            the user has said what belongs together, as in a regression check.
 
     Raises:
         UsageError: no system, several systems or no model has the name asked for.
@@ -90,7 +111,7 @@ def compare(
     remarks = list(notes)
     if model is not None:
         files = _of_model(files, model)
-    files, results = systems_of(files, options, remarks)
+    files, results = systems_of(files, options, remarks, splits=splits)
     every = [system for group in results.values() for system in group]
     remarks += [
         f"{_title(name, group)}: rates are in samples/s/GPU, since not all logs state the sequence length "
@@ -108,11 +129,11 @@ def compare(
 
 
 def systems_of(
-    files: Sequence[Loaded], options: Options, remarks: list[str]
+    files: Sequence[Loaded], options: Options, remarks: list[str], *, splits: bool = True
 ) -> tuple[list[Loaded], dict[str | None, list[SystemResult]]]:
     """Return the files under the names that reports show, and by model the systems in them, each on its own clock.
 
-    What was counted once or filled in is added to the remarks. See compare() for the other arguments.
+    What was counted once, filled in or split is added to the remarks. See compare() for the other arguments.
     """
     by_model: dict[str | None, dict[tuple[object, ...], list[FiledRun]]] = {}
     completed = precision.fill(files, options, remarks)
@@ -124,16 +145,81 @@ def systems_of(
         name = _model(run)
         # Runs of models that nobody names may be of different ones, but for those of one file.
         unknown = file if name is None and run.model_config.num_layers is None else None
-        by_model.setdefault(name, {}).setdefault((same_system(run), unknown), []).append((run, file))
-    parts = {name: [part for group in groups.values() for part in parted(group)] for name, groups in by_model.items()}
-    systems = name_systems({name: [runs[0][0] for runs in groups] for name, groups in parts.items()})
-    results = {}
-    for name, groups in parts.items():
-        lengths = _sample_lengths(groups)
-        results[name] = [
-            _system_result(system, runs, lengths) for system, runs in zip(systems[name], groups, strict=True)
+        same = same_system(run) if splits else (device(run), setup_key(run))
+        by_model.setdefault(name, {}).setdefault((same, unknown), []).append((run, file))
+    parts: dict[str | None, list[tuple[Run, list[RunResult]]]] = {}
+    for name, groups in by_model.items():
+        found = [part for group in groups.values() for part in parted(group)]
+        lengths = _sample_lengths(found)
+        parts[name] = [
+            part for group in found for part in _apart(_run_results(group, lengths), remarks if splits else None)
         ]
-    return files, results
+    systems = name_systems({name: [named for named, _ in groups] for name, groups in parts.items()})
+    return files, {
+        name: _without_copies(
+            [system_result(system, runs) for system, (_, runs) in zip(systems[name], groups, strict=True)]
+        )
+        for name, groups in parts.items()
+    }
+
+
+def _apart(results: list[RunResult], remarks: list[str] | None) -> list[tuple[Run, list[RunResult]]]:
+    """Return the runs of one setup by groups that can be repetitions, each with a run that has what it is called by.
+
+    Runs with a label, and those of one session, belong together however much they differ, and two clocks say nothing of
+    each other. Each split is added to the remarks; without remarks nothing is split.
+    """
+    first = results[0].run
+    judged = [each for each in results if each.is_valid and not each.summary.unsettled]
+    times = [each.summary.performance.avg_step_time_seconds or math.inf for each in judged]
+    is_open = remarks is not None and first.label is None and len({each.summary.clock for each in judged}) == 1
+    groups = repetitions.groups(times) if is_open else []
+    sessions = [each.run.session or place for place, each in enumerate(judged)]
+    if len(groups) < 2 or sum(len({sessions[place] for place in group}) for group in groups) > len({*sessions}):
+        return [(first, results)]
+    found: list[list[RunResult]] = [[] for _ in groups]
+    for each in results:
+        # What has no speed of its own to be judged by is put to the nearest.
+        own = each.summary.performance.avg_step_time_seconds or times[groups[0][0]]
+        distances = [min(abs(math.log(times[place] / own)) for place in group) for group in groups]
+        found[distances.index(min(distances))].append(each)
+    found.sort(key=lambda group: results.index(group[0]))
+    variables = [{tuple(each.run.environment.settings.items()) for each in group} for group in found]
+    is_known = all(len(each) == 1 for each in variables) and len(set.union(*variables)) == len(found)
+    numbers = {
+        each: sum(other.file == each.file for other in results[: place + 1]) for place, each in enumerate(results)
+    }
+    names = called([[(each.file, numbers[each]) for each in group] for group in found])
+    gap = min(repetitions.relative_gap(times[one[-1]], times[two[0]]) for one, two in itertools.pairwise(groups))
+    assert remarks is not None
+    remarks.append(f"{join_names(names)} are compared as {len(names)} systems: {TOLD_APART} a gap of {gap:.0%}")
+    named = [
+        group[0].run if is_known else msgspec.structs.replace(group[0].run, label=name)
+        for name, group in zip(names, found, strict=True)
+    ]
+    return list(zip(named, found, strict=True))
+
+
+def _without_copies(systems: Sequence[SystemResult]) -> list[SystemResult]:
+    """Return the systems; those that hold one measurement under several configurations are excluded."""
+    holders: dict[object, dict[SystemResult, str]] = {}
+    for system in systems:
+        for result in system.valid_runs:
+            if (key := measurement(result.run))[-1] is TELLING:
+                holders.setdefault(key, {}).setdefault(system, result.file)
+    copied = {system: held for held in holders.values() if len(held) > 1 for system in held}
+    return [
+        dataclasses.replace(system, findings=(*system.findings, _copy_of(system, copied[system])))
+        if system in copied
+        else system
+        for system in systems
+    ]
+
+
+def _copy_of(system: SystemResult, held: Mapping[SystemResult, str]) -> Finding:
+    others = join_names([file for other, file in held.items() if other is not system], 2)
+    text = f"{held[system]} has the step times of {others}, so they are copies of one measurement"
+    return Finding("unverified", "copies", text)
 
 
 def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
@@ -149,7 +235,7 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
                 seen.setdefault(key, (file.name, run))
             # Two trainings of one log may have equal times, since logs round them, but they differ in something else,
             # unless the times alone identify a run.
-            is_same = earlier and (earlier[0] != file.name or key[2:] == (None,) or run == earlier[1])
+            is_same = earlier and (earlier[0] != file.name or key[2:] == (TELLING,) or run == earlier[1])
             if earlier and (is_same or not _is_copy(run, earlier[1])):
                 if _is_copy(run, earlier[1]):
                     where = f"as {earlier[0]}" if earlier[0] != file.name else "twice"
@@ -159,7 +245,7 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
                         kept = [(run, file.name) if each is earlier[1] else (each, name) for each, name in kept]
                         seen[key] = file.name, run
                     continue
-                if key[-1] is None:
+                if key[-1] is TELLING:
                     notes.append(f"{file.name} and {earlier[0]} contain {COPIES}")
             kept.append((run, file.name))
             if (own := occasion(run)) is not None:
@@ -219,7 +305,7 @@ def _sample_lengths(groups: Iterable[Sequence[FiledRun]]) -> set[int | None]:
     return lengths if None in lengths else set()
 
 
-def _system_result(system: System, runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> SystemResult:
+def _run_results(runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> list[RunResult]:
     first = runs[0][0]
     per_sample = bool(sample_lengths) and (
         first.framework == "mlperf" or sample_lengths == {None, first.training_config.sequence_length or 0}
@@ -235,13 +321,10 @@ def _system_result(system: System, runs: Sequence[FiledRun], sample_lengths: set
         for (run, _), summary in zip(runs, summaries, strict=True)
     ]
     best = min(ranks)
-    return system_result(
-        system,
-        [
-            RunResult(run, summary, file, rank == best != _UNTIMED, per_sample)
-            for (run, file), summary, rank in zip(runs, summaries, ranks, strict=True)
-        ],
-    )
+    return [
+        RunResult(run, summary, file, rank == best != _UNTIMED, per_sample)
+        for (run, file), summary, rank in zip(runs, summaries, ranks, strict=True)
+    ]
 
 
 def _chosen(reference: str, systems: Sequence[SystemResult]) -> str:

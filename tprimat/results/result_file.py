@@ -21,8 +21,17 @@ import msgspec
 from tprimat.notes import TEXT, Note
 from tprimat.redaction import Names, redacted, relative_words
 from tprimat.results.account import Entry
-from tprimat.results.fields import Count, JsonObject
-from tprimat.results.run import RECORD_FIELDS, SERIES, SETUP_FIELDS, PerformanceMetrics, Run, RunRecord, Steady
+from tprimat.results.fields import Count, JsonObject, Seed
+from tprimat.results.run import (
+    RECORD_FIELDS,
+    RUN_VALUES,
+    SERIES,
+    SETUP_FIELDS,
+    PerformanceMetrics,
+    Run,
+    RunRecord,
+    Steady,
+)
 from tprimat.text import for_encoding
 
 SCHEMA_VERSION = 2
@@ -45,6 +54,8 @@ FIELD_ORDER = (
 class RecordedRepetition(RunRecord, frozen=True, kw_only=True):
     """A run within a file, with the metrics that were computed when it was written."""
 
+    max_steps: Annotated[Count | None, "optimizer steps requested of this run; null in older files"] = None
+    seed: Annotated[Seed | None, "seed of its weights and dropout; null in older files"] = None
     steady: Annotated[Steady, "steady-state steps, which the metrics use"] = Steady()
     performance_metrics: Annotated[PerformanceMetrics, "metrics of those steps"] = PerformanceMetrics()
 
@@ -86,8 +97,17 @@ class Loaded:
 def runs_of(file: ResultFile) -> tuple[Run, ...]:
     """Return the runs that a file holds, in the order in which they were made."""
     setup = {name: _shared(getattr(file, name)) for name in SETUP_FIELDS}
-    records = ({name: _shared(getattr(each, name)) for name in RECORD_FIELDS} for each in file.runs or (file,))
-    return tuple(_without_stored_texts(Run(**setup, **record)) for record in records)
+    own = [{name: getattr(each, name) for name in RUN_VALUES} for each in file.runs]
+    # Files of before these fields have one value for all runs.
+    if any(value is not None for values in own for value in values.values()):
+        configs = [_shared(msgspec.structs.replace(file.training_config, **values)) for values in own]
+    else:
+        configs = [setup["training_config"]] * max(len(own), 1)
+    runs = []
+    for each, config in zip(file.runs or (file,), configs, strict=True):
+        record = {name: _shared(getattr(each, name)) for name in RECORD_FIELDS}
+        runs.append(_without_stored_texts(Run(**{**setup, "training_config": config}, **record)))
+    return tuple(runs)
 
 
 def stored_notes(run: Run) -> JsonObject:
