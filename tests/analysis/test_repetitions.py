@@ -5,44 +5,44 @@ from __future__ import annotations
 import pytest
 from limits import limits
 
-from tprimat.analysis.repetitions import groups
+from tprimat.analysis.repetitions import cuts
 
 
 @pytest.mark.parametrize(
     ("times", "found"),
     [
-        ([], [[]]),
-        ([1.0], [[0]]),
-        ([1.0, 1.0, 1.0], [[0, 1, 2]]),
+        ([], []),
+        ([1.0], []),
+        ([1.0, 1.0, 1.0], []),
         # Two groups of two, in any order; a third one.
-        ([3.0, 3.2, 3.01, 3.21], [[0, 2], [1, 3]]),
-        ([3.0, 3.2, 3.01, 3.21, 4.0, 4.01], [[0, 2], [1, 3], [4, 5]]),
+        ([3.0, 3.2, 3.01, 3.21], [(3.01, 3.2)]),
+        ([3.0, 3.2, 3.01, 3.21, 4.0, 4.01], [(3.01, 3.2), (3.21, 4.0)]),
         # A gap beside a wide range says nothing.
-        ([3.0, 3.2, 3.1, 3.5, 3.51], [[0, 2, 1, 3, 4]]),
+        ([3.0, 3.2, 3.1, 3.5, 3.51], []),
         # A single run, and two single ones.
-        ([1.0, 1.01, 1.02, 1.3], [[0, 1, 2], [3]]),
-        ([4.01, 2.71], [[1], [0]]),
-        ([1.0, 1.1], [[0, 1]]),
-        ([1.0, 1.3, 1.7], [[0], [1], [2]]),
+        ([1.0, 1.01, 1.02, 1.3], [(1.02, 1.3)]),
+        ([4.01, 2.71], [(2.71, 4.01)]),
+        ([1.0, 1.1], []),
+        ([1.0, 1.3, 1.7], [(1.0, 1.3), (1.3, 1.7)]),
     ],
 )
-def test_i1_groups_that_variation_cannot_explain(times, found):
-    assert groups(times) == found
+def test_i1_gaps_that_variation_cannot_explain(times, found):
+    assert cuts(times) == found
 
 
 def of_two(gap):
-    return len(groups([1.0, 1.0001, 1.0001 * (1 + gap), 1.0002 * (1 + gap)]))
+    return len(cuts([1.0, 1.0001, 1.0001 * (1 + gap), 1.0002 * (1 + gap)]))
 
 
 @limits(
-    ("two groups of two", of_two, (0.0499, 1), (0.0501, 2)),
-    ("a single run", lambda gap: len(groups([1.0, 1.0001, 1.0001 * (1 + gap)])), (0.199, 1), (0.201, 2)),
-    ("two single runs", lambda gap: len(groups([1.0, 1 + gap])), (0.199, 1), (0.201, 2)),
+    ("two groups of two", of_two, (0.0499, 0), (0.0501, 1)),
+    ("a single run", lambda gap: len(cuts([1.0, 1.0001, 1.0001 * (1 + gap)])), (0.199, 0), (0.201, 1)),
+    ("two single runs", lambda gap: len(cuts([1.0, 1 + gap])), (0.199, 0), (0.201, 1)),
     (
         "ranges of the faster group",
-        lambda ranges: len(groups([1.0, 1.02, *[1.02 * (1 + 0.02 * ranges)] * 2])),
-        (3.99, 1),
-        (4.01, 2),
+        lambda ranges: len(cuts([1.0, 1.02, *[1.02 * (1 + 0.02 * ranges)] * 2])),
+        (3.99, 0),
+        (4.01, 1),
     ),
 )
 def test_i1_limits_of_a_gap(ask, below, above):

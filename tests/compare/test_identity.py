@@ -116,8 +116,8 @@ def live(time, day, *words, **fields):
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        ((("--fused",), ()), ["--fused", "no --fused"]),
-        ((("--bs=8", "--seed", "1"), ("--bs", "16", "--seed", "2")), ["--bs 8", "--bs 16"]),
+        ((("--fused",), ()), ["fused", "no fused"]),
+        ((("--bs=8", "--seed", "1"), ("--bs", "16", "--seed", "2")), ["bs 8", "bs 16"]),
         # Repetitions.
         ((("--seed", "1", "--output-dir", "a"), ("--seed", "2", "--output-dir", "b")), ["8×H100 (BF16)"]),
         ((("--max-steps=60", "--run-name", "x"), ("--max-steps=100",)), ["8×H100 (BF16)"]),

@@ -12,22 +12,22 @@ from tprimat.results.run import Source
 @pytest.mark.parametrize(
     ("command", "found"),
     [
-        ("python3 train.py", {"": "train.py"}),
+        ("python3 train.py", {"script": "train.py"}),
         (
             "/usr/bin/python3 -u dir/train.py --fused --bs=8 --lr 1e-3",
-            {"": "train.py", "fused": "", "bs": "8", "lr": "1e-3"},
+            {"script": "train.py", "fused": "", "bs": "8", "lr": "1e-3"},
         ),
-        ("python -m pkg.train 32 bf16", {"": "pkg.train 32 bf16"}),
+        ("python -m pkg.train 32 bf16", {"script": "pkg.train 32 bf16"}),
         (
             "python train.py --betas 0.9 -0.1 +optim.lr=2 hydra.run.dir=x",
-            {"": "train.py", "betas": "0.9 -0.1", "optim.lr": "2"},
+            {"script": "train.py", "betas": "0.9 -0.1", "optim.lr": "2"},
         ),
         # Seeds, steps, places and occasions.
         (
             "python t.py --seed 1 --max_steps 9 --output-dir a --wandb-project p --run_name n --local_rank 0",
-            {"": "t.py"},
+            {"script": "t.py"},
         ),
-        ("python t.py --config-file a --lora_rank 8", {"": "t.py", "config_file": "a", "lora_rank": "8"}),
+        ("python t.py --config-file a --lora_rank 8", {"script": "t.py", "config_file": "a", "lora_rank": "8"}),
         ("python -m ipykernel_launcher -f kernel.json", {}),
         ("python -c pass", {}),
         ("", {}),

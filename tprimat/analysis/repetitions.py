@@ -19,32 +19,26 @@ RANGES = 4.0
 """So many times the range within each group the gap must exceed: above, the larger range is 0.33%."""
 
 
-def groups(times: Sequence[float]) -> list[list[int]]:
-    """Return the places of runs by groups that run-to-run variation can't explain, the fastest first.
+def cuts(times: Sequence[float]) -> list[tuple[float, float]]:
+    """Return the gaps between groups of runs that run-to-run variation can't explain, the fastest first.
 
     Args:
         times: mean step time of each run, s.
 
     Returns:
-        One group with all places if they may all be repetitions; else the most groups of which each two neighbors are
-        apart.
+        The step times on both sides of each gap, s; of all ways to cut in which each two neighboring groups are apart,
+        those of the one with the most groups. Empty if all may be repetitions.
     """
-    order = sorted(range(len(times)), key=lambda place: times[place])
-    gaps = [relative_gap(times[one], times[other]) for one, other in itertools.pairwise(order)]
-    for least in sorted({gap for gap in gaps if gap > LEAST_GAP}):
-        cuts = [place for place, gap in enumerate(gaps, 1) if gap >= least]
-        edges = [0, *cuts, len(order)]
-        found = [order[start:end] for start, end in itertools.pairwise(edges)]
-        if all(_are_apart(*([times[place] for place in each] for each in pair)) for pair in itertools.pairwise(found)):
-            return found
-    return [order]
-
-
-def relative_gap(fast: float, slow: float) -> float:
-    """Return how much longer the slower of two step times is, as a share of the faster one."""
-    return slow / fast - 1
+    ordered = sorted(times)
+    gaps = [slow / fast - 1 for fast, slow in itertools.pairwise(ordered)]
+    for least in sorted(gap for gap in gaps if gap > LEAST_GAP):
+        edges = [0, *(place for place, gap in enumerate(gaps, 1) if gap >= least), len(ordered)]
+        groups = [ordered[start:end] for start, end in itertools.pairwise(edges)]
+        if all(map(_are_apart, groups, groups[1:])):
+            return [(fast[-1], slow[0]) for fast, slow in itertools.pairwise(groups)]
+    return []
 
 
 def _are_apart(fast: Sequence[float], slow: Sequence[float]) -> bool:
-    gap, ranges = relative_gap(fast[-1], slow[0]), [relative_gap(each[0], each[-1]) for each in (fast, slow)]
-    return gap > (LEAST_GAP if min(len(fast), len(slow)) > 1 else LEAST_GAP_OF_ONE) and gap > RANGES * max(ranges)
+    gap, widest = slow[0] / fast[-1] - 1, max(each[-1] / each[0] - 1 for each in (fast, slow))
+    return gap > max(RANGES * widest, LEAST_GAP if min(len(fast), len(slow)) > 1 else LEAST_GAP_OF_ONE)

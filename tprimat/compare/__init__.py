@@ -6,12 +6,12 @@ batch, precision and number of GPUs. If that can't be done, there is a reason in
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import itertools
-import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -45,6 +45,7 @@ from tprimat.compare.result import (
 from tprimat.compare.systems import (
     TELLING,
     FiledRun,
+    are_disjoint,
     called,
     device,
     measurement,
@@ -171,55 +172,43 @@ def _apart(results: list[RunResult], remarks: list[str] | None) -> list[tuple[Ru
     """
     first = results[0].run
     judged = [each for each in results if each.is_valid and not each.summary.unsettled]
-    times = [each.summary.performance.avg_step_time_seconds or math.inf for each in judged]
     is_open = remarks is not None and first.label is None and len({each.summary.clock for each in judged}) == 1
-    groups = repetitions.groups(times) if is_open else []
-    sessions = [each.run.session or place for place, each in enumerate(judged)]
-    if len(groups) < 2 or sum(len({sessions[place] for place in group}) for group in groups) > len({*sessions}):
-        return [(first, results)]
-    found: list[list[RunResult]] = [[] for _ in groups]
+    cuts = repetitions.cuts([_step_time(each) for each in judged]) if is_open else []
+    found: list[list[RunResult]] = [[] for _ in range(len(cuts) + 1)]
     for each in results:
-        # What has no speed of its own to be judged by is put to the nearest.
-        own = each.summary.performance.avg_step_time_seconds or times[groups[0][0]]
-        distances = [min(abs(math.log(times[place] / own)) for place in group) for group in groups]
-        found[distances.index(min(distances))].append(each)
-    found.sort(key=lambda group: results.index(group[0]))
-    variables = [{tuple(each.run.environment.settings.items()) for each in group} for group in found]
-    is_known = all(len(each) == 1 for each in variables) and len(set.union(*variables)) == len(found)
-    numbers = {
-        each: sum(other.file == each.file for other in results[: place + 1]) for place, each in enumerate(results)
-    }
-    names = called([[(each.file, numbers[each]) for each in group] for group in found])
-    gap = min(repetitions.relative_gap(times[one[-1]], times[two[0]]) for one, two in itertools.pairwise(groups))
-    assert remarks is not None
-    remarks.append(f"{join_names(names)} are compared as {len(names)} systems: {TOLD_APART} a gap of {gap:.0%}")
-    named = [
-        group[0].run if is_known else msgspec.structs.replace(group[0].run, label=name)
-        for name, group in zip(names, found, strict=True)
-    ]
-    return list(zip(named, found, strict=True))
+        found[bisect.bisect([slow for _, slow in cuts], _step_time(each))].append(each)
+    if remarks is None or not cuts or not are_disjoint([{each.run.session or each for each in part} for part in found]):
+        return [(first, results)]
+    found.sort(key=lambda part: results.index(part[0]))
+    files = [each.file for each in results]
+    numbers = {each: files[: place + 1].count(each.file) for place, each in enumerate(results)}
+    names = called([[(each.file, numbers[each]) for each in part] for part in found])
+    gap = min(slow / fast - 1 for fast, slow in cuts)
+    remarks.append(f"{join_names(names)} are compared as {len(cuts) + 1} systems: {TOLD_APART} a gap of {gap:.0%}")
+    variables = [{str(each.run.environment.settings) for each in part} for part in found]
+    if are_disjoint(variables) and max(map(len, variables)) == 1:
+        return [(part[0].run, part) for part in found]
+    return [(msgspec.structs.replace(part[0].run, label=name), part) for name, part in zip(names, found, strict=True)]
+
+
+def _step_time(result: RunResult) -> float:
+    return result.summary.performance.avg_step_time_seconds or 0.0
 
 
 def _without_copies(systems: Sequence[SystemResult]) -> list[SystemResult]:
     """Return the systems; those that hold one measurement under several configurations are excluded."""
-    holders: dict[object, dict[SystemResult, str]] = {}
+    holders: dict[tuple[object, ...], dict[SystemResult, str]] = {}
     for system in systems:
         for result in system.valid_runs:
-            if (key := measurement(result.run))[-1] is TELLING:
-                holders.setdefault(key, {}).setdefault(system, result.file)
-    copied = {system: held for held in holders.values() if len(held) > 1 for system in held}
-    return [
-        dataclasses.replace(system, findings=(*system.findings, _copy_of(system, copied[system])))
-        if system in copied
-        else system
-        for system in systems
-    ]
-
-
-def _copy_of(system: SystemResult, held: Mapping[SystemResult, str]) -> Finding:
-    others = join_names([file for other, file in held.items() if other is not system], 2)
-    text = f"{held[system]} has the step times of {others}, so they are copies of one measurement"
-    return Finding("unverified", "copies", text)
+            holders.setdefault(measurement(result.run), {})[system] = result.file
+    found = {system: system for system in systems}
+    for key, held in holders.items():
+        for system in held if len(held) > 1 and key[-1] is TELLING else ():
+            others = join_names([file for other, file in held.items() if other is not system], 2)
+            text = f"{held[system]} has the step times of {others}, so they are copies of one measurement"
+            finding = Finding("unverified", "copies", text)
+            found[system] = dataclasses.replace(system, findings=(*system.findings, finding))
+    return list(found.values())
 
 
 def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:

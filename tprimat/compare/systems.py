@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tprimat.catalog import gpus
 from tprimat.checks.settings import agree, framework, of_frameworks, own_value, read, text_of
@@ -141,29 +141,31 @@ def occasion(run: Run) -> tuple[object, ...] | None:
     return own if all(own[:2]) else None
 
 
+def are_disjoint(parts: Sequence[Collection[object]]) -> bool:
+    """Return whether nothing is in two of several collections, each of which has everything once."""
+    return sum(map(len, parts)) == len(set().union(*parts))
+
+
 def called(groups: Sequence[Sequence[tuple[str, int]]]) -> list[str]:
     """Return what groups of runs are called in which nothing known differs, by the file and the number of each run.
 
     That is the directory or the file of each, such as `old` and `new`; runs of one file by their numbers in it.
     """
     files = [list(dict.fromkeys(file for file, _ in group)) for group in groups]
-    folders = [{file.rpartition("/")[0] for file in each} for each in files]
-    if sum(map(len, folders)) == len(set.union(*folders)) == len(groups) and "" not in set.union(*folders):
-        return [folder for each in folders for folder in each]
-    if sum(map(len, files)) == len({file for each in files for file in each}):
-        return [each[0] if len(each) == 1 else f"group of {join_names(each, 2)}" for each in files]
+    runs = [[f"run {number} of {file}" for file, number in group] for group in groups]
     if len({file for each in files for file in each}) == 1:
-        numbers = [[number for _, number in group] for group in groups]
-        return [f"{'run' if len(each) == 1 else 'group of runs'} {_consecutive(each)}" for each in numbers]
-    texts = [[f"run {number} of {file}" for file, number in group] for group in groups]
-    return [each[0] if len(each) == 1 else f"group of {join_names(each, 2)}" for each in texts]
+        runs = [[_numbered([number for _, number in group])] for group in groups]
+    folders = [list(dict.fromkeys(file.rpartition("/")[0] for file in each)) for each in files]
+    parts = next(each for each in (folders, files, runs) if are_disjoint(each) and [""] not in each)
+    return [each[0] if len(each) == 1 else f"group of {join_names(each, 2)}" for each in parts]
 
 
-def _consecutive(numbers: Sequence[int]) -> str:
-    """Return rising numbers as text: 1–3, 5."""
-    starts = [number for number in numbers if number - 1 not in numbers]
-    ends = [number for number in numbers if number + 1 not in numbers]
-    return ", ".join(f"{start}" if start == end else f"{start}–{end}" for start, end in zip(starts, ends, strict=True))
+def _numbered(runs: Sequence[int]) -> str:
+    """Return rising numbers of runs as a name: run 2, group of runs 1–3, group of runs 1, 3."""
+    if len(runs) == 1:
+        return f"run {runs[0]}"
+    is_whole = runs[-1] - runs[0] == len(runs) - 1
+    return f"group of runs {f'{runs[0]}–{runs[-1]}' if is_whole else ', '.join(map(str, runs))}"
 
 
 def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None, list[System]]:
@@ -250,10 +252,8 @@ def _version(run: Run, name: str) -> str | None:
 
 
 def _argument(run: Run, name: str) -> str | None:
-    known, option = variant(run), f"--{name.replace('_', '-')}"
-    if name and name not in known:
-        return text_of(f"no {option}") if known else None
-    return text_of(f"{option} {known[name]}" if name else known.get(name))
+    known = variant(run)
+    return text_of(f"{name} {known[name]}".strip() if name in known else f"no {name}" if known else None)
 
 
 def _variable(run: Run, name: str) -> str | None:
@@ -346,7 +346,7 @@ def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence
     variables = sorted({name for run in runs for name in run.environment.settings})
     versions += [Part(each, functools.partial(_variable, name=each), str) for each in variables]
     options = sorted({name for run in runs for name in variant(run)})
-    versions += [Part("argument", functools.partial(_argument, name=each), str.strip) for each in options]
+    versions += [Part("argument", functools.partial(_argument, name=each), str) for each in options]
     # Keys that only one framework has.
     others = [_of_setting(row, row.title) for row in of_frameworks(runs)]
     text = functools.cache(lambda part, index: _part_text(part, runs[index]))

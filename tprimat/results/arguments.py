@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 
 from tprimat.results.run import Run
-from tprimat.settings.rows import SETTINGS
 
-_STEPS = {"steps", "num_steps", "iters", "epochs", "num_epochs", "num_train_epochs"}
-_HARMLESS = _STEPS.union(
-    *(f"{row.scripts} {row.hparams} {row.megatron}".split() for row in SETTINGS if row.role == "harmless")
-)
-_PLACES = re.compile(
-    r"(?!.*(?:config|model|lora|optim|attn|attention|kernel))(?:.*_)?(?:name|id|dir|path|folder|file|out|output|log|logs"
+_HARMLESS = re.compile(
+    r"(?:max_|num_|total_)?(?:train_)?(?:steps|iters|epochs)"
+    r"|(?!.*(?:config|model|lora|optim|attn|attention|kernel))(?:.*_)?(?:name|id|dir|path|folder|file|out|output|log|logs"
     r"|logdir|logging|save|saving|ckpt|checkpoint|resume|tag|tags|note|notes|trial|run|experiment|port|host|addr|rank"
     r"|wandb|tensorboard|mlflow|project|report|date|time|label|seed|o)(?:_.*)?"
 )
-"""Names with a word that speaks of a place or an occasion: output_dir, run_id; not config_file, lora_rank."""
+"""Options in which repetitions differ: steps, and names with a word that speaks of a place, an occasion or a seed.
+
+output_dir, run_id, data_seed; not config_file, lora_rank.
+"""
 
 _KERNEL = "ipykernel_launcher"
 """What a notebook runs in: its arguments are not the script's."""
@@ -25,9 +24,8 @@ _KERNEL = "ipykernel_launcher"
 def variant(run: Run) -> dict[str, str]:
     """Return the arguments of a script that tell its configuration from others, by their names without dashes.
 
-    `train.py --compile --seed 3 optim.lr=1e-3` has {"": "train.py", "compile": "", "optim.lr": "1e-3"}: repetitions
-    differ in seeds, steps and places. Empty if a benchmark command measured the run, which knows the settings, or if
-    the user named the configuration.
+    `train.py --fused --seed 3 optim.lr=1e-3` has {"script": "train.py", "fused": "", "optim.lr": "1e-3"}. Empty if a
+    benchmark command measured the run, which knows the settings, or if the user named the configuration.
     """
     source = run.source
     if source is None or source.kind != "live" or run.session is not None or run.label is not None:
@@ -37,17 +35,12 @@ def variant(run: Run) -> dict[str, str]:
     start = next((at for at, word in enumerate(words) if word.endswith(".py") or words[at - 1 : at] == ["-m"]), None)
     if start is None or words[start] == _KERNEL:
         return {}
-    found = {"": re.split(r"[/\\]", words[start])[-1]}
-    name = ""
+    name = "script"
+    found = {name: re.split(r"[/\\]", words[start])[-1]}
     for word in words[start + 1 :]:
-        is_option = re.match(r"-+[A-Za-z]", word) is not None
-        if is_option or re.match(r"[+~]*[A-Za-z_][\w.]*=", word):
+        if re.match(r"-+[A-Za-z]|[+~]*[A-Za-z_][\w.]*=", word):
             name, _, value = word.lstrip("-+~").partition("=")
             found[name := name.replace("-", "_")] = value
         else:
             found[name] = f"{found[name]} {word}".strip()
-    return {name: value for name, value in found.items() if not _is_harmless(name.rpartition(".")[2].lower())}
-
-
-def _is_harmless(name: str) -> bool:
-    return name in _HARMLESS or _PLACES.fullmatch(name) is not None
+    return {name: value for name, value in found.items() if not _HARMLESS.fullmatch(name.rpartition(".")[2].lower())}

@@ -54,8 +54,10 @@ FIELD_ORDER = (
 class RecordedRepetition(RunRecord, frozen=True, kw_only=True):
     """A run within a file, with the metrics that were computed when it was written."""
 
-    max_steps: Annotated[Count | None, "optimizer steps requested of this run; null in older files"] = None
-    seed: Annotated[Seed | None, "seed of its weights and dropout; null in older files"] = None
+    max_steps: Annotated[Count | msgspec.UnsetType | None, "as in training_config, if not all runs have one"] = (
+        msgspec.UNSET
+    )
+    seed: Annotated[Seed | msgspec.UnsetType | None, "as in training_config, if not all runs have one"] = msgspec.UNSET
     steady: Annotated[Steady, "steady-state steps, which the metrics use"] = Steady()
     performance_metrics: Annotated[PerformanceMetrics, "metrics of those steps"] = PerformanceMetrics()
 
@@ -97,16 +99,13 @@ class Loaded:
 def runs_of(file: ResultFile) -> tuple[Run, ...]:
     """Return the runs that a file holds, in the order in which they were made."""
     setup = {name: _shared(getattr(file, name)) for name in SETUP_FIELDS}
-    own = [{name: getattr(each, name) for name in RUN_VALUES} for each in file.runs]
-    # Files of before these fields have one value for all runs.
-    if any(value is not None for values in own for value in values.values()):
-        configs = [_shared(msgspec.structs.replace(file.training_config, **values)) for values in own]
-    else:
-        configs = [setup["training_config"]] * max(len(own), 1)
     runs = []
-    for each, config in zip(file.runs or (file,), configs, strict=True):
+    for each in file.runs or (file,):
         record = {name: _shared(getattr(each, name)) for name in RECORD_FIELDS}
-        runs.append(_without_stored_texts(Run(**{**setup, "training_config": config}, **record)))
+        own = {name: getattr(each, name, msgspec.UNSET) for name in RUN_VALUES}
+        if msgspec.UNSET not in own.values():
+            record["training_config"] = _shared(msgspec.structs.replace(file.training_config, **own))
+        runs.append(_without_stored_texts(Run(**{**setup, **record})))
     return tuple(runs)
 
 

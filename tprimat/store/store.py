@@ -338,11 +338,12 @@ def as_file(runs: Sequence[Run], known: Mapping[int, Summary] | None = None) -> 
         raise ValueError("runs of different configurations cannot share a file")
     summaries = [(known or {}).get(id(run)) or summarize(run) for run in runs]
     mean_times = [summary.performance.avg_step_time_seconds or 0.0 for summary in summaries]
+    are_unlike = len({run.training_config for run in runs}) > 1
     recorded = tuple(
         RecordedRepetition(
             steady=summary.steady,
             performance_metrics=rounded(summary.performance),
-            **{name: getattr(run.training_config, name) for name in RUN_VALUES},
+            **({name: getattr(run.training_config, name) for name in RUN_VALUES} if are_unlike else {}),
             **{**{name: getattr(run, name) for name in RECORD_FIELDS}, **stored_notes(run)},
         )
         for run, summary in zip(runs, summaries, strict=True)
