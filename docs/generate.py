@@ -147,7 +147,8 @@ def page() -> str:
     fields = parts["ResultFile"]["properties"]
     repeated = ", ".join(f"`{name}`" for name in fields if name in parts["RecordedRepetition"]["properties"])
     lines = [HEAD, "## Top level\n", "The setup, the metrics and series of one run, and all runs.\n", *_table(fields)]
-    lines += ["## `runs`\n", f"Each run has the fields of the top level that differ between runs: {repeated}.\n"]
+    own = " `max_steps` and `seed` of `training_config` are in each run, too, if the runs differ in them."
+    lines += ["## `runs`\n", f"Each run has the fields of the top level that differ between runs: {repeated}.{own}\n"]
     for name, part in parts.items():
         if name not in ("ResultFile", "RecordedRepetition"):
             lines += [f"## {name}\n", part["description"].split("\n\n")[0].replace("\n", " ") + "\n"]

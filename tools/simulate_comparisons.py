@@ -21,6 +21,10 @@ Part logs: one run, or all three of a system, are read from a log in whole secon
 time stamps, or from one that evaluates at every tenth step that it prints. At most 6% of equal pairs may be different,
 and 95% of true differences of 3% must be found: runs take 10 minutes or more, of which whole seconds settle 0.3%.
 
+Part split: 2 to 10 runs of one system whose means vary by 0.1 to 3% from run to run, at most 1 of 200 of which may be
+told apart as several systems; then 3 and 3 equally fast runs, compiled and eager, under two labels and of two drivers,
+which must always be. With --samples, what is split of the real logs of each directory is printed too, with the gap.
+
 Part loss: --threshold final_loss, of one run each and of three, 400 losses that fall along a curve. At equal loss at
 most 5% may be worse; a loss 1% above the threshold must be found in 80% of single runs on the same batches.
 """
@@ -34,8 +38,10 @@ import itertools
 import json
 import math
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -45,15 +51,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tprimat import read
 from tprimat.analysis.segments import find_segments
 from tprimat.analysis.summary import summarize
-from tprimat.compare import compare
+from tprimat.compare import TOLD_APART, compare
 from tprimat.compare.regression import check_regression
 from tprimat.compare.result import Pair, RunResult
 from tprimat.compare.speedup import difference
 from tprimat.compare.threshold import parse
 from tprimat.errors import ExitStatus
+from tprimat.log_import.load import load
 from tprimat.report.verdict import report
 from tprimat.results.result_file import Loaded
-from tprimat.results.run import SERIES, GpuInfo, Run, TrainingConfig
+from tprimat.results.run import SERIES, Environment, GpuInfo, Run, TrainingConfig
 
 NOISES = ("iid 0.3%", "iid 1%", "iid 2%", "AR 0.5%", "AR 1%", "t3", "rare", "+30%/50", "x5/100")
 RUNS = 3
@@ -540,6 +547,80 @@ def print_losses(checks: int, random: np.random.Generator) -> bool:
     return bool(wrong)
 
 
+MOST_SPLIT = 1 / 200
+TOLD: tuple[tuple[str, Mapping[str, object], Mapping[str, object]], ...] = (
+    (
+        "compiled and eager",
+        {"framework_config": {"torch_compile": True}},
+        {"framework_config": {"torch_compile": False}},
+    ),
+    ("two headings, as labels", {"label": "bf16"}, {"label": "fp8"}),
+    (
+        "two drivers",
+        *({"environment": Environment(versions={"driver": each})} for each in ("570.86.10", "580.65.06")),
+    ),
+)
+"""What is known of two systems of equal speed."""
+
+
+def system_counts(runs: Sequence[Run]) -> int:
+    """Return how many systems the product finds in runs, each with a file of its own."""
+    files = [Loaded(f"{number}.json", str(number), (run,)) for number, run in enumerate(runs)]
+    return len(compare(files).systems)
+
+
+def repetitions(count: int, spread: float, random: np.random.Generator, **fields: object) -> list[Run]:
+    """Return so many runs of one system with 60 to 200 steps and a slow start."""
+    runs = []
+    for _ in range(count):
+        steps, kind = int(random.integers(60, 201)), str(random.choice(NOISES))
+        times = noise(kind, steps, random) * drawn_start(random, 0, 20).of(steps) * math.exp(random.normal(0, spread))
+        runs.append(msgspec.structs.replace(run_of(times, 0), **fields))
+    return runs
+
+
+def split_share(systems: int, random: np.random.Generator) -> float:
+    """Return how often the runs of one system are told apart as several."""
+    split = 0
+    for _ in range(systems):
+        count, spread = int(random.integers(2, 11)), float(random.uniform(0.001, 0.03))
+        split += system_counts(repetitions(count, spread, random)) > 1
+    return split / systems
+
+
+def told_share(systems: int, random: np.random.Generator, one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+    """Return how often three runs each are two systems that differ in something known."""
+    told = 0
+    for _ in range(systems):
+        runs = [run for fields in (one, other) for run in repetitions(3, 0.003, random, **fields)]
+        told += system_counts(runs) == 2
+    return told / systems
+
+
+def print_splits(systems: int, random: np.random.Generator, samples: Path | None) -> bool:
+    """Print how often runs are told apart; return whether too often or too rarely."""
+    print("\n| runs | told apart |\n|---|---:|")
+    share = split_share(systems, random)
+    print(f"| 2 to 10 of one system, {systems} systems | {share:.2%} |", flush=True)
+    wrong = share > MOST_SPLIT
+    for name, one, other in TOLD:
+        found = told_share(max(systems // 10, 1), random, one, other)
+        print(f"| {name}, equally fast | {found:.0%} |", flush=True)
+        wrong |= found < 1
+    folders = [each for each in samples.rglob("*") if each.is_dir()] if samples else []
+    for folder in sorted(folders):
+        files = load([str(each) for each in sorted(folder.iterdir()) if each.is_file()], jobs=1).files
+        together, notes = ([], []) if not files else (compare(files, splits=False).systems, compare(files).notes)
+        several = [len(system.runs) for system in together if len(system.runs) > 1]
+        if several:
+            split = [note for note in notes if TOLD_APART in note]
+            where = folder.relative_to(samples or folder)
+            print(
+                f"| {where}: {len(several)} systems of {sum(several)} runs | {'; '.join(split) or 'none'} |", flush=True
+            )
+    return wrong
+
+
 def main() -> int:
     """Print the tables; return 1 where the regression check isn't as it must be."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -550,7 +631,9 @@ def main() -> int:
         help="pairs of a series, or checks; runs of 10 to 30 steps: of a line, 2,500 per 1,200 (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--part", choices=("bias", "long", "short", "gate", "single", "loss", "fast", "logs"))
+    names = ("bias", "long", "short", "gate", "single", "loss", "fast", "logs", "split")
+    parser.add_argument("--part", choices=names)
+    parser.add_argument("--samples", type=Path, help="directory of real logs, for the part split")
     arguments = parser.parse_args()
     parts = {
         "bias": lambda random: print_biases(max(10, arguments.pairs // 6), random),
@@ -569,6 +652,9 @@ def main() -> int:
         print_fast(arguments.pairs, np.random.default_rng([arguments.seed, len(parts) + 2]))
     if arguments.part in (None, "logs"):
         wrong |= print_logs(arguments.pairs, np.random.default_rng([arguments.seed, len(parts) + 3]))
+    if arguments.part in (None, "split"):
+        random = np.random.default_rng([arguments.seed, len(parts) + 4])
+        wrong |= print_splits(arguments.pairs, random, arguments.samples)
     return int(wrong)
 
 

@@ -40,16 +40,23 @@ class TestOutputs:
         report = (results / "comparison_report.md").read_text(encoding="utf-8")
         assert "](comparison_plot.png)" in report
 
-    @pytest.mark.parametrize(("other", "is_told"), [(3.2, True), (3.3, False)])
-    def test_that_copies_are_compared_is_on_the_terminal(self, results, capsys, other, is_told):
-        save(make_run(step_time=other, batch=128), results / "copy")
-        assert run("compare", ["output/nvidia", "output/copy", "--no-plot"]) == ExitStatus.OK
-        assert ("contain identical step times under different" in capsys.readouterr().err) is is_told
+    @pytest.mark.parametrize(("are_copies", "status"), [(True, ExitStatus.NOT_COMPARABLE), (False, ExitStatus.OK)])
+    def test_i6_copies_are_not_compared_and_have_no_prices(self, results, capsys, are_copies, status):
+        for device in ("NVIDIA H200", "NVIDIA B200"):
+            times = {"step_times": make_run().step_times} if are_copies else {}
+            save(make_run(device, **times), results / "copies" / device)
+        names = ["output/nvidia", "output/copies", "--cost", "H100=2", "H200=3", "B200=4"]
+        assert run("compare", [*names, "--no-plot"]) == status
+        said = capsys.readouterr()
+        assert ("contain identical step times under different" in said.err) is are_copies
+        assert ("Not compared: " in said.out) is are_copies
+        assert ("USD/10⁹ tokens" in said.out) is not are_copies
 
     def test_one_log_read_twice_is_not_compared_with_itself(self, results, capsys):
         source = Source(kind="log", files=(SourceFile(path="a.log", sha256="0" * 64),))
         for batch in (64, 128):
-            save(make_run(batch=batch, source=source), results / str(batch))
+            times = make_run(steps=19).step_times
+            save(make_run(batch=batch, steps=19, step_times=times, source=source), results / str(batch))
         assert run("compare", ["output/64", "output/128", "--no-plot"]) == ExitStatus.NOT_COMPARABLE
         said = capsys.readouterr().out
         assert "Not compared: " in said

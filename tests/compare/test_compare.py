@@ -129,7 +129,7 @@ class TestSystemsAndModels:
 
     def test_a_peak_is_the_highest_of_the_runs(self):
         runs = [
-            later(make_run(step_time=3 + day, memory_metrics=MemoryMetrics(peak_memory_reserved_gb=peak)), day)
+            later(make_run(step_time=3 + day / 10, memory_metrics=MemoryMetrics(peak_memory_reserved_gb=peak)), day)
             for day, peak in ((1, 40.0), (2, 42.0))
         ]
         system = comparison(tuple(runs)).models[0].systems[0]
@@ -309,7 +309,8 @@ class TestCopies:
         assert result.notes == ("results/file_2.json contains the same run as results/file_1.json; counted once",)
 
     def test_one_measurement_under_two_setups_is_said(self):
-        result = comparison(make_run(gpus=8), make_run(gpus=4))
+        times = make_run().step_times
+        result = comparison(make_run(gpus=8), make_run(gpus=4, step_times=times))
         assert len(result.models[0].systems) == 2
         assert "one measurement" in result.notes[0]
 

@@ -59,9 +59,11 @@ def caveats(*groups):
 
 
 def unlike(factor):
-    """Two runs of one system of which one takes so many times as long as the other, and a run of another system."""
+    """Two runs with one label of which one takes so many times as long as the other, and a run of another system."""
     times = (3.0, 3.0 * factor)
-    return tuple(dated(day, timed([time] * 40)) for day, time in enumerate(times, 1)), timed([3.0] * 40, MI300X)
+    return tuple(dated(day, timed([time] * 40, label="x")) for day, time in enumerate(times, 1)), timed(
+        [3.0] * 40, MI300X
+    )
 
 
 def disturbed(**fields):
@@ -137,16 +139,21 @@ def method(rounds):
     return pair_of(*groups).ratio.method
 
 
+def rounded(records):
+    """So many times of three values."""
+    return [1.0, 1.1, 1.2, *[1.0] * (records - 3)]
+
+
 def copies(records):
     """How many runs are left of two with the same times at different dates."""
-    runs = (dated(day, timed([1.0] * records)) for day in (1, 2))
+    runs = (dated(day, timed(rounded(records))) for day in (1, 2))
     return len(comparison(*runs).models[0].systems[0].runs)
 
 
 def says_one_measurement(records):
     """Whether a note calls equal times under two setups one measurement."""
     config = TrainingConfig(global_batch_size=64, sequence_length=2048, num_gpus=4, precision="bf16")
-    runs = timed([1.0] * records), timed([1.0] * records, training_config=config)
+    runs = timed(rounded(records)), timed(rounded(records), training_config=config)
     return any("one measurement" in note for note in comparison(*runs).notes)
 
 
@@ -372,7 +379,7 @@ class TestFiguresOfARun:
 
     def test_of_blocks_the_typical_one_is_that_of_the_median_run(self):
         runs = []
-        for day, seconds in enumerate((100.0, 101.0, 160.0), 1):
+        for day, seconds in enumerate((100.0, 101.0, 115.0), 1):
             blocks = (
                 Entry(
                     kind="training", start=200.0 * n, duration=seconds, first_step=1 + 100 * n, last_step=100 * n + 100
@@ -382,7 +389,7 @@ class TestFiguresOfARun:
             runs.append(dated(day, timed(()), timeline=tuple(blocks)))
         (system,) = comparison(tuple(runs)).models[0].systems
         assert system.value("median_step_time_seconds") == pytest.approx(1.01)
-        assert system.value("avg_step_time_seconds") == pytest.approx(3.61 / 3)
+        assert system.value("avg_step_time_seconds") == pytest.approx(3.16 / 3)
 
     def test_memory_is_the_highest_peak_and_the_mean_of_the_averages(self):
         memory = [

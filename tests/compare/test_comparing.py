@@ -39,6 +39,7 @@ def entries(*groups):
 
 
 ONE, LATER = make_run(), make_run(timestamp="2026-03-01T00:00:00+00:00", step_time=3.3)
+COPY_OF_4 = make_run(gpus=4, step_times=ONE.step_times)
 PART = make_run(steps=40, training_config=ONE.training_config, status="incomplete")
 ROUNDED = msgspec.structs.replace(ONE, step_times=tuple(round(time, 1) for time in ONE.step_times))
 SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
@@ -61,8 +62,8 @@ SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
         ([("a", ROUNDED, msgspec.structs.replace(ROUNDED, timestamp=LATER.timestamp))], ["a", "a"], []),
         ([("a", ROUNDED, ROUNDED)], ["a"], ["a contains the same run twice; counted once"]),
         # Of one file with another setup: both stay, with a note where losses say that it is the same one.
-        ([("a", ONE), ("b", make_run(gpus=4))], ["a", "b"], [f"b and a {TWICE}"]),
-        ([("a", ONE, make_run(gpus=4))], ["a", "a"], [f"a and a {TWICE}"]),
+        ([("a", ONE), ("b", COPY_OF_4)], ["a", "b"], [f"b and a {TWICE}"]),
+        ([("a", ONE, COPY_OF_4)], ["a", "a"], [f"a and a {TWICE}"]),
         # Few records may be the same by chance.
         ([("a", make_run(steps=19)), ("b", make_run(steps=19, gpus=4))], ["a", "b"], []),
         # A log that was read while it was written: the longer run counts, wherever it stands.
@@ -294,7 +295,7 @@ def test_sequence_lengths_of_a_benchmark_some_of_whose_logs_state_none(lengths, 
 )
 def test_which_systems_are_compared_in_samples(framework, length, lengths, per_sample):
     runs = [(make_run(framework=framework, length=length), "f")]
-    found = package._system_result(named(runs), runs, lengths)
+    found = package.system_result(named(runs), package._run_results(runs, lengths))
     assert found.per_sample is per_sample
 
 
@@ -322,7 +323,7 @@ EMPTY = make_run(steps=0, warmup=())
 )
 def test_which_runs_count(runs, valid):
     given = [(run, str(place)) for place, run in enumerate(runs)]
-    found = package._system_result(named(given), given, set())
+    found = package.system_result(named(given), package._run_results(given, set()))
     assert [(each.file, each.is_valid) for each in found.runs] == [(str(n), each) for n, each in enumerate(valid)]
     assert [each.run for each in found.runs] == list(runs)
     assert (found.name, found.gpu) == ("8×H100 (BF16)", H100)

@@ -36,6 +36,7 @@ def read(digest):
     return {"source": Source(kind="log", files=(SourceFile(path="a.log", sha256=digest * 64),))}
 
 
+SAME = {"batch": 128, "step_times": make_run().step_times}
 BAD = (Finding("info", "w", "fine"), Finding("error", "x", "impossible"))
 OPEN = (Finding("unverified", "y", "unverified"),)
 EMULATED = {"environment": Environment(emulated=True)}
@@ -104,8 +105,8 @@ UNTIMED = "has no step times"
             "B: impossible",
         ),
         # One log, read twice.
-        (of("A", **read("0")), of(batch=128, **read("0")), "a.json and a.json are copies of one run"),
-        (of("A", **read("0")), of(batch=128, **read("1")), None),
+        (of("A", **read("0")), of(**SAME, **read("0")), "a.json and a.json are copies of one run"),
+        (of("A", **read("0")), of(**SAME, **read("1")), None),
         # Rates that are unknown.
         (of("A", None), of(), "tokens/s/GPU of A is unknown"),
         (of("A"), of(rate=None), "tokens/s/GPU of B is unknown"),

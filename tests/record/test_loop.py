@@ -405,3 +405,58 @@ class TestEnds:
         assert run.steps == (1, 2, 3)
         assert recorder.path is None
         assert list(tmp_path.iterdir()) == []
+
+
+def compiled_by_call():
+    return torch.compile(torch.nn.Linear(2, 2))
+
+
+def compiled_in_place():
+    module = torch.nn.Linear(2, 2)
+    module.compile()
+    return module
+
+
+def compiled_in_part():
+    return torch.nn.Sequential(torch.nn.Linear(2, 2), compiled_by_call())
+
+
+def unwrapped_by_lightning():
+    module = torch.nn.Linear(2, 2)
+    module._compiler_ctx = {"compiler": "dynamo"}
+    return module
+
+
+@pytest.mark.parametrize(
+    ("make", "is_compiled"),
+    [
+        (lambda: torch.nn.Linear(2, 2), False),
+        (compiled_by_call, True),
+        (compiled_in_place, True),
+        (compiled_in_part, True),
+        (unwrapped_by_lightning, True),
+        (lambda: None, None),
+    ],
+)
+def test_i1_compilation_is_noted(record, make, is_compiled):
+    assert trained(record(module=make())).framework_config.get("torch_compile") is is_compiled
+
+
+def test_i1_what_the_caller_states_of_compilation_stays(record):
+    stated = Run(framework_config={"torch_compile": True})
+    assert trained(record(module=torch.nn.Linear(2, 2), setup=stated)).framework_config == {"torch_compile": True}
+
+
+def test_i1_an_eager_module_in_a_compiled_step_is_not_called_eager(record, monkeypatch):
+    import torch._dynamo.utils as dynamo
+
+    monkeypatch.setitem(dynamo.counters["frames"], "total", 1)
+    assert "torch_compile" not in trained(record(module=torch.nn.Linear(2, 2))).framework_config
+
+
+def test_i1_compiled_and_eager_runs_of_one_loop_have_files_of_their_own(record, tmp_path):
+    for make in (compiled_by_call, lambda: torch.nn.Linear(2, 2), compiled_by_call):
+        trained(record(module=make()))
+    runs = {path.stem: len(store.read(path)) for path in tmp_path.glob("*.json")}
+    assert sorted(runs.values()) == [1, 2]
+    assert [name.rpartition("_")[2] for name, count in runs.items() if count == 1] == ["eager"]

@@ -337,7 +337,10 @@ def test_c12_a_caveat_is_cut_between_words_beyond_two_lines(words, is_whole):
 def of_two(*times):
     """Two runs of each system; those of the first one are so far apart."""
     days = enumerate(times, start=1)
-    return tuple(make_run(step_time=time, timestamp=f"2026-03-{day:02d}T08:00:00+00:00", **AMD) for day, time in days)
+    return tuple(
+        make_run(step_time=time, timestamp=f"2026-03-{day:02d}T08:00:00+00:00", session="s", **AMD)
+        for day, time in days
+    )
 
 
 def test_c5_what_says_nothing_of_other_runs_has_no_narrow_interval():

@@ -305,7 +305,7 @@ class TestCard:
         assert 'class="ci"' not in single
         assert 'class="ci"' in several
         assert '<span class="open">' not in several
-        apart = (*days(1, 2.4, **AMD), *days(2, 1.6, **AMD)[1:])
+        apart = (*days(1, 2.4, **AMD), *days(2, 2.05, **AMD)[1:])
         bars = re.findall(r'<p class="bar".*?</p>', card_of(text_of(comparison(days(3, 3.2), apart))), re.DOTALL)
         (wide,) = (bar for bar in bars if "MI300X" in bar)
         assert re.search(r"± (>|&gt;)100% [(]2 runs[)]", wide)

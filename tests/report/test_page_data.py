@@ -178,10 +178,10 @@ class TestWindows:
     def test_several_runs_give_the_geometric_mean_of_their_rates(self):
         several = tuple(
             make_run(warmup=(), step_times=(time,) * 60, timestamp=f"2026-02-0{k + 1}T00:00:00Z")
-            for k, time in enumerate((2.0, 3.9))
+            for k, time in enumerate((2.0, 2.3))
         )
         found = self.grid(several, make_run(**AMD))
-        assert found.rates[0][0][-1] == pytest.approx((64 * 2048 / 8) / (2 * 3.9) ** 0.5)
+        assert found.rates[0][0][-1] == pytest.approx((64 * 2048 / 8) / (2 * 2.3) ** 0.5)
 
     def test_no_window_is_longer_than_the_shortest_run(self):
         assert self.grid(make_run(steps=60), make_run(**AMD, steps=500)).stops[-1] == 60

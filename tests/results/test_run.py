@@ -246,7 +246,7 @@ def test_the_setup_is_more_than_the_configuration_and_less_than_the_run():
     for change in (
         {"model": "qwen"},
         {"label": "second"},
-        {"training_config": TrainingConfig(seed=1)},
+        {"training_config": TrainingConfig(micro_batch_size=1)},
         {"environment": Environment(versions={"torch": "2.4.0"})},
         {"environment": Environment(versions={"torch": "2.13.0"}, emulated=True)},
     ):

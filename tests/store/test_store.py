@@ -116,6 +116,54 @@ def test_of_an_even_number_the_lower_middle_run_stands_at_the_top_level(tmp_path
     assert json.loads(path.read_bytes())["step_times"] == [2.0, 2.0, 2.0]
 
 
+def test_i2_runs_of_other_planned_steps_and_seeds_share_a_file_and_keep_them(tmp_path):
+    config = a_run().training_config
+    runs = [
+        a_run(1.0 + place / 10, training_config=msgspec.structs.replace(config, max_steps=steps, seed=seed))
+        for place, (steps, seed) in enumerate([(60, 1), (60, None), (None, 0), (100, 3)])
+    ]
+    for number, run in enumerate(runs, 1):
+        saved = store.save(run, tmp_path)
+        assert (saved.runs, saved.moved) == (number, None)
+    assert store.read(saved.path) == tuple(runs)
+
+
+def test_i2_runs_of_the_same_planned_steps_and_files_of_before_have_them_once(tmp_path):
+    config = msgspec.structs.replace(a_run().training_config, max_steps=60, seed=1)
+    for time in (1.0, 1.1):
+        path = store.save(a_run(time, training_config=config), tmp_path).path
+    content = json.loads(path.read_bytes())
+    assert all("max_steps" not in run for run in content["runs"])
+    for version in (1, 2):
+        path.write_text(json.dumps({**content, "schema_version": version}), encoding="utf-8")
+        assert [run.training_config for run in store.read(path)] == [config, config]
+
+
+def live(*words, **changes):
+    return a_run(source=Source(kind="live", command=("python3", "train.py", *words)), **changes)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "name"),
+    [
+        (live(framework_config={"torch_compile": True}), live(framework_config={"torch_compile": False}), "eager"),
+        (live(framework_config={"torch_compile": False}), live(framework_config={"torch_compile": True}), "compiled"),
+        (live(), live("--fused"), "fused"),
+        (live("--bs=8"), live("--bs=16"), "bs16"),
+        # Repetitions.
+        (live("--seed=1", "-o", "x"), live("--seed=2", "-o", "y"), None),
+        (live("--fused", label="mine"), live(label="mine"), None),
+        (live("--fused", session="s"), live(session="s"), None),
+    ],
+)
+def test_i1_variants_of_a_script_share_no_file_without_a_label(first, second, name, tmp_path):
+    usual = store.save(first, tmp_path).path
+    saved = store.save(msgspec.structs.replace(second, step_times=(1.1, 1.2, 1.3)), tmp_path)
+    assert saved.path.stem == (usual.stem if name is None else f"{usual.stem}_{name}")
+    assert saved.moved is None
+    assert len(store.read(usual)) == (2 if name is None else 1)
+
+
 def test_a_run_without_steps_joins_and_is_not_the_median(tmp_path):
     store.save(a_run(count=0, status="failed", status_reason="out of memory"), tmp_path)
     store.save(a_run(2.0), tmp_path)

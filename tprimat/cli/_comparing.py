@@ -14,7 +14,7 @@ from tprimat import console
 from tprimat.analysis.efficiency import Options
 from tprimat.catalog import prices
 from tprimat.cli.options.compare import PRECISIONS
-from tprimat.compare import COPIES, Comparison, cost
+from tprimat.compare import COPIES, TOLD_APART, Comparison, cost
 from tprimat.errors import UsageError
 from tprimat.log_import import load as loader
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
@@ -69,9 +69,9 @@ def load(
 
 
 def show_unread(notes: Sequence[str]) -> None:
-    """Print the notes on skipped logs, on what can't be loaded, and on what counts once."""
+    """Print the notes on skipped logs, on what can't be loaded, on what counts once, and on splits."""
     for note in by_reason(notes):
-        if any(sign in note for sign in (loader.UNREAD, COPIES, TWIN)) or loader.LOST.match(note):
+        if any(part in note for part in (loader.UNREAD, COPIES, TWIN, TOLD_APART)) or loader.LOST.match(note):
             console.error(f"{'warning' if loader.LOST.match(note) else 'note'}: {note}")
 
 

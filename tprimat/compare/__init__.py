@@ -6,18 +6,23 @@ batch, precision and number of GPUs. If that can't be done, there is a reason in
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from tprimat import units
+from tprimat.analysis import repetitions
 from tprimat.analysis.account import clocks
 from tprimat.analysis.efficiency import Options
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
 from tprimat.catalog.prices import fitting_names
+from tprimat.checks import Finding
 from tprimat.checks.compute import Mode
 from tprimat.checks.endings import how_ended
 from tprimat.checks.settings import shape_conflict
@@ -37,10 +42,21 @@ from tprimat.compare.result import (
     SettingRow,
     SystemResult,
 )
-from tprimat.compare.systems import FiledRun, System, device, measurement, name_systems, occasion, parted, same_system
+from tprimat.compare.systems import (
+    TELLING,
+    FiledRun,
+    are_disjoint,
+    called,
+    device,
+    measurement,
+    name_systems,
+    occasion,
+    parted,
+    same_system,
+)
 from tprimat.errors import UsageError
 from tprimat.redaction import shown_paths
-from tprimat.results.run import Run
+from tprimat.results.run import Run, setup_key
 from tprimat.text import join_names, letters_and_digits, plain
 
 __all__ = [
@@ -59,6 +75,9 @@ COPIES = (
 )
 """In the note on two files that hold one measurement under two configurations."""
 
+TOLD_APART = "run-to-run variation does not explain"
+"""In the note on runs of one configuration that are compared as several systems."""
+
 
 def compare(
     files: Sequence[Loaded],
@@ -68,6 +87,7 @@ def compare(
     notes: Sequence[str] = (),
     mode: Mode = "best",
     options: Options = NOTHING_KNOWN,
+    splits: bool = True,
 ) -> Comparison:
     """Compare the systems of each model with each other.
 
@@ -83,6 +103,8 @@ def compare(
         mode: "same" rejects every difference of configuration.
         options: what the user knows and the results don't say. A precision fills in what they leave
             open, for the checks too; the files stay as they are.
+        splits: whether runs of one setup may be several systems, by their script's arguments or their speed. False if
+            the user has said what belongs together, as in a regression check.
 
     Raises:
         UsageError: no system, several systems or no model has the name asked for.
@@ -90,7 +112,7 @@ def compare(
     remarks = list(notes)
     if model is not None:
         files = _of_model(files, model)
-    files, results = systems_of(files, options, remarks)
+    files, results = systems_of(files, options, remarks, splits=splits)
     every = [system for group in results.values() for system in group]
     remarks += [
         f"{_title(name, group)}: rates are in samples/s/GPU, since not all logs state the sequence length "
@@ -108,11 +130,11 @@ def compare(
 
 
 def systems_of(
-    files: Sequence[Loaded], options: Options, remarks: list[str]
+    files: Sequence[Loaded], options: Options, remarks: list[str], *, splits: bool = True
 ) -> tuple[list[Loaded], dict[str | None, list[SystemResult]]]:
     """Return the files under the names that reports show, and by model the systems in them, each on its own clock.
 
-    What was counted once or filled in is added to the remarks. See compare() for the other arguments.
+    What was counted once, filled in or split is added to the remarks. See compare() for the other arguments.
     """
     by_model: dict[str | None, dict[tuple[object, ...], list[FiledRun]]] = {}
     completed = precision.fill(files, options, remarks)
@@ -124,16 +146,69 @@ def systems_of(
         name = _model(run)
         # Runs of models that nobody names may be of different ones, but for those of one file.
         unknown = file if name is None and run.model_config.num_layers is None else None
-        by_model.setdefault(name, {}).setdefault((same_system(run), unknown), []).append((run, file))
-    parts = {name: [part for group in groups.values() for part in parted(group)] for name, groups in by_model.items()}
-    systems = name_systems({name: [runs[0][0] for runs in groups] for name, groups in parts.items()})
-    results = {}
-    for name, groups in parts.items():
-        lengths = _sample_lengths(groups)
-        results[name] = [
-            _system_result(system, runs, lengths) for system, runs in zip(systems[name], groups, strict=True)
+        same = same_system(run) if splits else (device(run), setup_key(run))
+        by_model.setdefault(name, {}).setdefault((same, unknown), []).append((run, file))
+    parts: dict[str | None, list[tuple[Run, list[RunResult]]]] = {}
+    for name, groups in by_model.items():
+        found = [part for group in groups.values() for part in parted(group)]
+        lengths = _sample_lengths(found)
+        parts[name] = [
+            part for group in found for part in _apart(_run_results(group, lengths), remarks if splits else None)
         ]
-    return files, results
+    systems = name_systems({name: [named for named, _ in groups] for name, groups in parts.items()})
+    return files, {
+        name: _without_copies(
+            [system_result(system, runs) for system, (_, runs) in zip(systems[name], groups, strict=True)]
+        )
+        for name, groups in parts.items()
+    }
+
+
+def _apart(results: list[RunResult], remarks: list[str] | None) -> list[tuple[Run, list[RunResult]]]:
+    """Return the runs of one setup by groups that can be repetitions, each with a run that has what it is called by.
+
+    Runs with a label, and those of one session, belong together however much they differ, and two clocks say nothing of
+    each other. Each split is added to the remarks; without remarks nothing is split.
+    """
+    first = results[0].run
+    judged = [each for each in results if each.is_valid and not each.summary.unsettled]
+    is_open = remarks is not None and first.label is None and len({each.summary.clock for each in judged}) == 1
+    cuts = repetitions.cuts([_step_time(each) for each in judged]) if is_open else []
+    found: list[list[RunResult]] = [[] for _ in range(len(cuts) + 1)]
+    for each in results:
+        found[bisect.bisect([slow for _, slow in cuts], _step_time(each))].append(each)
+    if remarks is None or not cuts or not are_disjoint([{each.run.session or each for each in part} for part in found]):
+        return [(first, results)]
+    found.sort(key=lambda part: results.index(part[0]))
+    files = [each.file for each in results]
+    numbers = {each: files[: place + 1].count(each.file) for place, each in enumerate(results)}
+    names = called([[(each.file, numbers[each]) for each in part] for part in found])
+    gap = min(slow / fast - 1 for fast, slow in cuts)
+    remarks.append(f"{join_names(names)} are compared as {len(cuts) + 1} systems: {TOLD_APART} a gap of {gap:.0%}")
+    variables = [{str(each.run.environment.settings) for each in part} for part in found]
+    if are_disjoint(variables) and max(map(len, variables)) == 1:
+        return [(part[0].run, part) for part in found]
+    return [(msgspec.structs.replace(part[0].run, label=name), part) for name, part in zip(names, found, strict=True)]
+
+
+def _step_time(result: RunResult) -> float:
+    return result.summary.performance.avg_step_time_seconds or 0.0
+
+
+def _without_copies(systems: Sequence[SystemResult]) -> list[SystemResult]:
+    """Return the systems; those that hold one measurement under several configurations are excluded."""
+    holders: dict[tuple[object, ...], dict[SystemResult, str]] = {}
+    for system in systems:
+        for result in system.valid_runs:
+            holders.setdefault(measurement(result.run), {})[system] = result.file
+    found = {system: system for system in systems}
+    for key, held in holders.items():
+        for system in held if len(held) > 1 and key[-1] is TELLING else ():
+            others = join_names([file for other, file in held.items() if other is not system], 2)
+            text = f"{held[system]} has the step times of {others}, so they are copies of one measurement"
+            finding = Finding("unverified", "copies", text)
+            found[system] = dataclasses.replace(system, findings=(*system.findings, finding))
+    return list(found.values())
 
 
 def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
@@ -149,7 +224,7 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
                 seen.setdefault(key, (file.name, run))
             # Two trainings of one log may have equal times, since logs round them, but they differ in something else,
             # unless the times alone identify a run.
-            is_same = earlier and (earlier[0] != file.name or key[2:] == (None,) or run == earlier[1])
+            is_same = earlier and (earlier[0] != file.name or key[2:] == (TELLING,) or run == earlier[1])
             if earlier and (is_same or not _is_copy(run, earlier[1])):
                 if _is_copy(run, earlier[1]):
                     where = f"as {earlier[0]}" if earlier[0] != file.name else "twice"
@@ -159,7 +234,7 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
                         kept = [(run, file.name) if each is earlier[1] else (each, name) for each, name in kept]
                         seen[key] = file.name, run
                     continue
-                if key[-1] is None:
+                if key[-1] is TELLING:
                     notes.append(f"{file.name} and {earlier[0]} contain {COPIES}")
             kept.append((run, file.name))
             if (own := occasion(run)) is not None:
@@ -219,7 +294,7 @@ def _sample_lengths(groups: Iterable[Sequence[FiledRun]]) -> set[int | None]:
     return lengths if None in lengths else set()
 
 
-def _system_result(system: System, runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> SystemResult:
+def _run_results(runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> list[RunResult]:
     first = runs[0][0]
     per_sample = bool(sample_lengths) and (
         first.framework == "mlperf" or sample_lengths == {None, first.training_config.sequence_length or 0}
@@ -235,13 +310,10 @@ def _system_result(system: System, runs: Sequence[FiledRun], sample_lengths: set
         for (run, _), summary in zip(runs, summaries, strict=True)
     ]
     best = min(ranks)
-    return system_result(
-        system,
-        [
-            RunResult(run, summary, file, rank == best != _UNTIMED, per_sample)
-            for (run, file), summary, rank in zip(runs, summaries, ranks, strict=True)
-        ],
-    )
+    return [
+        RunResult(run, summary, file, rank == best != _UNTIMED, per_sample)
+        for (run, file), summary, rank in zip(runs, summaries, ranks, strict=True)
+    ]
 
 
 def _chosen(reference: str, systems: Sequence[SystemResult]) -> str:

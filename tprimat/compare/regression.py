@@ -159,7 +159,8 @@ def check_regression(
         remarks.append("throughput is not checked: --max-slowdown does")
     files = precision.fill([*baseline, *candidate], options, remarks)
     halves = files[: len(baseline)], files[len(baseline) :]
-    sets = [compare(half, model=model) for half in halves]
+    # What belongs together is stated here: a fast night among the baseline's is no system of its own.
+    sets = [compare(half, model=model, splits=False) for half in halves]
     for kind, each in zip(("baseline", "candidate"), sets, strict=True):
         # In which unit each set alone would be compared says nothing here.
         remarks += [f"{kind}: {note}" for note in each.notes if IN_SAMPLES not in note]

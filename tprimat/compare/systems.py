@@ -11,14 +11,15 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tprimat.catalog import gpus
 from tprimat.checks.settings import agree, framework, of_frameworks, own_value, read, text_of
+from tprimat.results.arguments import variant
 from tprimat.results.run import FROM_DESCRIPTION, GpuInfo, Run, setup_key
 from tprimat.settings import Setting
 from tprimat.settings.rows import LEDGER, parts_of
-from tprimat.text import plain
+from tprimat.text import join_names, plain
 
 FiledRun = tuple[Run, str]
 """A run, and the name of its file."""
@@ -28,6 +29,12 @@ LONGEST_PART = 120
 
 TELLING_RECORDS = 20
 """Two runs may have fewer equal step times by chance, rounded as they are printed."""
+
+TELLING = None
+"""What the identity of a measurement ends with if no other has it by chance."""
+
+LEAST_DIFFERENT = 3
+"""Different step times without which equal ones, such as a second each, identify nothing, unless losses do."""
 
 _TRADE_WORDS = re.compile(r"\((?:R|TM|tm)\)|\bNVIDIA\b|\bAMD\b|\bInstinct\b|\bCPU\b|\bProcessor\b|@ [\d.]+ ?GHz")
 _SOFTWARE_WORDS = re.compile(r"\b(?:NVIDIA|Framework|Release)\b ?")
@@ -84,7 +91,7 @@ def device_name(name: str) -> str:
 
 def same_system(run: Run) -> tuple[object, ...]:
     """What two runs share when they are runs of one system."""
-    return (device(run), setup_key(run))
+    return (device(run), setup_key(run), *sorted(variant(run).items()))
 
 
 def parted(entries: Sequence[FiledRun]) -> list[list[FiledRun]]:
@@ -113,23 +120,52 @@ def measurement(run: Run) -> tuple[object, ...]:
     """Return the identity of a measurement: two runs with the same one are copies, whatever else their files say.
 
     Step times up to the 20th different one identify a run, also one that was read while it was written: then the
-    identity is their hash and None. Fewer may be equal by chance, since logs round them: then losses, session, round
-    and, if there are few records, the timestamp belong to it.
+    identity is their hash and TELLING. Fewer may be equal by chance, since logs round them: then losses, session,
+    round and, if there are few records or all are alike, the timestamp belong to it.
     """
     different: set[float | None] = {None}
     for place, time in enumerate(run.step_times, 1):
         different.add(time)
         if len(different) > TELLING_RECORDS:
-            return hash(tuple(run.step_times[:place])), None
+            return hash(tuple(run.step_times[:place])), TELLING
     count = sum(time is not None for time in run.step_times)
-    few, times = count < TELLING_RECORDS, hash(tuple(run.step_times)) if count else run.timeline
-    return times, hash(tuple(run.loss_values)), run.session, run.round, run.timestamp if few else None
+    are_alike = len(different - {None}) < LEAST_DIFFERENT and not any(run.loss_values)
+    moment = run.timestamp or "" if count < TELLING_RECORDS or are_alike else TELLING
+    times = hash(tuple(run.step_times)) if count else run.timeline
+    return times, hash(tuple(run.loss_values)), run.session, run.round, moment
 
 
 def occasion(run: Run) -> tuple[object, ...] | None:
     """Return what no other run has, whatever its step times: start, timeline and losses; None if unknown."""
     own = run.timestamp, run.timeline, hash(tuple(run.loss_values)), run.session, run.round
     return own if all(own[:2]) else None
+
+
+def are_disjoint(parts: Sequence[Collection[object]]) -> bool:
+    """Return whether nothing is in two of several collections, each of which has everything once."""
+    return sum(map(len, parts)) == len(set().union(*parts))
+
+
+def called(groups: Sequence[Sequence[tuple[str, int]]]) -> list[str]:
+    """Return what groups of runs are called in which nothing known differs, by the file and the number of each run.
+
+    That is the directory or the file of each, such as `old` and `new`; runs of one file by their numbers in it.
+    """
+    files = [list(dict.fromkeys(file for file, _ in group)) for group in groups]
+    runs = [[f"run {number} of {file}" for file, number in group] for group in groups]
+    if len({file for each in files for file in each}) == 1:
+        runs = [[_numbered([number for _, number in group])] for group in groups]
+    folders = [list(dict.fromkeys(file.rpartition("/")[0] for file in each)) for each in files]
+    parts = next(each for each in (folders, files, runs) if are_disjoint(each) and [""] not in each)
+    return [each[0] if len(each) == 1 else f"group of {join_names(each, 2)}" for each in parts]
+
+
+def _numbered(runs: Sequence[int]) -> str:
+    """Return rising numbers of runs as a name: run 2, group of runs 1–3, group of runs 1, 3."""
+    if len(runs) == 1:
+        return f"run {runs[0]}"
+    is_whole = runs[-1] - runs[0] == len(runs) - 1
+    return f"group of runs {f'{runs[0]}–{runs[-1]}' if is_whole else ', '.join(map(str, runs))}"
 
 
 def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None, list[System]]:
@@ -213,6 +249,11 @@ def _swept(run: Run) -> str | None:
 
 def _version(run: Run, name: str) -> str | None:
     return text_of(run.environment.versions.get(name))
+
+
+def _argument(run: Run, name: str) -> str | None:
+    known = variant(run)
+    return text_of(f"{name} {known[name]}".strip() if name in known else f"no {name}" if known else None)
 
 
 def _variable(run: Run, name: str) -> str | None:
@@ -304,6 +345,8 @@ def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence
     versions = [Part(name, functools.partial(_version, name=name)) for name in packages]
     variables = sorted({name for run in runs for name in run.environment.settings})
     versions += [Part(each, functools.partial(_variable, name=each), str) for each in variables]
+    options = sorted({name for run in runs for name in variant(run)})
+    versions += [Part("argument", functools.partial(_argument, name=each), str) for each in options]
     # Keys that only one framework has.
     others = [_of_setting(row, row.title) for row in of_frameworks(runs)]
     text = functools.cache(lambda part, index: _part_text(part, runs[index]))

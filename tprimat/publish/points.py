@@ -72,7 +72,7 @@ def result_points(files: Sequence[Loaded], remarks: list[str]) -> list[Evidence]
 
     Systems without a speed are counted in the remarks.
     """
-    _, by_model = systems_of(files, Options(), remarks)
+    _, by_model = systems_of(files, Options(), remarks, splits=False)
     systems = [(name, system) for name, group in by_model.items() for system in group]
     rated = [(name, system) for name, system in systems if system.speeds and not system.run.environment.emulated]
     if missing := len(systems) - len(rated):

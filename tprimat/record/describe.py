@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from tprimat.results.run import Optimizer, ParallelismConfig, Platform
@@ -35,6 +36,24 @@ def _fp32_products(platform: Platform) -> str:
 def parameter_dtypes(module: Any) -> list[str]:
     """Return torch's names for the floating-point types of a module's parameters, sorted."""
     return sorted({str(each.dtype).rpartition(".")[2] for each in module.parameters() if each.is_floating_point()})
+
+
+def is_compiled(module: Any) -> bool | None:
+    """Return whether torch.compile() has a module, or one in it; None if it is unknown or something else was compiled.
+
+    torch.compile(module) wraps it, module.compile() marks it, and Lightning unwraps it and keeps how it was called.
+    """
+    if not hasattr(module, "modules"):
+        return None
+    if any(
+        hasattr(each, "_orig_mod") or getattr(each, mark, None) is not None
+        for each in module.modules()
+        for mark in ("_compiled_call_impl", "_compiler_ctx")
+    ):
+        return True
+    # A compiled function, such as the whole step, has left frames behind once it has run.
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+    return None if counters and counters["frames"].get("total") else False
 
 
 def recomputation(module: Any) -> str | None:

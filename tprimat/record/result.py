@@ -12,7 +12,7 @@ import msgspec
 from tprimat.analysis.summary import Summary
 from tprimat.errors import TensorPrimatError
 from tprimat.machine.platforms import Machine
-from tprimat.record import progress, shapes
+from tprimat.record import describe, progress, shapes
 from tprimat.results.run import Run, Source
 from tprimat.store import store
 
@@ -42,6 +42,8 @@ def setup_of(known: Run, shown: Run, module: object, machine: Machine) -> Run:
     The module gives a model its name.
     """
     shape = known.model_config.over(shown.model_config)
+    compiled = describe.is_compiled(module)
+    seen = {} if compiled is None else {"torch_compile": compiled}
     return msgspec.structs.replace(
         known,
         **progress.given(os.environ),
@@ -57,6 +59,7 @@ def setup_of(known: Run, shown: Run, module: object, machine: Machine) -> Run:
         parallelism_config=known.parallelism_config.over(shown.parallelism_config),
         optimizer=known.optimizer.over(shown.optimizer),
         data=known.data.over(shown.data),
+        framework_config={**seen, **shown.framework_config, **known.framework_config},
     )
 
 

@@ -21,8 +21,17 @@ import msgspec
 from tprimat.notes import TEXT, Note
 from tprimat.redaction import Names, redacted, relative_words
 from tprimat.results.account import Entry
-from tprimat.results.fields import Count, JsonObject
-from tprimat.results.run import RECORD_FIELDS, SERIES, SETUP_FIELDS, PerformanceMetrics, Run, RunRecord, Steady
+from tprimat.results.fields import Count, JsonObject, Seed
+from tprimat.results.run import (
+    RECORD_FIELDS,
+    RUN_VALUES,
+    SERIES,
+    SETUP_FIELDS,
+    PerformanceMetrics,
+    Run,
+    RunRecord,
+    Steady,
+)
 from tprimat.text import for_encoding
 
 SCHEMA_VERSION = 2
@@ -45,6 +54,10 @@ FIELD_ORDER = (
 class RecordedRepetition(RunRecord, frozen=True, kw_only=True):
     """A run within a file, with the metrics that were computed when it was written."""
 
+    max_steps: Annotated[Count | msgspec.UnsetType | None, "as in training_config, if not all runs have one"] = (
+        msgspec.UNSET
+    )
+    seed: Annotated[Seed | msgspec.UnsetType | None, "as in training_config, if not all runs have one"] = msgspec.UNSET
     steady: Annotated[Steady, "steady-state steps, which the metrics use"] = Steady()
     performance_metrics: Annotated[PerformanceMetrics, "metrics of those steps"] = PerformanceMetrics()
 
@@ -86,8 +99,14 @@ class Loaded:
 def runs_of(file: ResultFile) -> tuple[Run, ...]:
     """Return the runs that a file holds, in the order in which they were made."""
     setup = {name: _shared(getattr(file, name)) for name in SETUP_FIELDS}
-    records = ({name: _shared(getattr(each, name)) for name in RECORD_FIELDS} for each in file.runs or (file,))
-    return tuple(_without_stored_texts(Run(**setup, **record)) for record in records)
+    runs = []
+    for each in file.runs or (file,):
+        record = {name: _shared(getattr(each, name)) for name in RECORD_FIELDS}
+        own = {name: getattr(each, name, msgspec.UNSET) for name in RUN_VALUES}
+        if msgspec.UNSET not in own.values():
+            record["training_config"] = _shared(msgspec.structs.replace(file.training_config, **own))
+        runs.append(_without_stored_texts(Run(**{**setup, **record})))
+    return tuple(runs)
 
 
 def stored_notes(run: Run) -> JsonObject:

@@ -435,10 +435,14 @@ class Run(RunRecord, frozen=True, kw_only=True):
 RECORD_FIELDS = RunRecord.__struct_fields__
 SETUP_FIELDS = tuple(name for name in Run.__struct_fields__ if name not in RECORD_FIELDS)
 
+RUN_VALUES = ("max_steps", "seed")
+"""Fields of training_config in which repetitions may differ: 60 or 100 steps, and seeds, are of one speed."""
+
 
 def setup_key(run: Run) -> bytes:
-    """Return what two runs must share to be in one file: the setup and the software's versions."""
+    """Return what two runs must share to be in one file: the setup and the software's versions, but for RUN_VALUES."""
     setup = {name: getattr(run, name) for name in SETUP_FIELDS}
+    setup["training_config"] = msgspec.structs.replace(run.training_config, **dict.fromkeys(RUN_VALUES))
     return msgspec.json.encode([setup, run.environment.versions, run.environment.emulated], order="sorted")
 
 

@@ -6,6 +6,7 @@ import hashlib
 import re
 
 from tprimat.catalog import gpus
+from tprimat.results.arguments import variant
 from tprimat.results.run import STACKS, Run, setup_key
 
 ENCODER_DECODER = "encdec"
@@ -43,19 +44,20 @@ def difference(run: Run, other: Run) -> str:
     for part, another in zip(_parts(run), _parts(other), strict=True):
         if part and part != another:
             return _plain(part)[:_LONGEST_PART]
-    versions, others = run.environment.versions, other.environment.versions
-    changed = (f"{name}{version}" for name, version in sorted(versions.items()) if others.get(name) != version)
+    pairs = (run.environment.versions, other.environment.versions), (variant(run), variant(other))
+    changed = (
+        f"{name}{value}" for own, others in pairs for name, value in sorted(own.items()) if others.get(name) != value
+    )
     return _plain(next(changed, hashlib.sha256(setup_key(run)).hexdigest()[:8]))[:_LONGEST_PART]
 
 
 def _parts(run: Run) -> tuple[str | None, ...]:
-    config = run.training_config
+    config, compiled = run.training_config, run.framework_config.get("torch_compile")
     sizes = (
         (run.num_gpus, "gpus"),
         (config.global_batch_size, "batch"),
         (config.micro_batch_size, "micro-batch"),
         (config.sequence_length, "tokens"),
-        (config.max_steps, "steps"),
     )
     return (
         run.platform,
@@ -65,6 +67,7 @@ def _parts(run: Run) -> tuple[str | None, ...]:
         config.precision,
         *(f"{size}{name}" if size else None for size, name in sizes),
         None if run.data.seed is None else f"seed{run.data.seed}",
+        None if compiled is None else "compiled" if compiled else "eager",
     )
 
 

@@ -23,6 +23,7 @@ from tprimat import files
 from tprimat.analysis import stats
 from tprimat.analysis.summary import Summary, rounded, summarize
 from tprimat.errors import UnreadableError
+from tprimat.results.arguments import variant
 from tprimat.results.fields import Count
 from tprimat.results.result_file import (
     SCHEMA_VERSION,
@@ -34,7 +35,7 @@ from tprimat.results.result_file import (
     stored_notes,
     without_secrets,
 )
-from tprimat.results.run import RECORD_FIELDS, Run, setup_key
+from tprimat.results.run import RECORD_FIELDS, RUN_VALUES, Run, setup_key
 from tprimat.store import hosts, legacy_results, preflight, superseded
 from tprimat.store.history import HISTORY, UNFINISHED, files_below, keep_in_history, remove_unfinished
 from tprimat.store.legacy_schema import parse
@@ -310,7 +311,11 @@ def _has_its_setup(taken: tuple[Run, ...], run: Run) -> bool:
     again = len(taken) == 1 and taken[0].label == run.label and _same_training(taken[0], run)
     # Two runs of a simulator may print the same times; planned steps are the log's own.
     again = again and taken[0].training_config.max_steps == run.training_config.max_steps
-    return again or all(setup_key(each) == setup_key(run) for each in taken)
+    return again or all(_shares_its_file(each, run) for each in taken)
+
+
+def _shares_its_file(one: Run, other: Run) -> bool:
+    return setup_key(one) == setup_key(other) and variant(one) == variant(other)
 
 
 def with_its_case(path: Path) -> Path:
@@ -339,10 +344,12 @@ def as_file(runs: Sequence[Run], known: Mapping[int, Summary] | None = None) -> 
         raise ValueError("runs of different configurations cannot share a file")
     summaries = [(known or {}).get(id(run)) or summarize(run) for run in runs]
     mean_times = [summary.performance.avg_step_time_seconds or 0.0 for summary in summaries]
+    are_unlike = len({run.training_config for run in runs}) > 1
     recorded = tuple(
         RecordedRepetition(
             steady=summary.steady,
             performance_metrics=rounded(summary.performance),
+            **({name: getattr(run.training_config, name) for name in RUN_VALUES} if are_unlike else {}),
             **{**{name: getattr(run, name) for name in RECORD_FIELDS}, **stored_notes(run)},
         )
         for run, summary in zip(runs, summaries, strict=True)
@@ -384,7 +391,7 @@ def _runs_in(path: Path) -> tuple[Run, ...]:
 
 def _runs_to_join(path: Path, run: Run) -> tuple[Run, ...]:
     runs = _runs_in(path)
-    return runs if all(setup_key(each) == setup_key(run) for each in runs) else ()
+    return runs if all(_shares_its_file(each, run) for each in runs) else ()
 
 
 def _joined(earlier: tuple[Run, ...], run: Run) -> tuple[tuple[Run, ...], bool]:

@@ -60,6 +60,8 @@ def describe(args: Any, model: Any, optimizer: Any, stated: TrainingConfig, plat
             schedule=str(getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type)),
             gradient_clipping=float(args.max_grad_norm) if args.max_grad_norm else None,
         ),
+        # The Trainer compiles what it has made of the model.
+        framework_config={"torch_compile": True} if args.torch_compile else {},
         warnings=tuple(warnings),
     )
 

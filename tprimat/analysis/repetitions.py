@@ -1,0 +1,44 @@
+"""Which runs can be repetitions of one system, by their speeds alone.
+
+Runs of one system differ more from each other than the steps within a run do, so intervals within runs say nothing
+here: only a gap that is large, and large beside the range of the runs on both of its sides, tells two systems.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+LEAST_GAP = 0.05
+"""Of two groups of two runs or more: at 3.00 and 3.01 s, and 3.20 and 3.21 s, the nearest runs are 6.3% apart."""
+
+LEAST_GAP_OF_ONE = 0.2
+"""If a group is a single run, of which nobody knows how much it varies."""
+
+RANGES = 4.0
+"""So many times the range within each group the gap must exceed: above, the larger range is 0.33%."""
+
+
+def cuts(times: Sequence[float]) -> list[tuple[float, float]]:
+    """Return the gaps between groups of runs that run-to-run variation can't explain, the fastest first.
+
+    Args:
+        times: mean step time of each run, s.
+
+    Returns:
+        The step times on both sides of each gap, s; of all ways to cut in which each two neighboring groups are apart,
+        those of the one with the most groups. Empty if all may be repetitions.
+    """
+    ordered = sorted(times)
+    gaps = [slow / fast - 1 for fast, slow in itertools.pairwise(ordered)]
+    for least in sorted(gap for gap in gaps if gap > LEAST_GAP):
+        edges = [0, *(place for place, gap in enumerate(gaps, 1) if gap >= least), len(ordered)]
+        groups = [ordered[start:end] for start, end in itertools.pairwise(edges)]
+        if all(map(_are_apart, groups, groups[1:])):
+            return [(fast[-1], slow[0]) for fast, slow in itertools.pairwise(groups)]
+    return []
+
+
+def _are_apart(fast: Sequence[float], slow: Sequence[float]) -> bool:
+    gap, widest = slow[0] / fast[-1] - 1, max(each[-1] / each[0] - 1 for each in (fast, slow))
+    return gap > max(RANGES * widest, LEAST_GAP if min(len(fast), len(slow)) > 1 else LEAST_GAP_OF_ONE)
