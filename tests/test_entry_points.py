@@ -420,7 +420,7 @@ class TestEndings:
 
 
 def test_x1_an_environment_that_python_does_not_know_is_not_started_again_and_again(tmp_path, monkeypatch):
-    """Of a .venv whose pyvenv.cfg is gone, as half of it was removed, sys.prefix is that of the Python it was made of."""
+    """Of a .venv whose pyvenv.cfg is gone, sys.prefix is that of the Python that it was made of."""
     python = tmp_path / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     python.parent.mkdir(parents=True)
     for path in (python, tmp_path / "benchmark.py"):
