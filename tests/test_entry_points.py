@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import importlib
 import os
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tprimat import __version__
+from tprimat import __version__, location
 from tprimat.__main__ import FIRST, GROUPS
 from tprimat.cli import COMMANDS, run
 
@@ -416,3 +417,20 @@ class TestEndings:
         done = start("sh", "-c", line, cwd=tmp_path, PYTHONPATH=str(REPOSITORY))
         assert done.stdout == "line\n"
         assert done.stderr == "status 0\n"
+
+
+def test_x1_an_environment_that_python_does_not_know_is_not_started_again_and_again(tmp_path, monkeypatch):
+    """Of a .venv whose pyvenv.cfg is gone, sys.prefix is that of the Python that it was made of."""
+    python = tmp_path / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    python.parent.mkdir(parents=True)
+    for path in (python, tmp_path / "benchmark.py"):
+        path.write_text("")
+    started = []
+    monkeypatch.setattr(location, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(os, "execv", lambda *command: started.append(command[0]))
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: sys.exit(started.append(command[0])))
+    for executable, times in ((sys.executable, 1), (str(python), 1)):
+        monkeypatch.setattr(sys, "executable", executable)
+        with contextlib.suppress(SystemExit):
+            location.go_on_in_own_environment([str(tmp_path / "benchmark.py")])
+        assert started == [str(python)] * times

@@ -36,10 +36,14 @@ def elsewhere() -> Iterator[Path]:
 
 
 def go_on_in_own_environment(program: Sequence[str]) -> None:
-    """Restart a program, a file with its arguments, in the clone's .venv, unless there is none or this is it."""
+    """Restart a program, a file with its arguments, in the clone's .venv, unless there is none or this is it.
+
+    In one without its pyvenv.cfg, Python doesn't know that it is there, and would restart for ever.
+    """
     folder = REPOSITORY / ".venv"
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    if not python.exists() or Path(sys.prefix).resolve() == folder.resolve() or not Path(program[0]).is_file():
+    is_there = Path(sys.executable) == python or Path(sys.prefix).resolve() == folder.resolve()
+    if is_there or not python.exists() or not Path(program[0]).is_file():
         return
     command = [str(python), *program]
     if os.name == "nt":

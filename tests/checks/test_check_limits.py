@@ -181,6 +181,33 @@ OWN_TIME = ("error", "own-time")
 CAP, MEMORY = ("error", "above-power-cap"), ("error", "beyond-memory")
 
 
+def prints(factor, *, name="tokens_per_second", noise=0.0, steps=40, since=0):
+    """Whether rates of records times their step times are found to be no work of one batch, from a record on."""
+    times = tuple(1.0 + step % 5 / 50 for step in range(steps))
+    work = [1.0 + (factor - 1 if step >= since else 0) + noise * (-1) ** step for step in range(steps)]
+    rates = tuple(64 * 2048 * each / time for each, time in zip(work, times, strict=True))
+    run = Run(**series(times), training_config=CONFIG, native_metrics={name: rates})
+    found = [each for each in physics.findings(run, summarize(run)) if "times their step times" in each.text]
+    return [(each.severity, each.rule) for each in found] == [("warning", "contradiction")]
+
+
+TFLOPS = "tflops_per_gpu"
+
+
+@limits(
+    ("tokens of records, fewer", prints, (0.979, True), (0.981, False)),
+    ("tokens of records, more", prints, (1.019, False), (1.021, True)),
+    # Beyond 5% it is another finding, of the rate of the run.
+    ("many more tokens", prints, (1.049, True), (1.051, False)),
+    ("FLOP/s that change", lambda factor: prints(factor, name=TFLOPS, since=20), (1.019, False), (1.021, True)),
+    ("any FLOP/s that don't", lambda factor: prints(factor, name=TFLOPS), (0.5, False), (2.0, False)),
+    ("records", lambda steps: prints(1.03, steps=steps), (15, False), (16, True)),
+    ("other records", lambda noise: prints(1.03, noise=noise), (0.0024, True), (0.0027, False)),
+)
+def test_x5_what_a_record_prints_of_its_work(ask, below, above):
+    assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
 @limits(
     ("the same rate, higher", with_rate, (1.0095, None), (1.0105, WARNING)),
     ("the same rate, lower", with_rate, (0.9895, WARNING), (0.9905, None)),

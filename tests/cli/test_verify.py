@@ -19,7 +19,7 @@ from tprimat import cli, log_import
 from tprimat.analysis.summary import rounded, summarize
 from tprimat.errors import ExitStatus
 from tprimat.log_import import bundle
-from tprimat.log_import.verify import _confirms_times
+from tprimat.log_import.verify import UNSTAMPED, _confirms_times
 from tprimat.results.account import Entry, Timing
 from tprimat.results.run import Run, Source
 from tprimat.store import store
@@ -471,7 +471,8 @@ class TestAcceptance:
     @pytest.mark.parametrize(
         ("milliseconds", "status", "rules", "answer"),
         [
-            (1000, 0, [], "Can be accepted: 220 values recomputed; plausible, no private data, no executable files."),
+            (1000, 0, [], "Can be accepted: 220 values recomputed; plausible, no private data, no executable files. "
+             "Step times are only claimed for 1 run without time stamps."),
             (450, 6, ["precision-unstated"], "Undecided: 1 value that can't be checked (220 values recomputed)."),
             (100, 4, ["above-peak"], "Not acceptable: implausible."),
         ],
@@ -644,6 +645,37 @@ class TestWhatTheUserStated:
         stated = {"gpu": "MI300X", "model": "llama3.1_8B", "precision": "bf16", "global_batch_size": 64}
         assert json.loads(content)["source"]["given"] == stated
         assert verified(path, capsys)[0] == ExitStatus.OK
+
+    @pytest.mark.parametrize(
+        ("option", "text", "name"),
+        [
+            ("--columns", "step=it,time=seconds,loss=nll", "train.csv"),
+            ("--pattern", "it {step} .* took {time}ms", "train.log"),
+        ],
+    )
+    def test_x4_columns_and_patterns_that_were_stated_are_used_again(self, tmp_path, capsys, option, text, name):
+        rows = [f"{step},{1 + step % 7 / 1000},{10 - step / 10}" for step in range(1, 31)]
+        lines = [f"it {step} | loss {10 - step / 10} | took {1000 + step % 7} ms" for step in range(1, 31)]
+        log, packed = tmp_path / name, tmp_path / "mine.tar.gz"
+        log.write_text("\n".join(["it,seconds,nll", *rows] if name.endswith("csv") else lines) + "\n")
+        sizes = ("--num-gpus", "8", "--global-batch-size", "64", "--sequence-length", "2048", *GIVEN)
+        output = str(tmp_path / "output")
+        assert cli.run("read", [str(log), option, text, *sizes, "--output-dir", output, "--bundle", str(packed)]) == 0
+        (content,) = (content for name, content in members(packed).items() if name.startswith("results/"))
+        assert json.loads(content)["source"]["given"][option.removeprefix("--")] == text
+        _, found = verified(packed, capsys)
+        (run,) = found["runs"]
+        assert (run["log"], run["differences"]) == (name, [])
+        assert run["values"] > 60
+        other = text.replace("seconds", "nll") if name.endswith("csv") else text.replace("took", "loss")
+        given = json.loads(content)["source"]["given"] | {option.removeprefix("--"): other}
+        status, found = verified(forged(packed, {}, given=given), capsys)
+        assert status != ExitStatus.OK, found["answer"]
+
+    @pytest.mark.parametrize("given", [{"columns": "step"}, {"pattern": "{x}"}, {"pattern": 3}, {"columns": True}])
+    def test_x4_columns_that_can_not_be_are_refused(self, packed, capsys, given):
+        status, _ = verified(forged(packed, {}, given=given), capsys)
+        assert status in (ExitStatus.IMPLAUSIBLE, ExitStatus.INCONCLUSIVE)
 
     def test_x4_a_sentence_among_the_warnings_is_not_believed(self, packed, capsys):
         for warnings in (
@@ -871,6 +903,41 @@ class TestTimes:
         assert _confirms_times(Run(**series((2.0,) * 50), timeline=(entry,))) == confirmed
         sampled = series((2.0,) * 5) | {"steps": tuple(range(10, 60, 10))}
         assert _confirms_times(Run(**sampled, timeline=(entry,))) == confirmed
+
+    @pytest.mark.parametrize(
+        "stamp",
+        ["", "2026年05月11日 02時{:02}分{:02}秒", "11. Mai 2026, 02h{:02}m{:02}s"],
+    )
+    @pytest.mark.parametrize("factor", [1.0, 0.9])
+    def test_x5_a_log_without_a_known_stamp_is_said_to_be_unchecked(self, tmp_path, capsys, stamp, factor):
+        """An honest one isn't refused, and nobody can tell it from a forged one."""
+
+        def other(match):
+            return stamp.format(*map(int, match.groups()))
+
+        text = re.sub(r"\[2026-05-11 02:(\d\d):(\d\d)\]", other, self.stamped(factor))
+        path = packed_log(tmp_path, text, *GIVEN, "--precision", "fp8")
+        status, found = verified(path, capsys)
+        assert (status, found["runs"][0]["unchecked"]) == (ExitStatus.OK, [UNSTAMPED])
+        assert found["answer"].endswith(" Step times are only claimed for 1 run without time stamps.")
+        cli.run("verify", [str(path)])
+        assert f"  not checked: {UNSTAMPED}\n" in capsys.readouterr().out
+
+    def test_x5_a_log_with_stamps_is_checked(self, tmp_path, capsys):
+        _, found = verified(packed_log(tmp_path, self.stamped(1.0), *GIVEN, "--precision", "fp8"), capsys)
+        assert found["runs"][0]["unchecked"] == []
+        assert "only claimed" not in found["answer"]
+
+    @pytest.mark.parametrize(("factor", "status"), [(1.0, 0), (0.985, 0), (0.975, 6), (0.9, 6), (1.03, 6), (1.11, 4)])
+    def test_x5_printed_tokens_contradict_step_times(self, tmp_path, capsys, factor, status):
+        """64 × 2,048 tokens on 8 GPUs: who shortens times to 0.9 leaves a rate that is 0.9× of what they give."""
+
+        def rate(match):
+            return f"{match[0]} tokens per GPU (tokens/s/GPU): {16384e3 * factor / float(match[1]):.1f} |"
+
+        text = re.sub(r"iteration \(ms\): ([\d.]+) \|", rate, self.stamped(1.0))
+        path = packed_log(tmp_path, text, *GIVEN, "--precision", "fp8")
+        assert verified(path, capsys)[0] == status
 
     CONSOLE = (
         "Avg Step Time: 0.130s\n",

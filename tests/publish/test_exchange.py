@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -188,3 +190,22 @@ def test_x6_a_linked_staging_directory_makes_no_site_of_a_directory(tmp_path):
     write(tmp_path / "here", "new")
     assert sorted(tmp_path.glob("elsewhere/**/*")) == before
     assert not (tmp_path / "here" / exchange.STAGING).is_symlink()
+
+
+@pytest.mark.skipif(not hasattr(os, "fchdir") or sys.version_info >= (3, 12), reason="deep directories are no fault")
+def test_x8_directories_nested_too_deeply_are_an_error_of_the_directory(tmp_path):
+    write(tmp_path, "old")
+    here = Path.cwd()
+    os.chdir(tmp_path / "data")
+    try:
+        for _ in range(1200):
+            Path("d").mkdir()
+            os.chdir("d")
+        Path("own.txt").write_text("own")
+    finally:
+        os.chdir(here)
+    with pytest.raises(UsageError, match="nested too deeply"):
+        write(tmp_path, "new")
+    assert versions(tmp_path) == {"old"}
+    assert not (tmp_path / exchange.STAGING).exists()
+    subprocess.run(["rm", "-rf", str(tmp_path / "data")], check=True)

@@ -118,6 +118,17 @@ def test_a_word_is_broken_only_where_it_is_wider_than_a_line():
     assert all(sheet.width(line) <= room for line in path)
 
 
+def test_x3_a_name_of_many_characters_is_cut_before_it_is_measured(monkeypatch):
+    """Each place at which it may break is measured: of 60,000 characters that took minutes."""
+    sheet, measured = Sheet(), []
+    whole = sheet.width
+    monkeypatch.setattr(sheet, "width", lambda *line: measured.append(len(line[0])) or whole(*line))
+    assert "".join(sheet.wrapped("x" * 499, 5.0)) == "x" * 499
+    shown = "".join(sheet.wrapped("h[1-99999]" * 6_000, 5.0))
+    assert (len(shown), shown[-1]) == (500, "…")
+    assert max(measured) <= 500
+
+
 def scaling(points, curves=1, label=""):
     groups = [
         repeated(

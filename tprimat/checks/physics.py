@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import statistics
@@ -51,6 +52,13 @@ STAMPS: Mapping[str, tuple[Severity, str]] = {
 }
 """Findings on step times that time stamps of the same source contradict, by the codes of notes."""
 
+DRIFT = 0.02
+"""Share by which what a record prints of its work may differ from the batch, or from that of other records."""
+
+LEAST_RECORDS, ALIKE, MOSTLY = 15, 0.005, 0.9
+"""Records, of which so large a share has nearly the work of the one before: then a rate is of the record's own time. Of
+49 iterations of Primus all have, of packed documents one in five."""
+
 _HALF = ("bf16", "fp16")
 _NARROW = (*_HALF, "fp8", "fp4")
 
@@ -63,6 +71,7 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
         *_memory(run, match.gpu),
         _power(run, match.gpu),
         _own_rate(run, summary),
+        *_own_work(run),
         _own_time(run),
         _own_flops(run),
         *(Finding(*row, text) for code, row in STAMPS.items() if (text := run.told(code))),
@@ -337,6 +346,34 @@ def _constant_over(run: Run, *names: str) -> int:
     rates = next((each for name in names if isinstance(each := run.native_metrics.get(name), tuple)), ())
     work = [rate * time for rate, time in zip(rates[1:], run.step_times[1:], strict=False) if rate and time]
     return len(work) if len(work) >= LEAST_RECORDS and max(work) <= (1 + SAME) * min(work) else 0
+
+
+def _own_work(run: Run) -> Iterator[Finding]:
+    """Multiply each printed rate by the time of its own step: the work of a step, which one batch size doesn't change.
+
+    Where the rate is of another time, or documents are packed, the products are no constant and say nothing.
+    """
+    tokens = run.tokens_per_step if run.training_config.global_batch_size else None
+    shares = {"tokens_per_second": tokens, "tokens_per_second_per_gpu": (tokens or 0) / (run.num_gpus or 1)}
+    for name, stated in {"tflops_per_gpu": None, **shares}.items() if tokens else ():
+        printed = run.native_metrics.get(name)
+        if not isinstance(printed, tuple):
+            continue
+        work = [rate * time for rate, time in zip(printed, run.step_times, strict=True) if rate and time]
+        # The first records hold initialization, and means over a window that isn't full.
+        work = work[max(1, len(work) // 10) :]
+        alike = sum(abs(after / before - 1) <= ALIKE for before, after in itertools.pairwise(work))
+        if len(work) < LEAST_RECORDS or alike < MOSTLY * (len(work) - 1):
+            continue
+        size, text = len(work) // 4, f"the {name} that records print, times their step times,"
+        quarters = [statistics.median(work[place * size : (place + 1) * size]) for place in range(4)]
+        if (change := max(quarters) / min(quarters)) > 1 + DRIFT:
+            yield Finding("warning", CONTRADICTION, f"{text} changes by {change:.3f}×, though the batch doesn't")
+            continue
+        share = quarters[-1] / stated if stated and (run.num_gpus or name == "tokens_per_second") else 1.0
+        # Beyond NEAR, _own_rate() tells it.
+        if abs(share - 1) >= DRIFT and share <= 1 + NEAR:
+            yield Finding("warning", CONTRADICTION, f"{text} is {share:.3f}× batch × sequence length")
 
 
 def _own_time(run: Run) -> Finding | None:

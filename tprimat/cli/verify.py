@@ -11,7 +11,7 @@ from tprimat.checks import CONTRADICTION
 from tprimat.errors import ExitStatus, UnreadableError
 from tprimat.files import unreadable
 from tprimat.log_import import bundle
-from tprimat.log_import.verify import ADDED, CHANGED, CLAIMED, MISSING, NO_SPEED, Verification, verify
+from tprimat.log_import.verify import ADDED, CHANGED, CLAIMED, MISSING, NO_SPEED, UNSTAMPED, Verification, verify
 from tprimat.report import json_values
 from tprimat.text import counted, plain
 
@@ -71,7 +71,9 @@ def _answer(found: Verification) -> tuple[ExitStatus, str]:
     if any(open_.values()):
         reasons = ", ".join(text for text, is_so in open_.items() if is_so)
         return ExitStatus.INCONCLUSIVE, f"Undecided: {reasons} ({values} recomputed)."
-    return ExitStatus.OK, f"Can be accepted: {values} recomputed; plausible, no private data, no executable files."
+    unstamped = sum(UNSTAMPED in run.unchecked for run in found.runs)
+    but = f" Step times are only claimed for {counted(unstamped, 'run')} without time stamps." if unstamped else ""
+    return ExitStatus.OK, f"Can be accepted: {values} recomputed; plausible, no private data, no executable files.{but}"
 
 
 def _lines(found: Verification, most: int | None) -> list[str]:
@@ -88,6 +90,7 @@ def _lines(found: Verification, most: int | None) -> list[str]:
         if len(shown) < len(run.differences):
             lines.append(f"  and {len(run.differences) - len(shown)} more with --verbose")
         lines += [f"  {'implausible' if each.severity == 'error' else 'unclear'}: {each.text}" for each in run.findings]
+        lines += [f"  not checked: {text}" for text in run.unchecked]
         lines += [f"  only claimed, not in the log: {', '.join(run.unsupported)}"] if run.unsupported else []
     for title, found_in in (("private", found.private), ("not data", found.foreign), ("without a result", found.extra)):
         lines += [f"{title}: {plain(each)}" for each in found_in]

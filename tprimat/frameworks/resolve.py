@@ -102,7 +102,7 @@ class Resolver:
         if name is not None and not self.framework.embedded:
             raise UsageError(
                 f"{self.framework.name} does not support --{name}; its own configuration sets it",
-                hint=f"remove --{name}, or choose a built-in framework such as --framework lightning",
+                hint=f"remove --{name}, or choose a built-in framework; tprimat doctor lists what can train here",
                 heading="tuning",
             )
 

@@ -22,6 +22,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.primus import start_record
 from tprimat.log_import.inputs import STANDARD_INPUT, Log, read_small
 from tprimat.machine import platforms
+from tprimat.read import mapped
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing.events import Moment
 from tprimat.read.parsing.parsed_log import ParsedLog
@@ -107,13 +108,18 @@ class GivenValues:
                 values[field] = value
         if self.model_shape:
             values["model_shape"] = self.model_shape.source or "a file"
-        return values
+        return values | mapped.stated(self.columns)
 
     @classmethod
     def read_again(cls, stated: StatedValues) -> GivenValues:
-        """Return the values of a source.given, without a shape. Raises msgspec.ValidationError for wrong types."""
+        """Return the values of a source.given, without a shape.
+
+        Raises msgspec.ValidationError for wrong types, UsageError for columns or a pattern that can't be.
+        """
         values = {field: stated[field] for field in (*_OPTIONS, "override") if field in stated}
-        return msgspec.convert({**values, "model_shape": None, "trained": True}, cls)
+        texts = msgspec.convert({key: stated[key] for key in mapped.STATED if key in stated}, dict[str, str])
+        again = msgspec.convert({**values, "model_shape": None, "trained": True}, cls)
+        return dataclasses.replace(again, columns=mapped.given(texts.get("columns"), texts.get("pattern")))
 
     def check(self, paths: Iterable[str], runs: Collection[tuple[str, Run]] = ()) -> None:
         """Raise UsageError if a value is for none of these files, or each run (with its file) states another."""

@@ -17,11 +17,12 @@ from tprimat.analysis.summary import Summary, rounded, summarize
 from tprimat.catalog import models
 from tprimat.checks import CONTRADICTION, Finding, physics
 from tprimat.checks.endings import how_ended
-from tprimat.errors import UnreadableError
+from tprimat.errors import UnreadableError, UsageError
 from tprimat.log_import import bundle, extract, importer, inspection, sources
 from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.inputs import Log
 from tprimat.log_import.load import keys
+from tprimat.read import mapped
 from tprimat.record.console import PRINTED_MEAN
 from tprimat.results.result_file import RecordedRepetition, ResultFile, runs_of
 from tprimat.results.run import RECORD_FIELDS, SERIES, PerformanceMetrics, Run, Source, StatedValues, Steady
@@ -41,6 +42,8 @@ NO_SPEED = "no-speed"
 """The rule of a finding on a run without a speed to publish."""
 CLAIMED = "claimed-times"
 """The rule of a finding on step times that the time stamps of their log contradict."""
+UNSTAMPED = "step times are only claimed: the log has no time stamps, or none in a known form"
+"""What is said of such a log. It may be honest, and its times may be forged."""
 CONFIRMED = 0.1
 """Share of the printed time by which, with 2 s, the time between the stamps may be another one: pauses, rounding."""
 MISSING, CHANGED, ADDED = "is missing", "was changed after it was packed", "is not in README.txt"
@@ -78,6 +81,7 @@ class VerifiedRun:
         values: how many were compared.
         findings: what is impossible, contradicts itself, or can't be checked.
         unsupported: settings and metrics that the log doesn't state, such as a GPU from the command line.
+        unchecked: what nothing in the log confirms or contradicts, in words.
     """
 
     result: str
@@ -88,6 +92,7 @@ class VerifiedRun:
     differences: tuple[Difference, ...]
     findings: tuple[Finding, ...]
     unsupported: tuple[str, ...]
+    unchecked: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +163,7 @@ def _read(folder: Path, given: str) -> tuple[list[ImportedRun], list[Run]]:
     found, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
     try:
         values = extract.GivenValues.read_again(msgspec.json.decode(given))
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UsageError):
         return [], []
     each_read = []
     for _, runs in sources.read_sources(found, 1, values):
@@ -219,11 +224,13 @@ def _verified(
         # Of several runs each has a console; another version may cut other steps, and three decimals are printed.
         if source.kind == "live" and mean and consoles and mean < 0.99 * min(consoles) - 0.001:
             compared.append(Difference("mean step time", mean, min(consoles), "its console"))
-        log = bare = _log_of(run, logs("{}"))
+        # Which column or part of a line is what, no log says.
+        mapping = {key: text for key, text in source.given.items() if key in mapped.STATED}
+        log = bare = _log_of(run, logs(_as_json(mapping)))
         original = None
         if bare is not None:
             log = _log_of(run, logs(_as_json(source.given))) or bare
-            if source.given and log is bare:
+            if source.given != mapping and log is bare:
                 # The importer doesn't take these values for this log.
                 compared.append(Difference("source.given", source.given, None, _name(bare)))
             else:
@@ -252,7 +259,10 @@ def _verified(
             text = f"{difference.field}: {difference.stored} in the result, {difference.recomputed} in {name}"
             findings.append(Finding("unverified", "override", text))
         differences = [each for each in differences if each not in open_]
-        found = tuple(differences), tuple(findings), _unsupported(run, bare, log) if bare and log else ()
+        unsupported = _unsupported(run, bare, log) if bare and log else ()
+        is_unstamped = log and any(log.step_times) and not log.timeline and log.timing.kind != "stamps"
+        unchecked = (UNSTAMPED,) if is_unstamped else ()
+        found = tuple(differences), tuple(findings), unsupported, unchecked
         yield VerifiedRun(path.name, number, name, original, len(compared), *found)
 
 

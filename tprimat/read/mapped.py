@@ -69,6 +69,7 @@ class LinePattern(dict[str, str]):
         names = ["time_ms" if name == "time" and unit else name for name, unit in fields]
         _check("--pattern", names, "{step} and another value, such as 'step {step} .* loss {loss}'")
         super().__init__(zip(names, names, strict=True))
+        self.text = text
         literals = (r"\s+".join(map(re.escape, re.split(r"\s+", piece))) for piece in _FIELD.split(text.strip())[::3])
         pieces = _GAP.split(_NUMBER.join(literals).replace(f"{_NUMBER}ms", rf"{_NUMBER}\s*ms"))
         # A number at the start of a piece isn't the end of a longer one, or of a name.
@@ -136,6 +137,17 @@ def given(columns_: str | None, pattern: str | None) -> ColumnNames | None:
     if columns_ is not None and pattern is not None:
         raise _wrong("--columns is for tables, --pattern for text logs: use one of them")
     return LinePattern(pattern) if pattern is not None else None if columns_ is None else columns(columns_)
+
+
+STATED = ("columns", "pattern")
+"""Where source.given has the texts of these options."""
+
+
+def stated(named: ColumnNames | None) -> dict[str, bool | int | str]:
+    """Return the text of the option that maps these columns, as source.given has it; the inverse of given()."""
+    if isinstance(named, LinePattern):
+        return {"pattern": named.text}
+    return {"columns": ",".join(f"{value}={column}" for value, column in named.items())} if named else {}
 
 
 def _check(option: str, values: Sequence[str], needed: str) -> None:

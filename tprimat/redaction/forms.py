@@ -71,13 +71,14 @@ _IS = "|".join(
         rf"%3[ad]|>{_NEXT_LINE}[ \t]{{0,60}}(?=[^\s<]{{1,999}}\s{{0,60}}</)",
     )
 )
-# Some("…"), b'…', &anchor …, !!str …, <![CDATA[…]]>, {"value": "…"}, \"\"\" and a backslash before the next line.
+# Some("…"), b'…', f'…', &anchor …, !!str …, <![CDATA[…]]>, {"value": "…"}, \"\"\" and a backslash before the next line.
 _OPENED = (
-    r"secretstr\(|some\(|b(?=[\"'])|<!\[cdata\[|\{[ ]{0,9}\\*[\"']value\\*[\"'][ ]{0,9}:[ ]{0,9}|&[\w-]{1,60}[ ]{1,9}(?=\S)"
+    r"secretstr\(|some\(|[bfru]{1,2}(?=[\"'])|<!\[cdata\[|\{[ ]{0,9}\\*[\"']value\\*[\"'][ ]{0,9}:[ ]{0,9}|&[\w-]{1,60}[ ]{1,9}(?=\S)"
     r"|!{1,2}\w{1,30}[ ]{1,9}(?=\S)|(?:\"\"\"|'''|\\)\r?\n[ \t]{0,60}"
 )
 _IS = rf"(?:{_QUOTE}(?:{_IS})(?:{_OPENED})?{_QUOTE})"
-_BLANK = rf"[ \t]+{_QUOTE}"
+# Behind a backslash the command goes on in the next line.
+_BLANK = rf"[ \t]+(?:\\\r?\n[ \t]{{0,60}})?{_QUOTE}"
 _NOTHING = rf"{re.escape(REMOVED)}|(?:none|null|nil|true|false|unset|undefined)\b|\$\{{?[A-Za-z_]+\}}?(?!\w)|\*{{3}}|--|optional\b|{_OPENED}"
 # No number, which may be one of tokens, no word for nothing, and not the next option.
 _VALUE = rf"(?![-+]?[\d.,]+(?:e[-+]?\d+)?(?![\w+/=.-])|{_NOTHING})[\w.~+/=@!%^&*#?:-]{{8,}}"
@@ -117,7 +118,7 @@ def _named(word: str) -> str:
     upper = rf"(?-i:(?<=_){word.upper()}(?![A-Za-z]))"
     digits = rf"(?-i:{_behind(word.upper(), _OWNERS.upper(), '_')}=){_DIGITS}"
     option = rf"{_behind(word, ' '.join(f'-{owner}' for owner in _OWNERS.split()), '-')}(?:=|[ \t]+){_DIGITS}"
-    any_name = rf"{word}(?![a-z])(?:{_IS}|(?<=-{word}){_BLANK})(?:{_HEX}|{_DRAWN})"
+    any_name = rf"(?<!cache[-_ ]){word}(?![a-z])(?:{_IS}|(?<=-{word}){_BLANK})(?:{_HEX}|{_DRAWN})"
     return rf"{owned}{_SET}|{upper}{_IS}({_VALUE})|{digits}|{option}|{any_name}"
 
 
@@ -134,8 +135,8 @@ SECRET_FORMS = tuple(
             r"(?:secret|cred(?:ential|s))(?![\w-]{0,30}(?:name|ref|path|file|type|class|count|version|dir))[\w-]{0,30}"
             rf"(?:{_SET}|(?-i:(?<=SECRET)=){_DIGITS})",
             "CLIENT_SECRET=«abc-def-ghi-jkl»", "secret_name: training-credentials-2024", _KEYWORDS),
-        ("password", "passw|passphrase|passcode|contrase",
-            r"(?:passw(?:or[dt]|d)|passphrase|passcode|contrase[nñ]a)s?(?:[-_]?(?:hash|\d))?"
+        ("password", "passw|passphrase|passcode|contrase|密码|パスワード|пароль",
+            r"(?:passw(?:or[dt]|d)|passphrase|passcode|contrase[nñ]a|密码|パスワード|пароль)s?(?:[-_]?(?:hash|\d))?"
             rf"(?:(?:{_IS}|(?<=-password){_BLANK}|(?<=-passwd){_BLANK}){_PASSWORD}"
             rf"|[ \t]+(?=[^\s=<>\"']{{6}})(?=[^\s=<>]{{0,30}}\d)(?=[^\s=<>]{{0,30}}[a-z]){_PASSWORD})",
             "DB_PASSWORD=«hunter2»", 'password_loss: 0.5 | password: 0.25 | "password": 3', _KEYWORDS),
@@ -144,9 +145,12 @@ SECRET_FORMS = tuple(
             rf"|(?<=-db-)pass[ \t=](\d+)|(?-i:(?<=_)PASS){_IS}{_PASSWORD}|(?<=_)pass{_IS}(?P<drawn>(?=[a-z0-9]{{8}})\w{{8,}})",
             "train.py --db-pass «1234»", "forward_pass: 123.4 ms, fwd_pass=12.3ms, num_pass=2, two_pass: on, N_PASS=12", _KEYWORDS),
         ("pw", "pw",
-            rf"(?!(?<![;\w])(?-i:PWD)\b)(?<!(?-i:OLD))(?:pwd|(?<![a-z])pw)(?![a-z])(?:{_IS}|(?<=-pw){_BLANK}|(?<=-pwd){_BLANK})"
+            rf"(?!(?<![;\w])(?-i:PWD)\b)(?<!(?-i:OLD))(?:pwd|(?<![a-z])pw|(?<=bind)pw)(?![a-z])(?:{_IS}|(?<=-pw){_BLANK}|(?<=-pwd){_BLANK}|(?<=bindpw){_BLANK})"
             rf"(?![/~.]|[a-z]:){_PASSWORD}",
             "train.py --pw=«hunter2»", "PWD=runs OLDPWD=/srv/x pwd: ~/runs pwd: 12.5", _KEYWORDS),
+        ("pre-shared key", "psk", rf"(?<![a-z])psk{_IS}{_PASSWORD}", 'psk="«letmein99»"', "psk: 16", "logs"),
+        ("Sidekiq", "contribsys__com", r"contribsys__com[=:][ \t]?([0-9a-f]{8}:[0-9a-f]{8})",
+            "BUNDLE_ENTERPRISE__CONTRIBSYS__COM=«<hex:8>:<hex:8>»", "contribsys__com=none", "gitleaks sidekiq-secret"),
         ("personal access token", "pat", rf"(?-i:(?<=_)PAT){_IS}{_DRAWN}",
             "AZURE_DEVOPS_EXT_PAT=«<lower:52>»", "DATA_PAT=train_20240101_*.jsonl", "gitleaks generic-api-key"),
         ("authorization", "auth",
@@ -199,7 +203,7 @@ SECRET_FORMS = tuple(
             "openssl enc -pass pass:«hunter2»", "first pass: 12 of 12", "logs"),
         ("wandb", "wandb", r"wandb[^\w\n]{1,40}([0-9a-f]{40})\b",
             "│ wandb │ «<hex:40>» │", "wandb version 0.17.0", "logs"),
-        ("webhook", "hooks.slack.com/|webhook", r"(?:hooks\.slack\.com/|webhook(?:\.office\.com/webhookb2|s)/)([\w./@-]{20,})",
+        ("webhook", "hooks.slack.com/|webhook|/v2/hook/", r"(?:hooks\.slack\.com/|/v2/hook/|webhook(?:\.office\.com/webhookb2|s)/)([\w./@-]{20,})",
             "https://hooks.slack.com/«services/T01ABCDEF/B02ABCDEF/<mixed:24>»", "webhooks/none", "gitleaks slack-webhook-url, microsoft-teams-webhook"),
         ("netrc", "machine|login",
             rf"(?:machine[ \t]+\S{{1,99}}\s{{1,40}})?login[ \t]+\S{{1,99}}(?:(?<=\S){_NEXT_LINE}[ \t]{{0,60}})password[ \t]+(?!auth|prompt|required|incorrect|failed)(\S+)[ \t]*\r?$"
@@ -223,8 +227,8 @@ SECRET_FORMS = tuple(
         ("openssl, smbclient", "openssl|smbclient",
             rf"openssl[ \t][^\n|;&]{{0,200}}?[ \t]-k[ \t]+{_WORD}|smbclient\b[^\n|;]{{0,200}}?[ \t](?:-u|--user)[ \t=]?[\"']?[^\s\"'%]{{1,99}}%([^\s\"']+)",
             "smbclient //h/s -U 'DOM\\ada%«hunter2»'", "openssl version && curl -k https://x", "logs"),
-        ("hash of a password", "$apr1$|$1$|$5$|$6$|$2a$|$2b$|$2y$|$y$|$argon2",
-            r"(\$(?:apr1|[156])\$(?:rounds=\d{1,9}\$)?[\w./]{1,16}\$[\w./]{22,}|\$2[aby]\$\d\d\$[\w./]{53}|\$y\$[\w./]{1,9}\$[\w./]{1,99}\$[\w./]{22,}"
+        ("hash of a password", "$apr1$|$1$|$5$|$6$|$8$|$9$|$2a$|$2b$|$2y$|$y$|$argon2",
+            r"(\$(?:apr1|[15689])\$(?:rounds=\d{1,9}\$)?[\w./]{1,16}\$[\w./]{22,}|\$2[aby]\$\d\d\$[\w./]{53}|\$y\$[\w./]{1,9}\$[\w./]{1,99}\$[\w./]{22,}"
             r"|\$argon2(?:id?|d)\$[\w$,=+/.-]{40,})",
             "root:«$6$abcdefgh$<mixed:86>»:19000", "from $1$ to $6$", "logs"),
         ("sentence, password", "password",
@@ -243,9 +247,10 @@ SECRET_FORMS = tuple(
             "using «sk-proj-<mixed:40>»", "sk-h100-8x-llama3-bf16-20240101", "gitleaks openai-api-key, anthropic-api-key"),
         ("Google", "aiza|1//0", r"(?<![a-z0-9])(?-i:(AIza[\w-]{20,}|1//0[\w-]{20,}))",
             "using «AIza<mixed:35>»", "1//0 of it", "gitleaks gcp-api-key"),
-        ("AWS, Alibaba", "akia|asia|abia|acca|absk|a3t|ltai",
-            r"(?<![a-z0-9])(?-i:((?:A[KS]IA|ABIA|ACCA|ABSK|A3T[A-Z0-9]|LTAI)[\w+/=]{12,}))",
-            "AWS_ACCESS_KEY_ID: «AKIA<upper:16>»", "in asia, of ACCA", "gitleaks aws-access-token, alibaba-access-key-id"),
+        ("AWS, Alibaba, Tencent, Yandex, Atlassian, Facebook, Square", "akia|asia|abia|acca|absk|a3t|ltai|akid|aklt|aqvn|atatt3|atctt3|atbb|eaaa|eaac|eaam|aaaaaaaaaaaaaaaaaaaaaa",
+            r"(?<![a-z0-9])(?-i:((?:A[KS]IA|ABIA|ACCA|ABSK|A3T[A-Z0-9]|LTAI)[\w+/=]{12,}"
+            r"|(?:AKID|AKLT|AQVN|ATATT3|ATCTT3|ATBB|EAA[ACM])(?=[A-Za-z_-]{0,60}\d)[\w=-]{28,}|A{22}(?=[A-Za-z]{0,60}\d)[\w%]{80,}))",
+            "AWS_ACCESS_KEY_ID: «AKIA<upper:16>»", "in asia, of ACCA, AKIDs and EAAC", "gitleaks aws-access-token, alibaba-access-key-id, atlassian-api-token, facebook-page-access-token, square-access-token, yandex-api-key, twitter-bearer-token"),
         ("web token, Artifactory", "akcp|cmvm|eyj|zxlk",
             r"(?<![a-z0-9])(?-i:((?:AKCp|cmVmd|ZXlK)[\w+/=]{16,}|eyJ[\w-]{8,}(?:\.[\w-]*)*))",
             "session «eyJ<mixed:20>.eyJ<mixed:40>.<mixed:40>»", "eyJ", "gitleaks jwt, artifactory-api-key"),
@@ -255,7 +260,7 @@ SECRET_FORMS = tuple(
             "using «<mixed:3>8Q~<mixed:34>»", "q~1", "gitleaks azure-ad-client-secret"),
         ("Telegram", ":aa", r"(?<=\d):(?-i:(AA[\w-]{33}))",
             "bot 123456789:«AA<mixed:33>» answers", "12:AA", "gitleaks telegram-bot-api-token"),
-        ("Twilio", "sk|ac", r"(?<![a-z0-9])(?-i:((?:SK|AC)[0-9a-f]{32}))(?![a-z0-9])",
+        ("Twilio, Baidu", "sk|ac", rf"(?<![a-z0-9])(?-i:((?:SK|AC)[0-9a-f]{{32}}))(?![a-z0-9])|(?-i:(?<=_)SK){_IS}{_HEX}",
             "using «SK<hex:32>»", "SKU 12", "gitleaks twilio-api-key"),
         ("Mailchimp", "-us", r"(?<![\w-])([0-9a-f]{32}-us\d{1,2})\b",
             "using «<hex:32>-us12»", "a-us1", "gitleaks mailchimp-api-key"),
@@ -273,7 +278,6 @@ ISSUED_FORMS = tuple(
         ("1Password", "ops_ A3-", _REST, "ops_«eyJ<mixed:60>»", "ops_per_second", "gitleaks 1password-service-account-token"),
         ("Adobe", "p8e-", _REST, "p8e-«<lower:32>»", "p8e-runs", "gitleaks adobe-client-secret"),
         ("age", "AGE-SECRET-KEY-", _REST, "AGE-SECRET-KEY-«1<upper:40>»", "AGE-SECRET-KEY-none", "gitleaks age-secret-key"),
-        ("Atlassian", "ATATT3 ATCTT3", _REST, "ATATT3«x-<mixed:60>»", "ATATT3", "gitleaks atlassian-api-token"),
         ("Bedrock", "bedrock-api-key-", _REST, "bedrock-api-key-«<mixed:40>»", "bedrock-api-key-rotation", "gitleaks aws-amazon-bedrock-api-key-short-lived"),
         ("Beamer", "b_", r"(?P<drawn>[\w=-]{44})", "b_«<lower:44>»", "b_proj", "gitleaks beamer-api-token"),
         ("Clojars", "CLOJARS_", _REST, "CLOJARS_«<lower:60>»", "CLOJARS_URL", "gitleaks clojars-api-token"),
@@ -289,11 +293,12 @@ ISSUED_FORMS = tuple(
         ("Frame.io", "fio-u-", _REST, "fio-u-«<mixed:64>»", "fio-u-x", "gitleaks frameio-api-token"),
         ("GitHub", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", r"\w{16,}", "cloning with ghp_«<mixed:36>»", "ghp_runner_of_10", "gitleaks github-pat"),
         ("GitLab", "glrt- gldt- glft- glsoat- glcbt- glimt- glptt- glagent- gloas- glffct-", _REST, "glrt-«<mixed:20>»", "glrt-x", "gitleaks gitlab-runner-authentication-token"),
-        ("GoCardless", "live_ test_", r"(?P<drawn>[\w=-]{40,})", "live_«<mixed:40>»", "test_time_between_eval_and_checkpoint_2_of_3_runs_ends", "gitleaks gocardless-api-token"),
+        ("GoCardless, Lob", "live_ test_", r"(?P<drawn>[\w=-]{35,})", "live_«<mixed:40>»", "test_time_between_eval_and_checkpoint_2_of_3_runs_ends", "gitleaks gocardless-api-token"),
         ("Google OAuth", "ya29. GOCSPX-", _REST, "ya29.«<mixed:60>»", "ya29.x", "gitleaks gcp-api-key"),
         ("Grafana", "glc_ glsa_", _REST, "glsa_«<mixed:32>_<hex:8>»", "glc_x", "gitleaks grafana-service-account-token"),
         ("Groq, xAI, Replicate, Fireworks", "gsk_ xai- r8_ fw_ tgp_v1_ csk-", r"(?P<drawn>\w{24,})", "gsk_«<mixed:52>»", "fw_layers", "logs"),
         ("Harness", "pat. sat.", r"[\w-]{22}\.\w{24}\.\w{20}", "pat.«<mixed:22>.<hex:24>.<mixed:20>»", "pat.x", "gitleaks harness-api-key"),
+        ("HubSpot, Amazon MWS", "pat-na1- pat-eu1- amzn.mws.", r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", "pat-na1-«<hex:8>-<hex:4>-<hex:4>-<hex:4>-<hex:12>»", "pat-na1-server", "logs"),
         ("Heroku", "HRKU-", _REST, "HRKU-«AA<mixed:58>»", "HRKU-x", "gitleaks heroku-api-key-v2"),
         ("Infracost", "ico-", _REST, "ico-«<mixed:32>»", "ico-x", "gitleaks infracost-api-token"),
         ("Intra42", "s-s4t2ud- s-s4t2af-", _REST, "s-s4t2ud-«<hex:64>»", "s-s4t2ud-x", "gitleaks intra42-client-secret"),
@@ -302,8 +307,9 @@ ISSUED_FORMS = tuple(
         ("Mailgun", "key- pubkey-", r"[0-9a-f]{32}\b", "key-«<hex:32>»", "key-value", "gitleaks mailgun-private-api-token"),
         ("Mapbox", "pk. sk.", r"[a-z0-9]{60,}\.[\w-]{20,}", "pk.«<lower:60>.<lower:22>»", "pk.x", "gitleaks mapbox-api-token"),
         ("New Relic", "NRAK- NRJS- NRII-", _REST, "NRAK-«<upper:27>»", "NRAK-x", "gitleaks new-relic-user-api-key"),
+        ("Modal", "ak- as-", r"(?P<drawn>[A-Za-z0-9]{22})\b", "ak-«<mixed:22>»", "as-is", "logs"),
         ("Neptune, Comet", "neptune_ comet_", r"(?P<drawn>\w{24,})", "neptune_«<mixed:40>»", "neptune_logger", "logs"),
-        ("Notion", "ntn_ secret_", r"(?:\d{11}\w{30,}|(?P<drawn>\w{40,}))", "ntn_«12345678901<mixed:35>»", "ntn_x", "gitleaks notion-api-token"),
+        ("Notion", "ntn_ secret_", r"(?:\d{11}\w{30,}|(?P<drawn>[\w.]{40,}))", "ntn_«12345678901<mixed:35>»", "ntn_x", "gitleaks notion-api-token"),
         ("npm", "npm_", _REST, "npm_«<mixed:36>»", "npm_config", "gitleaks npm-access-token"),
         ("Octopus Deploy", "API-", r"(?=[A-Z]*\d)[A-Z0-9]{24,}", "API-«<upper:26>»", "API-LEVEL", "gitleaks octopus-deploy-api-key"),
         ("OpenShift", "sha256~", r"[\w-]{43}", "sha256~«<mixed:43>»", "sha256~x", "gitleaks openshift-user-token"),
@@ -324,20 +330,21 @@ ISSUED_FORMS = tuple(
         ("Shippo", "shippo_live_ shippo_test_", _REST, "shippo_live_«<hex:40>»", "shippo_test_x", "gitleaks shippo-api-token"),
         ("Shopify", "shpat_ shpca_ shppa_ shpss_", _REST, "shpat_«<hex:32>»", "shpat_x", "gitleaks shopify-access-token"),
         ("Sonar, Sourcegraph", "squ_ sqp_ sqa_ sgp_", _REST, "squ_«<hex:40>»", "sqa_x", "gitleaks sonar-api-token, sourcegraph-access-token"),
-        ("Square", "sq0atp- sq0csp- EAAA", r"(?=[A-Za-z_-]*\d)[\w-]{22,}", "sq0csp-«<mixed:43>»", "sq0atp-x", "gitleaks square-access-token, detect-secrets SquareOAuthDetector"),
+        ("Square", "sq0atp- sq0csp-", r"(?=[A-Za-z_-]*\d)[\w-]{22,}", "sq0csp-«<mixed:43>»", "sq0atp-x", "gitleaks square-access-token, detect-secrets SquareOAuthDetector"),
         ("Stripe", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ whsec_", r"(?=[A-Za-z]*\d)\w{10,}", "sk_live_«<mixed:24>»", "sk_test_x", "gitleaks stripe-access-token, detect-secrets StripeDetector"),
         ("Supabase, Resend", "sbp_ sb_secret_ re_", r"(?P<drawn>\w{24,})", "sbp_«<hex:40>»", "re_compute", "logs"),
         ("Tailscale", "tskey-", _REST, "tskey-«auth-k1<mixed:20>-<mixed:30>»", "tskey-x", "logs"),
         ("Typeform", "tfp_", _REST, "tfp_«<mixed:59>»", "tfp_x", "gitleaks typeform-api-token"),
         ("Vault", "hvs. hvb. hvr. s.", r"(?P<drawn>[\w-]{24,})", "hvs.«<mixed:90>»", "s.model_parallel_size_and_data_parallel_2", "gitleaks vault-service-token"),
         ("wandb", "wandb_v1_ local-", r"(?P<drawn>\w{24,})", "wandb_v1_«<mixed:77>»", "local-rank", "logs"),
-        ("Yandex", "t1. AQVN", r"[\w-]{35,}(?:={0,2}\.[\w-]{60,})?", "AQVN«_<mixed:36>»", "t1.x", "gitleaks yandex-api-key"),
+        ("Yandex", "t1.", r"[\w-]{35,}={0,2}\.[\w-]{60,}", "t1.«<mixed:80>.<mixed:86>»", "t1.x", "gitleaks yandex-api-key"),
         # Whole words.
         ("Discord", "", r"(?-i:[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38})", "«M<mixed:23>.<mixed:6>.<mixed:27>»", "Model.layers.0", "detect-secrets DiscordBotTokenDetector"),
+        ("ElevenLabs", "", r"sk_[0-9a-f]{48}", "«sk_<hex:48>»", "sk_buff", "logs"),
+        ("Airtable", "", r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", "«pat<mixed:14>.<hex:64>»", "path.pt", "gitleaks airtable-personnal-access-token"),
         ("Terraform", "", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,70}", "«<mixed:14>.atlasv1.<mixed:60>»", "x.atlasv1.y", "gitleaks hashicorp-tf-api-token"),
         ("MaxMind", "", r"\w{6}_\w{29}_mmk", "«<mixed:6>_<mixed:29>_mmk»", "x_mmk", "gitleaks maxmind-license-key"),
         ("Authress", "", r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][\w-]{10,32}\.[\w+/=-]{30,}", "«sc_<lower:10>.<lower:4>.acc-<lower:12>.<mixed:40>»", "ext_modules.cuda", "gitleaks authress-service-client-access-key"),
-        ("Facebook", "EAAM EAAC", r"\w{60,}", "EAAM«_<mixed:100>»", "EAAC", "gitleaks facebook-page-access-token"),
     )
 )  # fmt: skip
 """Words that are looked at where letters and digits are in one another: their number costs nothing elsewhere."""

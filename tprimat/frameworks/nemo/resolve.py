@@ -54,7 +54,7 @@ class Resolver(resolve.Resolver):
         if self.device.platform == "cpu" and not is_emulated():
             raise UsageError(
                 f"{self.title} needs a GPU, and PyTorch finds none",
-                hint="to train on the CPU: ./benchmark.py --framework lightning",
+                hint="to train on the CPU: ./benchmark.py chooses a framework that is installed",
                 heading="nemo-needs-a-gpu",
             )
         self.preset = self.requested.preset or PERFORMANCE
