@@ -218,13 +218,13 @@ def test_i4_t6_small_input_of_nanogpt(samples):
     assert summarize(run).steady.first_step == 420
 
 
-def impossible(time=30.0, *, resolution=1.0, count=1):
-    """How many of 40 steps that are 5 s apart can't have lasted `time`."""
+def impossible(time=30.0, *, passed=5.0, late=0.0, resolution=1.0, count=1):
+    """How many of 40 steps of 5 s can't have lasted `time`, if `passed` s have; the line before was written `late`."""
     bad = {10 + 5 * index for index in range(count)}
     now, rows, times = 0.0, [], {}
     for step in range(40):
-        now += 5.0
-        rows.append((Row(step, step, now), True, resolution))
+        now += passed if step in bad else 5.0
+        rows.append((Row(step, step, now + (late if step + 1 in bad else 0.0)), True, resolution))
         times[step] = (time if step in bad else 5.0, 1)
     return len(stamps.impossible(rows, times, ()))
 
@@ -233,6 +233,8 @@ def impossible(time=30.0, *, resolution=1.0, count=1):
     # Twice 5 s and both resolutions.
     ("t4 longer", impossible, (14.0, 0), (14.1, 1)),
     ("t4 finer stamps", lambda time: impossible(time, resolution=0.0), (10.0, 0), (10.1, 1)),
+    # Stamps are 1 s apart, since the line before was written late, and lies as much further from the one before it.
+    ("t4 a line that came late", lambda late: impossible(passed=1.0 + late, late=late), (11.9, 1), (12.0, 0)),
     ("t4 exceptions", lambda count: impossible(count=count), (4, 4), (5, 0)),
 )  # fmt: skip
 def test_i4_t4_what_stamps_make_impossible(ask, below, above):

@@ -58,15 +58,17 @@ def impossible(
 ) -> tuple[int, ...]:
     """Return the few steps whose printed time can't have passed since the record before. Args as of contradiction().
 
-    Of lines that were written several at once, many are impossible, and say nothing.
+    That record may have been written late: then it lies as much further from the one before it. Of lines that were
+    written several at once, many are impossible, and say nothing.
     """
     bounds, found = sorted(apart), []
-    for (before, clock, _), (row, same, resolution) in itertools.pairwise(rows):
-        time, window = times.get(row.step, (None, 0))
-        is_cut = bisect.bisect_right(bounds, before.line) < bisect.bisect_right(bounds, row.line)
+    for (former, *_), (before, clock, _), (row, same, resolution) in zip(rows, rows[1:], rows[2:], strict=False):
+        (earlier, length), (time, window) = times.get(before.step, (None, 0)), times.get(row.step, (None, 0))
+        late = max(before.at - former.at - (earlier or 0.0) * length, 0.0)
+        is_cut = bisect.bisect_right(bounds, former.line) < bisect.bisect_right(bounds, row.line)
         if is_cut or clock is None or clock is not same or not time or row.step - before.step != window:
             continue
-        if time * window > TWICE * (max(row.at - before.at, 0.0) + 2 * resolution) + LATE:
+        if time * window > TWICE * (max(row.at - before.at, 0.0) + late + 2 * resolution) + LATE:
             found.append(row.step)
     return tuple(found) if len(found) <= LEFT_OUT * len(rows) else ()
 
