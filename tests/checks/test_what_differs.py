@@ -264,8 +264,8 @@ def test_runs_that_differ_in_one_row_are_not_one_configuration(setting):
     runs = []
     for value in (first, second):
         base = changed(make_run(), model_config=shape(), platform=platform)
-        if field == "environment__versions__driver":
-            runs.append(changed(base, environment__versions={"driver": str(value)}))
+        if field.startswith("environment__versions__"):
+            runs.append(changed(base, environment__versions={field.rpartition("__")[2]: str(value)}))
         else:
             runs.append(changed(base, **{field: value}))
     diff = compute.config_diff(*runs)
@@ -296,8 +296,9 @@ def test_each_field_has_a_row_or_a_reason_for_none():
     rows = {field for setting in LEDGER for field in fields_of(setting)}
     assert sorted(fields - rows - HARMLESS.keys()) == []
     assert sorted(rows & HARMLESS.keys()) == []
-    known = {*fields, "framework", "scale", "environment.versions.driver", "energy_metrics.power_cap_watts"}
-    unknown = {field for field in {*rows, *HARMLESS} - known if not field.startswith("framework_config.")}
+    known = {*fields, "framework", "scale", "energy_metrics.power_cap_watts"}
+    keys = ("framework_config.", "environment.versions.")
+    unknown = {field for field in {*rows, *HARMLESS} - known if not field.startswith(keys)}
     assert unknown == set()
 
 
@@ -305,7 +306,9 @@ def test_titles_are_told_apart_and_functions_are_bound():
     assert len({setting.title for setting in LEDGER}) == len(LEDGER)
     assert {setting.value for setting in SETTINGS} - {""} == settings.VALUES.keys()
     assert {setting.same for setting in LEDGER} - {""} == settings.SAMES.keys()
-    assert all(" " not in setting.field or setting.value for setting in SETTINGS)
+    # Of several fields that are no text together the first that is known counts: a library's name in two builds.
+    several = {setting.title for setting in SETTINGS if " " in setting.field and not setting.value}
+    assert several == {"Triton"}
     assert {setting.part for setting in SETTINGS} - {""} <= {setting.title for setting in LEDGER}
 
 
