@@ -8,7 +8,7 @@ import pytest
 from made_runs import MI300X, make_run, shape
 from made_systems import result, system, value
 
-from tprimat.analysis.summary import WITHHELD
+from tprimat.analysis.token_rates import WITHHELD
 from tprimat.checks import Finding, compute, training
 from tprimat.compare.pairs import different_work, pair
 from tprimat.compare.result import SAMPLES_RATE, Pair, Ratio

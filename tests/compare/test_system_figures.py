@@ -13,7 +13,8 @@ from made_runs import H100, make_run
 from made_systems import result, system
 from stored_runs import series
 
-from tprimat.analysis.summary import CUT, OVER_BLOCKS, WITHHELD, summarize
+from tprimat.analysis.summary import CUT, OVER_BLOCKS, summarize
+from tprimat.analysis.token_rates import WITHHELD
 from tprimat.checks import Finding
 from tprimat.compare import figures
 from tprimat.compare.figures import aligned, share_at_cap, system_result, trained_seconds

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tprimat.analysis import account, intervals, records, stats, warmup
+from tprimat.analysis import account, intervals, records, stats, token_rates, warmup
 from tprimat.analysis.causes import cause_of_change
 from tprimat.analysis.segments import Segment, find_segments
 from tprimat.results.account import Clock, Entry
@@ -22,12 +22,6 @@ from tprimat.units import round_figure
 
 FINAL_LOSSES = 10
 """Losses that the final loss is the mean of, at most."""
-
-RATE_TOLERANCE = 0.05
-"""How far the tokens/s that a source printed may lie from batch × sequence / step time."""
-
-TOKENS_ROUNDED = 0.01
-"""How far the tokens of steps may lie apart that a log states by rounded rates and times of equal steps."""
 
 OUTLIER_FRACTION = 0.10
 OUTLIER_SIGMAS = 4.0
@@ -53,8 +47,8 @@ SHORT = 30
 OVER_BLOCKS = "a step takes on average"
 """How the warning begins that compares them with the typical one."""
 
-WITHHELD, CUT = "no throughput", "not all runs of the comparison are as long"
-"""How a warning begins that says why a rate is withheld; how one ends that steps of longer runs are excluded."""
+CUT = "not all runs of the comparison are as long"
+"""How a warning ends that steps of longer runs are excluded."""
 
 EMULATED = "ran on an emulated device, whose timings are not valid"
 
@@ -156,7 +150,7 @@ def summarize(
     known = [time is not None for time in run.step_times]
     times = [time for time in run.step_times if time is not None]
     steps, windows = (list(itertools.compress(each, known)) for each in (run.steps, run.window_steps))
-    tokens, rate, rate_warnings = _rates(run)
+    tokens, rate, rate_warnings = token_rates.of(run)
     warnings = []
     if profiled:
         warnings.append(f"steps {profiled[0]} to {profiled[-1]} were profiled and are excluded from the results")
@@ -180,9 +174,11 @@ def summarize(
         end = len(times)
     elif end < len(times):
         warnings.append(f"steps {steps[end - 1] + 1}–{steps[-1]} are excluded: {CUT}")
-    if tokens is None and (counted := _logged_tokens(run, [*itertools.compress(range(len(known)), known)][start:end])):
-        tokens, rate, rate_warnings = _rates(run, stats.mean(counted, windows[start:end]))
-        if (least := min(counted)) < max(counted) * (1 - TOKENS_ROUNDED):
+    if tokens is None and (
+        counted := token_rates.logged(run, [*itertools.compress(range(len(known)), known)][start:end])
+    ):
+        tokens, rate, rate_warnings = token_rates.of(run, stats.mean(counted, windows[start:end]))
+        if (least := min(counted)) < max(counted) * (1 - token_rates.ROUNDED):
             rate_warnings.append(
                 f"tokens per step vary from {least:,.0f} to {max(counted):,.0f}: a rate is all tokens of the "
                 "steady-state steps over their time"
@@ -301,7 +297,7 @@ def _of_blocks(run: Run) -> Summary:
     times, windows = [block.duration / block.steps for block in blocks], [block.steps for block in blocks]
     lasts = [block.last_step or 0 for block in blocks]
     mean, typical = stats.mean(times, windows), stats.median(times)
-    tokens, rate, warnings = _rates(run)
+    tokens, rate, warnings = token_rates.of(run)
     unlike = _unlike_block(blocks, times, mean, typical)
     if text := typical_block_text(mean, typical, unlike):
         warnings.append(text)
@@ -441,49 +437,3 @@ def _final_loss(run: Run) -> float | None:
     """Return the mean of the last losses: more than the last quarter of a short run is of its fall."""
     losses = [loss for loss in run.loss_values if loss is not None]
     return stats.mean(losses[-min(FINAL_LOSSES, max(len(losses) // 4, 1)) :]) if losses else None
-
-
-def _rates(run: Run, logged: float | None = None) -> tuple[float | None, Callable[[float], float | None], list[str]]:
-    """Return the tokens of a step, what gives tokens/s/GPU for a mean step time, s, and why either is unknown.
-
-    logged: the mean tokens of a step, of a run whose steps differ in them.
-    """
-    tokens, warnings = (logged, []) if logged else _tokens_per_step(run)
-    gpus = run.num_gpus
-    if tokens and not gpus:
-        warnings.append("number of GPUs unknown: no throughput per GPU")
-    return tokens, lambda mean: tokens / mean / gpus if tokens and gpus else None, warnings
-
-
-def _logged_tokens(run: Run, indices: Sequence[int]) -> list[float]:
-    """Return the tokens that the log states for these records, if no batch says them; empty if any is unknown."""
-    logged = run.native_metrics.get("tokens_per_step")
-    if run.tokens_per_step is not None or logged is None:
-        return []
-    if not isinstance(logged, tuple):
-        return [logged] * len(indices)
-    counts = [each for index in indices if (each := logged[index]) is not None and each > 0]
-    return counts if len(counts) == len(indices) else []
-
-
-def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:
-    """Return the tokens of a step that a rate may be computed with, or None with the reason."""
-    tokens = run.tokens_per_step
-    if tokens is None:
-        config = run.training_config
-        sizes = {"global batch size": config.global_batch_size, "sequence length": config.sequence_length}
-        unknown = " and ".join(name for name, size in sizes.items() if size is None)
-        return None, [f"{unknown} unknown: step times only, no throughput in tokens"]
-    printed = run.native_metrics.get("tokens_per_second")
-    all_after_first = [time for time in run.step_times[1:] if time is not None]
-    if isinstance(printed, (int, float)) and all_after_first:
-        # Older results print a rate over all steps after the first, so that is what it is compared with.
-        stated = tokens * len(all_after_first) / sum(all_after_first)
-        # Fewer tokens are printed if padding isn't counted.
-        if printed / stated - 1 > RATE_TOLERANCE:
-            return None, [
-                f"{WITHHELD}: {printed:,.0f} tokens/s reported is {printed / stated:.3f} times batch × "
-                f"sequence length / step time ({run.training_config.global_batch_size} × "
-                f"{run.training_config.sequence_length} tokens per step); one of them is wrong"
-            ]
-    return tokens, []

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from tprimat.analysis import metrics, run_order, stats
 from tprimat.analysis.account import account as account_of
 from tprimat.analysis.account import common_clock
-from tprimat.analysis.summary import OVER_BLOCKS, WITHHELD, summarize, typical_block_text
+from tprimat.analysis.summary import OVER_BLOCKS, summarize, typical_block_text
+from tprimat.analysis.token_rates import WITHHELD
 from tprimat.checks import physics, training
 from tprimat.checks.endings import how_ended, is_finished
 from tprimat.compare.result import RATE, SAMPLES_RATE, MetricValue, RunResult, SystemResult

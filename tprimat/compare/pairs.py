@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tprimat.analysis.summary import WITHHELD
+from tprimat.analysis.token_rates import WITHHELD
 from tprimat.checks import compute, training
 from tprimat.checks.compute import ConfigDiff, Mode
 from tprimat.checks.settings import same_known_shape, shape_conflict

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from tprimat import units
 from tprimat.analysis import stats
 from tprimat.analysis.intervals import between_run_interval
-from tprimat.analysis.summary import WITHHELD
+from tprimat.analysis.token_rates import WITHHELD
 from tprimat.compare import RunResult, SystemResult
 from tprimat.report import tables
 from tprimat.report.rates import (

@@ -1,0 +1,62 @@
+"""The tokens of a step, and what gives tokens/s/GPU for a mean step time, or why either is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tprimat.results.run import Run
+
+RATE_TOLERANCE = 0.05
+"""How far the tokens/s that a source printed may lie from batch × sequence / step time."""
+
+ROUNDED = 0.01
+"""How far the tokens of steps may lie apart that a log states by rounded rates and times of equal steps."""
+
+WITHHELD = "no throughput"
+"""How a warning begins that says why a rate is withheld."""
+
+
+def of(run: Run, logged: float | None = None) -> tuple[float | None, Callable[[float], float | None], list[str]]:
+    """Return the tokens of a step, what gives tokens/s/GPU for a mean step time, s, and why either is unknown.
+
+    logged: the mean tokens of a step, of a run whose steps differ in them.
+    """
+    tokens, warnings = (logged, []) if logged else _tokens_per_step(run)
+    gpus = run.num_gpus
+    if tokens and not gpus:
+        warnings.append("number of GPUs unknown: no throughput per GPU")
+    return tokens, lambda mean: tokens / mean / gpus if tokens and gpus else None, warnings
+
+
+def logged(run: Run, indices: Sequence[int]) -> list[float]:
+    """Return the tokens that the log states for these records, if no batch says them; empty if any is unknown."""
+    logged = run.native_metrics.get("tokens_per_step")
+    if run.tokens_per_step is not None or logged is None:
+        return []
+    if not isinstance(logged, tuple):
+        return [logged] * len(indices)
+    counts = [each for index in indices if (each := logged[index]) is not None and each > 0]
+    return counts if len(counts) == len(indices) else []
+
+
+def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:
+    """Return the tokens of a step that a rate may be computed with, or None with the reason."""
+    tokens = run.tokens_per_step
+    if tokens is None:
+        config = run.training_config
+        sizes = {"global batch size": config.global_batch_size, "sequence length": config.sequence_length}
+        unknown = " and ".join(name for name, size in sizes.items() if size is None)
+        return None, [f"{unknown} unknown: step times only, no throughput in tokens"]
+    printed = run.native_metrics.get("tokens_per_second")
+    all_after_first = [time for time in run.step_times[1:] if time is not None]
+    if isinstance(printed, (int, float)) and all_after_first:
+        # Older results print a rate over all steps after the first, so that is what it is compared with.
+        stated = tokens * len(all_after_first) / sum(all_after_first)
+        # Fewer tokens are printed if padding isn't counted.
+        if printed / stated - 1 > RATE_TOLERANCE:
+            return None, [
+                f"{WITHHELD}: {printed:,.0f} tokens/s reported is {printed / stated:.3f} times batch × "
+                f"sequence length / step time ({run.training_config.global_batch_size} × "
+                f"{run.training_config.sequence_length} tokens per step); one of them is wrong"
+            ]
+    return tokens, []

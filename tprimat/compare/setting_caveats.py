@@ -1,0 +1,218 @@
+"""Caveats of what systems are set to: precision, sources of values, timers, batches, tuning, and what differs."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from tprimat import units
+from tprimat.compare.result import Caveat, Pair, SystemResult
+from tprimat.compare.speedup import kind_of_device
+from tprimat.results.fields import COMPILE_TIME
+from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, MODEL_FROM_DIRECTORY
+from tprimat.settings.rows import LEDGER, NOT_CONFIGURED
+from tprimat.text import counted, join_names, plain
+
+TIME_NOTES = ("steps-beyond-run", "blocks-too-slow", "read-otherwise", "early-block-ends", "steps-outside-blocks")
+"""Codes of notes on how a log's time was read."""
+
+LONGEST_CLAUSE = 44
+LONGEST_VALUE = 60
+LONGEST_LIST, LONGEST_NOTE = 78, 48
+MOST_VALUES = 4
+"""Characters of a setting's value, of a warning's settings, and of a note's (each one line of a screen), which has
+values only where they are short; values of a setting."""
+
+SCOPES = {
+    "data wait": "whole step with data wait",
+    "one batch from its start hook to its end hook": "batch without data wait",
+}
+"""Short names of scopes whose first clause doesn't tell them apart."""
+
+UNLIKE_TOKENS = 0.01
+"""Difference of the mean tokens of a step, if the log counts them, that is named."""
+
+_ELSEWHERE = ("global batch", "step timer scope", "clock")
+"""Settings that have a caveat of their own if they matter."""
+
+
+def some_names(names: Sequence[str], systems: int) -> str:
+    """Return names for one line: one or two; of more, how many of so many systems they are."""
+    return join_names(names) if len(names) < 3 else f"{len(names)} of {systems} systems"
+
+
+def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
+    """Yield what is unlike or uncertain in the settings of systems that are compared in these pairs."""
+    on_gpu = [system for system in systems if system.run.platform != "cpu"]
+    precisions = {system.name: system.run.training_config.precision for system in on_gpu}
+    if unknown := [name for name, precision in precisions.items() if precision is None]:
+        whose = "" if len(unknown) == len(systems) else f"of {some_names(unknown, len(systems))} "
+        text = f"precision {whose}is unknown and could explain the difference"
+        yield Caveat("precision-unknown", "warning", text)
+    known = list(dict.fromkeys(precision.upper() for precision in precisions.values() if precision))
+    described = dict.fromkeys(
+        config.precision.upper()
+        for system in on_gpu
+        if (config := system.run.training_config).precision
+        and (config.precision_detail or "").startswith(FROM_DESCRIPTION)
+    )
+    whose, source = " and ".join(described), "from the system description, not the log"
+    if len(known) > 1:
+        text = f"precision differs: {' vs '.join(known)}"
+        yield Caveat("precision-differs", "warning", f"{text} ({whose} {source})" if described else text)
+    elif described:
+        yield Caveat("precision-source", "info", f"precision {whose} is {source}")
+    if named := [each.name for each in systems if any(note.code == "gpu-from-platform" for note in each.run.notes)]:
+        text = f"the GPU of {join_names(named)} is named only by its platform's free text, which may be that of another"
+        yield Caveat("gpu-source", "warning", text)
+    told = [(each.name, each.run.told(code)) for each in systems for code in TIME_NOTES]
+    if in_doubt := [f"{name}: {text}" for name, text in told if text]:
+        yield Caveat("time-in-doubt", "warning", "; ".join(in_doubt))
+    sources = (("model-source", "{}{}, not the log", MODEL_FROM_DIRECTORY), ("gpu-source", "GPUs{1} {0}", FROM_NAMES))
+    for code, text, source in sources:
+        if guessed := [system for system in systems if any(w.startswith(source) for w in system.run.warnings)]:
+            whose = "" if len(guessed) == len(systems) else f" of {join_names([system.name for system in guessed])}"
+            yield Caveat(code, "info", text.format(source, whose))
+    read = ((system.name, each.run.source) for system in systems for each in system.valid_runs)
+    given = dict.fromkeys((name, key.replace("_", " ")) for name, source in read if source for key in source.overrides)
+    if fields := [f"{name}: {key} set by the user, unlike its log" for name, key in given]:
+        yield Caveat("overridden", "warning", "; ".join(fields))
+    yield from _of_work(systems)
+    yield from _of_tuning(systems)
+    yield from _of_config_diffs(systems, pairs)
+
+
+def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
+    """Yield what step times cover, and work of a step that differs."""
+    # Of what was measured by the wall time of training the step timer says nothing.
+    scopes = {
+        system.name: system.run.timing.covers
+        for system in systems
+        if system.run.timing.covers and any(result.summary.clock != "blocks" for result in system.valid_runs)
+    }
+    if len(set(scopes.values())) > 1:
+        first, second = itertools.islice(dict.fromkeys(scopes.values()), 2)
+        text = f"step timers differ: {_brief(first)} vs {_brief(second)}"
+        yield Caveat("timer-differs", "warning", text)
+    on_cpu = [system.run for system in systems if system.run.platform == "cpu"]
+    if any(run.training_config.precision == "bf16" and run.environment.lacks_bf16 for run in on_cpu):
+        text = "this CPU has no BF16 instructions; BF16 is emulated in software and slow"
+        yield Caveat("bf16-emulated", "warning", text)
+    batches = list(dict.fromkeys(system.run.training_config.global_batch_size for system in systems))
+    if len(batches) > 1:
+        texts = " vs ".join("unknown" if batch is None else str(batch) for batch in batches[:4])
+        rate = "samples/s" if systems[0].per_sample else "tokens/s"
+        text = f"global batch differs: {texts} sequences; compare {rate}, not step time"
+        yield Caveat("batch-differs", "warning", text)
+    logged = [
+        speed * time
+        for system in systems
+        if system.run.tokens_per_step is None
+        and (speed := system.value("tokens_per_second"))
+        and (time := system.value("avg_step_time_seconds"))
+    ]
+    if logged and max(logged) / min(logged) - 1 > UNLIKE_TOKENS:
+        texts = " vs ".join(f"{tokens:,.0f}" for tokens in logged[:4])
+        text = f"tokens per step differ: {texts}; longer sequences need more time per token"
+        yield Caveat("batch-differs", "warning", text)
+
+
+def _of_tuning(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
+    """Yield how much each system was tuned, if any was; settings of another device are no tuning of this one."""
+    efforts = {}
+    trials = {}
+    for system in systems:
+        known = (each for result in system.valid_runs if (each := result.run.tuning) is not None)
+        tuning = next(known, None)
+        device = system.run.gpu_info.device_name
+        if tuning is None:
+            efforts[system.name] = "no tuning"
+        elif None not in (tuning.device_name, device) and tuning.device_name != device:
+            efforts[system.name] = f"settings tuned on {plain(tuning.device_name)}"
+        else:
+            trials[system.name] = tuning.trials
+            efforts[system.name] = counted(tuning.trials or 0, "tuning trial")
+            if tuning.seconds:
+                efforts[system.name] += f" ({units.duration(tuning.seconds)})"
+    if all(effort == "no tuning" for effort in efforts.values()):
+        return
+    text = join_names([f"{name} had {effort}" for name, effort in efforts.items()])
+    if len(trials) < len(systems):
+        yield Caveat("tuning-differs", "warning", text)
+    else:
+        yield Caveat("tuning", "info", text)
+
+
+def _brief(covers: str) -> str:
+    """Return the first clause of what a step time covers, cut between two words if it is long."""
+    clause = plain(covers)
+    if len(clause) > LONGEST_CLAUSE:
+        clause = clause.partition(";")[0].partition(",")[0]
+    return SCOPES.get(clause) or textwrap.shorten(clause, LONGEST_CLAUSE, placeholder=" …")
+
+
+def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
+    """Yield what differs: a warning of what can explain the result, and a note of the rest.
+
+    Values are in the order of the systems, the fastest first, as in the table below which they stand.
+    """
+    places = {system: place for place, system in enumerate(systems)}
+    explaining: dict[str, dict[int, str]] = {}
+    others: dict[str, dict[int, str]] = {}
+    # Which settings differ first depends on the baseline.
+    order = {setting.title: place for place, setting in enumerate(LEDGER)}
+    entries = [(pair, entry) for pair in pairs for entry in pair.config_diff.of("different")]
+    for pair, entry in sorted(entries, key=lambda found: order.get(found[1].title, len(order))):
+        before, after = (value or "unknown" for value in entry.values)
+        if entry.title in _ELSEWHERE or (entry.title in NOT_CONFIGURED and not entry.explains):
+            continue
+        # Another precision has a caveat of its own; another recipe of one precision hasn't.
+        if entry.title == "precision" and before.split(" (")[0] != after.split(" (")[0]:
+            continue
+        title = "processes" if entry.title == "GPUs" and kind_of_device(systems) == "process" else entry.title
+        values = (explaining if entry.explains else others).setdefault(title, {})
+        before, after = _apart(before, after)
+        values.setdefault(places[pair.baseline], before)
+        values[places[pair.system]] = after
+    if explaining:
+        texts = [f"{title}: {_versus(values)}" for title, values in explaining.items()]
+        yield Caveat("settings-differ", "warning", _brief_list(texts, "; ", LONGEST_LIST, list(explaining)))
+    metrics = [each.run.native_metrics for system in systems for each in system.valid_runs]
+    compiling = sorted(found for each in metrics if isinstance(found := each.get(COMPILE_TIME), float))
+    if compiling and "compiler" in explaining:
+        seconds = " to ".join(f"{each:.1f}" for each in dict.fromkeys((compiling[0], compiling[-1])))
+        yield Caveat("compile-time", "info", f"compiling took {seconds} s before the first step; no speed includes it")
+    if others:
+        texts = [f"{title} ({_versus(values)})" for title, values in others.items()]
+        shown = [text if len(text) <= LONGEST_NOTE else title for text, title in zip(texts, others, strict=True)]
+        named = _brief_list(shown, ", ", LONGEST_NOTE, list(others))
+        yield Caveat("configuration-differs", "info", f"settings differ: {named}")
+    if unknown := dict.fromkeys(entry.title for pair in pairs for entry in pair.config_diff.of("unknown")):
+        text = f"{counted(len(unknown), 'setting')} not reported by every system"
+        yield Caveat("not-reported", "info", text)
+
+
+def _versus(values: dict[int, str]) -> str:
+    """Return the values of systems, by their places, in this order and each once."""
+    return " vs ".join(list(dict.fromkeys(values[place] for place in sorted(values)))[:MOST_VALUES])
+
+
+def _apart(first: str, second: str) -> tuple[str, str]:
+    """Return the parts of two lists that the other one lacks; the whole if one has no part of its own."""
+    # What stands in brackets is no part of its own.
+    parts = [re.split(r", (?![^(]*\))", text) for text in (first, second)]
+    own = [", ".join(part for part in parts[i] if part not in parts[1 - i]) for i in (0, 1)]
+    texts = own if all(own) else (first, second)
+    return plain(texts[0], LONGEST_VALUE), plain(texts[1], LONGEST_VALUE)
+
+
+def _brief_list(texts: Sequence[str], by: str, longest: int, titles: Sequence[str]) -> str:
+    """Join as many texts as fit, and the titles of the others."""
+    shown = list(texts[:1])
+    for text in texts[1:]:
+        if len(by.join([*shown, text])) > longest:
+            return f"{by.join(shown)}{by}also {', '.join(titles[len(shown) :])}"
+        shown.append(text)
+    return by.join(shown)
