@@ -51,7 +51,7 @@ def main(backend: str) -> None:
     process = internal("from_environment")(os.environ).on("cpu" if backend == "gloo" else "nvd")
     mebibytes = 1 if backend == "gloo" else MEBIBYTES
     peers = internal("Peers")(process)
-    (reduced,) = internal("all_reduce")(torch, peers, process.device, [mebibytes * 2**20], 0.5)
+    (reduced,) = internal("all_reduce")(peers, process.device, [mebibytes * 2**20], 0.5)
     peers.leave()
     if process.is_first:
         measured = {"is_right": reduced.is_right, "mebibytes": mebibytes, "seconds": reduced.seconds}

@@ -41,7 +41,7 @@ def fp8(report: Report) -> None:
     row = report.catalog_row()
     if row is not None and row.peak_tflops("fp8") is None:
         raise MissingError(f"{row.title} has no fp8 in the catalogue")
-    multiply, dtype = internal("fp8_multiply")(torch, device.torch_device)
+    multiply, dtype = internal("fp8_multiply")(device.torch_device)
     report.note(dtype=str(dtype))
     with report.part("fp8"):
         _ceiling(report, row, "fp8")
@@ -73,7 +73,7 @@ def _ceiling(report: Report, row: Any, precision: str) -> None:
         # A third of the memory is left free.
         if internal("bytes_of")(precision, size, size, size) > device.free_bytes() * 2 / 3:
             continue
-        kernel = internal("product")(device.torch, device.torch_device, precision, size, size, size)
+        kernel = internal("product")(device.torch_device, precision, size, size, size)
         reached[size] = kernel.work / device.seconds_of(kernel.run)
     best = max(reached.values())
     peak = row.peak_tflops(precision) if row is not None else None
