@@ -46,8 +46,6 @@ def all_reduce(report: Report) -> None:
 
 def main(backend: str) -> None:
     """Join the other processes, reduce, and print what rank 0 measured as a line of JSON."""
-    import torch
-
     process = internal("from_environment")(os.environ).on("cpu" if backend == "gloo" else "nvd")
     mebibytes = 1 if backend == "gloo" else MEBIBYTES
     peers = internal("Peers")(process)
