@@ -642,7 +642,10 @@ class TestU4:
             (repeating(0.6, unit="samples_per_second"), DOUBTED),
             (repeating(1.2, unit="samples_per_second"), DOUBTED),
             (repeating(1.0), []),
-            (repeating(0.96), [("warning", "own-rate")]),
+            (repeating(0.981), [("warning", "own-rate")]),
+            # A rate of each record's own time is of no other window.
+            (repeating(0.979), DOUBTED),
+            (repeating(0.951), DOUBTED),
         ],
     )
     def test_u4_at_its_limits(self, run, expected):

@@ -81,7 +81,9 @@ def save(status, reason):
                 max_steps=request.steps, global_batch_size=request.global_batch_size, seed=request.seed,
                 sequence_length=request.sequence_length, num_gpus=request.num_gpus, precision=request.precision,
             ),
-            steps=tuple(range(1, steps + 1)), window_steps=(1,) * steps, step_times=(0.1,) * steps,
+            # Trainings of equal times would be copies of one.
+            steps=tuple(range(1, steps + 1)), window_steps=(1,) * steps,
+            step_times=(0.1 + time.time_ns() % 10**6 * 1e-12, *(0.1,) * (steps - 1)),
             loss_values=(2.0,) * steps, learning_rates=(None,) * steps, grad_norms=(None,) * steps,
             lines=(None,) * steps,
         ),
@@ -528,8 +530,8 @@ class TestMeasuring:
         ]
 
     def test_a_result_of_another_setup_has_a_file_of_its_own(self, fake, tmp_path, capsys):
-        run("benchmark", ["--model", "llama", "--seed", "1"])
-        run("benchmark", ["--model", "llama", "--seed", "2"])
+        run("benchmark", ["--model", "llama", "--sequence-length", "64"])
+        run("benchmark", ["--model", "llama", "--sequence-length", "128"])
         shown = " ".join(capsys.readouterr().out.split())
         assert "moved" not in shown
         names = sorted((path.name for path in (tmp_path / "output").glob("*.json")), key=len)

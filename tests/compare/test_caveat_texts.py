@@ -16,6 +16,7 @@ from tprimat.checks import CONTRADICTION, Finding
 from tprimat.checks.compute import Entry
 from tprimat.checks.training import TrainingMatch
 from tprimat.compare import caveats as module
+from tprimat.compare import setting_caveats
 from tprimat.compare.caveats import CODES, OF_ONE, caveats, incomplete_text
 from tprimat.notes import Note
 from tprimat.results.account import Timing
@@ -752,7 +753,7 @@ def test_other_trainings(pairs, text):
     ],
 )
 def test_two_lists_are_told_by_what_the_other_lacks(texts, found):
-    assert module._apart(*texts) == found
+    assert setting_caveats._apart(*texts) == found
 
 
 @pytest.mark.parametrize(
@@ -766,18 +767,18 @@ def test_two_lists_are_told_by_what_the_other_lacks(texts, found):
     ],
 )
 def test_texts_are_listed_as_far_as_they_fit(longest, text):
-    assert module._brief_list(["aaaa", "bbbb", "cccc", "dddd"], "; ", longest, list("ABCD")) == text
+    assert setting_caveats._brief_list(["aaaa", "bbbb", "cccc", "dddd"], "; ", longest, list("ABCD")) == text
 
 
 def test_a_list_of_one_is_never_cut():
-    assert module._brief_list(["aaaa"], "; ", 2, ["A"]) == "aaaa"
+    assert setting_caveats._brief_list(["aaaa"], "; ", 2, ["A"]) == "aaaa"
 
 
 @pytest.mark.parametrize(
     ("names", "text"), [(["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "3 of 7 systems")]
 )
 def test_names_for_one_line(names, text):
-    assert module.some_names(names, 7) == text
+    assert setting_caveats.some_names(names, 7) == text
 
 
 def test_codes_are_in_their_order_and_of_a_system_alone_those_that_concern_it():

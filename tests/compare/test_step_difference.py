@@ -76,7 +76,7 @@ class TestTraced:
 
     def test_of_a_run(self):
         trace = Trace(steps=(step(attention=1.0),))
-        assert traced(make_run(trace=trace), "x") == Traced("x", trace, H100)
+        assert traced(make_run(trace=trace), "x") == Traced("x", trace, H100, ranks=8)
         assert traced(make_run("unheard-of", trace=trace), "x").gpu is None
         assert traced(make_run(), "x") is None
 

@@ -137,7 +137,7 @@ class TestResolving:
         assert (request.precision, request.vendor_settings, request.cuda_graphs) == ("mxfp8", True, True)
 
     def test_a_processor_is_refused(self):
-        with pytest.raises(UsageError, match="--framework lightning"):
+        with pytest.raises(UsageError, match="chooses a framework that is installed"):
             resolve(where=Device("cpu", 2, 24e9))
 
     def test_the_time_that_it_will_take(self):

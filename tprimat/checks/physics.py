@@ -55,7 +55,7 @@ STAMPS: Mapping[str, tuple[Severity, str]] = {
 DRIFT = 0.02
 """Share by which what a record prints of its work may differ from the batch, or from that of other records."""
 
-LEAST_RECORDS, ALIKE, MOSTLY = 15, 0.005, 0.9
+LEAST_PRODUCTS, ALIKE, MOSTLY = 15, 0.005, 0.9
 """Records, of which so large a share has nearly the work of the one before: then a rate is of the record's own time. Of
 49 iterations of Primus all have, of packed documents one in five."""
 
@@ -65,13 +65,14 @@ _NARROW = (*_HALF, "fp8", "fp4")
 
 def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
     """Return the findings on impossible and implausible values of a run."""
-    match = gpus.match(run.gpu_info)
+    match, own_rate = gpus.match(run.gpu_info), _own_rate(run, summary)
+    own_work = () if own_rate and own_rate.severity == "error" else tuple(_own_work(run))
     results = (
         *_compute(run, summary, match.candidates or _possible(run)),
         *_memory(run, match.gpu),
         _power(run, match.gpu),
-        _own_rate(run, summary),
-        *_own_work(run),
+        # Of a rate of each record's own time, another window is no explanation.
+        *(own_work or (own_rate,)),
         _own_time(run),
         _own_flops(run),
         *(Finding(*row, text) for code, row in STAMPS.items() if (text := run.told(code))),
@@ -363,7 +364,7 @@ def _own_work(run: Run) -> Iterator[Finding]:
         # The first records hold initialization, and means over a window that isn't full.
         work = work[max(1, len(work) // 10) :]
         alike = sum(abs(after / before - 1) <= ALIKE for before, after in itertools.pairwise(work))
-        if len(work) < LEAST_RECORDS or alike < MOSTLY * (len(work) - 1):
+        if len(work) < LEAST_PRODUCTS or alike < MOSTLY * (len(work) - 1):
             continue
         size, text = len(work) // 4, f"the {name} that records print, times their step times,"
         quarters = [statistics.median(work[place * size : (place + 1) * size]) for place in range(4)]
@@ -371,8 +372,8 @@ def _own_work(run: Run) -> Iterator[Finding]:
             yield Finding("warning", CONTRADICTION, f"{text} changes by {change:.3f}×, though the batch doesn't")
             continue
         share = quarters[-1] / stated if stated and (run.num_gpus or name == "tokens_per_second") else 1.0
-        # Beyond NEAR, _own_rate() tells it.
-        if abs(share - 1) >= DRIFT and share <= 1 + NEAR:
+        # What lies further off has causes, which _own_rate() names.
+        if DRIFT <= abs(share - 1) <= NEAR:
             yield Finding("warning", CONTRADICTION, f"{text} is {share:.3f}× batch × sequence length")
 
 

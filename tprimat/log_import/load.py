@@ -192,7 +192,8 @@ def _results(name: str, given: GivenValues, jobs: int | None, inputs: Inputs) ->
             return None
         inputs.errors.append(error)
         return []
-    inputs.notes += notes
+    # Beside logs, a JSON that isn't a result may be anything.
+    inputs.notes += notes if results else filter(LOST.match, notes)
     return [_hidden(_completed(file, given), inputs, are_results=True) for file in results] or None
 
 
