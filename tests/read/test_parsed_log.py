@@ -9,6 +9,7 @@ import pytest
 
 from tprimat.read.parsing import parsed_log
 from tprimat.read.parsing.parsed_log import InputFile, columns_of, each_of, folder_of, without_rank
+from tprimat.results.run import Run
 
 
 def rows(text: str) -> list[tuple[int, list[str]]]:
@@ -115,8 +116,8 @@ def test_names_without_ranks(path, shown):
 
 
 def test_what_the_user_gives_is_passed_on():
-    parsed = parsed_log.ParsedLog(3, {}, (), lambda given: given)
-    assert (parsed.run(), parsed.run({"a": 1})) == ({}, {"a": 1})
+    parsed = parsed_log.ParsedLog(3, {}, (), lambda given: Run(label=given.get("label")))
+    assert (parsed.run(), parsed.run({"label": "a"})) == (Run(), Run(label="a"))
 
 
 def test_folders():

@@ -82,7 +82,8 @@ def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True)
         if sign == "--" or (between.strip() and bare and name not in _DASHED_ONLY):
             field, read = _OPTIONS[name]
             state(stated, field, read(value), text, line, ECHOED)
-    if unread := [each[0] for each in _SIZE.finditer(text) if each[1].replace("-", "_") not in _OPTIONS]:
+    sizes = [size for size in _SIZE.finditer(text) if not _PROCESSES.match(size[0])]
+    if unread := [size[0] for size in sizes if size[1].replace("-", "_") not in _OPTIONS]:
         state(stated, "unread_sizes", ", ".join(unread[:3]), text, line, ECHOED)
     if processes := {name.replace("-", "_"): int(value) for name, value in _PROCESSES.findall(text)}:
         nodes = processes.get("nnodes", processes.get("num_nodes", 1))

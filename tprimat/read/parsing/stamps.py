@@ -131,8 +131,9 @@ def contradiction(
             # What rounding takes from one group it gives to the next: only exceptions are left out.
             usual = statistics.median(passed / printed for printed, passed in groups)
             kept = [each for each in groups if abs(each[1] - usual * each[0]) < 2 * resolution + LEFT_OUT * each[1]]
-            printed, passed = (math.fsum(each) for each in zip(*kept, strict=True))
-            return code, round(passed / printed, 6)
+            if kept:
+                printed, passed = (math.fsum(each) for each in zip(*kept, strict=True))
+                return code, round(passed / printed, 6)
         # Of a few records two may be exceptions; of many, so many exceptions contradict, but don't scale the rest.
         if is_alike or records >= DECISIVE:
             return CONTRADICT, round(passed / printed, 6)
