@@ -18,7 +18,7 @@ SHAPES = {"llama": (32, 4096, 14336, 32, 8, 128256), "qwen": (28, 3584, 18944, 2
           "llama2_7B": (32, 4096, 11008, 32, 32, 32000)}  # fmt: skip
 
 
-def log(model: str | None, *, steps: int = 4, name: str | None = None) -> str:
+def log(model: str | None, *, steps: int = 4, name: str | None = None, batch: int = 128) -> str:
     """A log of a made-up training: an argument dump, and iteration lines."""
     lines = ["Requirement already satisfied: torch"] * 30
     if model is not None:
@@ -30,8 +30,8 @@ def log(model: str | None, *, steps: int = 4, name: str | None = None) -> str:
                 "num_query_groups": groups, "padded_vocab_size": vocabulary, "swiglu": True}  # fmt: skip
         lines += [f"  {key} {'.' * (48 - len(key))} {value}" for key, value in dump.items()]
     lines += [
-        f"[2026-05-11 03:00:{i:02d}] iteration {i:8d}/{steps:8d} | consumed samples: {i * 128} | elapsed time per "
-        f"iteration (ms): 1500.{i} | learning rate: 1.0E-05 | global batch size:   128 | lm loss: 1.1{i}E+01 | "
+        f"[2026-05-11 03:00:{i:02d}] iteration {i:8d}/{steps:8d} | consumed samples: {i * batch} | elapsed time per "
+        f"iteration (ms): 1500.{i} | learning rate: 1.0E-05 | global batch size: {batch:5d} | lm loss: 1.1{i}E+01 | "
         for i in range(1, steps + 1)
     ]
     return "\n".join(lines) + "\n"

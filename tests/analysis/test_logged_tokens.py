@@ -74,8 +74,9 @@ def test_a_log_may_state_the_tokens_of_every_step_at_once():
 def test_other_tokens_per_step_are_a_caveat(factor, named):
     tokens = [800_000] * 40
     runs = []
-    for share, model in ((1.0, "H100"), (factor, "MI300X")):
-        text = log([round(each * share) for each in tokens], [40.0 + 0.01 * (step % 3) for step in range(40)])
+    # Runs of equal times would be copies of one.
+    for share, model, phase in ((1.0, "H100", 0), (factor, "MI300X", 1)):
+        text = log([round(each * share) for each in tokens], [40.0 + 0.01 * ((step + phase) % 3) for step in range(40)])
         (run,) = read.read(lines([text.encode()]), "verl.log")
         gpu = msgspec.structs.replace(run.gpu_info, device_name=model, device_count=8)
         runs.append(Loaded(f"{model}.json", model, (msgspec.structs.replace(run, model="llama", gpu_info=gpu),)))

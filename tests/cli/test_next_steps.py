@@ -162,7 +162,7 @@ def test_what_is_printed_works_when_it_is_typed(name, here):
     if name in ("one log", "logs instead of a measurement", "a log in the place of a result"):
         put(here / "training_llama.log", log("llama", name="llama3.1_8B"))
     for number in range(4 if name.startswith("many logs") else 0):
-        put(here / "logs" / f"{number}" / "train.log", log("llama", name="llama3.1_8B", steps=4 + number))
+        put(here / "logs" / f"{number}" / "train.log", log("llama", name="llama3.1_8B", batch=128 + 64 * number))
     _, shown = typed(before)
     Path("switch").unlink(missing_ok=True)
     found = re.search(pattern, shown)

@@ -12,6 +12,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tprimat.read.parsing.placing import TimedRow
 
@@ -51,6 +52,15 @@ LATE = 0.05
 TWICE = 2.0
 """How many times as long as its stamps allow, and with their resolutions, a single step is impossible: 41 s where 5 s
 passed."""
+
+
+def made(series: Mapping[str, Sequence[Any]], resolution: float) -> bool:
+    """Return whether all step times can be differences of a clock of so many s: 0.287 s are none of whole seconds."""
+    if not resolution:
+        return False
+    pairs = zip(series["step_times"], series["window_steps"], strict=True)
+    ticks = [time * steps / resolution for time, steps in pairs if time is not None]
+    return all(math.isclose(count, round(count), abs_tol=1e-3) for count in ticks)
 
 
 def impossible(
