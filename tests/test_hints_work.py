@@ -342,7 +342,7 @@ def files() -> dict[str, str]:
     runs = {
         "small": made(0.5, scale="tiny", framework="lightning", model_config=shape, training_config=tiny),
         "unrated": made(15.0, training_config=unrated),
-        "unrated_amd": made(15.0, gpu=golden_cases.AMD, training_config=unrated),
+        "unrated_amd": made(15.5, gpu=golden_cases.AMD, training_config=unrated),
         "with_logs/own": made(17.0, source={"kind": "live"}),
     }
     found = {**golden_cases.FILES, **{f"{name}.json": json.dumps(run) for name, run in runs.items()}}

@@ -427,6 +427,13 @@ def unwrapped_by_lightning():
     return module
 
 
+@pytest.fixture
+def nothing_compiled():
+    """A process in which no earlier test has compiled anything."""
+    if (dynamo := sys.modules.get("torch._dynamo.utils")) is not None:
+        dynamo.counters.clear()
+
+
 @pytest.mark.parametrize(
     ("make", "is_compiled"),
     [
@@ -438,6 +445,7 @@ def unwrapped_by_lightning():
         (lambda: None, None),
     ],
 )
+@pytest.mark.usefixtures("nothing_compiled")
 def test_i1_compilation_is_noted(record, make, is_compiled):
     assert trained(record(module=make())).framework_config.get("torch_compile") is is_compiled
 
@@ -454,6 +462,7 @@ def test_i1_an_eager_module_in_a_compiled_step_is_not_called_eager(record, monke
     assert "torch_compile" not in trained(record(module=torch.nn.Linear(2, 2))).framework_config
 
 
+@pytest.mark.usefixtures("nothing_compiled")
 def test_i1_compiled_and_eager_runs_of_one_loop_have_files_of_their_own(record, tmp_path):
     for make in (compiled_by_call, lambda: torch.nn.Linear(2, 2), compiled_by_call):
         trained(record(module=make()))

@@ -100,7 +100,7 @@ ROWS = {
     "steps-exceed-training": NoteRow(
         "warning",
         "its steps take {seconds:,.1f} s by their times, but their training {whole:,.1f} s: the reader is at fault, or "
-        "times or stamps in the log are of something else",
+        "the log's times or time stamps are not those of its steps",
         "report it with the log",
     ),
     "memory-nearly-full": NoteRow(
