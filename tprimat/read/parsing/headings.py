@@ -10,7 +10,7 @@ from tprimat.read.parsing.text import first_stamp
 LONGEST_GAP = 4_000
 """Characters before a training in which its heading is looked for."""
 
-_FENCE = re.compile(r"^\s*(?:```|~~~).*$", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]{0,9}(?:```|~~~).*$", re.MULTILINE)
 _ALONE = re.compile(r"(?:\A[\W_]{0,200}|\n[\W_]{0,200}\n[\W_]{0,200})([^\W_][^\n]{0,79})\n[\W_]{0,200}\Z")
 """A line right above the records, with nothing but rulers around it: `bf16`, `**Mixed precision:**`."""
 
