@@ -13,13 +13,13 @@ import time
 import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tprimat.record import recovery
-from tprimat.record.loop import record
-from tprimat.record.options import Benchmark
 from tprimat.results.run import Run
 from tprimat.store import store
+
+if TYPE_CHECKING:
+    from tprimat.record.options import Benchmark
 
 PLANNED, DONE = 120, 40
 """Steps that are asked for, and after which a training ends that doesn't do them all."""
@@ -303,6 +303,8 @@ def _end(benchmark: Benchmark, ending: str, folder: Path) -> bool:
         # What SIGKILL leaves is a journal.
         recording.recorder.finish(None)
         assert recording._journal.path is not None
+        from tprimat.record import recovery
+
         left = recovery.read(recording._journal.path.read_bytes())
         recording.discard()
         assert left is not None
@@ -312,6 +314,8 @@ def _end(benchmark: Benchmark, ending: str, folder: Path) -> bool:
 
 def _by_hand(folder: Path, steps: int, ending: str) -> None:
     sizes = {"global_batch_size": 4, "sequence_length": 16, "precision": "fp32"}
+    from tprimat.record.loop import record
+
     with record(model="mine", output_dir=folder, quiet=True, max_steps=steps, **sizes) as recorder:
         for step in range(1, steps + 1):
             time.sleep(0.001)

@@ -210,7 +210,9 @@ def test_x1_amds_package_loads_no_library_from_the_current_directory(tmp_path, m
     (tmp_path / "amdsmi.py").write_text("from pathlib import Path\nhere = Path.cwd() / 'libamd_smi.so'\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(sys.modules, "amdsmi", raising=False)
+    # What is imported here is gone for other tests.
+    monkeypatch.setitem(sys.modules, "amdsmi", None)
+    del sys.modules["amdsmi"]
     assert host.vendor_library("amdsmi").here == tmp_path / "libamd_smi.so"
     (tmp_path / "libamd_smi.so").symlink_to("/nowhere")
     assert host.vendor_library("amdsmi") is None

@@ -74,7 +74,9 @@ class TestReads:
         assert "output/training_llama.log" in output
         assert "found by its name, and the model in the log" in output
         assert "no log of mistral (set MISTRAL_LOG=FILE)" in output
-        assert "to measure this machine instead: tprimat benchmark --framework " in output
+        # Without torch nothing measures here.
+        has_torch = importlib.util.find_spec("torch") is not None
+        assert ("to measure this machine instead: tprimat benchmark --framework " in output) == has_torch
         names = {path.name for path in (here / "output").glob("*.json")}
         assert len(names) == 2
 

@@ -28,12 +28,14 @@ LLAMA = ["llama", "LLAMA", "Llama-3.1-8B", "Llama 3.1 8B", "llama3.1_8b", "Llama
 
 @pytest.mark.parametrize("name", LLAMA)
 def test_c7_benchmark_takes_a_model_as_it_is_printed(name, here, capsys):
+    pytest.importorskip("torch")
     assert cli.run("benchmark", ["--framework", "lightning", "--dry-run", "--quiet", "--model", name]) == 0
     assert "--model=llama" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [row.title for row in models.trained()])
 def test_c7_titles_of_models_that_are_trained(name, here, capsys):
+    pytest.importorskip("torch")
     assert cli.run("benchmark", ["--framework", "lightning", "--dry-run", "--quiet", "--model", f"{name},llama"]) == 0
 
 

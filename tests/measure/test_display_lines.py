@@ -70,6 +70,7 @@ def test_the_time_of_a_plan_includes_the_start_up_of_gpu_runs(monkeypatch, capsy
 
 
 def test_c11_the_dry_run_of_the_default_fits_a_screen_and_says_how_long(monkeypatch, tmp_path, capsys):
+    pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     machine = Machine("cpu", GpuInfo(device_name="a processor"), Environment(cpu_threads=2))
     monkeypatch.setattr(platforms, "detect", lambda: machine)
@@ -83,6 +84,7 @@ def test_c11_the_dry_run_of_the_default_fits_a_screen_and_says_how_long(monkeypa
 
 
 def test_c11_all_commands_are_there_for_who_asks_for_them(monkeypatch, tmp_path, capsys):
+    pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(platforms, "detect", lambda: Machine("cpu", GpuInfo(), Environment(cpu_threads=2)))
     for word in ("--verbose", "--quiet", "--json"):
@@ -95,6 +97,7 @@ def test_c11_all_commands_are_there_for_who_asks_for_them(monkeypatch, tmp_path,
 @pytest.mark.parametrize(("batch", "minutes"), [(6, 1), (7, 2)])
 def test_c11_the_duration_follows_the_batch(batch, minutes, monkeypatch, tmp_path, capsys):
     """Two runs start in 20 s, and take 3 s for each sequence of a step of 60 steps each."""
+    pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(platforms, "detect", lambda: Machine("cpu", GpuInfo(), Environment(cpu_threads=2)))
     words = ["--framework", "lightning", "--model", "llama,qwen", "--micro-batch-size", "1"]

@@ -133,8 +133,9 @@ class VendorLibrary:
         if self.module is not None:
             try:
                 getattr(self.module, self.start)()
-            except (getattr(self.module, self.error), OSError):
-                # OSError: from ROCm 7.14 on, amdsmi can be imported without its shared object.
+            except (getattr(self.module, self.error, OSError), OSError, AttributeError):
+                # OSError: from ROCm 7.14 on, amdsmi can be imported without its shared object. AttributeError: another
+                # package of the name.
                 self.module = None
 
     def __enter__(self) -> VendorLibrary:

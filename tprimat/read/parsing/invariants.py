@@ -8,7 +8,7 @@ import statistics
 import msgspec
 
 from tprimat.notes import Note
-from tprimat.read.parsing.stamps import CONTRADICT, OWN_CLOCK, TOO_LONG
+from tprimat.read.parsing.stamps import AT_ONCE, CONTRADICT, OWN_CLOCK, TOO_LONG
 from tprimat.results.run import Run
 
 TOLERANCE, RESOLUTION_S = 0.01, 1.0
@@ -38,7 +38,10 @@ def checked(run: Run) -> Run:
                 math.fsum(entry.duration for entry in training) if training else math.inf,
             ),
         )
-        if total > whole * (1 + TOLERANCE) + RESOLUTION_S and not any(map(run.told, (CONTRADICT, TOO_LONG, OWN_CLOCK)))
+        # Lines that were written at once have no times.
+        if AT_ONCE * total < whole
+        and whole * (1 + TOLERANCE) + RESOLUTION_S < total
+        and not any(map(run.told, (CONTRADICT, TOO_LONG, OWN_CLOCK)))
     ]
     used = 100 * max(run.memory_metrics.known().values(), default=0.0) / (run.gpu_info.total_memory_gb or math.inf)
     if used >= FULL and run.platform != "cpu":
