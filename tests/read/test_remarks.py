@@ -134,7 +134,7 @@ RATES = "records print tokens/s/GPU that disagree with batch × sequence length 
 
 
 def rated(rates, batch=8, length=100, devices=4):
-    """What is said of records whose steps take 2 s, and one without a time."""
+    """Return the warnings about records whose steps take 2 s, and one without a time."""
     made = {
         "steps": tuple(range(1, len(rates) + 2)),
         "step_times": (*(2.0 for _ in rates), None),

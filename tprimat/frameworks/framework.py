@@ -42,7 +42,7 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
         plans_anywhere: whether it can show what it would run on a machine if it can't.
         profiles: whether a profiler can watch it: its training calls loops/profiled.py.
         start_s: estimated time on a GPU before the first step, s: imports, weight initialization, compilation.
-        resolver: class that makes the choices that the user left open: resolve.Resolver, or one of its own.
+        resolver: class that chooses what the user doesn't set: resolve.Resolver, or one of its own.
     """
 
     logged = False

@@ -43,7 +43,7 @@ NO_SPEED = "no-speed"
 CLAIMED = "claimed-times"
 """The rule of a finding on step times that the time stamps of their log contradict."""
 UNSTAMPED = "step times are only claimed: the log has no time stamps, or none in a known form"
-"""What is said of such a log. It may be honest, and its times may be forged."""
+"""The reason why the step times of a log without known time stamps are not checked: it may be honest, or forged."""
 CONFIRMED = 0.1
 """Share of the printed time by which, with 2 s, the time between the stamps may be another one: pauses, rounding."""
 MISSING, CHANGED, ADDED = "is missing", "was changed after it was packed", "is not in README.txt"

@@ -54,7 +54,7 @@ LONGEST_BASE = 150
 """Characters of a usual name that are kept if something is added, so that file systems take the whole."""
 
 SIGNS, SIGNED_WITHIN = (b'"schema_version"', b'"performance_metrics"'), 8000
-"""One of these stands in the first bytes of a result, so that one that can't be loaded is still known as one."""
+"""Texts of which a result has one in its first bytes: by them a result that can't be loaded is still recognized."""
 
 SURELY_THE_SAME = 3
 """Equal records with so many different times, all values equal to the last digit, belong to one run."""

@@ -190,7 +190,7 @@ class RunBuilder:
         if any(entry.steps for entry in times):
             warnings = [re.sub("^no step times:", f"{BY_STAMPS}:", text) for text in warnings]
         coarse = min((each for _, clock, each in rows if clock is not None), default=0.0)
-        is_of_stamps = code == stamps.OWN_CLOCK or stamps.made(series, coarse)
+        is_of_stamps = code == stamps.OWN_CLOCK or stamps.can_be_made_of(series, coarse)
         coarse = coarse if timing.kind != "timer" and coarse >= COARSE and is_of_stamps else 0.0
         held, holds = self.held(series, impossible, coarse)
         series["native_metrics"] = {

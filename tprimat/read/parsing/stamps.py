@@ -54,7 +54,7 @@ TWICE = 2.0
 passed."""
 
 
-def made(series: Mapping[str, Sequence[Any]], resolution: float) -> bool:
+def can_be_made_of(series: Mapping[str, Sequence[Any]], resolution: float) -> bool:
     """Return whether all step times can be differences of a clock of so many s: 0.287 s are none of whole seconds."""
     if not resolution:
         return False
